@@ -1,0 +1,1 @@
+//! The test bed: whole, real Kubernetes clusters on one machine, in seconds.
