@@ -40,7 +40,6 @@ var commands = map[string]func() *cobra.Command{
 var programs = map[string]func(){
 	"coredns": runCoreDNS,
 	"etcd":    func() { etcdmain.Main(os.Args) },
-	"kwok":    runKwok,
 }
 
 func main() {

@@ -1,0 +1,196 @@
+//! How a cluster is used: kubectl, a client, any program, its parts' lives.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::{Cluster, PATIENCE, control_plane, machine};
+use crate::wait;
+
+/// What a program printed, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// Standard output of a program that succeeded.
+    ///
+    /// # Errors
+    /// When it failed, with what it said.
+    pub fn ok(self) -> Result<String> {
+        ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stdout, self.stderr);
+        Ok(self.stdout)
+    }
+}
+
+impl Cluster {
+    /// A client with all rights; the caller's runtime lives in the bed's network.
+    ///
+    /// # Errors
+    /// When the cluster's keys are not made yet.
+    pub async fn client(&self) -> Result<Client> {
+        let path = self.data_outside().join("admin.kubeconfig");
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("{} has no keys yet", self.name()))?;
+        let config = Kubeconfig::from_yaml(&text)?;
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        Ok(Client::try_from(config)?)
+    }
+
+    /// A program to run in the network of the cluster's first machine, with
+    /// `KUBECONFIG` and the kit's programs on its path. It ends with the thread
+    /// that starts it.
+    ///
+    /// # Errors
+    /// When the machine is not up.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let kit = [self.kit.programs()];
+        let paths = kit.into_iter().chain(std::env::split_paths(&path));
+        let mut command = self.system_command(1, program)?;
+        let kubeconfig = control_plane::kubeconfig_path(self, "admin");
+        command.env("KUBECONFIG", self.place.from_outside(&kubeconfig));
+        if let Ok(path) = std::env::join_paths(paths) {
+            command.env("PATH", path);
+        }
+        Ok(command)
+    }
+
+    /// A program on one of the cluster's machines, counted from 1.
+    pub(super) fn system_command(&self, number: u8, program: impl AsRef<OsStr>) -> Result<Command> {
+        let process = machine::process(&self.place, self.name(), number)?;
+        Ok(self.place.command(process, program).into())
+    }
+
+    /// Runs kubectl with all rights.
+    ///
+    /// # Errors
+    /// When it cannot be started; its own failure is in the answer.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<Output> {
+        self.kubectl_with_input(args, "").await
+    }
+
+    /// Runs kubectl with text on its standard input.
+    ///
+    /// # Errors
+    /// As [`Cluster::kubectl`].
+    pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<Output> {
+        let mut child = self
+            .command(self.kit.program("kubectl"))?
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("start kubectl")?;
+        let mut stdin = child.stdin.take().context("piped above")?;
+        let write = async {
+            // kubectl may end without reading it all; its exit code tells.
+            let _ = stdin.write_all(input.as_bytes()).await;
+            drop(stdin);
+        };
+        let (output, ()) = futures::join!(child.wait_with_output(), write);
+        let output = output?;
+        Ok(Output {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Applies manifests, as `kubectl apply -f -` does.
+    ///
+    /// # Errors
+    /// When kubectl refuses them, with what it says.
+    pub async fn apply(&self, manifests: &str) -> Result<()> {
+        let output = self.kubectl_with_input(&["apply", "-f", "-"], manifests).await?;
+        output.ok().map(drop)
+    }
+
+    /// Stops a part in its tracks (`SIGSTOP`): `kube-apiserver`, `kubelet-1`, ...
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn pause(&self, part: &str) -> Result<()> {
+        self.signal(part, Signal::SIGSTOP)
+    }
+
+    /// Lets a paused part go on.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn resume(&self, part: &str) -> Result<()> {
+        self.signal(part, Signal::SIGCONT)
+    }
+
+    /// Kills a part (`SIGKILL`) and waits for its end; its data stays.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill(&self, part: &str) -> Result<()> {
+        self.signal(part, Signal::SIGKILL)?;
+        let name = self.part(part);
+        wait::until_blocking(&format!("{name} has ended"), PATIENCE, || {
+            let all = self.place.supervisor().list()?;
+            Ok(all.iter().any(|status| status.name == name && status.exit.is_some()))
+        })
+    }
+
+    /// Starts a part again that has ended, with its data.
+    ///
+    /// # Errors
+    /// When it still runs, or never did.
+    pub fn restart(&self, part: &str) -> Result<()> {
+        self.place.supervisor().restart(&self.part(part))
+    }
+
+    /// Starts a program of the caller's own beside the cluster's parts, on its
+    /// first machine; paused, killed and restarted like them.
+    ///
+    /// # Errors
+    /// When one of that name runs.
+    pub fn start_program(&self, name: &str, path: &Path, args: &[String]) -> Result<()> {
+        self.start_system(1, name, &path.to_string_lossy(), args)
+    }
+
+    fn signal(&self, part: &str, signal: Signal) -> Result<()> {
+        self.place.supervisor().signal(&self.part(part), signal)
+    }
+
+    fn part(&self, part: &str) -> String {
+        format!("{}/{part}", self.name())
+    }
+
+    /// Approves the serving certificates that the cluster's own kubelets ask for.
+    pub(super) async fn approve_kubelets(&self) -> Result<()> {
+        let requests: Api<CertificateSigningRequest> = Api::all(self.client().await?);
+        for request in requests.list(&ListParams::default()).await? {
+            let decided = request.status.is_some_and(|status| status.conditions.is_some());
+            if decided || request.spec.signer_name != "kubernetes.io/kubelet-serving" {
+                continue;
+            }
+            let approved = json!({"type": "Approved", "status": "True", "reason": "OfTheBed"});
+            let patch = Patch::Merge(json!({"status": {"conditions": [approved]}}));
+            let name = request.metadata.name.unwrap_or_default();
+            requests.patch_approval(&name, &PatchParams::default(), &patch).await?;
+        }
+        Ok(())
+    }
+}

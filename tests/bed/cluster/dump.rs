@@ -1,0 +1,40 @@
+//! Everything that explains a failure, copied out of the bed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::Cluster;
+
+/// What kubectl is asked for, and the file that takes the answer.
+const QUESTIONS: [(&str, &[&str]); 3] = [
+    ("objects.txt", &["get", "all,nodes,leases,csr", "-A", "-o", "wide"]),
+    ("pods.yaml", &["get", "pods,nodes", "-A", "-o", "yaml"]),
+    ("events.txt", &["get", "events", "-A", "--sort-by=.metadata.creationTimestamp"]),
+];
+
+impl Cluster {
+    /// Writes logs, objects and events to a folder of the cluster's name in `to`.
+    ///
+    /// # Errors
+    /// When the folder cannot be written. What the cluster cannot tell any more is
+    /// said in the file that would have held it.
+    pub async fn dump(&self, to: &Path) -> Result<()> {
+        let dir = to.join(self.name());
+        fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
+        for entry in fs::read_dir(self.data_outside().join("logs")).into_iter().flatten() {
+            let entry = entry?;
+            let mut name = entry.file_name();
+            name.push(".log");
+            fs::copy(entry.path(), dir.join(name))?;
+        }
+        for (file, question) in QUESTIONS {
+            let timeout = ["--request-timeout=5s"];
+            let args: Vec<_> = question.iter().chain(&timeout).copied().collect();
+            let answer = self.kubectl(&args).await?;
+            fs::write(dir.join(file), answer.stdout + &answer.stderr)?;
+        }
+        Ok(())
+    }
+}

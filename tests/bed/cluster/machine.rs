@@ -1,0 +1,138 @@
+//! A machine of a cluster: a network and a mount namespace on the bed's LAN.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use super::PATIENCE;
+use super::spec::Layout;
+use crate::bed::Place;
+use crate::leftovers::{cgroup_hierarchies, cgroup_name};
+use crate::supervisor::Program;
+use crate::wait;
+
+const SCRIPT: &str = include_str!("machine.sh");
+
+/// The name of a cluster's machine, counted from 1; also its node's name.
+pub(super) fn name(cluster: &str, number: u8) -> String {
+    format!("{cluster}-{number}")
+}
+
+/// A machine's address on the LAN.
+pub(super) fn address(index: u8, number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, index, number)
+}
+
+/// A machine's IPv6 address on the LAN.
+pub(super) fn address_v6(index: u8, number: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, index.into(), number.into())
+}
+
+/// The program that holds a machine's namespaces.
+fn holder(cluster: &str, number: u8) -> String {
+    format!("{cluster}/machine-{number}")
+}
+
+/// The process, as the bed numbers it, whose namespaces are the machine's.
+pub(super) fn process(place: &Place, cluster: &str, number: u8) -> Result<i32> {
+    let holder = holder(cluster, number);
+    let all = place.supervisor().list()?;
+    let lives = all.iter().find(|program| program.name == holder && program.exit.is_none());
+    Ok(lives.with_context(|| format!("{holder} is not up"))?.pid)
+}
+
+/// Makes a machine: its namespaces, its link to the LAN, its control groups.
+pub(super) fn make(place: &Place, cluster: &str, index: u8, number: u8) -> Result<()> {
+    let holder = holder(cluster, number);
+    let log = place.data().join(cluster).join("logs").join(format!("machine-{number}"));
+    let said = place.from_outside(&log);
+    place.supervisor().start(Program {
+        name: holder.clone(),
+        argv: ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", SCRIPT]
+            .map(str::to_owned)
+            .to_vec(),
+        env: vec![
+            ("LINK".into(), format!("c{index}m{number}")),
+            ("V4".into(), address(index, number).to_string()),
+            ("V6".into(), address_v6(index, number).to_string()),
+        ],
+        log,
+    })?;
+    wait::until_blocking(&format!("{holder} is made"), PATIENCE, || {
+        let said = fs::read_to_string(&said)?;
+        ensure!(said.is_empty() || said == "ready\n", "{said}");
+        Ok(!said.is_empty())
+    })?;
+    control_groups(place.name(), &name(cluster, number))
+}
+
+/// Routes to the pods of the cluster's other machines, and the rule that hides
+/// pods behind their machine's address outside the cluster, as common CNIs do.
+pub(super) fn connect(place: &Place, layout: &Layout, number: u8, machines: u8) -> Result<()> {
+    let mut script = String::from("set -eu\n");
+    for other in (1..=machines).filter(|&other| other != number) {
+        for pods in layout.node_pods(other) {
+            let via = match pods.addr() {
+                IpAddr::V4(_) => IpAddr::V4(address(layout.index, other)),
+                IpAddr::V6(_) => IpAddr::V6(address_v6(layout.index, other)),
+            };
+            script += &format!("ip route replace {pods} via {via}\n");
+        }
+    }
+    script += "nft -f - <<RULES\ntable inet machine {\n  chain postrouting {\n";
+    script += "    type nat hook postrouting priority srcnat;\n";
+    for pods in &layout.pods {
+        let family = if pods.addr().is_ipv4() { "ip" } else { "ip6" };
+        script += &format!(
+            "    oifname \"eth0\" {family} saddr {pods} {family} daddr != {pods} masquerade\n"
+        );
+    }
+    script += "  }\n}\nRULES\n";
+    let process = process(place, &layout.name, number)?;
+    let done = place.command(process, "sh").args(["-c", &script]).output()?;
+    ensure!(
+        done.status.success(),
+        "connect the machine {}-{number}: {}",
+        layout.name,
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Ok(())
+}
+
+/// The kubelet's root group, as the kubelet names it.
+pub(super) fn cgroup_root(bed: &str, machine: &str) -> String {
+    format!("/{}/{machine}", cgroup_name(bed))
+}
+
+fn control_groups(bed: &str, machine: &str) -> Result<()> {
+    for hierarchy in cgroup_hierarchies()? {
+        let outer = hierarchy.join(cgroup_name(bed));
+        for group in [outer.clone(), outer.join(machine)] {
+            fs::create_dir_all(&group).with_context(|| format!("make {}", group.display()))?;
+            inherit(&group)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a new group does not have by itself: processors and memory nodes
+/// (version 1), or the controllers for its children (version 2).
+fn inherit(group: &PathBuf) -> Result<()> {
+    let parent = group.parent().context("a group has a parent")?;
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        if let (Ok(now), Ok(from)) =
+            (fs::read_to_string(group.join(file)), fs::read_to_string(parent.join(file)))
+            && now.trim().is_empty()
+        {
+            fs::write(group.join(file), from)?;
+        }
+    }
+    if let Ok(controllers) = fs::read_to_string(parent.join("cgroup.controllers")) {
+        let all: Vec<_> = controllers.split_whitespace().map(|name| format!("+{name}")).collect();
+        fs::write(parent.join("cgroup.subtree_control"), all.join(" "))
+            .with_context(|| format!("hand controllers on to {}", group.display()))?;
+    }
+    Ok(())
+}

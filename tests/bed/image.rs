@@ -1,0 +1,231 @@
+//! The container images of the bed, as one OCI archive made from the kit.
+//!
+//! busybox is Debian's static binary; agnhost is the Kubernetes project's test
+//! server; pause is ours. Each goes by a name of ours and by the names that the
+//! end-to-end suite asks for, so that nothing is ever pulled.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::kit::{Kit, Progress};
+use crate::run;
+
+/// The registry part of our own images' names; it resolves nowhere.
+pub const REGISTRY: &str = "mercato.test";
+/// The sandbox image that the bed's containerd is told to use.
+pub const PAUSE: &str = "mercato.test/pause:1";
+
+const BUSYBOX: &str = "/bin/busybox";
+const E2E: &str = "registry.k8s.io/e2e-test-images";
+
+/// One image: its names, its layers (by index), and how it starts.
+struct Image {
+    names: Vec<String>,
+    layers: &'static [usize],
+    config: Value,
+}
+
+/// Where the archive of a kit lies.
+#[must_use]
+pub fn archive(kit: &Kit) -> PathBuf {
+    kit.dir().join("images.tar")
+}
+
+/// Makes the archive, unless one of the same recipe is there.
+///
+/// # Errors
+/// When busybox (package busybox-static) is missing or the disk is full.
+pub fn build(kit: &Kit, progress: Progress) -> Result<()> {
+    let busybox = fs::read(BUSYBOX)
+        .with_context(|| format!("{BUSYBOX} (of Debian's package busybox-static)"))?;
+    let mut recipe = Sha256::new();
+    recipe.update(include_bytes!("image.rs"));
+    recipe.update(&busybox);
+    let recipe = hex::encode(recipe.finalize());
+    let stamp = kit.dir().join("images.recipe");
+    if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) && archive(kit).exists() {
+        return Ok(());
+    }
+    progress("making the container images");
+    let layers = [
+        base(&busybox)?,
+        layer(&[("pause", &fs::read(kit.dir().join("pause"))?)], &[], &[])?,
+        agnhost(kit)?,
+    ];
+    let partial = kit.dir().join("images.partial");
+    write_archive(File::create(&partial)?, &layers, &images())?;
+    fs::rename(&partial, archive(kit))?;
+    fs::write(&stamp, recipe)?;
+    Ok(())
+}
+
+fn images() -> [Image; 5] {
+    let ours = |name: &str| format!("{REGISTRY}/{name}:1");
+    let e2e = |name: &str| format!("{E2E}/{name}");
+    [
+        Image {
+            names: vec![PAUSE.into(), "registry.k8s.io/pause:3.10.1".into()],
+            layers: &[1],
+            config: json!({"Entrypoint": ["/pause"]}),
+        },
+        Image {
+            names: vec![ours("busybox"), e2e("busybox:1.37.0-1"), e2e("busybox:1.36.1-1")],
+            layers: &[0],
+            config: json!({"Cmd": ["sh"]}),
+        },
+        Image {
+            names: vec![ours("agnhost"), e2e("agnhost:2.59"), e2e("agnhost:2.55")],
+            layers: &[0, 2],
+            config: json!({"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+        },
+        Image {
+            names: vec![ours("nginx"), e2e("nginx:1.15-4"), e2e("nginx:1.14-4")],
+            layers: &[0],
+            config: json!({"Cmd": ["httpd", "-f", "-p", "80", "-h", "/usr/share/nginx/html"]}),
+        },
+        Image {
+            names: vec![e2e("nonroot:1.4")],
+            layers: &[0],
+            config: json!({"Entrypoint": ["sh", "-c", "id -u; sleep 3600"], "User": "1234"}),
+        },
+    ]
+}
+
+fn base(busybox: &[u8]) -> Result<Vec<u8>> {
+    let applets = run(BUSYBOX, &["--list"])?;
+    let links: Vec<_> = applets
+        .lines()
+        .filter(|applet| *applet != "busybox")
+        .map(|applet| format!("bin/{applet}"))
+        .chain(["usr/bin/env".to_owned()])
+        .map(|link| (link, BUSYBOX))
+        .collect();
+    let dirs = [
+        "bin",
+        "dev",
+        "etc",
+        "home",
+        "proc",
+        "root",
+        "sys",
+        "tmp",
+        "usr",
+        "usr/bin",
+        "usr/share",
+        "usr/share/nginx",
+        "usr/share/nginx/html",
+        "var",
+        "var/run",
+        "var/tmp",
+    ];
+    let passwd = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n";
+    let files: [(&str, &[u8]); 4] = [
+        ("bin/busybox", busybox),
+        ("etc/passwd", passwd),
+        ("etc/group", b"root:x:0:\n"),
+        ("usr/share/nginx/html/index.html", b"Welcome to nginx!\n"),
+    ];
+    layer(&files, &links, &dirs)
+}
+
+/// agnhost, with the certificate for `localhost` that specs of lifecycle hooks expect.
+fn agnhost(kit: &Kit) -> Result<Vec<u8>> {
+    let localhost = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+    let (certificate, key) = (localhost.cert.pem(), localhost.signing_key.serialize_pem());
+    let files: [(&str, &[u8]); 3] = [
+        ("agnhost", &fs::read(kit.dir().join("agnhost"))?),
+        ("localhost.crt", certificate.as_bytes()),
+        ("localhost.key", key.as_bytes()),
+    ];
+    layer(&files, &[], &[])
+}
+
+fn layer(files: &[(&str, &[u8])], links: &[(String, &str)], dirs: &[&str]) -> Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(Vec::new());
+    let header = |kind, mode, size: usize| {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(size as u64);
+        header
+    };
+    for dir in dirs {
+        let mode = if dir.ends_with("tmp") { 0o1777 } else { 0o755 };
+        let mut header = header(tar::EntryType::Directory, mode, 0);
+        tar.append_data(&mut header, dir, &[][..])?;
+    }
+    for (name, bytes) in files {
+        let mut header = header(tar::EntryType::Regular, 0o755, bytes.len());
+        tar.append_data(&mut header, name, *bytes)?;
+    }
+    for (link, target) in links {
+        let mut header = header(tar::EntryType::Symlink, 0o777, 0);
+        tar.append_link(&mut header, link, target)?;
+    }
+    Ok(tar.into_inner()?)
+}
+
+/// Writes the images in the layout of the OCI image specification.
+fn write_archive(to: impl Write, layers: &[Vec<u8>], images: &[Image]) -> Result<()> {
+    let mut tar = tar::Builder::new(to);
+    let mut put = |path: &Path, bytes: &[u8]| -> Result<()> {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(bytes.len() as u64);
+        Ok(tar.append_data(&mut header, path, bytes)?)
+    };
+    let digest = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
+    let blob = |digest: &str| Path::new("blobs/sha256").join(digest);
+    let descriptor = |kind: &str, bytes: &[u8]| {
+        json!({
+            "mediaType": format!("application/vnd.oci.image.{kind}"),
+            "digest": format!("sha256:{}", digest(bytes)),
+            "size": bytes.len(),
+        })
+    };
+
+    for layer in layers {
+        put(&blob(&digest(layer)), layer)?;
+    }
+    let mut manifests = Vec::new();
+    for image in images {
+        let mine: Vec<_> = image.layers.iter().map(|&index| &layers[index]).collect();
+        let mut run = image.config.clone();
+        run["Env"] = json!(["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
+        let diffs: Vec<_> = mine.iter().map(|l| format!("sha256:{}", digest(l))).collect();
+        let config = serde_json::to_vec(&json!({
+            "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
+            "os": "linux",
+            "config": run,
+            "rootfs": {"type": "layers", "diff_ids": diffs},
+        }))?;
+        let manifest = serde_json::to_vec(&json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": descriptor("config.v1+json", &config),
+            "layers": mine.iter().map(|l| descriptor("layer.v1.tar", l)).collect::<Vec<_>>(),
+        }))?;
+        put(&blob(&digest(&config)), &config)?;
+        put(&blob(&digest(&manifest)), &manifest)?;
+        for name in &image.names {
+            let mut entry = descriptor("manifest.v1+json", &manifest);
+            entry["annotations"] = json!({
+                "io.containerd.image.name": name,
+                "org.opencontainers.image.ref.name": name,
+            });
+            manifests.push(entry);
+        }
+    }
+    put(
+        Path::new("index.json"),
+        &serde_json::to_vec(&json!({"schemaVersion": 2, "manifests": manifests}))?,
+    )?;
+    put(Path::new("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    tar.finish()?;
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! The kit: every program and image of a cluster, built once into a cache.
+//!
+//! The programs come from the Go module `kubernetes/` beside this folder, the
+//! images from those programs and Debian's busybox. The cache lies outside the
+//! repository (`$MERCATO_LAB_CACHE`, or `mercato-lab` in the user's cache folder)
+//! under a key made of the module's own files, so a changed module builds anew
+//! and an unchanged one costs nothing.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest, Sha256};
+
+use crate::image;
+
+/// The Kubernetes version of the Go module.
+pub const KUBERNETES_VERSION: &str = "1.35.4";
+
+/// The programs in the one executable `kubernetes`.
+const PROGRAMS: [&str; 8] = [
+    "coredns",
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+];
+
+/// What a build prints progress through; it is given one line at a time.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// A built kit.
+#[derive(Clone, Debug)]
+pub struct Kit {
+    dir: PathBuf,
+}
+
+impl Kit {
+    /// Builds what is missing; some eight minutes on two cores the first time.
+    ///
+    /// # Errors
+    /// When Go or busybox is missing, or a build fails, with its output.
+    pub fn build(progress: Progress) -> Result<Self> {
+        let dir = cache()?.join(key()?);
+        fs::create_dir_all(dir.join("bin"))
+            .with_context(|| format!("make the cache {}", dir.display()))?;
+        let lock = File::create(dir.join("lock"))?;
+        lock.lock().context("lock the cache")?;
+        let kit = Self { dir };
+
+        let name = |variable: &str, value: &str| format!("-X {variable}={value}");
+        let (major, minor) = ("1", "35");
+        let version = [
+            name("k8s.io/component-base/version.gitVersion", &format!("v{KUBERNETES_VERSION}")),
+            name("k8s.io/component-base/version.gitMajor", major),
+            name("k8s.io/component-base/version.gitMinor", minor),
+            name("k8s.io/client-go/pkg/version.gitVersion", &format!("v{KUBERNETES_VERSION}")),
+        ];
+        let agnhost = "k8s.io/kubernetes/test/images/agnhost";
+        kit.go("kubernetes", ".", &["build", "."], &version.join(" "), progress)?;
+        kit.go("agnhost", ".", &["build", agnhost], "", progress)?;
+        kit.go("pause", ".", &["build", "./pause"], "", progress)?;
+        // In a module of its own: it takes other versions of the libraries.
+        kit.go("bin/kwok", "kwok", &["build", "sigs.k8s.io/kwok/cmd/kwok"], "", progress)?;
+        for program in PROGRAMS {
+            let link = kit.dir.join("bin").join(program);
+            if link.symlink_metadata().is_err() {
+                std::os::unix::fs::symlink("../kubernetes", &link)?;
+            }
+        }
+        image::build(&kit, progress)?;
+        Ok(kit)
+    }
+
+    /// Builds the Kubernetes project's end-to-end suite as well; some two minutes.
+    ///
+    /// # Errors
+    /// As [`Kit::build`].
+    pub fn build_e2e(&self, progress: Progress) -> Result<PathBuf> {
+        let lock = File::create(self.dir.join("lock"))?;
+        lock.lock().context("lock the cache")?;
+        self.go("e2e.test", ".", &["test", "-c", "k8s.io/kubernetes/test/e2e"], "", progress)?;
+        Ok(self.dir.join("e2e.test"))
+    }
+
+    /// The path of a program; from `$KUBEBUILDER_ASSETS` where that has it.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        let given = env::var_os("KUBEBUILDER_ASSETS").map(|dir| Path::new(&dir).join(name));
+        given.filter(|path| path.exists()).unwrap_or_else(|| self.programs().join(name))
+    }
+
+    /// The folder of the programs, for a search path.
+    #[must_use]
+    pub fn programs(&self) -> PathBuf {
+        self.dir.join("bin")
+    }
+
+    /// The kit's own folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Runs `go`, unless `output` is there already; what is there is whole.
+    fn go(
+        &self,
+        output: &str,
+        module: &str,
+        args: &[&str],
+        ldflags: &str,
+        progress: Progress,
+    ) -> Result<()> {
+        let whole = self.dir.join(output);
+        if whole.exists() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        progress(&format!("building {output} from Go modules; this happens once"));
+        let partial = self.dir.join(format!("{output}.partial"));
+        let (verb, rest) = args.split_at(args.len() - 1);
+        let mut go = Command::new("go")
+            .args(verb)
+            .args(["-v", "-trimpath", "-ldflags", &format!("-s -w {ldflags}"), "-o"])
+            .arg(&partial)
+            .args(rest)
+            .current_dir(modules().join(module))
+            .env("CGO_ENABLED", "0")
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("start go, which must be installed and on the path")?;
+        let said = follow(&mut go, output, started, progress)?;
+        ensure!(go.wait()?.success(), "go could not build {output}:\n{said}");
+        fs::rename(&partial, &whole)?;
+        progress(&format!("built {output} in {} s", started.elapsed().as_secs()));
+        Ok(())
+    }
+}
+
+/// Counts the packages that `go -v` names; returns its last other lines.
+fn follow(
+    go: &mut std::process::Child,
+    output: &str,
+    started: Instant,
+    progress: Progress,
+) -> Result<String> {
+    let (mut packages, mut told, mut said) = (0, 0, Vec::new());
+    for line in BufReader::new(go.stderr.take().context("piped above")?).lines() {
+        let line = line?;
+        if line.contains(' ') {
+            said.push(line);
+            said.drain(..said.len().saturating_sub(40));
+            continue;
+        }
+        packages += 1;
+        let seconds = started.elapsed().as_secs();
+        if seconds >= told + 15 {
+            told = seconds;
+            progress(&format!("building {output}: {packages} packages in {seconds} s"));
+        }
+    }
+    Ok(said.join("\n"))
+}
+
+fn modules() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes")
+}
+
+fn cache() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("MERCATO_LAB_CACHE") {
+        return Ok(dir.into());
+    }
+    if let Some(dir) = env::var_os("XDG_CACHE_HOME") {
+        return Ok(Path::new(&dir).join("mercato-lab"));
+    }
+    match env::var_os("HOME") {
+        Some(home) => Ok(Path::new(&home).join(".cache/mercato-lab")),
+        None => bail!("no place for the cache: set MERCATO_LAB_CACHE, XDG_CACHE_HOME or HOME"),
+    }
+}
+
+/// A name for the module's state: a hash over the files that decide what is built.
+fn key() -> Result<String> {
+    let mut files = Vec::new();
+    for dir in ["", "kwok", "pause"].map(|dir| modules().join(dir)) {
+        for entry in fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))? {
+            let path = entry?.path();
+            let decides = |end| matches!(end, "go" | "mod" | "sum");
+            if path.extension().and_then(|e| e.to_str()).is_some_and(decides) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(fs::read(&file)?);
+    }
+    Ok(hex::encode(&hash.finalize()[..8]))
+}

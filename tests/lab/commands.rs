@@ -1,0 +1,175 @@
+//! What each command of `lab` does, and what it prints.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec};
+use mercato_tests::kit::Kit;
+use mercato_tests::{Bed, requirements, runtime};
+
+/// Bring up clusters.
+#[derive(Args)]
+pub(crate) struct Up {
+    /// A name for each cluster: lower-case letters, digits, dashes
+    #[arg(required = true)]
+    clusters: Vec<String>,
+    /// Real nodes of each cluster
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=9))]
+    nodes: u8,
+    /// Simulated nodes of each cluster
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    simulated: u32,
+    /// How many of the simulated nodes have eight GPUs
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    gpu_nodes: u32,
+    /// The same ranges for pods and services in each cluster
+    #[arg(long, conflicts_with = "dual_stack")]
+    same_cidrs: bool,
+    /// IPv6 beside IPv4
+    #[arg(long)]
+    dual_stack: bool,
+    /// API servers verify their kubelets' certificates
+    #[arg(long)]
+    verify_kubelets: bool,
+}
+
+impl Up {
+    fn spec(&self, name: &str) -> ClusterSpec {
+        ClusterSpec {
+            nodes: self.nodes,
+            simulated: self.simulated,
+            gpu_nodes: self.gpu_nodes,
+            cidrs: self.same_cidrs.then(Cidrs::same),
+            dual_stack: self.dual_stack,
+            verify_kubelets: self.verify_kubelets,
+            ..ClusterSpec::named(name)
+        }
+    }
+}
+
+pub(crate) fn kit(e2e: bool) -> Result<()> {
+    let kit = Kit::build(&mut say)?;
+    if e2e {
+        kit.build_e2e(&mut say)?;
+    }
+    say(&format!("the kit is in {}", kit.dir().display()));
+    Ok(())
+}
+
+pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
+    requirements::met()?;
+    let kit = Kit::build(&mut say)?;
+    let started = Instant::now();
+    let bed = match Bed::attach(bed) {
+        Ok(bed) => bed,
+        Err(_) => Bed::start(bed, &std::env::current_exe()?)?,
+    };
+    let clusters = up
+        .clusters
+        .iter()
+        .map(|name| Cluster::new(&bed, &kit, up.spec(name)))
+        .collect::<Result<Vec<_>>>()?;
+    bed.enter_network()?;
+    let coming = clusters.iter().map(|cluster| async {
+        cluster.up().await.with_context(|| format!("bring up {}", cluster.name()))?;
+        say(&format!("{} is up after {:.1} s", cluster.name(), started.elapsed().as_secs_f32()));
+        anyhow::Ok(())
+    });
+    let runtime = runtime()?;
+    if let Err(error) = runtime.block_on(futures::future::try_join_all(coming)) {
+        let to = std::env::temp_dir().join(format!("lab-{}", std::process::id()));
+        for cluster in &clusters {
+            runtime.block_on(cluster.dump(&to))?;
+        }
+        return Err(error.context(format!("logs and objects are in {}", to.display())));
+    }
+    let name = bed.name().to_owned();
+    bed.detach()?;
+
+    let first = &up.clusters[0];
+    let lab = if name == "lab" { "lab".to_owned() } else { format!("lab --bed {name}") };
+    println!("\nNow, for instance (lab is `cargo run --quiet --bin lab --`):");
+    println!("  {lab} in {first} kubectl get nodes -o wide");
+    println!("  {lab} shell {first}");
+    println!("  {lab} status");
+    println!("  {lab} down");
+    Ok(())
+}
+
+pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
+    let (program, args) = command.split_first().expect("clap demands a program");
+    let prepared = Bed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
+        let kit = Kit::build(&mut say)?;
+        let cluster = Cluster::attach(&bed, &kit, cluster)?;
+        Ok(cluster.command(program)?.into_std())
+    });
+    let error = match prepared {
+        // Replaces this process: the terminal, signals and exit code are the program's.
+        Ok(mut command) => command.args(args).exec().into(),
+        Err(error) => error,
+    };
+    eprintln!("lab: {error:#}");
+    ExitCode::FAILURE
+}
+
+pub(crate) fn status(bed: &str) -> Result<()> {
+    let bed = Bed::attach(bed).with_context(|| missing(bed))?;
+    let kit = Kit::build(&mut say)?;
+    let programs = bed.supervisor().list()?;
+    for cluster in Cluster::all(&bed, &kit)? {
+        let spec = cluster.spec();
+        println!("{}: {} real and {} simulated nodes", spec.name, spec.nodes, spec.simulated);
+        for program in &programs {
+            let Some((of, part)) = program.name.split_once('/') else { continue };
+            if of == spec.name {
+                let state = match program.exit {
+                    None => format!("running as {} in the bed", program.pid),
+                    Some(code) if code < 0 => format!("ended by signal {}", -code),
+                    Some(code) => format!("ended with code {code}"),
+                };
+                println!("  {part:<26} {state}");
+            }
+        }
+        println!("  {:<26} {}", "files", cluster.data_outside().display());
+    }
+    Ok(())
+}
+
+pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
+    let bed = Bed::attach(bed).with_context(|| missing(bed))?;
+    let kit = Kit::build(&mut say)?;
+    bed.enter_network()?;
+    let runtime = runtime()?;
+    for cluster in Cluster::all(&bed, &kit)? {
+        runtime.block_on(cluster.dump(to))?;
+        println!("{}", to.join(cluster.name()).display());
+    }
+    Ok(())
+}
+
+pub(crate) fn down(bed: &str) -> Result<()> {
+    ensure!(nix::unistd::geteuid().is_root(), "beds belong to root: run it as root");
+    match Bed::attach(bed) {
+        Ok(bed) => bed.end()?,
+        Err(_) => say(&format!("no bed {bed} is up")),
+    }
+    let swept = mercato_tests::leftovers::sweep()?;
+    if swept > 0 {
+        say(&format!("removed what {swept} killed run(s) left"));
+    }
+    Ok(())
+}
+
+fn missing(bed: &str) -> String {
+    format!("no bed {bed} is up; bring one up with: lab up rome turin")
+}
+
+fn say(line: &str) {
+    // Who closed the terminal does not want to read it.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

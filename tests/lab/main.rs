@@ -1,0 +1,94 @@
+//! `lab`: real Kubernetes clusters on this machine, for people.
+#![allow(clippy::disallowed_methods, reason = "it tells how long things took")]
+
+mod commands;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use mercato_tests::supervisor::{init, janitor};
+
+/// Real Kubernetes clusters on this machine, in seconds.
+///
+/// Each cluster is real etcd, API server, controllers and scheduler, with real
+/// nodes (kubelet, containerd, kube-proxy, CoreDNS) or simulated ones, on a LAN in
+/// a network namespace of its own. `lab down` leaves nothing behind.
+#[derive(Parser)]
+#[command(name = "lab", after_help = EXAMPLES)]
+struct Cli {
+    /// The bed to work on; several can be up side by side.
+    #[arg(long, global = true, env = "MERCATO_LAB", default_value = "lab", value_name = "NAME")]
+    bed: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  lab up rome turin                       two clusters with a real node each
+  lab up milan --nodes 0 --simulated 50   one with fifty simulated nodes
+  lab in rome kubectl get pods -A
+  lab down";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build what clusters are made of (once; some eight minutes)
+    Kit {
+        /// Also the Kubernetes project's end-to-end suite
+        #[arg(long)]
+        e2e: bool,
+    },
+    /// Bring up clusters, on a new bed or beside those that are up
+    Up(commands::Up),
+    /// Run a program on a cluster's first machine, with KUBECONFIG set
+    In {
+        /// Name of the cluster
+        cluster: String,
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// A shell on a cluster's first machine, with KUBECONFIG set
+    Shell {
+        /// Name of the cluster
+        cluster: String,
+    },
+    /// What is up, and how its parts are
+    Status,
+    /// Write logs, objects and events of every cluster to a folder
+    Dump {
+        /// The folder
+        to: PathBuf,
+    },
+    /// End the bed with everything on it
+    Down,
+    #[command(hide = true)]
+    Janitor { dir: PathBuf },
+    #[command(hide = true)]
+    Init { dir: PathBuf },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Kit { e2e } => commands::kit(e2e),
+        Command::Up(up) => commands::up(&cli.bed, &up),
+        Command::In { cluster, command } => return commands::run_in(&cli.bed, &cluster, &command),
+        Command::Shell { cluster } => {
+            let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into());
+            return commands::run_in(&cli.bed, &cluster, &[shell]);
+        }
+        Command::Status => commands::status(&cli.bed),
+        Command::Dump { to } => commands::dump(&cli.bed, &to),
+        Command::Down => commands::down(&cli.bed),
+        Command::Janitor { dir } => janitor::run(&dir),
+        Command::Init { dir } => init::run(&dir),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lab: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
