@@ -1,0 +1,98 @@
+//! The contract: all that both sides agreed, signed by each over the same bytes.
+//! Never a secret.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ClusterId, ContractId, Digest, PublicKey};
+use crate::price::Price;
+use crate::resources::Resources;
+use crate::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity, Sla};
+use crate::text::PoolId;
+
+/// What the two parties agree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Contract {
+    /// That of its negotiation.
+    pub id: ContractId,
+    /// Who sells.
+    pub provider: Party,
+    /// Who buys.
+    pub consumer: Party,
+    /// The signed lease of the advertisement that was taken.
+    pub ad: Digest,
+    /// What is sold, how.
+    pub terms: Terms,
+    /// When it begins, wall clock.
+    pub not_before_ms: u64,
+    /// When it ends, wall clock: `not_before_ms` plus the term.
+    pub not_after_ms: u64,
+    /// The provider must have stored the buyer's signature by then, by its own clock.
+    pub commit_by_ms: u64,
+}
+
+/// One side of a contract.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Party {
+    /// Which cluster.
+    pub cluster: ClusterId,
+    /// The key that it signs with.
+    pub key: PublicKey,
+    /// Serial number of its membership certificate; none on the open LAN.
+    pub certificate: Option<u64>,
+}
+
+/// What is sold, for how long, at what price and on what terms. The same value
+/// travels in the request and in the contract, so that agreement is equality.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terms {
+    /// The pool of the advertisement.
+    pub pool: PoolId,
+    /// The pool's platform.
+    pub platform: Platform,
+    /// How much.
+    pub quantity: Resources,
+    /// How firmly.
+    pub class: Class,
+    /// At what price.
+    pub price: Price,
+    /// How long, in seconds.
+    pub term_s: u64,
+    /// Between guests and the provider's kernel.
+    pub isolation: Isolation,
+    /// Between guests on the network.
+    pub network_isolation: NetworkIsolation,
+    /// Of the guest namespaces.
+    pub pod_security: PodSecurity,
+    /// The tunnel's part; empty until there is one.
+    pub network: Network,
+    /// How many further clusters a guest may pass on to; zero: it stays.
+    pub transit_hops: u32,
+    /// While the peers do not hear from each other.
+    pub on_disconnect: OnDisconnect,
+    /// Before capacity is taken back, in seconds.
+    pub reclaim_notice_s: u64,
+    /// Promised availability, if any.
+    pub sla: Option<Sla>,
+    /// Between two usage reports, in seconds.
+    pub metering_interval_s: u32,
+    /// How far two views of usage may differ before it is a dispute, in parts per
+    /// million.
+    pub dispute_tolerance_ppm: u32,
+}
+
+/// The tunnel's part of a contract.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Network {
+    /// X25519 keys of the provider's gateways.
+    pub provider_gateways: Vec<PublicKey>,
+    /// X25519 keys of the consumer's gateways.
+    pub consumer_gateways: Vec<PublicKey>,
+    /// Address ranges that the lease maps, in CIDR form.
+    pub ranges: Vec<String>,
+    /// Services of the provider that guests may use.
+    pub services: Vec<String>,
+}

@@ -1,0 +1,100 @@
+//! What an advertisement says about GPUs, in buckets: never a device's id.
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::GpuModel;
+
+/// Like GPUs of one pool, sold in one way. Their price stands in the lease, under
+/// the same model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuPool {
+    /// The model as the registry spells it, or the sold part: unique in its pool, and
+    /// the key of its count in [`Resources`](crate::resources::Resources).
+    pub model: GpuModel,
+    /// The vendor: `nvidia`, `amd`, `intel`.
+    pub vendor: crate::text::Slug,
+    /// PCI vendor and device, `10de:2330`.
+    pub pci_id: Option<String>,
+    /// Memory of one unit, in mebibytes.
+    pub memory_mib: u64,
+    /// How many, in buckets.
+    pub count: u64,
+    /// The most that one node has.
+    pub most_per_node: u64,
+    /// Driver version.
+    pub driver: Option<String>,
+    /// CUDA version.
+    pub cuda: Option<String>,
+    /// Compute capability, `9.0`.
+    pub compute_capability: Option<String>,
+    /// How those of one node are joined.
+    pub interconnect: Option<String>,
+    /// Where these figures come from.
+    pub source: GpuSource,
+    /// How a unit is cut out of a device.
+    pub mode: GpuMode,
+    /// What keeps two tenants of one device apart.
+    pub isolation: GpuIsolation,
+    /// Units of different pools with the same name here are cut out of the same
+    /// devices, and count against each other.
+    pub shared_counter: Option<String>,
+    /// Host processor that comes with a unit, in thousandths of a core.
+    pub cpu_millis_per_unit: u64,
+    /// Host memory that comes with a unit, in bytes.
+    pub memory_bytes_per_unit: u64,
+}
+
+/// Where the figures of a GPU pool come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GpuSource {
+    /// Dynamic resource allocation.
+    Dra,
+    /// Node labels.
+    Labels,
+    /// The owner's word.
+    Manual,
+}
+
+/// How a unit is cut out of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GpuMode {
+    /// The whole device.
+    Exclusive,
+    /// A hardware partition.
+    Mig {
+        /// Such as `1g.10gb`.
+        profile: String,
+    },
+    /// A share of memory and of compute.
+    Mps {
+        /// Mebibytes.
+        memory_mib: u64,
+        /// Of the compute, 1 to 100.
+        percent: u32,
+    },
+    /// A turn among others. Replicas are never sold as GPUs.
+    Timeslice {
+        /// How many take turns.
+        replicas: u32,
+    },
+    /// A virtual GPU.
+    Vgpu {
+        /// The vendor's profile.
+        profile: String,
+    },
+}
+
+/// What keeps two tenants of one device apart, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GpuIsolation {
+    /// Nothing.
+    None,
+    /// Limits that software keeps.
+    Limit,
+    /// The device itself.
+    Hardware,
+}

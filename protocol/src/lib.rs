@@ -1,0 +1,26 @@
+//! What peers sign and say: identities, money, resources, advertisements,
+//! negotiation, contracts, receipts, workload and gossip messages, the canonical
+//! bytes of each, and the bounds of each.
+//!
+//! Pure values: no clock, no randomness, no IO. What a message *means*, and
+//! whether to accept it, is decided by the rooms above. `docs/wire.md` describes
+//! the same bytes for whoever writes another peer.
+
+pub mod ad;
+pub mod contract;
+pub mod envelope;
+pub mod gossip;
+pub mod gpu;
+pub mod hello;
+pub mod id;
+pub mod identity;
+pub mod limits;
+pub mod negotiation;
+pub mod price;
+pub mod receipt;
+pub mod resources;
+pub mod stream;
+pub mod terms;
+pub mod text;
+pub mod time;
+pub mod workload;

@@ -1,0 +1,66 @@
+//! Every bound of what peers say. A message above its bound is refused before
+//! anything is allocated for it. Sizes are bytes.
+
+/// A slug: pool ids, GPU models.
+pub const SLUG_BYTES: usize = 32;
+/// Any other text.
+pub const TEXT_BYTES: usize = 1_024;
+/// Items of one list or map, unless its own bound below is lower.
+pub const LIST_ITEMS: usize = 4_096;
+/// Nesting of lists and maps; ours need at most 8.
+pub const DEPTH: usize = 12;
+/// Unknown fields in one `ext`.
+pub const EXT_FIELDS: usize = 16;
+
+/// What a COSE_Sign1 adds to its payload, rounded up.
+pub const ENVELOPE_BYTES: usize = 160;
+/// A signed identity document.
+pub const IDENTITY_BYTES: usize = 1_024;
+/// The first message on a peer connection.
+pub const HELLO_BYTES: usize = 8 * 1_024;
+
+/// A signed lease of an advertisement (market.md: about 200 with one pool).
+pub const AD_LEASE_BYTES: usize = 16 * 1_024;
+/// The body of an advertisement.
+pub const AD_BODY_BYTES: usize = 16 * 1_024;
+/// Pools of one advertisement.
+pub const POOLS: usize = 64;
+/// Attributes of one advertisement.
+pub const ATTRIBUTES: usize = 64;
+/// Dial addresses of one cluster.
+pub const ADDRESSES: usize = 32;
+/// How far a publisher's clock may run ahead of ours, and behind, in milliseconds.
+pub const CLOCK_SKEW_MS: u64 = 30_000;
+/// The longest life of a lease of an advertisement, in seconds: a day.
+pub const AD_TTL_S: u32 = 86_400;
+
+/// A signed contract.
+pub const CONTRACT_BYTES: usize = 8 * 1_024;
+/// A signed usage receipt.
+pub const RECEIPT_BYTES: usize = 4 * 1_024;
+/// A signed message of a negotiation.
+pub const NEGOTIATION_BYTES: usize = 16 * 1_024;
+
+/// A gossip message (the request and response bound of the stream).
+pub const GOSSIP_BYTES: usize = 256 * 1_024;
+/// Marks in one announcement, ids in one pull or reconciliation message.
+pub const GOSSIP_ITEMS: usize = 2_048;
+/// Leases in one push.
+pub const PUSH_ITEMS: usize = 256;
+/// Buckets of a reconciliation: one for each first byte of a publisher's key.
+pub const BUCKETS: usize = 256;
+
+/// The header of a workload message, without its body.
+pub const WORKLOAD_BYTES: usize = 64 * 1_024;
+/// The JSON body of one Kubernetes object (etcd's own bound is half of it).
+pub const OBJECT_BYTES: usize = 3 * 1_024 * 1_024;
+/// One chunk of a body.
+pub const CHUNK_BYTES: usize = 64 * 1_024;
+/// Entries of one digest list.
+pub const DIGEST_ENTRIES: usize = 256;
+/// Clusters that a workload may have passed through.
+pub const PATH_CLUSTERS: usize = 8;
+/// A request to open a kubelet stream, and its reply.
+pub const STREAM_BYTES: usize = 32 * 1_024;
+/// Words of a command to execute.
+pub const COMMAND_WORDS: usize = 256;

@@ -1,0 +1,176 @@
+//! The messages of a negotiation and of the lease that comes of it. The order they
+//! come in, and what each makes durable, is the broker's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::{Contract, Terms};
+use crate::envelope::Signed;
+use crate::id::{ClusterId, Digest, NegotiationId};
+use crate::receipt::Receipt;
+
+/// One signed message between the two parties of a negotiation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    /// Which negotiation.
+    pub negotiation: NegotiationId,
+    /// Who speaks; its key signs.
+    pub from: ClusterId,
+    /// To whom, and nobody else.
+    pub to: ClusterId,
+    /// Counts the messages of `from` in this negotiation, from zero. The same number
+    /// always means the same bytes.
+    pub seq: u32,
+    /// The latest signed message of this negotiation that `from` had sent or accepted;
+    /// none in the `Request`.
+    pub previous: Option<Digest>,
+    /// What is said.
+    pub body: Body,
+}
+
+/// What is said. Kinds yet to come (a counter-offer, an extension) are further rows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(clippy::large_enum_variant, reason = "one at a time, and moved once")]
+pub enum Body {
+    /// The buyer takes an advertised offer at its posted price.
+    Request(Request),
+    /// The provider's owner is asked; until then nothing is held.
+    Review {
+        /// When the request lapses, the provider's wall clock.
+        until_ms: u64,
+    },
+    /// The provider signed the contract and holds the capacity until its `commit_by`.
+    Agreement {
+        /// Signed by the provider.
+        contract: Signed<Contract>,
+    },
+    /// The buyer signed the same bytes.
+    Verification {
+        /// Signed by the buyer.
+        contract: Signed<Contract>,
+    },
+    /// The provider stored the buyer's signature: the contract stands.
+    Finalized,
+    /// It comes to nothing.
+    Terminate {
+        /// Why.
+        reason: TerminateReason,
+        /// The same for a person; may be empty.
+        text: String,
+    },
+    /// A party in doubt asks.
+    StatusQuery,
+    /// Where the negotiation stands for the one who was asked.
+    Status {
+        /// Its state.
+        state: State,
+    },
+    /// The buyer can use what it bought: from here on it is billed.
+    Ready,
+    /// The provider's view of the usage.
+    UsageReport {
+        /// Signed by the provider.
+        receipt: Signed<Receipt>,
+    },
+    /// The buyer agrees.
+    UsageReceipt {
+        /// The same bytes, signed by the buyer.
+        receipt: Signed<Receipt>,
+    },
+    /// The lease ends.
+    Close {
+        /// Why.
+        reason: CloseReason,
+        /// The same for a person; may be empty.
+        text: String,
+    },
+}
+
+/// What a buyer asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// The signed lease of the advertisement that it takes.
+    pub ad: Digest,
+    /// What, for how long, at the price that the advertisement posts.
+    pub terms: Terms,
+    /// A word to the provider's owner; may be empty.
+    pub note: String,
+}
+
+/// Why a negotiation came to nothing: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TerminateReason {
+    /// The provider's policy denies this buyer or this order.
+    Denied,
+    /// The provider's owner said no.
+    DeniedByOwner,
+    /// Not enough is left.
+    NoCapacity,
+    /// The advertisement is not known, or no longer holds.
+    AdUnknown,
+    /// The price is no longer the posted one.
+    PriceChanged,
+    /// A term is not what the provider offers, or the buyer takes.
+    TermsRefused,
+    /// A time limit passed.
+    Expired,
+    /// The buyer no longer wants it.
+    Withdrawn,
+    /// The same id or number came with other content.
+    Conflict,
+    /// Too much is open for this buyer.
+    TooMany,
+    /// The message was not understood.
+    Malformed,
+    /// The other side can promise nothing new at the moment.
+    Unavailable,
+}
+
+/// Why a lease ended: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CloseReason {
+    /// Its term is over.
+    Expired,
+    /// The consumer cancelled.
+    Cancelled,
+    /// The provider ended it.
+    EndedByProvider,
+    /// The provider took the capacity back, with notice.
+    Reclaimed,
+    /// Usage reports stayed unsigned.
+    Unsigned,
+    /// What was sold could not be provided.
+    ProvisioningFailed,
+    /// The other side broke the contract.
+    Breach,
+}
+
+/// Where a negotiation, and then its lease, stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum State {
+    /// Never heard of, or forgotten.
+    Unknown,
+    /// Asked.
+    Requested,
+    /// The owner is asked.
+    Review,
+    /// Signed by the provider.
+    Agreed,
+    /// Signed by both; the provider makes it ready.
+    Pending,
+    /// In use, and billed.
+    Active,
+    /// Reports stayed unsigned: nothing new is admitted.
+    Suspended,
+    /// Being taken back.
+    Reclaiming,
+    /// Over.
+    Closed,
+    /// Came to nothing.
+    Terminated,
+}

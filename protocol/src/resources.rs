@@ -1,0 +1,180 @@
+//! Quantities of what a cluster has, sells and buys.
+//!
+//! Whole numbers in the smallest unit; an overflow or a shortage is an error,
+//! never a wrap. What is *sellable* is the broker's to decide.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::text::GpuModel;
+
+/// A kind of thing that is counted and priced.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Resource {
+    /// Processor time, in thousandths of a core.
+    Cpu,
+    /// Main memory, in bytes.
+    Memory,
+    /// Pods, by count.
+    Pods,
+    /// Whole GPUs, or sold parts, of one model, by count.
+    Gpu(GpuModel),
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.pad("cpu"),
+            Self::Memory => f.pad("memory"),
+            Self::Pods => f.pad("pods"),
+            Self::Gpu(model) => f.pad(&format!("gpu.{model}")),
+        }
+    }
+}
+
+/// So much of each resource. A GPU model that is absent counts zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Resources {
+    /// Thousandths of a core.
+    pub cpu_millis: u64,
+    /// Bytes.
+    pub memory_bytes: u64,
+    /// Count.
+    pub pods: u64,
+    /// Count by model, never zero.
+    pub gpus: BTreeMap<GpuModel, u64>,
+}
+
+/// Why a sum or difference of quantities does not exist.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ResourcesError {
+    /// A sum above `u64::MAX`.
+    #[error("the sum of {0} overflows")]
+    Overflow(Resource),
+    /// More was taken than there is.
+    #[error("not enough {0}")]
+    Short(Resource),
+}
+
+impl Resources {
+    /// Every quantity above zero.
+    pub fn iter(&self) -> impl Iterator<Item = (Resource, u64)> + '_ {
+        let plain = [
+            (Resource::Cpu, self.cpu_millis),
+            (Resource::Memory, self.memory_bytes),
+            (Resource::Pods, self.pods),
+        ];
+        let gpus = self.gpus.iter().map(|(model, count)| (Resource::Gpu(model.clone()), *count));
+        plain.into_iter().chain(gpus).filter(|(_, quantity)| *quantity > 0)
+    }
+
+    /// How much there is of one resource.
+    pub fn quantity(&self, resource: &Resource) -> u64 {
+        match resource {
+            Resource::Cpu => self.cpu_millis,
+            Resource::Memory => self.memory_bytes,
+            Resource::Pods => self.pods,
+            Resource::Gpu(model) => self.gpus.get(model).copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether there is nothing at all.
+    pub fn is_zero(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Whether every quantity is at most that of `room`.
+    pub fn fits(&self, room: &Self) -> bool {
+        self.shortage(room).is_none()
+    }
+
+    /// The first resource of which `room` has less.
+    pub fn shortage(&self, room: &Self) -> Option<Resource> {
+        self.iter().find(|(resource, n)| *n > room.quantity(resource)).map(|(resource, _)| resource)
+    }
+
+    /// The sum.
+    pub fn checked_add(&self, other: &Self) -> Result<Self, ResourcesError> {
+        self.combine(other, |resource, a, b| {
+            a.checked_add(b).ok_or_else(|| ResourcesError::Overflow(resource.clone()))
+        })
+    }
+
+    /// What remains when `other` is taken away.
+    pub fn checked_sub(&self, other: &Self) -> Result<Self, ResourcesError> {
+        self.combine(other, |resource, a, b| {
+            a.checked_sub(b).ok_or_else(|| ResourcesError::Short(resource.clone()))
+        })
+    }
+
+    /// What remains when `other` is taken away, at least zero each.
+    pub fn saturating_sub(&self, other: &Self) -> Self {
+        self.combine(other, |_, a, b| Ok(a.saturating_sub(b))).unwrap_or_default()
+    }
+
+    fn combine(
+        &self,
+        other: &Self,
+        op: impl Fn(&Resource, u64, u64) -> Result<u64, ResourcesError>,
+    ) -> Result<Self, ResourcesError> {
+        let mut gpus = BTreeMap::new();
+        for model in self.gpus.keys().chain(other.gpus.keys()) {
+            let resource = Resource::Gpu(model.clone());
+            let count = op(&resource, self.quantity(&resource), other.quantity(&resource))?;
+            if count > 0 {
+                gpus.insert(model.clone(), count);
+            }
+        }
+        Ok(Self {
+            cpu_millis: op(&Resource::Cpu, self.cpu_millis, other.cpu_millis)?,
+            memory_bytes: op(&Resource::Memory, self.memory_bytes, other.memory_bytes)?,
+            pods: op(&Resource::Pods, self.pods, other.pods)?,
+            gpus,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gpus(model: &str, count: u64) -> BTreeMap<GpuModel, u64> {
+        BTreeMap::from([(model.parse().unwrap(), count)])
+    }
+
+    #[test]
+    fn overflow_and_shortage_name_the_resource() {
+        let most = Resources { cpu_millis: u64::MAX, ..Resources::default() };
+        let one = Resources { cpu_millis: 1, gpus: gpus("h100", 1), ..Resources::default() };
+        assert_eq!(most.checked_add(&one), Err(ResourcesError::Overflow(Resource::Cpu)));
+        let short = ResourcesError::Short(Resource::Gpu("h100".parse().unwrap()));
+        assert_eq!(most.checked_sub(&one), Err(short));
+        assert_eq!(one.shortage(&most).unwrap().to_string(), "gpu.h100");
+        assert!(!one.fits(&most));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_can_be_taken_away(
+            a in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 0..9u64),
+            b in (0..1u64 << 40, 0..1u64 << 40, 0..999u64, 1..9u64),
+        ) {
+            let of = |(cpu_millis, memory_bytes, pods, n): (u64, u64, u64, u64)| {
+                let gpus = if n == 0 { BTreeMap::new() } else { gpus("l4", n) };
+                Resources { cpu_millis, memory_bytes, pods, gpus }
+            };
+            let (a, b) = (of(a), of(b));
+            let sum = a.checked_add(&b).unwrap();
+            prop_assert!(a.fits(&sum) && b.fits(&sum));
+            prop_assert_eq!(sum.checked_sub(&b).unwrap(), a.clone());
+            prop_assert_eq!(sum.saturating_sub(&b), a);
+        }
+    }
+}

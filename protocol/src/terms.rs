@@ -1,0 +1,88 @@
+//! The words of an offer and of a contract: class, isolation, security level, and
+//! what becomes of guests when the peers lose sight of each other.
+
+use serde::{Deserialize, Serialize};
+
+/// How firmly capacity is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Class {
+    /// Guests may be preempted by home at once, and are priced so.
+    Spot,
+    /// Capacity is really held; a reclaim notice precedes any eviction.
+    #[default]
+    Reserved,
+}
+
+/// What stands between a guest pod and the provider's kernel, weakest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Isolation {
+    /// Containers by runc or its like.
+    #[default]
+    Runc,
+    /// gVisor.
+    Gvisor,
+    /// Kata containers.
+    Kata,
+    /// Confidential computing.
+    Confidential,
+}
+
+/// Whether guests are kept apart on the provider's network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum NetworkIsolation {
+    /// Nothing keeps them apart, and the buyer is told.
+    None,
+    /// Proven to be enforced.
+    #[default]
+    Required,
+}
+
+/// The Kubernetes pod-security level of the guest namespace, most permissive first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PodSecurity {
+    /// Nothing is refused.
+    Privileged,
+    /// Known privilege escalations are refused.
+    #[default]
+    Baseline,
+    /// Hardened pods only.
+    Restricted,
+}
+
+/// What becomes of the guests while the peers do not hear from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OnDisconnect {
+    /// They run on; home replaces nothing.
+    #[default]
+    Keep,
+    /// The provider stops them after so many seconds without contact; home replaces
+    /// them only after that and the skew bound.
+    StopAfter {
+        /// Seconds without contact; never zero.
+        seconds: u32,
+    },
+}
+
+/// What is promised about availability, and the credit for missing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sla {
+    /// Share of the time that guests can run, in parts per million.
+    pub availability_ppm: u32,
+    /// Share of the bill that is credited when it is missed, in parts per million.
+    pub credit_ppm: u32,
+}
+
+/// The processor and operating system of a pool, as Kubernetes spells them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Platform {
+    /// `kubernetes.io/arch`.
+    pub arch: crate::text::Slug,
+    /// `kubernetes.io/os`.
+    pub os: crate::text::Slug,
+}
