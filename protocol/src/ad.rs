@@ -2,13 +2,19 @@
 //! body, fetched once. How both spread is gossip's; what to offer is the broker's.
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
+use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
+use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
 use crate::gpu::GpuPool;
 use crate::id::{ClusterId, Digest, PublicKey};
+use crate::identity::Identity;
+use crate::limits;
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::terms::{Class, Isolation, NetworkIsolation, Platform, PodSecurity};
-use crate::text::PoolId;
+use crate::text::{PoolId, Slug};
+use crate::time::Now;
 
 /// What is free right now, at what price: the part of an advertisement that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +53,7 @@ pub struct PoolRow {
 #[serde(rename_all = "camelCase")]
 pub struct AdBody {
     /// The publisher's identity document: binds the lease's key to its cluster.
-    pub identity: crate::envelope::Signed<crate::identity::Identity>,
+    pub identity: Signed<Identity>,
     /// ISO 3166 country of the law that applies: `IT`.
     pub jurisdiction: Option<String>,
     /// The owner's word for where it is: `eu-south-1`.
@@ -106,7 +112,7 @@ pub enum Goods {
 #[serde(rename_all = "camelCase")]
 pub struct Attribute {
     /// Such as `cert.iso27001`.
-    pub name: crate::text::Slug,
+    pub name: Slug,
     /// Its value; `true` where there is none.
     pub value: String,
     /// Who says so.
@@ -153,3 +159,131 @@ pub struct Ad {
     /// Where, and on what terms.
     pub body: AdBody,
 }
+
+impl AdLease {
+    /// When it ends, wall clock.
+    pub fn expires_ms(&self) -> u64 {
+        self.issued_ms.saturating_add(u64::from(self.ttl_s) * 1_000)
+    }
+}
+
+impl Ad {
+    /// Puts a lease and the body that it names together. Refuses a body of another hash,
+    /// an identity document that is not valid or not of the lease's key and cluster, and
+    /// rows that are not those of the body's pools.
+    pub fn assemble(lease: &Verified<AdLease>, body: &[u8], now: Now) -> Result<Self, AdError> {
+        if Digest::of(body) != lease.body {
+            return Err(AdError::OtherBody);
+        }
+        let body = AdBody::from_bytes(body)?;
+        let owner = body.identity.open_identity(now)?;
+        if owner.key != *lease.key() || owner.cluster_id() != lease.provider {
+            return Err(AdError::OtherOwner);
+        }
+        let pools = body.pools.iter().map(|pool| &pool.id);
+        if !pools.eq(lease.rows.iter().map(|row| &row.pool)) {
+            return Err(AdError::OtherPools);
+        }
+        Ok(Self { digest: lease.digest(), key: *lease.key(), lease: (**lease).clone(), body })
+    }
+}
+
+/// Why a lease and a body are no advertisement.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum AdError {
+    /// The lease names another body.
+    #[error("the lease names another body")]
+    OtherBody,
+    /// The lease was signed by another key, or for another cluster, than the body's.
+    #[error("the lease and its body are of different clusters")]
+    OtherOwner,
+    /// The rows and the pools differ.
+    #[error("the rows of the lease are not those of the body's pools")]
+    OtherPools,
+    /// The body is malformed.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The body's identity document is not valid.
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+}
+
+impl Message for AdLease {
+    const MAX_BYTES: usize = limits::AD_LEASE_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("pools", self.rows.len(), limits::POOLS)?;
+        ensure(self.rows.is_sorted_by(|a, b| a.pool < b.pool), "rows are not by ascending pool")?;
+        ensure((1..=limits::AD_TTL_S).contains(&self.ttl_s), "a life of no seconds, or of days")?;
+        self.rows.iter().try_for_each(|row| row.price.validate())
+    }
+}
+
+impl Payload for AdLease {
+    const TYPE: &'static str = "ad-lease";
+
+    fn may_sign(&self, _: &PublicKey, cluster: Option<ClusterId>) -> bool {
+        cluster.is_none_or(|cluster| cluster == self.provider)
+    }
+
+    fn validity_ms(&self) -> Option<(u64, u64)> {
+        Some((self.issued_ms, self.expires_ms()))
+    }
+}
+
+impl Message for AdBody {
+    const MAX_BYTES: usize = limits::AD_BODY_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("pools", self.pools.len(), limits::POOLS)?;
+        at_most("attributes", self.attributes.len(), limits::ATTRIBUTES)?;
+        at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
+        ensure(self.pools.is_sorted_by(|a, b| a.id < b.id), "pools are not by ascending id")?;
+        ensure(!self.terms.classes.is_empty(), "no class to choose from")?;
+        ensure(self.terms.min_term_s <= self.terms.max_term_s, "the shortest term is too long")
+    }
+}
+
+wire_map!(AdLease {
+    1 => provider,
+    2 => epoch,
+    3 => seq,
+    4 => body,
+    5 => issued_ms,
+    6 => ttl_s,
+    7 => rows,
+});
+wire_map!(PoolRow { 1 => pool, 2 => free, 3 => price });
+wire_map!(AdBody {
+    1 => identity,
+    2 => jurisdiction,
+    3 => region,
+    4 => attributes,
+    5 => carbon_g_per_kwh,
+    6 => addresses,
+    7 => storage_classes,
+    8 => services,
+    9 => isolation,
+    10 => network_isolation,
+    11 => pod_security,
+    12 => pools,
+    13 => terms,
+});
+wire_map!(Pool {
+    1 => id,
+    2 => goods,
+    3 => platform,
+    4 => total,
+    5 => largest_pod,
+    6 => gpus,
+});
+wire_enum!(Goods { 0 => Compute });
+wire_map!(Attribute { 1 => name, 2 => value, 3 => assurance });
+wire_enum!(Assurance { 0 => SelfAsserted, 1 => Issuer, 2 => ThirdParty });
+wire_map!(OfferTerms {
+    1 => classes,
+    2 => min_term_s,
+    3 => max_term_s,
+    4 => reclaim_notice_s,
+    5 => metering_interval_s,
+});

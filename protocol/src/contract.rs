@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{CodecError, Message, ensure, wire_map};
+use crate::envelope::{Bilateral, Payload};
 use crate::id::{ClusterId, ContractId, Digest, PublicKey};
+use crate::limits;
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity, Sla};
@@ -96,3 +99,78 @@ pub struct Network {
     /// Services of the provider that guests may use.
     pub services: Vec<String>,
 }
+
+impl Message for Contract {
+    const MAX_BYTES: usize = limits::CONTRACT_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let term_ms = self.terms.term_s.checked_mul(1_000);
+        let not_after_ms = term_ms.and_then(|term_ms| self.not_before_ms.checked_add(term_ms));
+        ensure(not_after_ms == Some(self.not_after_ms), "the contract does not end with its term")?;
+        ensure(self.provider.cluster != self.consumer.cluster, "a contract with oneself")?;
+        self.terms.validate()
+    }
+}
+
+impl Payload for Contract {
+    const TYPE: &'static str = "contract";
+
+    fn may_sign(&self, key: &PublicKey, cluster: Option<ClusterId>) -> bool {
+        let is = |party: &Party| party.key == *key && Some(party.cluster) == cluster;
+        is(&self.provider) || is(&self.consumer)
+    }
+}
+
+impl Bilateral for Contract {
+    fn parties(&self) -> (ClusterId, ClusterId) {
+        (self.provider.cluster, self.consumer.cluster)
+    }
+}
+
+impl Terms {
+    /// What the types alone do not say.
+    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.term_s > 0, "a term of no time")?;
+        ensure(!self.quantity.is_zero(), "nothing is bought")?;
+        ensure(self.metering_interval_s > 0, "metered at no interval")?;
+        let stops = !matches!(self.on_disconnect, OnDisconnect::StopAfter { seconds: 0 });
+        ensure(stops, "guests stop after no time")?;
+        self.price.validate()
+    }
+}
+
+wire_map!(Contract {
+    1 => id,
+    2 => provider,
+    3 => consumer,
+    4 => ad,
+    5 => terms,
+    6 => not_before_ms,
+    7 => not_after_ms,
+    8 => commit_by_ms,
+});
+wire_map!(Party { 1 => cluster, 2 => key, 3 => certificate });
+wire_map!(Terms {
+    1 => pool,
+    2 => platform,
+    3 => quantity,
+    4 => class,
+    5 => price,
+    6 => term_s,
+    7 => isolation,
+    8 => network_isolation,
+    9 => pod_security,
+    10 => network,
+    11 => transit_hops,
+    12 => on_disconnect,
+    13 => reclaim_notice_s,
+    14 => sla,
+    15 => metering_interval_s,
+    16 => dispute_tolerance_ppm,
+});
+wire_map!(Network {
+    1 => provider_gateways,
+    2 => consumer_gateways,
+    3 => ranges,
+    4 => services,
+});

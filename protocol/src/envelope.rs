@@ -1,16 +1,146 @@
-//! Signed bytes (COSE_Sign1), and the one way to open them.
+//! Signed bytes (COSE_Sign1, RFC 9052), and the one way to open them.
 //!
 //! The bytes as received are verified, carried and stored; nothing is ever encoded
-//! again.
+//! again. Whom to trust is the caller's: [`Trust`].
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 
+use coset::{CborSerializable, CoseSign1Builder, Header, HeaderBuilder, ProtectedHeader, iana};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
 
-use crate::id::{Digest, hex_or_bytes};
+use crate::codec::{CodecError, Message, Reader, at_most, check};
+use crate::id::{ClusterId, Digest, FederationId, PublicKey, hex_or_bytes};
+use crate::limits;
+use crate::time::Now;
+
+/// A message that is signed.
+pub trait Payload: Message {
+    /// Its name in what the signature covers: a signature of one type means nothing for
+    /// another.
+    const TYPE: &'static str;
+
+    /// Whether this signer may say this. `cluster` is whom the key is known to stand
+    /// for; none under [`Signers::Anyone`].
+    fn may_sign(&self, key: &PublicKey, cluster: Option<ClusterId>) -> bool;
+
+    /// From when to when it holds, wall clock; none: for ever.
+    fn validity_ms(&self) -> Option<(u64, u64)> {
+        None
+    }
+}
+
+/// Whose signatures are taken, in which federation.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust<'a> {
+    /// The federation that the signature must be made for.
+    pub federation: FederationId,
+    /// Who may sign.
+    pub signers: Signers<'a>,
+}
+
+/// Who may sign.
+#[derive(Clone, Copy, Debug)]
+pub enum Signers<'a> {
+    /// Whoever holds the key that is named. For publications and identity documents,
+    /// which bind the key to a cluster themselves.
+    Anyone,
+    /// These keys, each for its cluster.
+    Known(&'a BTreeMap<PublicKey, ClusterId>),
+}
+
+/// Why signed bytes are not accepted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum EnvelopeError {
+    /// Not canonical, too long, or not what its type says.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The header is not exactly algorithm and key id.
+    #[error("the header is not exactly an algorithm and a key id")]
+    Header,
+    /// The key is not known.
+    #[error("the key {0:.8} is not known")]
+    UnknownSigner(PublicKey),
+    /// The signature does not match, or was made for another type or federation.
+    #[error("the signature is not valid")]
+    Signature,
+    /// The signer may not say this.
+    #[error("the key {0:.8} may not sign this")]
+    WrongSigner(PublicKey),
+    /// Signed later than now, beyond the skew that is allowed.
+    #[error("signed in the future")]
+    NotYetValid,
+    /// Its time is over.
+    #[error("its time is over")]
+    Expired,
+    /// A document that replaces another, where the first one is needed.
+    #[error("not a cluster's first identity document")]
+    NotFirst,
+    /// Two signatures that do not make one document.
+    #[error("the two signatures are not of both parties over the same bytes")]
+    NotCountersigned,
+}
+
+/// A cluster's signing key. Zeroised when dropped; never printed.
+pub struct KeyPair(SigningKey);
+
+impl KeyPair {
+    /// From 32 bytes of good randomness, which stay the caller's to keep and to wipe.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(SigningKey::from_bytes(seed))
+    }
+
+    /// The half that everyone may know.
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// Signs `value` for one federation. An error where a peer would refuse the value.
+    pub fn sign<T: Payload>(
+        &self,
+        federation: FederationId,
+        value: &T,
+    ) -> Result<Signed<T>, CodecError> {
+        Ok(self.sign_payload(federation, value.to_bytes()?))
+    }
+
+    /// Signs the very bytes that another has signed.
+    pub fn countersign<T: Payload>(&self, federation: FederationId, of: &Verified<T>) -> Signed<T> {
+        self.sign_payload(federation, of.payload().to_vec())
+    }
+
+    fn sign_payload<T: Payload>(&self, federation: FederationId, payload: Vec<u8>) -> Signed<T> {
+        let envelope = CoseSign1Builder::new()
+            .protected(header(&self.public()))
+            .payload(payload)
+            .create_signature(&aad::<T>(federation), |to_sign| {
+                self.0.sign(to_sign).to_bytes().to_vec()
+            })
+            .build();
+        Signed::from_bytes(envelope.to_vec().expect("headers and byte strings always encode"))
+    }
+}
+
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyPair({:.8})", self.public())
+    }
+}
+
+fn header(key: &PublicKey) -> Header {
+    let algorithm = HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA);
+    algorithm.key_id(key.0.to_vec()).build()
+}
+
+fn aad<T: Payload>(federation: FederationId) -> Vec<u8> {
+    [b"mercato/1/", T::TYPE.as_bytes(), &[0], federation.as_bytes()].concat()
+}
 
 /// Bytes that claim to be a signed `T`. Nothing about them has been checked.
 pub struct Signed<T> {
@@ -32,6 +162,170 @@ impl<T> Signed<T> {
     /// Of the exact bytes.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.bytes)
+    }
+}
+
+impl<T: Payload> Signed<T> {
+    /// Checks everything that can be checked without state: form, signature, signer,
+    /// time. Pure.
+    pub fn open(&self, trust: Trust<'_>, now: Now) -> Result<Verified<T>, EnvelopeError> {
+        at_most("message bytes", self.bytes.len(), T::MAX_BYTES + limits::ENVELOPE_BYTES)?;
+        check(&self.bytes)?;
+        let mut reader = Reader::new(&self.bytes);
+        if reader.array()? != 4 {
+            return Err(CodecError::Expected("a COSE_Sign1").into());
+        }
+        let protected = reader.bytes(limits::ENVELOPE_BYTES)?;
+        if reader.map()? != 0 {
+            return Err(EnvelopeError::Header);
+        }
+        let payload = reader.bytes(T::MAX_BYTES)?;
+        let signature = reader.bytes(Signature::BYTE_SIZE)?;
+
+        let key = PublicKey(*protected.last_chunk().ok_or(EnvelopeError::Header)?);
+        let header = header(&key);
+        if header.clone().to_vec().ok().as_deref() != Some(protected) {
+            return Err(EnvelopeError::Header);
+        }
+        let cluster = match trust.signers {
+            Signers::Anyone => None,
+            Signers::Known(keys) => Some(*keys.get(&key).ok_or(EnvelopeError::UnknownSigner(key))?),
+        };
+        let protected = ProtectedHeader { original_data: Some(protected.to_vec()), header };
+        let signed = coset::sig_structure_data(
+            coset::SignatureContext::CoseSign1,
+            protected,
+            None,
+            &aad::<T>(trust.federation),
+            payload,
+        );
+        verify(&key, &signed, signature).ok_or(EnvelopeError::Signature)?;
+
+        let value = T::from_bytes(payload)?;
+        if !value.may_sign(&key, cluster) {
+            return Err(EnvelopeError::WrongSigner(key));
+        }
+        in_time(value.validity_ms(), now)?;
+        let payload_len = payload.len();
+        Ok(Verified { value, key, cluster, payload_len, signed: self.clone() })
+    }
+}
+
+fn verify(key: &PublicKey, signed: &[u8], signature: &[u8]) -> Option<()> {
+    let key = VerifyingKey::from_bytes(&key.0).ok()?;
+    let signature = Signature::from_slice(signature).ok()?;
+    key.verify_strict(signed, &signature).ok()
+}
+
+fn in_time(validity_ms: Option<(u64, u64)>, now: Now) -> Result<(), EnvelopeError> {
+    let Some((from_ms, to_ms)) = validity_ms else { return Ok(()) };
+    if from_ms > now.wall_ms.saturating_add(limits::CLOCK_SKEW_MS) {
+        return Err(EnvelopeError::NotYetValid);
+    }
+    if to_ms.saturating_add(limits::CLOCK_SKEW_MS) < now.wall_ms {
+        return Err(EnvelopeError::Expired);
+    }
+    Ok(())
+}
+
+/// A value whose signature, signer and time were checked. Made by [`Signed::open`] only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified<T> {
+    value: T,
+    key: PublicKey,
+    cluster: Option<ClusterId>,
+    payload_len: usize,
+    signed: Signed<T>,
+}
+
+/// What follows the payload in a COSE_Sign1: a head of two bytes and the signature.
+const SIGNATURE_ITEM_BYTES: usize = 2 + Signature::BYTE_SIZE;
+
+impl<T> Verified<T> {
+    /// The key that signed.
+    pub fn key(&self) -> &PublicKey {
+        &self.key
+    }
+
+    /// The cluster that the key was known to stand for; none under [`Signers::Anyone`].
+    pub fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// The bytes as they were signed.
+    pub fn signed(&self) -> &Signed<T> {
+        &self.signed
+    }
+
+    /// Of the signed bytes.
+    pub fn digest(&self) -> Digest {
+        self.signed.digest()
+    }
+
+    /// The bytes that the signature is over, without the envelope.
+    pub fn payload(&self) -> &[u8] {
+        let bytes = self.signed.as_bytes();
+        let end = bytes.len() - SIGNATURE_ITEM_BYTES;
+        &bytes[end - self.payload_len..end]
+    }
+
+    /// The value alone.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Verified<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A payload that holds once both of its parties have signed the same bytes.
+pub trait Bilateral: Payload {
+    /// Provider and consumer.
+    fn parties(&self) -> (ClusterId, ClusterId);
+}
+
+/// A value that both parties signed. Made by [`join`](Countersigned::join) only; stored
+/// as its two [`Signed`] halves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Countersigned<T> {
+    provider: Verified<T>,
+    consumer: Verified<T>,
+}
+
+impl<T: Bilateral> Countersigned<T> {
+    /// Refuses two halves that are not of both parties over the same bytes.
+    pub fn join(provider: Verified<T>, consumer: Verified<T>) -> Result<Self, EnvelopeError> {
+        let (seller, buyer) = provider.parties();
+        let same = provider.payload() == consumer.payload();
+        let parties = (provider.cluster, consumer.cluster) == (Some(seller), Some(buyer));
+        if same && parties {
+            Ok(Self { provider, consumer })
+        } else {
+            Err(EnvelopeError::NotCountersigned)
+        }
+    }
+
+    /// What the provider signed.
+    pub fn provider(&self) -> &Verified<T> {
+        &self.provider
+    }
+
+    /// What the consumer signed.
+    pub fn consumer(&self) -> &Verified<T> {
+        &self.consumer
+    }
+}
+
+impl<T> Deref for Countersigned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.provider
     }
 }
 

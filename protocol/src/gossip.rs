@@ -7,8 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ad::AdLease;
-use crate::envelope::Signed;
+use crate::codec::{self, CodecError, at_most, ensure, wire_map, wire_union};
+use crate::envelope::{Payload, Signed};
 use crate::id::{ClusterId, Digest, PublicKey};
+use crate::limits;
 use crate::text::Blob;
 
 /// One message between neighbours.
@@ -67,9 +69,7 @@ pub enum Message {
     },
 }
 
-/// Eight bytes of a keyed hash over the marks of a set, as [`fingerprint`] defines it.
-///
-/// [`fingerprint`]: Fingerprint::of
+/// Eight bytes of a keyed hash over the marks of a set, as [`of`](Fingerprint::of) defines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Fingerprint(pub u64);
 
@@ -110,3 +110,84 @@ pub struct Withdraw {
     /// When it was signed, wall clock.
     pub issued_ms: u64,
 }
+
+impl codec::Message for Message {
+    const MAX_BYTES: usize = limits::GOSSIP_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Announce { marks } => at_most("marks", marks.len(), limits::GOSSIP_ITEMS),
+            Self::Pull { digests } => at_most("digests", digests.len(), limits::GOSSIP_ITEMS),
+            Self::Push { publications } => {
+                at_most("publications", publications.len(), limits::PUSH_ITEMS)
+            }
+            Self::BodyRequest { .. } | Self::Root { .. } => Ok(()),
+            Self::BodyReply { body, .. } => {
+                let length = body.as_ref().map_or(0, |body| body.0.len());
+                at_most("body bytes", length, limits::AD_BODY_BYTES)
+            }
+            Self::Buckets { fingerprints, .. } => {
+                ensure(fingerprints.len() == limits::BUCKETS, "not a fingerprint for each bucket")
+            }
+            Self::Ids { buckets, marks, .. } => {
+                at_most("marks", marks.len(), limits::GOSSIP_ITEMS)?;
+                ensure(buckets.is_sorted_by(|a, b| a < b), "buckets do not ascend")?;
+                let known = buckets.last().is_none_or(|last| (*last as usize) < limits::BUCKETS);
+                ensure(known, "no such bucket")
+            }
+        }
+    }
+}
+
+impl Fingerprint {
+    /// Over a set of marks, in any order: the exclusive or of the first eight bytes
+    /// (big-endian) of SHA-256 over `session` (eight bytes, big-endian) and each mark's
+    /// digest. The session keys it, so that nobody can prepare marks that cancel out.
+    pub fn of<'a>(session: u64, marks: impl IntoIterator<Item = &'a Mark>) -> Self {
+        marks.into_iter().fold(Self::default(), |sum, mark| {
+            let mut keyed = [0; 40];
+            keyed[..8].copy_from_slice(&session.to_be_bytes());
+            keyed[8..].copy_from_slice(mark.digest.as_bytes());
+            let hash = Digest::of(&keyed).0;
+            let head = hash.iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
+            Self(sum.0 ^ head)
+        })
+    }
+}
+
+impl Mark {
+    /// The bucket of a reconciliation that it falls into.
+    pub fn bucket(&self) -> u32 {
+        u32::from(self.publisher.0[0])
+    }
+}
+
+impl codec::Message for Withdraw {
+    const MAX_BYTES: usize = limits::AD_LEASE_BYTES;
+}
+
+impl Payload for Withdraw {
+    const TYPE: &'static str = "withdraw";
+
+    fn may_sign(&self, _: &PublicKey, cluster: Option<ClusterId>) -> bool {
+        cluster.is_none_or(|cluster| cluster == self.provider)
+    }
+
+    fn validity_ms(&self) -> Option<(u64, u64)> {
+        Some((self.issued_ms, self.issued_ms.saturating_add(u64::from(limits::AD_TTL_S) * 1_000)))
+    }
+}
+
+wire_union!(Message {
+    0 => Announce { 1 => marks },
+    1 => Pull { 1 => digests },
+    2 => Push { 1 => publications },
+    3 => BodyRequest { 1 => digest },
+    4 => BodyReply { 1 => digest, 2 => body },
+    5 => Root { 1 => session, 2 => root },
+    6 => Buckets { 1 => session, 2 => fingerprints },
+    7 => Ids { 1 => session, 2 => buckets, 3 => marks },
+});
+wire_map!(Mark { 1 => publisher, 2 => epoch, 3 => seq, 4 => digest });
+wire_union!(Publication { 0 => Lease(lease), 1 => Withdraw(withdraw) });
+wire_map!(Withdraw { 1 => provider, 2 => epoch, 3 => seq, 4 => issued_ms });

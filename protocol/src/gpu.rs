@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::GpuModel;
+use crate::codec::{wire_enum, wire_map, wire_union};
+use crate::text::{GpuModel, Slug};
 
 /// Like GPUs of one pool, sold in one way. Their price stands in the lease, under
 /// the same model.
@@ -13,7 +14,7 @@ pub struct GpuPool {
     /// the key of its count in [`Resources`](crate::resources::Resources).
     pub model: GpuModel,
     /// The vendor: `nvidia`, `amd`, `intel`.
-    pub vendor: crate::text::Slug,
+    pub vendor: Slug,
     /// PCI vendor and device, `10de:2330`.
     pub pci_id: Option<String>,
     /// Memory of one unit, in mebibytes.
@@ -98,3 +99,31 @@ pub enum GpuIsolation {
     /// The device itself.
     Hardware,
 }
+
+wire_map!(GpuPool {
+    1 => model,
+    2 => vendor,
+    3 => pci_id,
+    4 => memory_mib,
+    5 => count,
+    6 => most_per_node,
+    7 => driver,
+    8 => cuda,
+    9 => compute_capability,
+    10 => interconnect,
+    11 => source,
+    12 => mode,
+    13 => isolation,
+    14 => shared_counter,
+    15 => cpu_millis_per_unit,
+    16 => memory_bytes_per_unit,
+});
+wire_enum!(GpuSource { 0 => Dra, 1 => Labels, 2 => Manual });
+wire_union!(GpuMode {
+    0 => Exclusive {},
+    1 => Mig { 1 => profile },
+    2 => Mps { 1 => memory_mib, 2 => percent },
+    3 => Timeslice { 1 => replicas },
+    4 => Vgpu { 1 => profile },
+});
+wire_enum!(GpuIsolation { 0 => None, 1 => Limit, 2 => Hardware });

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{CodecError, Message, at_most, wire_map};
 use crate::envelope::Signed;
 use crate::id::FederationId;
 use crate::identity::Identity;
+use crate::limits;
 
 /// Who is speaking. The connection has already proven the key; this binds the key to a
 /// cluster.
@@ -20,3 +22,13 @@ pub struct Hello {
     /// Where the speaker can be dialled: multiaddresses.
     pub addresses: Vec<String>,
 }
+
+impl Message for Hello {
+    const MAX_BYTES: usize = limits::HELLO_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("addresses", self.addresses.len(), limits::ADDRESSES)
+    }
+}
+
+wire_map!(Hello { 1 => identity, 2 => federation, 3 => software, 4 => addresses });

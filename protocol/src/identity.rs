@@ -3,10 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Digest, PublicKey};
+use crate::codec::{CodecError, Message, ensure, wire_map};
+use crate::envelope::{EnvelopeError, KeyPair, Payload, Signed, Signers, Trust};
+use crate::id::{ClusterId, Digest, FederationId, PublicKey};
+use crate::limits;
+use crate::time::Now;
 
 /// An identity document. The first one of a cluster is signed by its own key, and its
-/// hash is the [`ClusterId`](crate::id::ClusterId); each later one brings a new key and is signed by the one
+/// hash is the [`ClusterId`]; each later one brings a new key and is signed by the one
 /// before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,3 +24,72 @@ pub struct Identity {
     /// The document that this one replaces; none in the first.
     pub previous: Option<Digest>,
 }
+
+/// A cluster and the key that speaks for it, from an identity document that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    cluster: ClusterId,
+    /// The key that speaks for the cluster.
+    pub key: PublicKey,
+    /// What the owner calls the cluster; claimed, not unique.
+    pub name: String,
+}
+
+impl Owner {
+    /// Which cluster.
+    pub fn cluster_id(&self) -> ClusterId {
+        self.cluster
+    }
+}
+
+impl Identity {
+    /// The first document of a new cluster, signed by its own key. Its id is
+    /// [`Signed::cluster_id`].
+    pub fn found(key: &KeyPair, name: &str, now: Now) -> Result<Signed<Self>, CodecError> {
+        let document = Self {
+            key: key.public(),
+            name: name.to_owned(),
+            issued_ms: now.wall_ms,
+            previous: None,
+        };
+        key.sign(FederationId::NONE, &document)
+    }
+}
+
+impl Signed<Identity> {
+    /// The id of the cluster, if this is its first document.
+    pub fn cluster_id(&self) -> ClusterId {
+        ClusterId(self.digest().0)
+    }
+
+    /// Whom a first identity document makes the key stand for.
+    pub fn open_identity(&self, now: Now) -> Result<Owner, EnvelopeError> {
+        let trust = Trust { federation: FederationId::NONE, signers: Signers::Anyone };
+        let document = self.open(trust, now)?.into_value();
+        if document.previous.is_some() {
+            return Err(EnvelopeError::NotFirst);
+        }
+        Ok(Owner { cluster: self.cluster_id(), key: document.key, name: document.name })
+    }
+}
+
+impl Message for Identity {
+    const MAX_BYTES: usize = limits::IDENTITY_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let plain = self.name.chars().all(|c| !c.is_control());
+        ensure(plain && self.name.len() <= limits::NAME_BYTES, "a name too long, or not plain text")
+    }
+}
+
+impl Payload for Identity {
+    const TYPE: &'static str = "identity";
+
+    /// The first document is signed by its own key; which key may sign a later one only
+    /// the document before it tells.
+    fn may_sign(&self, key: &PublicKey, _: Option<ClusterId>) -> bool {
+        self.previous.is_some() || *key == self.key
+    }
+}
+
+wire_map!(Identity { 1 => key, 2 => name, 3 => issued_ms, 4 => previous });

@@ -7,8 +7,10 @@
 //! the same bytes for whoever writes another peer.
 
 pub mod ad;
+pub mod codec;
 pub mod contract;
 pub mod envelope;
+pub mod frame;
 pub mod gossip;
 pub mod gpu;
 pub mod hello;

@@ -3,6 +3,10 @@
 
 /// A slug: pool ids, GPU models.
 pub const SLUG_BYTES: usize = 32;
+/// What an owner calls a cluster.
+pub const NAME_BYTES: usize = 64;
+/// The uid of a Kubernetes object (36 as the API server makes them).
+pub const UID_BYTES: usize = 64;
 /// Any other text.
 pub const TEXT_BYTES: usize = 1_024;
 /// Items of one list or map, unless its own bound below is lower.

@@ -3,9 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{self, CodecError, ensure, wire_enum, wire_map, wire_union};
 use crate::contract::{Contract, Terms};
-use crate::envelope::Signed;
-use crate::id::{ClusterId, Digest, NegotiationId};
+use crate::envelope::{Payload, Signed};
+use crate::id::{ClusterId, Digest, NegotiationId, PublicKey};
+use crate::limits;
 use crate::receipt::Receipt;
 
 /// One signed message between the two parties of a negotiation.
@@ -174,3 +176,77 @@ pub enum State {
     /// Came to nothing.
     Terminated,
 }
+
+impl codec::Message for Message {
+    const MAX_BYTES: usize = limits::NEGOTIATION_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let opens = matches!(self.body, Body::Request(_));
+        ensure(opens == (self.previous.is_none()), "only a request follows nothing")?;
+        ensure(self.from != self.to, "a negotiation with oneself")?;
+        if let Body::Request(request) = &self.body {
+            request.terms.validate()?;
+        }
+        Ok(())
+    }
+}
+
+impl Payload for Message {
+    const TYPE: &'static str = "negotiation";
+
+    fn may_sign(&self, _: &PublicKey, cluster: Option<ClusterId>) -> bool {
+        cluster == Some(self.from)
+    }
+}
+
+wire_map!(Message { 1 => negotiation, 2 => from, 3 => to, 4 => seq, 5 => previous, 6 => body });
+wire_union!(Body {
+    0 => Request(request),
+    1 => Review { 1 => until_ms },
+    2 => Agreement { 1 => contract },
+    3 => Verification { 1 => contract },
+    4 => Finalized {},
+    5 => Terminate { 1 => reason, 2 => text },
+    6 => StatusQuery {},
+    7 => Status { 1 => state },
+    8 => Ready {},
+    9 => UsageReport { 1 => receipt },
+    10 => UsageReceipt { 1 => receipt },
+    11 => Close { 1 => reason, 2 => text },
+});
+wire_map!(Request { 1 => ad, 2 => terms, 3 => note });
+wire_enum!(TerminateReason {
+    0 => Denied,
+    1 => DeniedByOwner,
+    2 => NoCapacity,
+    3 => AdUnknown,
+    4 => PriceChanged,
+    5 => TermsRefused,
+    6 => Expired,
+    7 => Withdrawn,
+    8 => Conflict,
+    9 => TooMany,
+    10 => Malformed,
+    11 => Unavailable,
+});
+wire_enum!(CloseReason {
+    0 => Expired,
+    1 => Cancelled,
+    2 => EndedByProvider,
+    3 => Reclaimed,
+    4 => Unsigned,
+    5 => ProvisioningFailed,
+    6 => Breach,
+});
+wire_enum!(State {
+    0 => Unknown,
+    1 => Requested,
+    2 => Review,
+    3 => Agreed,
+    4 => Pending,
+    5 => Active,
+    6 => Suspended,
+    7 => Reclaiming,
+    8 => Closed,
+    9 => Terminated,
+});

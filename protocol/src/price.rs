@@ -12,6 +12,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::codec::{CodecError, ensure, wire_map, wire_union};
 use crate::resources::{Resource, Resources};
 
 /// Micro-units in one unit of a currency.
@@ -196,6 +197,12 @@ impl Usage {
 }
 
 impl Price {
+    /// What the types alone do not say.
+    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+        let Self::Posted { units, .. } = self else { return Ok(()) };
+        ensure(units.values().all(|unit| unit.period_s > 0), "a price for no time")
+    }
+
     /// Each charged line of `usage`, rounded once. Empty when free.
     pub fn lines(&self, usage: &Usage) -> Result<BTreeMap<Resource, Money>, PriceError> {
         let Self::Posted { currency, units } = self else { return Ok(BTreeMap::new()) };
@@ -231,6 +238,11 @@ impl UnitPrice {
         u64::try_from(micros).map_err(|_| PriceError::Overflow)
     }
 }
+
+wire_map!(Money { 1 => micros, 2 => currency });
+wire_map!(UnitPrice { 1 => micros, 2 => period_s });
+wire_union!(Price { 0 => Free {}, 1 => Posted { 1 => currency, 2 => units } });
+wire_map!(Usage { 1 => counters });
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ClusterId, ContractId, Digest};
+use crate::codec::{CodecError, Message, ensure, wire_map};
+use crate::envelope::{Bilateral, Payload};
+use crate::id::{ClusterId, ContractId, Digest, PublicKey};
+use crate::limits;
 use crate::price::{Money, Usage};
 
 /// Cumulative counters of one contract at the end of one window. The provider signs
@@ -29,3 +32,38 @@ pub struct Receipt {
     /// The payload of the previous receipt; none in the first.
     pub previous: Option<Digest>,
 }
+
+impl Message for Receipt {
+    const MAX_BYTES: usize = limits::RECEIPT_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.from_ms < self.to_ms, "a window of no time")?;
+        ensure((self.index == 0) == self.previous.is_none(), "only the first follows none")
+    }
+}
+
+impl Payload for Receipt {
+    const TYPE: &'static str = "receipt";
+
+    fn may_sign(&self, _: &PublicKey, cluster: Option<ClusterId>) -> bool {
+        [self.provider, self.consumer].map(Some).contains(&cluster)
+    }
+}
+
+impl Bilateral for Receipt {
+    fn parties(&self) -> (ClusterId, ClusterId) {
+        (self.provider, self.consumer)
+    }
+}
+
+wire_map!(Receipt {
+    1 => contract,
+    2 => provider,
+    3 => consumer,
+    4 => index,
+    5 => from_ms,
+    6 => to_ms,
+    7 => usage,
+    8 => amount,
+    9 => previous,
+});

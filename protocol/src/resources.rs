@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::codec::wire_map;
 use crate::text::GpuModel;
 
 /// A kind of thing that is counted and priced.
@@ -138,6 +139,8 @@ impl Resources {
         })
     }
 }
+
+wire_map!(Resources { 1 => cpu_millis, 2 => memory_bytes, 3 => pods, 4 => gpus });
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map, wire_union};
 use crate::id::ContractId;
+use crate::limits;
 use crate::workload::Uid;
 
 /// Home asks to open a stream into a guest.
@@ -143,3 +145,56 @@ pub enum RefusedReason {
     /// The provider's cluster failed.
     Unavailable,
 }
+
+impl Message for Request {
+    const MAX_BYTES: usize = limits::STREAM_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        match &self.what {
+            What::Exec(exec) => {
+                at_most("words of a command", exec.command.len(), limits::COMMAND_WORDS)?;
+                ensure(!exec.command.is_empty(), "no command")
+            }
+            What::PortForward { ports } => {
+                let valid = |port: &u32| (1..=65_535).contains(port);
+                ensure(ports.iter().all(valid), "no such port")
+            }
+            What::Logs(_) | What::Attach(_) => Ok(()),
+        }
+    }
+}
+
+impl Message for Reply {
+    const MAX_BYTES: usize = limits::STREAM_BYTES;
+}
+
+wire_map!(Request {
+    1 => contract,
+    2 => namespace,
+    3 => pod,
+    4 => uid,
+    5 => what,
+    6 => upgrade,
+});
+wire_union!(What {
+    0 => Logs(logs),
+    1 => Exec(exec),
+    2 => Attach(attach),
+    3 => PortForward { 1 => ports },
+});
+wire_map!(Logs {
+    1 => container,
+    2 => follow,
+    3 => previous,
+    4 => timestamps,
+    5 => since_s,
+    6 => since_time,
+    7 => tail_lines,
+    8 => limit_bytes,
+});
+wire_map!(Exec { 1 => command, 2 => attach });
+wire_map!(Attach { 1 => container, 2 => stdin, 3 => stdout, 4 => stderr, 5 => tty });
+wire_map!(Upgrade { 1 => transport, 2 => protocols });
+wire_enum!(Transport { 0 => Spdy, 1 => WebSocket });
+wire_union!(Reply { 0 => Accepted { 1 => status, 2 => protocol }, 1 => Refused { 1 => reason, 2 => text } });
+wire_enum!(RefusedReason { 0 => NotFound, 1 => Forbidden, 2 => BadRequest, 3 => Unavailable });

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{wire_enum, wire_map, wire_union};
+use crate::text::Slug;
 /// How firmly capacity is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,7 +84,15 @@ pub struct Sla {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Platform {
     /// `kubernetes.io/arch`.
-    pub arch: crate::text::Slug,
+    pub arch: Slug,
     /// `kubernetes.io/os`.
-    pub os: crate::text::Slug,
+    pub os: Slug,
 }
+
+wire_enum!(Class { 0 => Spot, 1 => Reserved });
+wire_enum!(Isolation { 0 => Runc, 1 => Gvisor, 2 => Kata, 3 => Confidential });
+wire_enum!(NetworkIsolation { 0 => None, 1 => Required });
+wire_enum!(PodSecurity { 0 => Privileged, 1 => Baseline, 2 => Restricted });
+wire_union!(OnDisconnect { 0 => Keep {}, 1 => StopAfter { 1 => seconds } });
+wire_map!(Sla { 1 => availability_ppm, 2 => credit_ppm });
+wire_map!(Platform { 1 => arch, 2 => os });

@@ -9,7 +9,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::{self, CodecError, at_most, ensure, wire_enum, wire_map, wire_union};
 use crate::id::{ClusterId, ContractId, Digest};
+use crate::limits;
 
 /// One message, either way unless said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,3 +193,72 @@ pub enum RefusedReason {
     /// It has come too far, or was here before.
     Transit,
 }
+
+impl codec::Message for Message {
+    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("body bytes", self.body_len() as usize, limits::OBJECT_BYTES)?;
+        match self {
+            Self::Digests { entries } => at_most("entries", entries.len(), limits::DIGEST_ENTRIES),
+            Self::Desire(Desire { route, .. }) => {
+                at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
+                ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
+            }
+            Self::Hello { .. }
+            | Self::Synced
+            | Self::Delete(_)
+            | Self::Ack { .. }
+            | Self::GuestStatus { .. }
+            | Self::Gone { .. }
+            | Self::Refused { .. } => Ok(()),
+        }
+    }
+}
+
+impl Message {
+    /// How many bytes of body follow this message.
+    pub fn body_len(&self) -> u32 {
+        match self {
+            Self::Desire(Desire { body_len, .. }) | Self::GuestStatus { body_len, .. } => *body_len,
+            Self::Hello { .. }
+            | Self::Digests { .. }
+            | Self::Synced
+            | Self::Delete(_)
+            | Self::Ack { .. }
+            | Self::Gone { .. }
+            | Self::Refused { .. } => 0,
+        }
+    }
+}
+
+wire_union!(Message {
+    0 => Hello { 1 => contract },
+    1 => Digests { 1 => entries },
+    2 => Synced {},
+    3 => Desire(desire),
+    4 => Delete(delete),
+    5 => Ack { 1 => key, 2 => uid, 3 => digest },
+    6 => GuestStatus { 1 => key, 2 => uid, 3 => digest, 4 => body_len },
+    7 => Gone { 1 => key, 2 => uid },
+    8 => Refused { 1 => key, 2 => uid, 3 => digest, 4 => reason, 5 => text },
+});
+wire_map!(Desire { 1 => key, 2 => uid, 3 => digest, 4 => body_len, 5 => route });
+wire_map!(Delete { 1 => key, 2 => uid, 3 => grace_s, 4 => tombstone });
+wire_map!(Entry { 1 => key, 2 => uid, 3 => desired, 4 => status });
+wire_map!(ObjectKey { 1 => kind, 2 => namespace, 3 => name });
+wire_enum!(ObjectKind {
+    0 => Namespace,
+    1 => Pod,
+    2 => ConfigMap,
+    3 => Secret,
+    4 => ServiceAccountToken,
+});
+wire_map!(Route { 1 => origin, 2 => path, 3 => hops });
+wire_enum!(RefusedReason {
+    0 => Forbidden,
+    1 => Malformed,
+    2 => OutOfCapacity,
+    3 => LeaseOver,
+    4 => Transit,
+});

@@ -1,0 +1,70 @@
+//! Writes CBOR items, each number in its shortest form.
+
+/// Encoded items, one after the other.
+#[derive(Debug, Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    /// All that was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// A whole number.
+    pub fn uint(&mut self, n: u64) {
+        self.head(0, n);
+    }
+
+    /// A truth value.
+    pub fn bool(&mut self, value: bool) {
+        self.0.push(if value { 0xf5 } else { 0xf4 });
+    }
+
+    /// A byte string.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.head(2, bytes.len() as u64);
+        self.raw(bytes);
+    }
+
+    /// A text string; in normalisation form C, or `check` refuses it.
+    pub fn text(&mut self, text: &str) {
+        self.head(3, text.len() as u64);
+        self.raw(text.as_bytes());
+    }
+
+    /// The head of a list of `count` items.
+    pub fn array(&mut self, count: usize) {
+        self.head(4, count as u64);
+    }
+
+    /// The head of a map of `count` entries, which follow in ascending order.
+    pub fn map(&mut self, count: usize) {
+        self.head(5, count as u64);
+    }
+
+    /// Items that are encoded already.
+    pub fn raw(&mut self, items: &[u8]) {
+        self.0.extend_from_slice(items);
+    }
+
+    fn head(&mut self, major: u8, n: u64) {
+        let major = major << 5;
+        let bytes = n.to_be_bytes();
+        match n {
+            0..=23 => self.0.push(major | bytes[7]),
+            24..=0xff => self.raw(&[major | 24, bytes[7]]),
+            0x100..=0xffff => {
+                self.0.push(major | 25);
+                self.raw(&bytes[6..]);
+            }
+            0x1_0000..=0xffff_ffff => {
+                self.0.push(major | 26);
+                self.raw(&bytes[4..]);
+            }
+            0x1_0000_0000.. => {
+                self.0.push(major | 27);
+                self.raw(&bytes);
+            }
+        }
+    }
+}
