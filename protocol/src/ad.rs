@@ -94,7 +94,7 @@ pub struct Pool {
     pub total: Resources,
     /// The largest single pod that fits: its parts fit together, on one node.
     pub largest_pod: Resources,
-    /// The GPUs among it.
+    /// The GPUs among it, by ascending model.
     pub gpus: Vec<GpuPool>,
 }
 
@@ -239,6 +239,8 @@ impl Message for AdBody {
         at_most("attributes", self.attributes.len(), limits::ATTRIBUTES)?;
         at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
         ensure(self.pools.is_sorted_by(|a, b| a.id < b.id), "pools are not by ascending id")?;
+        let models = |pool: &Pool| pool.gpus.is_sorted_by(|a, b| a.model < b.model);
+        ensure(self.pools.iter().all(models), "GPUs are not by ascending model")?;
         ensure(!self.terms.classes.is_empty(), "no class to choose from")?;
         ensure(self.terms.min_term_s <= self.terms.max_term_s, "the shortest term is too long")
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -12,9 +13,10 @@ use thiserror::Error;
 use crate::codec::wire_map;
 use crate::text::GpuModel;
 
-/// A kind of thing that is counted and priced.
+/// A kind of thing that is counted and priced. People write `cpu`, `memory`, `pods` and
+/// `gpu.h100`, and so does serde.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "String", into = "String")]
 pub enum Resource {
     /// Processor time, in thousandths of a core.
     Cpu,
@@ -36,6 +38,41 @@ impl fmt::Display for Resource {
         }
     }
 }
+
+impl FromStr for Resource {
+    type Err = ParseResourceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseResourceError> {
+        match text {
+            "cpu" => Ok(Self::Cpu),
+            "memory" => Ok(Self::Memory),
+            "pods" => Ok(Self::Pods),
+            _ => {
+                let model = text.strip_prefix("gpu.").and_then(|model| model.parse().ok());
+                model.map(Self::Gpu).ok_or_else(|| ParseResourceError(text.to_owned()))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Resource {
+    type Error = ParseResourceError;
+
+    fn try_from(text: String) -> Result<Self, ParseResourceError> {
+        text.parse()
+    }
+}
+
+impl From<Resource> for String {
+    fn from(resource: Resource) -> Self {
+        resource.to_string()
+    }
+}
+
+/// The text names no resource.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0:?} is not a resource: cpu, memory, pods, or gpu. and a model (gpu.h100)")]
+pub struct ParseResourceError(pub String);
 
 /// So much of each resource. A GPU model that is absent counts zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -161,6 +198,16 @@ mod tests {
         assert_eq!(most.checked_sub(&one), Err(short));
         assert_eq!(one.shortage(&most).unwrap().to_string(), "gpu.h100");
         assert!(!one.fits(&most));
+    }
+
+    #[test]
+    fn a_resource_reads_back_what_it_prints() {
+        for text in ["cpu", "memory", "pods", "gpu.h100.1g.10gb"] {
+            assert_eq!(text.parse::<Resource>().unwrap().to_string(), text);
+        }
+        for bad in ["", "gpu.", "gpu", "CPU", "gpu.H100"] {
+            assert!(bad.parse::<Resource>().is_err(), "{bad:?}");
+        }
     }
 
     proptest! {

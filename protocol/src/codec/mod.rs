@@ -1,7 +1,7 @@
 //! The one form in which values travel: CBOR, RFC 8949 core deterministic encoding,
 //! with integer keys and no floats, tags, nulls or indefinite lengths; text is NFC.
 //!
-//! [`check`](reader::check) refuses whatever is not canonical before anything is built
+//! [`check`] refuses whatever is not canonical before anything is built
 //! from it; then each type reads itself. What is `false`, none or an empty list is left
 //! out, so there is one encoding of each value. Why not serde: it writes text keys, and
 //! its CBOR readers accept non-canonical input.

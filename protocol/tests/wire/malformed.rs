@@ -1,0 +1,337 @@
+//! Bytes that a peer must refuse, each with the name of the error.
+
+use coset::{CborSerializable, CoseSign1Builder, Header, HeaderBuilder, iana};
+use ed25519_dalek::{Signer as _, SigningKey};
+use mercato_protocol::ad::AdLease;
+use mercato_protocol::codec::{Message, Wire, Writer};
+use mercato_protocol::envelope::{KeyPair, Signed};
+use mercato_protocol::id::{Digest, FederationId};
+use mercato_protocol::limits;
+use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::resources::Resource;
+use mercato_protocol::stream::What;
+use mercato_protocol::workload;
+
+use crate::samples;
+
+/// Kind, name, bytes, error.
+pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
+
+pub(crate) fn cases() -> Vec<Case> {
+    [form(), fields(), rules(), headers(), signatures()].concat()
+}
+
+/// A workload hello, `[0, {1: id}]`, between two given parts.
+fn hello(head: &str, tail: &str) -> Vec<u8> {
+    let id = hex::encode(samples::negotiation_id().as_bytes());
+    hex::decode(format!("{head}{id}{tail}")).unwrap()
+}
+
+/// A workload hello with extension 1.
+pub(crate) fn extended_hello(critical: bool) -> Vec<u8> {
+    hello(&format!("8200a200a10182{}41ff0150", if critical { "f5" } else { "f4" }), "")
+}
+
+/// A workload `gone`, `[7, {1: {1: kind, 2: namespace, 3: name}, 2: uid}]`, with what
+/// stands for the name.
+fn gone(name: &str) -> Vec<u8> {
+    hex::decode(format!("8207a201a3010102616103{name}026175")).unwrap()
+}
+
+/// What is no canonical CBOR at all.
+fn form() -> Vec<Case> {
+    let mut cut = hello("8200a10150", "");
+    cut.pop();
+    let deep = [vec![0x81; limits::DEPTH + 1], vec![0]].concat();
+    [
+        ("nothing", vec![], "Truncated"),
+        ("one byte short", cut, "Truncated"),
+        ("one byte more", hello("8200a10150", "00"), "Trailing"),
+        ("a length beyond the end", hello("8200a1015bffffffffffffffff", ""), "Truncated"),
+        ("a count beyond the end", hello("9bffffffffffffffff00a10150", ""), "Truncated"),
+        ("a number in two bytes for one", hello("821800a10150", ""), "NonMinimal"),
+        ("a length in two bytes for one", hello("8200a1015810", ""), "NonMinimal"),
+        ("a number in nine bytes", hello("821b0000000000000000a10150", ""), "NonMinimal"),
+        ("a list without a length", hello("9f00a10150", "ff"), "Indefinite"),
+        ("a map without a length", hello("8200bf0150", "ff"), "Indefinite"),
+        ("bytes without a length", hello("8200a1015f50", "ff"), "Indefinite"),
+        ("a float", hello("82f90000a10150", ""), "Float"),
+        ("a double", hello("82fb0000000000000000a10150", ""), "Float"),
+        ("a null", hex::decode("8200a101f6").unwrap(), "Unsupported"),
+        ("a tag", hello("c18200a10150", ""), "Unsupported"),
+        ("a reserved length", hello("821c00a10150", ""), "Unsupported"),
+        ("a key twice", hello("8200a201000150", ""), "DuplicateKey"),
+        ("keys out of order", hello("8200a202000150", ""), "UnsortedKeys"),
+        ("nested too deep", deep, "TooDeep"),
+        ("text that is no UTF-8", gone("61ff"), "NotUtf8"),
+        ("text in form D", gone("6365cc81"), "NotNormalised"),
+    ]
+    .map(|(name, bytes, error)| ("workload", name, bytes, error))
+    .into()
+}
+
+/// What is canonical, and is not the message that it should be.
+fn fields() -> Vec<Case> {
+    let bytes = |text: &str| hex::decode(text).unwrap();
+    let long_uid = format!("8207a201a30101026161036161027841{}", "75".repeat(65));
+    [
+        ("a field missing", bytes("8200a0"), "MissingField"),
+        ("a field unknown", hello("8200a20150", "0200"), "UnknownField"),
+        ("a kind unknown", hello("821863a10150", ""), "UnknownVariant"),
+        ("an object kind unknown", bytes("8207a201a3011863026161036161026175"), "UnknownVariant"),
+        ("an extension that must be understood", extended_hello(true), "CriticalExtension"),
+        ("an extension without its mark", hello("8200a200a10141ff0150", ""), "Expected"),
+        ("an id one byte short", bytes(&format!("8200a1014f{}", "00".repeat(15))), "Expected"),
+        ("text for bytes", bytes("8200a1016161"), "Expected"),
+        ("a negative number", hello("8220a10150", ""), "Expected"),
+        ("three items for two", hello("8300a10150", "00"), "Expected"),
+        ("an empty text spelled out", gone("60"), "EmptyField"),
+        ("an empty list spelled out", bytes("8201a10180"), "EmptyField"),
+        ("a false spelled out", bytes("8204a301a3010102616103616102617504f4"), "EmptyField"),
+        ("a uid too long", bytes(&long_uid), "TooLong"),
+    ]
+    .map(|(name, bytes, error)| ("workload", name, bytes, error))
+    .into()
+}
+
+/// The encoding, whether or not the value keeps its rules.
+fn unchecked(value: &impl Wire) -> Vec<u8> {
+    let mut writer = Writer::default();
+    value.encode(&mut writer);
+    writer.into_bytes()
+}
+
+/// What reads well and breaks a rule of its type.
+fn rules() -> Vec<Case> {
+    let desire = |change: fn(&mut workload::Desire)| {
+        let workload::Message::Desire(mut desire) = samples::desire(b"{}") else { panic!() };
+        change(&mut desire);
+        unchecked(&workload::Message::Desire(desire))
+    };
+    let large = desire(|desire| desire.body_len = 3 * 1024 * 1024 + 1);
+    let stray = desire(|desire| desire.route.path.clear());
+    let far = desire(|desire| desire.route.path = vec![desire.route.origin; 9]);
+    let mut requests = samples::stream_requests().into_iter();
+    let (_, logs) = requests.next().unwrap();
+    let port = stream(&logs, What::PortForward { ports: vec![65_536] });
+    let (_, exec) = requests.find(|(name, _)| *name == "exec").unwrap();
+    let What::Exec(mut no_words) = exec.what.clone() else { panic!() };
+    no_words.command.clear();
+    let words = stream(&exec, What::Exec(no_words));
+
+    let mut body = samples::full_body();
+    body.pools.reverse();
+    let pools = unchecked(&body);
+    body.pools.clear();
+    body.terms.classes.clear();
+    vec![
+        ("workload", "a body above its bound", large, "TooLong"),
+        ("workload", "a path that begins elsewhere", stray, "Invalid"),
+        ("workload", "a path too long", far, "TooLong"),
+        ("stream-request", "no such port", port, "Invalid"),
+        ("stream-request", "no command", words, "Invalid"),
+        ("ad-body", "pools out of order", pools, "Invalid"),
+        ("ad-body", "no class", unchecked(&body), "Invalid"),
+        ("ad-lease", "a life of nothing", lease(|lease| lease.ttl_s = 0), "Invalid"),
+        ("ad-lease", "a life of days", lease(|lease| lease.ttl_s = 86_401), "Invalid"),
+        (
+            "ad-lease",
+            "a pool twice",
+            lease(|lease| lease.rows.push(lease.rows[0].clone())),
+            "Invalid",
+        ),
+        ("ad-lease", "a price for no time", lease(timeless), "Invalid"),
+        (
+            "ad-lease",
+            "signed in the future",
+            lease(|lease| lease.issued_ms += 30_001),
+            "NotYetValid",
+        ),
+        ("ad-lease", "its time over", lease(|lease| lease.issued_ms -= 930_001), "Expired"),
+        ("contract", "an end that is not the term's", contract(), "Invalid"),
+        ("receipt", "a window of no time", receipt(), "Invalid"),
+        ("negotiation", "a request that follows something", request(), "Invalid"),
+    ]
+}
+
+fn stream(like: &mercato_protocol::stream::Request, what: What) -> Vec<u8> {
+    unchecked(&mercato_protocol::stream::Request { what, ..like.clone() })
+}
+
+fn timeless(lease: &mut AdLease) {
+    let unit = UnitPrice { micros: 1, period_s: 0 };
+    let currency = "EUR".parse().unwrap();
+    lease.rows[0].price = Price::Posted { currency, units: [(Resource::Cpu, unit)].into() };
+}
+
+/// A lease with something changed, signed all the same.
+fn lease(change: fn(&mut AdLease)) -> Vec<u8> {
+    let mut lease = samples::ad_lease(&samples::small_body());
+    change(&mut lease);
+    sign(&samples::PROVIDER_SEED, "ad-lease", &unchecked(&lease))
+}
+
+fn contract() -> Vec<u8> {
+    let mut contract = samples::contract(samples::terms());
+    contract.not_after_ms += 1;
+    sign(&samples::PROVIDER_SEED, "contract", &unchecked(&contract))
+}
+
+fn receipt() -> Vec<u8> {
+    let mut receipt = samples::receipt(0);
+    receipt.to_ms = receipt.from_ms;
+    sign(&samples::PROVIDER_SEED, "receipt", &unchecked(&receipt))
+}
+
+fn request() -> Vec<u8> {
+    let (_, mut request) = samples::negotiation().swap_remove(0);
+    request.previous = Some(Digest([0; 32]));
+    sign(&samples::CONSUMER_SEED, "negotiation", &unchecked(&request))
+}
+
+/// A COSE_Sign1 made by hand, so that it may be wrong.
+fn sign(seed: &[u8; 32], kind: &str, payload: &[u8]) -> Vec<u8> {
+    let key = SigningKey::from_bytes(seed);
+    let header = HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA);
+    let header = header.key_id(key.verifying_key().to_bytes().to_vec()).build();
+    envelope(seed, kind, payload, header, Header::default())
+}
+
+fn envelope(
+    seed: &[u8; 32],
+    kind: &str,
+    payload: &[u8],
+    protected: Header,
+    unprotected: Header,
+) -> Vec<u8> {
+    let key = SigningKey::from_bytes(seed);
+    let aad =
+        [b"mercato/1/", kind.as_bytes(), &[0], FederationId::lan().as_bytes().as_slice()].concat();
+    CoseSign1Builder::new()
+        .protected(protected)
+        .unprotected(unprotected)
+        .payload(payload.to_vec())
+        .create_signature(&aad, |bytes| key.sign(bytes).to_bytes().to_vec())
+        .build()
+        .to_vec()
+        .unwrap()
+}
+
+/// Envelopes whose header is not exactly what it must be.
+fn headers() -> Vec<Case> {
+    let payload = samples::ad_lease(&samples::small_body()).to_bytes().unwrap();
+    let key_id = samples::provider().public().0.to_vec();
+    let header =
+        |algorithm, key_id| HeaderBuilder::new().algorithm(algorithm).key_id(key_id).build();
+    let good = header(iana::Algorithm::EdDSA, key_id.clone());
+    let make = |protected, unprotected| {
+        envelope(&samples::PROVIDER_SEED, "ad-lease", &payload, protected, unprotected)
+    };
+    let more = HeaderBuilder::new()
+        .algorithm(iana::Algorithm::EdDSA)
+        .content_format(iana::CoapContentFormat::Cbor)
+        .key_id(key_id.clone())
+        .build();
+    let plain = Header::default();
+    let detached = {
+        let mut bytes = samples::signed_lease().as_bytes()[..41].to_vec();
+        bytes.extend([0xa0, 0xf6, 0x58, 0x40]);
+        bytes.extend([0; 64]);
+        bytes
+    };
+    let tagged = [&[0xd2], samples::signed_lease().as_bytes()].concat();
+    [
+        (
+            "another algorithm",
+            make(header(iana::Algorithm::ES256, key_id.clone()), plain.clone()),
+            "Header",
+        ),
+        (
+            "a key id one byte short",
+            make(header(iana::Algorithm::EdDSA, key_id[1..].to_vec()), plain.clone()),
+            "Header",
+        ),
+        ("no protected header", make(plain.clone(), good.clone()), "Header"),
+        ("one more protected header", make(more, plain), "Header"),
+        ("an unprotected header", make(good.clone(), good), "Header"),
+        ("a tagged envelope", tagged, "Unsupported"),
+        ("a payload elsewhere", detached, "Unsupported"),
+        ("no envelope", payload, "Expected"),
+    ]
+    .map(|(name, bytes, error)| ("ad-lease", name, bytes, error))
+    .into()
+}
+
+/// Signatures that do not hold, and signers that may not.
+fn signatures() -> Vec<Case> {
+    let lan = FederationId::lan();
+    let lease = samples::ad_lease(&samples::small_body());
+    let good = samples::signed_lease().as_bytes().to_vec();
+    let changed = |at: usize| {
+        let mut bytes = good.clone();
+        let at = bytes.len() - at;
+        bytes[at] ^= 1;
+        bytes
+    };
+    let short = [&good[..good.len() - 66], &[0x58, 63], &good[good.len() - 63..]].concat();
+    let elsewhere = samples::provider().sign(FederationId([9; 32]), &lease).unwrap();
+    let withdraw = samples::provider().sign(lan, &samples::withdraw()).unwrap();
+    let (_, request) = samples::negotiation().swap_remove(0);
+    let stranger = KeyPair::from_seed(&[3; 32]).sign(lan, &request).unwrap();
+    let seller: Signed<_> = samples::provider().sign(lan, &request).unwrap();
+    let receipt = KeyPair::from_seed(&[3; 32]).sign(lan, &samples::receipt(0)).unwrap();
+    let identity = {
+        let mut other = samples::consumer_identity().open_identity(samples::NOW).unwrap();
+        other.key = samples::consumer().public();
+        mercato_protocol::identity::Identity {
+            key: other.key,
+            name: other.name,
+            issued_ms: samples::NOW.wall_ms,
+            previous: None,
+        }
+    };
+    let identity = samples::provider().sign(FederationId::NONE, &identity).unwrap();
+    vec![
+        ("ad-lease", "a bit of the signature changed", changed(1), "Signature"),
+        ("ad-lease", "a bit of the payload changed", changed(70), "Signature"),
+        ("ad-lease", "a signature one byte short", short, "Signature"),
+        ("ad-lease", "s not reduced", unreduced(&good), "Signature"),
+        ("ad-lease", "a key of small order", small_order(), "Signature"),
+        ("ad-lease", "for another federation", elsewhere.as_bytes().to_vec(), "Signature"),
+        ("ad-lease", "of another type", withdraw.as_bytes().to_vec(), "Signature"),
+        ("negotiation", "by a stranger", stranger.as_bytes().to_vec(), "UnknownSigner"),
+        ("negotiation", "by the other side", seller.as_bytes().to_vec(), "WrongSigner"),
+        ("receipt", "by a stranger", receipt.as_bytes().to_vec(), "UnknownSigner"),
+        ("identity", "a key signed by another", identity.as_bytes().to_vec(), "WrongSigner"),
+    ]
+}
+
+/// The same signature with the group's order added to its second half: it holds under
+/// the equation, and is refused since it would give one message two encodings.
+fn unreduced(good: &[u8]) -> Vec<u8> {
+    const ORDER: &str = "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010";
+    let mut bytes = good.to_vec();
+    let start = bytes.len() - 32;
+    let mut carry = 0;
+    for (byte, add) in bytes[start..].iter_mut().zip(hex::decode(ORDER).unwrap()) {
+        let sum = u16::from(*byte) + u16::from(add) + carry;
+        *byte = sum.to_le_bytes()[0];
+        carry = sum >> 8;
+    }
+    bytes
+}
+
+/// The neutral point as key and commitment, zero as response: the plain equation holds
+/// for every message.
+fn small_order() -> Vec<u8> {
+    let neutral = [&[1][..], &[0; 31]].concat();
+    let header = HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA).key_id(neutral.clone());
+    let payload = samples::ad_lease(&samples::small_body()).to_bytes().unwrap();
+    CoseSign1Builder::new()
+        .protected(header.build())
+        .payload(payload)
+        .create_signature(&[], |_| [neutral.clone(), vec![0; 32]].concat())
+        .build()
+        .to_vec()
+        .unwrap()
+}

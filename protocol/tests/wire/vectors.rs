@@ -1,0 +1,230 @@
+//! The wire examples of `vectors/`: each good one reads as the value beside it and is
+//! written as the same bytes; each malformed one is refused with the error beside it.
+//!
+//! The files are what another implementation tests itself with (docs/wire.md). They are
+//! made of `samples` and `malformed`; `UPDATE_VECTORS=1 cargo test -p mercato-protocol
+//! --test wire` writes them anew, and the difference shows what changed on the wire.
+
+use std::path::PathBuf;
+
+use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::codec::{Message, Wire, Writer};
+use mercato_protocol::contract::Contract;
+use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust};
+use mercato_protocol::gossip::{self, Withdraw};
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::FederationId;
+use mercato_protocol::identity::Identity;
+use mercato_protocol::receipt::Receipt;
+use mercato_protocol::{negotiation, stream, workload};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{malformed, samples};
+
+/// What the signed examples assume.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Setting {
+    now_ms: u64,
+    federation: FederationId,
+    keys: Vec<Key>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Key {
+    seed: String,
+    public: String,
+    identity: Signed<Identity>,
+    cluster: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Good {
+    name: String,
+    /// The type of the bytes; those that are signed are a COSE_Sign1 of it.
+    kind: String,
+    bytes: String,
+    value: Value,
+    /// Whether the bytes carry extensions, which a writer of this release does not make.
+    extended: bool,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Malformed {
+    name: String,
+    kind: String,
+    bytes: String,
+    error: String,
+}
+
+/// Reads `bytes` as a peer would: the value, and the bytes that it is written as again.
+fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
+    match kind {
+        "hello" => plain::<Hello>(bytes),
+        "ad-body" => plain::<AdBody>(bytes),
+        "gossip" => plain::<gossip::Message>(bytes),
+        "workload" => plain::<workload::Message>(bytes),
+        "stream-request" => plain::<stream::Request>(bytes),
+        "stream-reply" => plain::<stream::Reply>(bytes),
+        Identity::TYPE => signed::<Identity>(bytes, FederationId::NONE, Signers::Anyone),
+        AdLease::TYPE => signed::<AdLease>(bytes, FederationId::lan(), Signers::Anyone),
+        Withdraw::TYPE => signed::<Withdraw>(bytes, FederationId::lan(), Signers::Anyone),
+        negotiation::Message::TYPE => by_known::<negotiation::Message>(bytes),
+        Contract::TYPE => by_known::<Contract>(bytes),
+        Receipt::TYPE => by_known::<Receipt>(bytes),
+        other => panic!("no such type: {other}"),
+    }
+}
+
+fn plain<T: Message + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
+    let value = T::from_bytes(bytes).map_err(|error| name_of(&error))?;
+    Ok((serde_json::to_value(&value).unwrap(), value.to_bytes().unwrap()))
+}
+
+fn by_known<T: Payload + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
+    signed::<T>(bytes, FederationId::lan(), Signers::Known(&samples::known()))
+}
+
+fn signed<T: Payload + Serialize>(
+    bytes: &[u8],
+    federation: FederationId,
+    signers: Signers<'_>,
+) -> Result<(Value, Vec<u8>), String> {
+    let trust = Trust { federation, signers };
+    let opened = Signed::<T>::from_bytes(bytes).open(trust, samples::NOW);
+    let opened = opened.map_err(|error| {
+        if let EnvelopeError::Codec(error) = &error { name_of(error) } else { name_of(&error) }
+    })?;
+    let signer = [samples::provider(), samples::consumer()]
+        .into_iter()
+        .find(|key| key.public() == *opened.key())
+        .unwrap();
+    let again: Signed<T> = signer.sign(federation, &*opened).unwrap();
+    assert_eq!(signer.countersign(federation, &opened), again, "signatures are deterministic");
+    Ok((serde_json::to_value(&*opened).unwrap(), again.as_bytes().to_vec()))
+}
+
+/// `TooLong { … }` is named `TooLong`.
+fn name_of(error: &impl std::fmt::Debug) -> String {
+    format!("{error:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+fn good() -> Vec<Good> {
+    let mut all = Vec::new();
+    let mut add = |kind: &str, name: &str, bytes: &[u8]| {
+        let (value, again) = read(kind, bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        all.push(Good {
+            name: name.into(),
+            kind: kind.into(),
+            bytes: hex::encode(bytes),
+            value,
+            extended: again != bytes,
+        });
+    };
+    let lan = FederationId::lan();
+    let (provider, consumer) = (samples::provider(), samples::consumer());
+    add("identity", "first", samples::consumer_identity().as_bytes());
+    add("hello", "hello", &samples::hello().to_bytes().unwrap());
+    add("ad-body", "small", &samples::small_body().to_bytes().unwrap());
+    add("ad-body", "full", &samples::full_body().to_bytes().unwrap());
+    add("ad-lease", "small", samples::signed_lease().as_bytes());
+    let full = samples::ad_lease(&samples::full_body());
+    add("ad-lease", "full", provider.sign(lan, &full).unwrap().as_bytes());
+    add("withdraw", "withdraw", provider.sign(lan, &samples::withdraw()).unwrap().as_bytes());
+    for (name, terms) in [("plain", samples::terms()), ("full", samples::full_terms())] {
+        let contract = samples::contract(terms);
+        add("contract", name, consumer.sign(lan, &contract).unwrap().as_bytes());
+    }
+    for (name, index) in [("first", 0), ("second", 1)] {
+        let receipt = samples::receipt(index);
+        add("receipt", name, provider.sign(lan, &receipt).unwrap().as_bytes());
+    }
+    for (name, message) in samples::negotiation() {
+        let buys = message.from == samples::consumer_identity().cluster_id();
+        let key = if buys { &consumer } else { &provider };
+        add("negotiation", name, key.sign(lan, &message).unwrap().as_bytes());
+    }
+    let mut plain = |kind, name, bytes: Result<Vec<u8>, _>| add(kind, name, &bytes.unwrap());
+    samples::gossip().iter().for_each(|(name, m)| plain("gossip", name, m.to_bytes()));
+    samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
+    for (name, message) in samples::stream_requests() {
+        plain("stream-request", name, message.to_bytes());
+    }
+    for (name, message) in samples::stream_replies() {
+        plain("stream-reply", name, message.to_bytes());
+    }
+    plain("workload", "extension passed over", Ok(malformed::extended_hello(false)));
+    all
+}
+
+fn malformed() -> Vec<Malformed> {
+    let entry = |(kind, name, bytes, error): malformed::Case| Malformed {
+        name: name.into(),
+        kind: kind.into(),
+        bytes: hex::encode(bytes),
+        error: error.into(),
+    };
+    malformed::cases().into_iter().map(entry).collect()
+}
+
+fn setting() -> Setting {
+    let key = |seed: [u8; 32], identity: Signed<Identity>| Key {
+        seed: hex::encode(seed),
+        public: identity.open_identity(samples::NOW).unwrap().key.to_string(),
+        cluster: identity.cluster_id().to_string(),
+        identity,
+    };
+    Setting {
+        now_ms: samples::NOW.wall_ms,
+        federation: FederationId::lan(),
+        keys: vec![
+            key(samples::PROVIDER_SEED, samples::provider_identity()),
+            key(samples::CONSUMER_SEED, samples::consumer_identity()),
+        ],
+    }
+}
+
+/// The file's content; written first, if that was asked for.
+fn file<T: Serialize + for<'de> Deserialize<'de>>(name: &str, made: &T) -> T {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name);
+    if std::env::var_os("UPDATE_VECTORS").is_some() {
+        std::fs::write(&path, serde_json::to_string_pretty(made).unwrap() + "\n").unwrap();
+    }
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn good_vectors_are_read_and_written_the_same() {
+    assert_eq!(file("setting.json", &setting()), setting());
+    let made = good();
+    let kept = file("good.json", &made);
+    assert_eq!(kept.len(), made.len());
+    for (kept, made) in kept.iter().zip(&made) {
+        assert_eq!(kept, made, "the wire format changed");
+        let bytes = hex::decode(&kept.bytes).unwrap();
+        let (value, again) = read(&kept.kind, &bytes).unwrap();
+        assert_eq!(value, kept.value, "{}/{}", kept.kind, kept.name);
+        assert_eq!(again != bytes, kept.extended, "{}/{}", kept.kind, kept.name);
+    }
+}
+
+#[test]
+fn malformed_vectors_are_refused_by_name() {
+    let kept = file("malformed.json", &malformed());
+    assert!(kept.len() >= 30);
+    for vector in &kept {
+        let outcome = read(&vector.kind, &hex::decode(&vector.bytes).unwrap());
+        assert_eq!(outcome.err(), Some(vector.error.clone()), "{}/{}", vector.kind, vector.name);
+    }
+    assert_eq!(kept, malformed(), "a case was added or changed: write the file anew");
+}
+
+#[test]
+fn a_value_that_breaks_its_rules_is_not_written() {
+    let mut lease = samples::ad_lease(&samples::small_body());
+    lease.ttl_s = 0;
+    assert!(lease.to_bytes().is_err());
+    let mut writer = Writer::default();
+    lease.encode(&mut writer);
+    assert!(AdLease::from_bytes(&writer.into_bytes()).is_err());
+}
