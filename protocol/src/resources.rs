@@ -84,7 +84,7 @@ pub struct Resources {
     pub memory_bytes: u64,
     /// Count.
     pub pods: u64,
-    /// Count by model, never zero.
+    /// Count by model.
     pub gpus: BTreeMap<GpuModel, u64>,
 }
 
