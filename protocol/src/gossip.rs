@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::ad::AdLease;
 use crate::codec::{self, CodecError, at_most, ensure, wire_map, wire_union};
-use crate::envelope::{Payload, Signed};
-use crate::id::{ClusterId, Digest, PublicKey};
+use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
+use crate::id::{ClusterId, Digest, FederationId, PublicKey};
 use crate::limits;
 use crate::text::Blob;
+use crate::time::Now;
 
 /// One message between neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,7 +156,67 @@ impl Fingerprint {
     }
 }
 
+impl Publication {
+    /// Of the signed bytes, as in a [`Mark`].
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Lease(lease) => lease.digest(),
+            Self::Withdraw(withdraw) => withdraw.digest(),
+        }
+    }
+
+    /// Opens whichever it is, by whatever key signed: the body that a lease names binds
+    /// the key to its cluster ([`Ad::assemble`](crate::ad::Ad::assemble)).
+    pub fn open(
+        &self,
+        federation: FederationId,
+        now: Now,
+    ) -> Result<VerifiedPublication, EnvelopeError> {
+        let trust = Trust { federation, signers: Signers::Anyone };
+        match self {
+            Self::Lease(lease) => lease.open(trust, now).map(VerifiedPublication::Lease),
+            Self::Withdraw(withdraw) => {
+                withdraw.open(trust, now).map(VerifiedPublication::Withdraw)
+            }
+        }
+    }
+}
+
+/// A publication whose signature and time were checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VerifiedPublication {
+    /// An advertisement, or its renewal.
+    Lease(Verified<AdLease>),
+    /// Its end.
+    Withdraw(Verified<Withdraw>),
+}
+
+impl VerifiedPublication {
+    /// What it adds to what is known of its publisher.
+    pub fn mark(&self) -> Mark {
+        let (publisher, epoch, seq, digest) = match self {
+            Self::Lease(lease) => (*lease.key(), lease.epoch, lease.seq, lease.digest()),
+            Self::Withdraw(end) => (*end.key(), end.epoch, end.seq, end.digest()),
+        };
+        Mark { publisher, epoch, seq, digest }
+    }
+
+    /// As its publisher signed it.
+    pub fn publication(&self) -> Publication {
+        match self {
+            Self::Lease(lease) => Publication::Lease(lease.signed().clone()),
+            Self::Withdraw(withdraw) => Publication::Withdraw(withdraw.signed().clone()),
+        }
+    }
+}
+
 impl Mark {
+    /// Whether it says something later of the same publisher. Two marks of one (epoch,
+    /// seq) with different digests are a fraud, and neither supersedes the other.
+    pub fn supersedes(&self, other: &Self) -> bool {
+        self.publisher == other.publisher && (self.epoch, self.seq) > (other.epoch, other.seq)
+    }
+
     /// The bucket of a reconciliation that it falls into.
     pub fn bucket(&self) -> u32 {
         u32::from(self.publisher.0[0])

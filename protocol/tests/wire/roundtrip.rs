@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, PoolRow};
 use mercato_protocol::codec::{Message, Wire, check};
 use mercato_protocol::envelope::{Countersigned, EnvelopeError, KeyPair, Signed, Signers, Trust};
-use mercato_protocol::gossip::{self, Fingerprint, Mark};
+use mercato_protocol::gossip::{self, Fingerprint, Mark, Publication};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
@@ -247,6 +247,25 @@ fn fingerprints_are_of_sets_and_of_one_session() {
     assert_ne!(Fingerprint::of(1, [&a, &b]), Fingerprint::of(2, [&a, &b]));
     assert_ne!(Fingerprint::of(1, [&a]), Fingerprint::of(1, [&a, &b]));
     assert_eq!(Fingerprint::of(1, []), Fingerprint::default());
+}
+
+#[test]
+fn publications_open_to_their_marks() {
+    let lan = FederationId::lan();
+    let withdraw = samples::provider().sign(lan, &samples::withdraw()).unwrap();
+    let lease = Publication::Lease(samples::signed_lease());
+    let end = Publication::Withdraw(withdraw);
+    let [known, later] = [&lease, &end].map(|publication| {
+        let opened = publication.open(lan, samples::NOW).unwrap();
+        assert_eq!(&opened.publication(), publication);
+        assert_eq!(opened.mark().digest, publication.digest());
+        opened.mark()
+    });
+    assert_eq!(known, samples::mark());
+    assert!(later.supersedes(&known) && !known.supersedes(&later) && !known.supersedes(&known));
+    let stranger = Mark { publisher: PublicKey([0; 32]), ..later };
+    assert!(!stranger.supersedes(&known));
+    assert!(lease.open(FederationId::NONE, samples::NOW).is_err());
 }
 
 #[test]
