@@ -10,7 +10,6 @@ pub mod ad;
 pub mod codec;
 pub mod contract;
 pub mod envelope;
-pub mod frame;
 pub mod gossip;
 pub mod gpu;
 pub mod hello;

@@ -1,5 +1,6 @@
 //! Every bound of what peers say. A message above its bound is refused before
-//! anything is allocated for it. Sizes are bytes.
+//! anything is allocated for it. Sizes are bytes; those of what is signed are of the
+//! payload.
 
 /// A slug: pool ids, GPU models.
 pub const SLUG_BYTES: usize = 32;
@@ -18,12 +19,12 @@ pub const EXT_FIELDS: usize = 16;
 
 /// What a COSE_Sign1 adds to its payload, rounded up.
 pub const ENVELOPE_BYTES: usize = 160;
-/// A signed identity document.
+/// An identity document.
 pub const IDENTITY_BYTES: usize = 1_024;
 /// The first message on a peer connection.
 pub const HELLO_BYTES: usize = 8 * 1_024;
 
-/// A signed lease of an advertisement (market.md: about 200 with one pool).
+/// A lease of an advertisement (233 with one pool that is free of charge).
 pub const AD_LEASE_BYTES: usize = 16 * 1_024;
 /// The body of an advertisement.
 pub const AD_BODY_BYTES: usize = 16 * 1_024;
@@ -38,12 +39,12 @@ pub const CLOCK_SKEW_MS: u64 = 30_000;
 /// The longest life of a lease of an advertisement, in seconds: a day.
 pub const AD_TTL_S: u32 = 86_400;
 
-/// A signed contract.
+/// A contract.
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
-/// A signed usage receipt.
+/// A usage receipt.
 pub const RECEIPT_BYTES: usize = 4 * 1_024;
-/// A signed message of a negotiation.
-pub const NEGOTIATION_BYTES: usize = 16 * 1_024;
+/// A message of a negotiation; signed it fits a request of 16 KiB.
+pub const NEGOTIATION_BYTES: usize = 16 * 1_024 - ENVELOPE_BYTES;
 
 /// A gossip message (the request and response bound of the stream).
 pub const GOSSIP_BYTES: usize = 256 * 1_024;
@@ -54,14 +55,13 @@ pub const PUSH_ITEMS: usize = 256;
 /// Buckets of a reconciliation: one for each first byte of a publisher's key.
 pub const BUCKETS: usize = 256;
 
-/// The header of a workload message, without its body.
-pub const WORKLOAD_BYTES: usize = 64 * 1_024;
-/// The JSON body of one Kubernetes object (etcd's own bound is half of it).
+/// A workload message without its bodies.
+pub const WORKLOAD_BYTES: usize = 256 * 1_024;
+/// Statements in one workload message.
+pub const FRAME_STATEMENTS: usize = 64;
+/// The JSON body of one Kubernetes object (etcd's own bound is half of it), and all the
+/// bodies of one workload message together.
 pub const OBJECT_BYTES: usize = 3 * 1_024 * 1_024;
-/// One chunk of a body.
-pub const CHUNK_BYTES: usize = 64 * 1_024;
-/// Entries of one digest list.
-pub const DIGEST_ENTRIES: usize = 256;
 /// Clusters that a workload may have passed through.
 pub const PATH_CLUSTERS: usize = 8;
 /// A request to open a kubelet stream, and its reply.

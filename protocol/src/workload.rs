@@ -1,10 +1,11 @@
 //! The messages between home and the provider's daemon about the objects of one lease.
 //!
-//! They travel on one authenticated stream for each lease and are not signed; the
-//! contract is the authority. A message may announce a body: opaque JSON that follows
-//! it in chunks ([`frame`](crate::frame)). What is desired and observed when is
-//! offload's.
+//! They travel on authenticated streams, one each way for each lease, and are not
+//! signed; the contract is the authority. Statements name objects and digests; the
+//! bodies, opaque JSON, follow their message ([`Message::split_bodies`]). What to state when, and
+//! what epochs and acknowledgements are for, is offload's.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -13,113 +14,188 @@ use crate::codec::{self, CodecError, at_most, ensure, wire_enum, wire_map, wire_
 use crate::id::{ClusterId, ContractId, Digest};
 use crate::limits;
 
-/// One message, either way unless said.
+/// The first message of a stream, by whoever opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// Which lease.
+    pub contract: ContractId,
+}
+
+/// Every further message, each followed by its bodies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Message {
-    /// Opens the stream: both sides say which lease, then list what they hold.
-    Hello {
-        /// Which lease.
-        contract: ContractId,
+    /// From home to the provider.
+    ToGuest {
+        /// What is stated.
+        frame: Frame<ToGuest>,
+        /// The bodies that follow, each once, in this order.
+        bodies: Vec<BodyHead>,
     },
-    /// A part of the list of what the sender holds: home, what it desires; the
-    /// provider, the guest objects and the statuses that it last sent.
-    Digests {
-        /// This part.
-        entries: Vec<Entry>,
+    /// From the provider to home.
+    ToHome {
+        /// What is stated.
+        frame: Frame<ToHome>,
+        /// The bodies that follow, each once, in this order.
+        bodies: Vec<BodyHead>,
     },
-    /// The list is complete: only now may anything missing from it be taken for deleted.
-    Synced,
-    /// Home wants this object over there, so; the body follows.
-    Desire(Desire),
-    /// Home wants this object gone.
-    Delete(Delete),
-    /// The receiver made that state of the object durable.
-    Ack {
-        /// Which object.
-        key: ObjectKey,
-        /// Which life of it.
-        uid: Uid,
-        /// The desired or reported state; none acknowledges its deletion.
-        digest: Option<Digest>,
-    },
-    /// The provider reports the status of a guest; the body follows.
-    GuestStatus {
-        /// The home object.
-        key: ObjectKey,
-        /// Which life of it.
-        uid: Uid,
+}
+
+/// A body that follows its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyHead {
+    /// Of the body; the statements name it by this.
+    pub digest: Digest,
+    /// Its bytes; never zero.
+    pub length: u32,
+}
+
+/// A batch of statements in its place in the order. `from` and `to` are the epochs of
+/// the two sides: a frame of another epoch is dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame<T> {
+    /// The sender's epoch: one per link, never used twice.
+    pub from: u64,
+    /// The receiver's epoch as far as the sender knows it; 0 if it does not.
+    pub to: u64,
+    /// Its place, from 1 for each pair of epochs; 0 for a frame without statements.
+    pub seq: u64,
+    /// The last frame that the sender has taken of the receiver's.
+    pub ack: u64,
+    /// Whether an acknowledgement is asked for: never for a mere acknowledgement.
+    pub answer: bool,
+    /// At most [`limits::FRAME_STATEMENTS`].
+    pub statements: Vec<T>,
+}
+
+/// What home says to the provider. Statements are levels, not events: a later one about
+/// an item replaces an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToGuest {
+    /// Have this, with this content. **The body of `digest` goes with it**; without one
+    /// (home no longer has those bytes) a newer statement follows.
+    Put {
+        /// What.
+        item: Item,
         /// Of the body.
         digest: Digest,
-        /// Bytes of the body.
-        body_len: u32,
+        /// How it came.
+        route: Route,
     },
-    /// The provider has removed the guest; nothing of it runs.
-    Gone {
-        /// The home object.
-        key: ObjectKey,
-        /// Which life of it.
-        uid: Uid,
+    /// End this pod. Never withdrawn; the grace may be shortened by another one.
+    Delete {
+        /// Which.
+        pod: PodId,
+        /// Seconds; 0 for one that home has already removed.
+        grace_s: u32,
     },
-    /// The provider will not have this object.
+    /// This object is not needed any more.
+    Drop(ObjectKey),
+    /// Send the status of this pod, with its body: home has not got it.
+    Want(PodId),
+    /// Home's own record shows how this pod ended, or home does not care any more.
+    Taken(PodId),
+    /// Home knows that this pod is over and has removed it: it need not be remembered.
+    Forget(PodId),
+}
+
+/// What the provider says to home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToHome {
+    /// Held over there, with this content: first of all, once per link and item.
+    Have {
+        /// What.
+        item: Item,
+        /// Of the content that was applied; none for a pod that is no longer there or
+        /// not there yet.
+        digest: Option<Digest>,
+        /// For a pod, its latest status.
+        report: Option<Report>,
+    },
+    /// No more of [`ToHome::Have`]: resynchronisation is complete. Only now may anything
+    /// missing be taken for absent.
+    HaveEnd,
+    /// How a pod is. **The body of [`Report::status`] goes with it**, where there is one.
+    Status {
+        /// Which.
+        pod: PodId,
+        /// How it is.
+        report: Report,
+    },
+    /// The provider will not have this, as it is. It is tried again now and then.
     Refused {
-        /// The home object.
-        key: ObjectKey,
-        /// Which life of it.
-        uid: Uid,
-        /// The desired state that was refused.
-        digest: Digest,
+        /// What.
+        item: Item,
         /// Why.
-        reason: RefusedReason,
-        /// The same for a person, with the path of the field.
-        text: String,
+        refusal: Refusal,
+    },
+    /// The body of this did not arrive: say it again.
+    Missing(Item),
+}
+
+/// How a guest pod is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Digest of the guest's `status`; none if there never was one.
+    pub status: Option<Digest>,
+    /// How far its life is.
+    pub stage: Stage,
+}
+
+/// How far the life of a guest pod is. Only ever goes down this list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Stage {
+    /// Not ended.
+    Live,
+    /// Its phase is terminal; the guest is still there to be asked for its logs.
+    Ended(Outcome),
+    /// Over and removed: nothing of it runs, and it will never run again.
+    Gone(Outcome),
+}
+
+/// How a pod ended, in the provider's judgement, which its status need not show.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Phase `Succeeded`.
+    Succeeded,
+    /// Phase `Failed`.
+    Failed {
+        /// One word, as in `status.reason`: `Evicted` by the provider, `OutOfcpu`, ...;
+        /// empty for a failure of its own, which its status explains.
+        reason: String,
+        /// For people.
+        message: String,
     },
 }
 
-/// An object as home wants it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Desire {
-    /// Which object.
-    pub key: ObjectKey,
-    /// Which life of it.
-    pub uid: Uid,
-    /// Of the body.
-    pub digest: Digest,
-    /// Bytes of the body.
-    pub body_len: u32,
-    /// How it came here.
-    pub route: Route,
+/// Why something is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The offending field (`spec.hostNetwork`), or empty.
+    pub path: String,
+    /// For people.
+    pub reason: String,
 }
 
-/// An object that home wants gone. The sender keeps it as a tombstone until the
-/// deletion is acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Delete {
-    /// Which object.
-    pub key: ObjectKey,
-    /// Which life of it: another one under the same name survives.
-    pub uid: Uid,
-    /// Grace in seconds, zero at once; none leaves it to the object.
-    pub grace_s: Option<u64>,
-    /// Home has already forgotten the object (force-deleted, or deleted while
-    /// disconnected): nobody waits for its last status.
-    pub tombstone: bool,
+/// What a statement is about. A pod is known by its uid; any other object by its name
+/// alone: deleted and made again, it is the same one with another content.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Item {
+    /// Anything but a pod.
+    Object(ObjectKey),
+    /// A pod. Last, so that what it needs sorts, and is sent, before it.
+    Pod(PodId),
 }
 
-/// One line of a list of digests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Entry {
-    /// The home object.
-    pub key: ObjectKey,
-    /// Which life of it.
+/// One pod, for life. Another pod of the same name is another `PodId`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PodId {
+    /// Its uid at home.
     pub uid: Uid,
-    /// The desired state that the sender holds; none for a tombstone.
-    pub desired: Option<Digest>,
-    /// The guest status that the sender holds, if any.
-    pub status: Option<Digest>,
+    /// Its namespace at home.
+    pub namespace: String,
+    /// Its name at home.
+    pub name: String,
 }
 
 /// A Kubernetes object at home.
@@ -132,12 +208,6 @@ pub struct ObjectKey {
     pub namespace: String,
     /// Its name.
     pub name: String,
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}/{}", self.kind, self.namespace, self.name)
-    }
 }
 
 /// Kinds of objects that cross; those that come later are further rows.
@@ -160,12 +230,6 @@ pub enum ObjectKind {
 #[serde(transparent)]
 pub struct Uid(pub String);
 
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
 /// How an object came here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -178,74 +242,137 @@ pub struct Route {
     pub hops: u32,
 }
 
-/// Why a provider will not have an object: a closed list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum RefusedReason {
-    /// A field is not allowed: home leaves the pod Pending.
-    Forbidden,
-    /// The body is not the object that the key says, or is no JSON.
-    Malformed,
-    /// No room: home fails the pod, so that its owner places it elsewhere.
-    OutOfCapacity,
-    /// The lease admits nothing any more.
-    LeaseOver,
-    /// It has come too far, or was here before.
-    Transit,
+impl Message {
+    /// The bodies that follow.
+    pub fn bodies(&self) -> &[BodyHead] {
+        match self {
+            Self::ToGuest { bodies, .. } | Self::ToHome { bodies, .. } => bodies,
+        }
+    }
+
+    /// Takes what follows this message apart: the bodies that it announced, by digest.
+    pub fn split_bodies<'a>(
+        &self,
+        mut joined: &'a [u8],
+    ) -> Result<BTreeMap<Digest, &'a [u8]>, CodecError> {
+        let mut bodies = BTreeMap::new();
+        for head in self.bodies() {
+            let split = joined.split_at_checked(head.length as usize);
+            let (body, rest) = split.ok_or(CodecError::Truncated)?;
+            ensure(Digest::of(body) == head.digest, "a body does not match its digest")?;
+            bodies.insert(head.digest, body);
+            joined = rest;
+        }
+        if joined.is_empty() { Ok(bodies) } else { Err(CodecError::Trailing) }
+    }
+}
+
+impl Stage {
+    /// How it ended, if it did.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Live => None,
+            Self::Ended(outcome) | Self::Gone(outcome) => Some(outcome),
+        }
+    }
+}
+
+impl Item {
+    /// The name, without the uid.
+    pub fn key(&self) -> ObjectKey {
+        match self {
+            Self::Object(key) => key.clone(),
+            Self::Pod(pod) => pod.key(),
+        }
+    }
+}
+
+impl PodId {
+    /// The name without the uid.
+    pub fn key(&self) -> ObjectKey {
+        let (namespace, name) = (self.namespace.clone(), self.name.clone());
+        ObjectKey { kind: ObjectKind::Pod, namespace, name }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
 }
 
 impl codec::Message for Message {
     const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        at_most("body bytes", self.body_len() as usize, limits::OBJECT_BYTES)?;
+        let bodies = self.bodies();
+        ensure(bodies.iter().all(|body| body.length > 0), "a body of nothing")?;
+        let total = bodies.iter().map(|body| body.length as usize).fold(0, usize::saturating_add);
+        at_most("bytes of all bodies", total, limits::OBJECT_BYTES)?;
         match self {
-            Self::Digests { entries } => at_most("entries", entries.len(), limits::DIGEST_ENTRIES),
-            Self::Desire(Desire { route, .. }) => {
-                at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
-                ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
+            Self::ToGuest { frame, .. } => {
+                frame.validate()?;
+                frame.statements.iter().try_for_each(ToGuest::validate)
             }
-            Self::Hello { .. }
-            | Self::Synced
-            | Self::Delete(_)
-            | Self::Ack { .. }
-            | Self::GuestStatus { .. }
-            | Self::Gone { .. }
-            | Self::Refused { .. } => Ok(()),
+            Self::ToHome { frame, .. } => frame.validate(),
         }
     }
 }
 
-impl Message {
-    /// How many bytes of body follow this message.
-    pub fn body_len(&self) -> u32 {
-        match self {
-            Self::Desire(Desire { body_len, .. }) | Self::GuestStatus { body_len, .. } => *body_len,
-            Self::Hello { .. }
-            | Self::Digests { .. }
-            | Self::Synced
-            | Self::Delete(_)
-            | Self::Ack { .. }
-            | Self::Gone { .. }
-            | Self::Refused { .. } => 0,
-        }
+impl<T> Frame<T> {
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("statements", self.statements.len(), limits::FRAME_STATEMENTS)?;
+        ensure((self.seq == 0) == self.statements.is_empty(), "statements out of place")
     }
 }
 
+impl ToGuest {
+    fn validate(&self) -> Result<(), CodecError> {
+        let Self::Put { route, .. } = self else { return Ok(()) };
+        at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
+        ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
+    }
+}
+
+impl codec::Message for Open {
+    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
+}
+
+wire_map!(Open { 1 => contract });
 wire_union!(Message {
-    0 => Hello { 1 => contract },
-    1 => Digests { 1 => entries },
-    2 => Synced {},
-    3 => Desire(desire),
-    4 => Delete(delete),
-    5 => Ack { 1 => key, 2 => uid, 3 => digest },
-    6 => GuestStatus { 1 => key, 2 => uid, 3 => digest, 4 => body_len },
-    7 => Gone { 1 => key, 2 => uid },
-    8 => Refused { 1 => key, 2 => uid, 3 => digest, 4 => reason, 5 => text },
+    0 => ToGuest { 1 => frame, 2 => bodies },
+    1 => ToHome { 1 => frame, 2 => bodies },
 });
-wire_map!(Desire { 1 => key, 2 => uid, 3 => digest, 4 => body_len, 5 => route });
-wire_map!(Delete { 1 => key, 2 => uid, 3 => grace_s, 4 => tombstone });
-wire_map!(Entry { 1 => key, 2 => uid, 3 => desired, 4 => status });
+wire_map!(BodyHead { 1 => digest, 2 => length });
+wire_map!(Frame<ToGuest> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
+wire_map!(Frame<ToHome> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
+wire_union!(ToGuest {
+    0 => Put { 1 => item, 2 => digest, 3 => route },
+    1 => Delete { 1 => pod, 2 => grace_s },
+    2 => Drop(key),
+    3 => Want(pod),
+    4 => Taken(pod),
+    5 => Forget(pod),
+});
+wire_union!(ToHome {
+    0 => Have { 1 => item, 2 => digest, 3 => report },
+    1 => HaveEnd {},
+    2 => Status { 1 => pod, 2 => report },
+    3 => Refused { 1 => item, 2 => refusal },
+    4 => Missing(item),
+});
+wire_map!(Report { 1 => status, 2 => stage });
+wire_union!(Stage { 0 => Live {}, 1 => Ended(outcome), 2 => Gone(outcome) });
+wire_union!(Outcome { 0 => Succeeded {}, 1 => Failed { 1 => reason, 2 => message } });
+wire_map!(Refusal { 1 => path, 2 => reason });
+wire_union!(Item { 0 => Object(key), 1 => Pod(pod) });
+wire_map!(PodId { 1 => uid, 2 => namespace, 3 => name });
 wire_map!(ObjectKey { 1 => kind, 2 => namespace, 3 => name });
 wire_enum!(ObjectKind {
     0 => Namespace,
@@ -255,10 +382,3 @@ wire_enum!(ObjectKind {
     4 => ServiceAccountToken,
 });
 wire_map!(Route { 1 => origin, 2 => path, 3 => hops });
-wire_enum!(RefusedReason {
-    0 => Forbidden,
-    1 => Malformed,
-    2 => OutOfCapacity,
-    3 => LeaseOver,
-    4 => Transit,
-});

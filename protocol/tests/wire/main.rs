@@ -1,7 +1,6 @@
-//! The wire format, from outside the crate: vectors, round trips, frames.
+//! The wire format, from outside the crate: vectors and round trips.
 #![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
 
-mod frames;
 mod malformed;
 mod roundtrip;
 mod samples;

@@ -10,7 +10,7 @@ use mercato_protocol::limits;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::stream::What;
-use mercato_protocol::workload;
+use mercato_protocol::workload::{self, BodyHead, Route};
 
 use crate::samples;
 
@@ -21,77 +21,88 @@ pub(crate) fn cases() -> Vec<Case> {
     [form(), fields(), rules(), headers(), signatures()].concat()
 }
 
-/// A workload hello, `[0, {1: id}]`, between two given parts.
-fn hello(head: &str, tail: &str) -> Vec<u8> {
+/// A gossip body request, `[3, {1: digest}]`, between two given parts.
+fn request(head: &str, tail: &str) -> Vec<u8> {
+    let digest = hex::encode(samples::mark().digest.as_bytes());
+    hex::decode(format!("{head}{digest}{tail}")).unwrap()
+}
+
+/// The opening of a workload stream, `{1: id}`, with extension 1.
+pub(crate) fn extended(critical: bool) -> Vec<u8> {
     let id = hex::encode(samples::negotiation_id().as_bytes());
-    hex::decode(format!("{head}{id}{tail}")).unwrap()
+    let critical = if critical { "f5" } else { "f4" };
+    hex::decode(format!("a200a10182{critical}41ff0150{id}")).unwrap()
 }
 
-/// A workload hello with extension 1.
-pub(crate) fn extended_hello(critical: bool) -> Vec<u8> {
-    hello(&format!("8200a200a10182{}41ff0150", if critical { "f5" } else { "f4" }), "")
-}
-
-/// A workload `gone`, `[7, {1: {1: kind, 2: namespace, 3: name}, 2: uid}]`, with what
-/// stands for the name.
-fn gone(name: &str) -> Vec<u8> {
-    hex::decode(format!("8207a201a3010102616103{name}026175")).unwrap()
+/// A workload message that drops an object, with what stands for the object's name:
+/// `[0, {1: {1: 1, 2: 1, 3: 1, 4: 1, 6: [[2, {1: kind, 2: namespace, 3: name}]]}}]`.
+fn drop_object(kind: &str, name: &str) -> Vec<u8> {
+    let frame = "a50101020103010401";
+    hex::decode(format!("8200a101{frame}06818202a301{kind}02616103{name}")).unwrap()
 }
 
 /// What is no canonical CBOR at all.
 fn form() -> Vec<Case> {
-    let mut cut = hello("8200a10150", "");
+    let mut cut = request("8203a1015820", "");
     cut.pop();
     let deep = [vec![0x81; limits::DEPTH + 1], vec![0]].concat();
     [
         ("nothing", vec![], "Truncated"),
         ("one byte short", cut, "Truncated"),
-        ("one byte more", hello("8200a10150", "00"), "Trailing"),
-        ("a length beyond the end", hello("8200a1015bffffffffffffffff", ""), "Truncated"),
-        ("a count beyond the end", hello("9bffffffffffffffff00a10150", ""), "Truncated"),
-        ("a number in two bytes for one", hello("821800a10150", ""), "NonMinimal"),
-        ("a length in two bytes for one", hello("8200a1015810", ""), "NonMinimal"),
-        ("a number in nine bytes", hello("821b0000000000000000a10150", ""), "NonMinimal"),
-        ("a list without a length", hello("9f00a10150", "ff"), "Indefinite"),
-        ("a map without a length", hello("8200bf0150", "ff"), "Indefinite"),
-        ("bytes without a length", hello("8200a1015f50", "ff"), "Indefinite"),
-        ("a float", hello("82f90000a10150", ""), "Float"),
-        ("a double", hello("82fb0000000000000000a10150", ""), "Float"),
-        ("a null", hex::decode("8200a101f6").unwrap(), "Unsupported"),
-        ("a tag", hello("c18200a10150", ""), "Unsupported"),
-        ("a reserved length", hello("821c00a10150", ""), "Unsupported"),
-        ("a key twice", hello("8200a201000150", ""), "DuplicateKey"),
-        ("keys out of order", hello("8200a202000150", ""), "UnsortedKeys"),
+        ("one byte more", request("8203a1015820", "00"), "Trailing"),
+        ("a length beyond the end", request("8203a1015bffffffffffffffff", ""), "Truncated"),
+        ("a count beyond the end", request("9bffffffffffffffff03a1015820", ""), "Truncated"),
+        ("a number in two bytes for one", request("821803a1015820", ""), "NonMinimal"),
+        ("a length in three bytes for two", request("8203a101590020", ""), "NonMinimal"),
+        ("a number in nine bytes", request("821b0000000000000003a1015820", ""), "NonMinimal"),
+        ("a list without a length", request("9f03a1015820", "ff"), "Indefinite"),
+        ("a map without a length", request("8203bf015820", "ff"), "Indefinite"),
+        ("bytes without a length", request("8203a1015f5820", "ff"), "Indefinite"),
+        ("a float", request("82f94200a1015820", ""), "Float"),
+        ("a double", request("82fb4008000000000000a1015820", ""), "Float"),
+        ("a null", hex::decode("8203a101f6").unwrap(), "Unsupported"),
+        ("a tag", request("c18203a1015820", ""), "Unsupported"),
+        ("a reserved length", request("821c03a1015820", ""), "Unsupported"),
+        ("a key twice", request("8203a20100015820", ""), "DuplicateKey"),
+        ("keys out of order", request("8203a20200015820", ""), "UnsortedKeys"),
         ("nested too deep", deep, "TooDeep"),
-        ("text that is no UTF-8", gone("61ff"), "NotUtf8"),
-        ("text in form D", gone("6365cc81"), "NotNormalised"),
     ]
-    .map(|(name, bytes, error)| ("workload", name, bytes, error))
-    .into()
+    .map(|(name, bytes, error)| ("gossip", name, bytes, error))
+    .into_iter()
+    .chain([
+        ("workload", "text that is no UTF-8", drop_object("02", "61ff"), "NotUtf8"),
+        ("workload", "text in form D", drop_object("02", "6365cc81"), "NotNormalised"),
+    ])
+    .collect()
 }
 
 /// What is canonical, and is not the message that it should be.
 fn fields() -> Vec<Case> {
     let bytes = |text: &str| hex::decode(text).unwrap();
-    let long_uid = format!("8207a201a30101026161036161027841{}", "75".repeat(65));
-    [
-        ("a field missing", bytes("8200a0"), "MissingField"),
-        ("a field unknown", hello("8200a20150", "0200"), "UnknownField"),
-        ("a kind unknown", hello("821863a10150", ""), "UnknownVariant"),
-        ("an object kind unknown", bytes("8207a201a3011863026161036161026175"), "UnknownVariant"),
-        ("an extension that must be understood", extended_hello(true), "CriticalExtension"),
-        ("an extension without its mark", hello("8200a200a10141ff0150", ""), "Expected"),
-        ("an id one byte short", bytes(&format!("8200a1014f{}", "00".repeat(15))), "Expected"),
-        ("text for bytes", bytes("8200a1016161"), "Expected"),
-        ("a negative number", hello("8220a10150", ""), "Expected"),
-        ("three items for two", hello("8300a10150", "00"), "Expected"),
-        ("an empty text spelled out", gone("60"), "EmptyField"),
-        ("an empty list spelled out", bytes("8201a10180"), "EmptyField"),
-        ("a false spelled out", bytes("8204a301a3010102616103616102617504f4"), "EmptyField"),
-        ("a uid too long", bytes(&long_uid), "TooLong"),
+    let short = format!("8203a101581f{}", "00".repeat(31));
+    let long = format!("790401{}", "75".repeat(1_025));
+    let workload = [
+        ("an object kind unknown", drop_object("1863", "6161"), "UnknownVariant"),
+        ("an empty text spelled out", drop_object("02", "60"), "EmptyField"),
+        ("a text too long", drop_object("02", &long), "TooLong"),
+        ("a false spelled out", bytes("8200a101a5010102010300040005f4"), "EmptyField"),
     ]
-    .map(|(name, bytes, error)| ("workload", name, bytes, error))
-    .into()
+    .map(|(name, bytes, error)| ("workload", name, bytes, error));
+    let gossip = [
+        ("a field missing", bytes("8203a0"), "MissingField"),
+        ("a field unknown", request("8203a2015820", "0200"), "UnknownField"),
+        ("a kind unknown", request("821863a1015820", ""), "UnknownVariant"),
+        ("an extension without its mark", request("8203a200a10141ff015820", ""), "Expected"),
+        ("an id one byte short", bytes(&short), "Expected"),
+        ("text for bytes", bytes("8203a1016161"), "Expected"),
+        ("a negative number", request("8220a1015820", ""), "Expected"),
+        ("three items for two", request("8303a1015820", "00"), "Expected"),
+        ("an empty list spelled out", bytes("8200a10180"), "EmptyField"),
+    ]
+    .map(|(name, bytes, error)| ("gossip", name, bytes, error));
+    let name = "an extension that must be understood";
+    let critical = ("workload-open", name, extended(true), "CriticalExtension");
+    gossip.into_iter().chain(workload).chain([critical]).collect()
 }
 
 /// The encoding, whether or not the value keeps its rules.
@@ -103,14 +114,20 @@ fn unchecked(value: &impl Wire) -> Vec<u8> {
 
 /// What reads well and breaks a rule of its type.
 fn rules() -> Vec<Case> {
-    let desire = |change: fn(&mut workload::Desire)| {
-        let workload::Message::Desire(mut desire) = samples::desire(b"{}") else { panic!() };
-        change(&mut desire);
-        unchecked(&workload::Message::Desire(desire))
+    let put = |change: fn(&mut Route)| {
+        let workload::ToGuest::Put { item, digest, mut route } = samples::put() else { panic!() };
+        change(&mut route);
+        let put = workload::ToGuest::Put { item, digest, route };
+        unchecked(&samples::to_guest(vec![put], vec![]))
     };
-    let large = desire(|desire| desire.body_len = 3 * 1024 * 1024 + 1);
-    let stray = desire(|desire| desire.route.path.clear());
-    let far = desire(|desire| desire.route.path = vec![desire.route.origin; 9]);
+    let stray = put(|route| route.path.clear());
+    let far = put(|route| route.path = vec![route.origin; 9]);
+    let bodies = |lengths: &[u32]| {
+        let head = |length: &u32| BodyHead { digest: Digest([4; 32]), length: *length };
+        unchecked(&samples::to_guest(vec![samples::put()], lengths.iter().map(head).collect()))
+    };
+    let many = unchecked(&samples::to_guest(vec![samples::put(); 65], vec![]));
+    let silent = unchecked(&samples::to_guest(vec![], vec![]));
     let mut requests = samples::stream_requests().into_iter();
     let (_, logs) = requests.next().unwrap();
     let port = stream(&logs, What::PortForward { ports: vec![65_536] });
@@ -125,7 +142,10 @@ fn rules() -> Vec<Case> {
     body.pools.clear();
     body.terms.classes.clear();
     vec![
-        ("workload", "a body above its bound", large, "TooLong"),
+        ("workload", "bodies above their bound", bodies(&[1, 3 << 20]), "TooLong"),
+        ("workload", "a body of nothing", bodies(&[0]), "Invalid"),
+        ("workload", "too many statements", many, "TooLong"),
+        ("workload", "a place for no statement", silent, "Invalid"),
         ("workload", "a path that begins elsewhere", stray, "Invalid"),
         ("workload", "a path too long", far, "TooLong"),
         ("stream-request", "no such port", port, "Invalid"),
@@ -150,7 +170,7 @@ fn rules() -> Vec<Case> {
         ("ad-lease", "its time over", lease(|lease| lease.issued_ms -= 930_001), "Expired"),
         ("contract", "an end that is not the term's", contract(), "Invalid"),
         ("receipt", "a window of no time", receipt(), "Invalid"),
-        ("negotiation", "a request that follows something", request(), "Invalid"),
+        ("negotiation", "a request that follows something", late_request(), "Invalid"),
     ]
 }
 
@@ -183,7 +203,7 @@ fn receipt() -> Vec<u8> {
     sign(&samples::PROVIDER_SEED, "receipt", &unchecked(&receipt))
 }
 
-fn request() -> Vec<u8> {
+fn late_request() -> Vec<u8> {
     let (_, mut request) = samples::negotiation().swap_remove(0);
     request.previous = Some(Digest([0; 32]));
     sign(&samples::CONSUMER_SEED, "negotiation", &unchecked(&request))
@@ -239,6 +259,7 @@ fn headers() -> Vec<Case> {
         bytes.extend([0; 64]);
         bytes
     };
+    let longer = [samples::signed_lease().as_bytes(), &[0]].concat();
     let tagged = [&[0xd2], samples::signed_lease().as_bytes()].concat();
     [
         (
@@ -255,6 +276,7 @@ fn headers() -> Vec<Case> {
         ("one more protected header", make(more, plain), "Header"),
         ("an unprotected header", make(good.clone(), good), "Header"),
         ("a tagged envelope", tagged, "Unsupported"),
+        ("a byte after the envelope", longer, "Trailing"),
         ("a payload elsewhere", detached, "Unsupported"),
         ("no envelope", payload, "Expected"),
     ]

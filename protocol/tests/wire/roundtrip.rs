@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, PoolRow};
-use mercato_protocol::codec::{Message, Wire, check};
+use mercato_protocol::codec::{CodecError, Message, Wire, check};
 use mercato_protocol::envelope::{Countersigned, EnvelopeError, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::gossip::{self, Fingerprint, Mark, Publication};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::Slug;
-use mercato_protocol::workload::{self, Desire, ObjectKey, ObjectKind, Route, Uid};
+use mercato_protocol::workload::{
+    self, Frame, Item, ObjectKey, ObjectKind, PodId, Route, ToGuest, Uid,
+};
 use mercato_protocol::{limits, negotiation, stream};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -68,20 +70,27 @@ fn lease() -> impl Strategy<Value = AdLease> {
     )
 }
 
-fn desire() -> impl Strategy<Value = workload::Message> {
-    let kind = prop_oneof![Just(ObjectKind::Pod), Just(ObjectKind::Secret)];
+fn workload() -> impl Strategy<Value = workload::Message> {
+    let kind = prop_oneof![Just(ObjectKind::Namespace), Just(ObjectKind::Secret)];
     let text = "[a-zéü]{0,20}";
-    let body_len = 0..=u32::try_from(limits::OBJECT_BYTES).unwrap();
     let path = vec(id().prop_map(ClusterId), 1..8);
-    (kind, text, text, text, id(), body_len, path, any::<u32>()).prop_map(
-        |(kind, namespace, name, uid, digest, body_len, path, hops)| {
-            workload::Message::Desire(Desire {
-                key: ObjectKey { kind, namespace, name },
-                uid: Uid(uid),
-                digest: Digest(digest),
-                body_len,
-                route: Route { origin: path[0], path, hops },
-            })
+    let put = (kind, text, text, id(), path, any::<u32>()).prop_map(
+        |(kind, namespace, name, digest, path, hops)| ToGuest::Put {
+            item: Item::Object(ObjectKey { kind, namespace, name }),
+            digest: Digest(digest),
+            route: Route { origin: path[0], path, hops },
+        },
+    );
+    let delete = (text, any::<u32>()).prop_map(|(uid, grace_s)| {
+        let pod = PodId { uid: Uid(uid), namespace: "a".into(), name: "b".into() };
+        ToGuest::Delete { pod, grace_s }
+    });
+    let statements = vec(prop_oneof![put, delete], 0..limits::FRAME_STATEMENTS);
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<bool>(), statements).prop_map(
+        |(from, to, ack, answer, statements)| {
+            let seq = u64::from(!statements.is_empty());
+            let frame = Frame { from, to, seq, ack, answer, statements };
+            workload::Message::ToGuest { frame, bodies: vec![] }
         },
     )
 }
@@ -111,9 +120,9 @@ fn refused_or_canonical<T: Message>(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn values_read_back(lease in lease(), desire in desire(), announce in announce()) {
+    fn values_read_back(lease in lease(), workload in workload(), announce in announce()) {
         reads_back(&lease);
-        reads_back(&desire);
+        reads_back(&workload);
         reads_back(&announce);
         let json = serde_json::to_string(&lease).unwrap();
         prop_assert_eq!(serde_json::from_str::<AdLease>(&json).unwrap(), lease);
@@ -247,6 +256,20 @@ fn fingerprints_are_of_sets_and_of_one_session() {
     assert_ne!(Fingerprint::of(1, [&a, &b]), Fingerprint::of(2, [&a, &b]));
     assert_ne!(Fingerprint::of(1, [&a]), Fingerprint::of(1, [&a, &b]));
     assert_eq!(Fingerprint::of(1, []), Fingerprint::default());
+}
+
+#[test]
+fn bodies_follow_their_message_or_are_refused() {
+    let (_, message) = samples::workload().swap_remove(1);
+    let body = samples::body();
+    let bodies = message.split_bodies(&body).unwrap();
+    assert_eq!(bodies, BTreeMap::from([(Digest::of(&body), body.as_slice())]));
+    assert_eq!(message.split_bodies(&body[1..]), Err(CodecError::Truncated));
+    assert_eq!(message.split_bodies(&[body.as_slice(), b" "].concat()), Err(CodecError::Trailing));
+    let other = vec![b' '; body.len()];
+    assert!(matches!(message.split_bodies(&other), Err(CodecError::Invalid(_))));
+    let (_, bodyless) = samples::workload().swap_remove(0);
+    assert_eq!(bodyless.split_bodies(&[]), Ok(BTreeMap::new()));
 }
 
 #[test]

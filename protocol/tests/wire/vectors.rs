@@ -63,6 +63,7 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "hello" => plain::<Hello>(bytes),
         "ad-body" => plain::<AdBody>(bytes),
         "gossip" => plain::<gossip::Message>(bytes),
+        "workload-open" => plain::<workload::Open>(bytes),
         "workload" => plain::<workload::Message>(bytes),
         "stream-request" => plain::<stream::Request>(bytes),
         "stream-reply" => plain::<stream::Reply>(bytes),
@@ -146,6 +147,7 @@ fn good() -> Vec<Good> {
     }
     let mut plain = |kind, name, bytes: Result<Vec<u8>, _>| add(kind, name, &bytes.unwrap());
     samples::gossip().iter().for_each(|(name, m)| plain("gossip", name, m.to_bytes()));
+    plain("workload-open", "open", samples::open().to_bytes());
     samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
     for (name, message) in samples::stream_requests() {
         plain("stream-request", name, message.to_bytes());
@@ -153,7 +155,7 @@ fn good() -> Vec<Good> {
     for (name, message) in samples::stream_replies() {
         plain("stream-reply", name, message.to_bytes());
     }
-    plain("workload", "extension passed over", Ok(malformed::extended_hello(false)));
+    plain("workload-open", "extension passed over", Ok(malformed::extended(false)));
     all
 }
 

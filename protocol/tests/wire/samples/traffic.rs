@@ -6,7 +6,8 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::text::Blob;
 use mercato_protocol::workload::{
-    Delete, Desire, Entry, Message as Workload, ObjectKey, ObjectKind, RefusedReason, Route, Uid,
+    BodyHead, Frame, Item, Message as Workload, ObjectKey, ObjectKind, Open, Outcome, PodId,
+    Refusal, Report, Route, Stage, ToGuest, ToHome, Uid,
 };
 use mercato_protocol::{limits, stream};
 
@@ -50,56 +51,77 @@ pub(crate) fn gossip() -> Vec<(&'static str, Gossip)> {
     ]
 }
 
-pub(crate) fn key(kind: ObjectKind) -> ObjectKey {
-    ObjectKey { kind, namespace: "shop".into(), name: "web-0".into() }
+fn uid() -> Uid {
+    Uid("7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into())
 }
 
-pub(crate) fn pod_body() -> Vec<u8> {
+fn pod() -> PodId {
+    PodId { uid: uid(), namespace: "shop".into(), name: "web-0".into() }
+}
+
+fn config_map() -> ObjectKey {
+    ObjectKey { kind: ObjectKind::ConfigMap, namespace: "shop".into(), name: "web".into() }
+}
+
+pub(crate) fn body() -> Vec<u8> {
     br#"{"kind":"Pod","metadata":{"name":"web-0"}}"#.to_vec()
 }
 
-pub(crate) fn desire(body: &[u8]) -> Workload {
+fn body_head() -> BodyHead {
+    BodyHead { digest: Digest::of(&body()), length: u32::try_from(body().len()).unwrap() }
+}
+
+fn frame<T>(seq: u64, statements: Vec<T>) -> Frame<T> {
+    Frame { from: 3, to: 2, seq, ack: 7, answer: seq > 0, statements }
+}
+
+pub(crate) fn put() -> ToGuest {
     let origin = consumer_identity().cluster_id();
-    Workload::Desire(Desire {
-        key: key(ObjectKind::Pod),
-        uid: Uid("7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into()),
-        digest: Digest::of(body),
-        body_len: u32::try_from(body.len()).unwrap(),
-        route: Route { origin, path: vec![origin], hops: 0 },
-    })
+    let route = Route { origin, path: vec![origin], hops: 0 };
+    ToGuest::Put { item: Item::Pod(pod()), digest: body_head().digest, route }
+}
+
+pub(crate) fn to_guest(statements: Vec<ToGuest>, bodies: Vec<BodyHead>) -> Workload {
+    Workload::ToGuest { frame: frame(1, statements), bodies }
 }
 
 pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
-    let uid = || Uid("7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into());
-    let digest = Digest::of(&pod_body());
-    let pod = || key(ObjectKind::Pod);
-    let entry = |kind, desired, status| Entry { key: key(kind), uid: uid(), desired, status };
-    let entries = vec![
-        entry(ObjectKind::ConfigMap, Some(digest), None),
-        entry(ObjectKind::Pod, Some(digest), Some(Digest([3; 32]))),
-        entry(ObjectKind::Secret, None, None),
+    let digest = Some(body_head().digest);
+    let failed = Outcome::Failed { reason: "Evicted".into(), message: "reclaimed".into() };
+    let report = |stage| Report { status: digest, stage };
+    let refusal =
+        Refusal { path: "spec.hostNetwork".into(), reason: "the contract forbids it".into() };
+    let from_home = vec![
+        ToGuest::Delete { pod: pod(), grace_s: 30 },
+        ToGuest::Drop(config_map()),
+        ToGuest::Want(pod()),
+        ToGuest::Taken(pod()),
+        ToGuest::Forget(pod()),
     ];
-    let delete = |grace_s, tombstone| Delete { key: pod(), uid: uid(), grace_s, tombstone };
-    let refused = Workload::Refused {
-        key: pod(),
-        uid: uid(),
-        digest,
-        reason: RefusedReason::Forbidden,
-        text: "spec.hostNetwork: the contract does not allow it".into(),
-    };
+    let item = Item::Object(config_map());
+    let inventory = vec![
+        ToHome::Have { item: item.clone(), digest, report: None },
+        ToHome::Have { item: Item::Pod(pod()), digest, report: Some(report(Stage::Live)) },
+        ToHome::HaveEnd,
+    ];
+    let statuses = vec![
+        ToHome::Status { pod: pod(), report: report(Stage::Ended(Outcome::Succeeded)) },
+        ToHome::Status { pod: pod(), report: report(Stage::Gone(failed)) },
+    ];
+    let complaints = vec![ToHome::Refused { item: item.clone(), refusal }, ToHome::Missing(item)];
+    let to_home = |statements, bodies| Workload::ToHome { frame: frame(1, statements), bodies };
     vec![
-        ("hello", Workload::Hello { contract: negotiation_id() }),
-        ("digests", Workload::Digests { entries }),
-        ("synced", Workload::Synced),
-        ("desire", desire(&pod_body())),
-        ("delete", Workload::Delete(delete(Some(30), false))),
-        ("delete-tombstone", Workload::Delete(delete(None, true))),
-        ("ack", Workload::Ack { key: pod(), uid: uid(), digest: Some(digest) }),
-        ("ack-deletion", Workload::Ack { key: pod(), uid: uid(), digest: None }),
-        ("guest-status", Workload::GuestStatus { key: pod(), uid: uid(), digest, body_len: 42 }),
-        ("gone", Workload::Gone { key: pod(), uid: uid() }),
-        ("refused", refused),
+        ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
+        ("put", to_guest(vec![put()], vec![body_head()])),
+        ("from home", to_guest(from_home, vec![])),
+        ("inventory", to_home(inventory, vec![])),
+        ("statuses", to_home(statuses, vec![body_head()])),
+        ("complaints", to_home(complaints, vec![])),
     ]
+}
+
+pub(crate) fn open() -> Open {
+    Open { contract: negotiation_id() }
 }
 
 pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Request)> {
@@ -112,7 +134,7 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Request)> {
         contract: negotiation_id(),
         namespace: "shop".into(),
         pod: "web-0".into(),
-        uid: Uid("7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into()),
+        uid: uid(),
         what,
         upgrade,
     };
