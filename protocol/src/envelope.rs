@@ -228,7 +228,8 @@ fn in_time(validity_ms: Option<(u64, u64)>, now: Now) -> Result<(), EnvelopeErro
     Ok(())
 }
 
-/// A value whose signature, signer and time were checked. Made by [`Signed::open`] only.
+/// A value whose signature, signer and time were checked. Made by [`Signed::open`] only:
+/// what was stored is opened again after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified<T> {
     value: T,
