@@ -1,0 +1,249 @@
+//! The layout of docs/architecture.md, kept by a machine: it reads manifests and
+//! sources and names each violation with its file and line. Every check is itself
+//! tested, on a small clean workspace that is spoilt in one place.
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
+mod fixture;
+mod manifests;
+mod paths;
+mod providers;
+mod rules;
+mod sources;
+mod workspace;
+
+use std::{fmt, path::Path};
+
+use anyhow::Result;
+
+use crate::{
+    fixture::{Fixture, package},
+    rules::LONG_FILES,
+    workspace::Workspace,
+};
+
+/// A rule broken, and where.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Violation {
+    file: String,
+    line: usize,
+    message: String,
+}
+
+impl Violation {
+    fn new(file: &str, line: usize, message: String) -> Self {
+        Self { file: file.to_owned(), line, message }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.message)
+    }
+}
+
+fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Violation>> {
+    let mut found = Vec::new();
+    manifests::imports(workspace, &mut found);
+    manifests::purity(workspace, &mut found);
+    manifests::names(workspace, &mut found);
+    manifests::versions(workspace, &mut found);
+    sources::purity(workspace, &mut found)?;
+    sources::length(workspace, long_files, &mut found)?;
+    sources::root(workspace, &mut found);
+    providers::one(workspace, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+#[test]
+fn this_workspace_keeps_the_rules() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let found = check(&Workspace::read(dir).unwrap(), LONG_FILES).unwrap();
+    let report: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(report.is_empty(), "see docs/architecture.md\n{}", report.join("\n"));
+}
+
+#[test]
+fn a_clean_workspace_is_reported_clean() {
+    assert_eq!(Fixture::clean().report(&[]), NOTHING);
+}
+
+#[test]
+fn an_import_that_goes_up() {
+    let spoilt = Fixture::clean()
+        .with("protocol/Cargo.toml", &package("mercato-protocol", &["serde", "mercato-broker"]));
+    assert_eq!(
+        spoilt.report(&[]),
+        ["protocol/Cargo.toml:7: mercato-protocol (floor 0) imports up: mercato-broker (floor 1)"],
+    );
+}
+
+#[test]
+fn an_import_that_goes_sideways_in_tests_alone() {
+    let discovery = package("mercato-discovery", &["serde"]).replace(
+        "[dependencies]\nserde",
+        "[dependencies]\n[target.'cfg(unix)'.dev-dependencies]\nmercato-broker",
+    );
+    let spoilt = Fixture::clean().with("discovery/Cargo.toml", &discovery);
+    assert_eq!(
+        spoilt.report(&[]),
+        [
+            "discovery/Cargo.toml:7: mercato-discovery (floor 1) imports sideways: mercato-broker (floor 1)"
+        ],
+    );
+}
+
+#[test]
+fn an_impure_crate_on_a_pure_floor() {
+    let spoilt = Fixture::clean()
+        .but("Cargo.toml", "tokio = \"1\"", "tokio = \"1\"\ntime = { package = \"tokio-util\" }")
+        .with("broker/Cargo.toml", &package("mercato-broker", &["mercato-protocol", "time"]));
+    assert_eq!(
+        spoilt.report(&[]),
+        ["broker/Cargo.toml:7: mercato-broker (floor 1) is pure: no tokio-util"],
+    );
+}
+
+#[test]
+fn an_impure_path_on_a_pure_floor() {
+    let spoilt = [
+        ("use std::fs::File;", "std::fs (the driver keeps records: Effect::Persist)"),
+        (
+            "fn f() { let _ = vec![std::fs::exists(p)]; }",
+            "std::fs (the driver keeps records: Effect::Persist)",
+        ),
+        (
+            "use std::{net::{IpAddr, TcpStream}};",
+            "std::net::TcpStream (the outer crates do IO, on an effect)",
+        ),
+        (
+            "fn f(s: std::net::UdpSocket) {}",
+            "std::net::UdpSocket (the outer crates do IO, on an effect)",
+        ),
+        ("use std::os::unix::net::UnixStream;", "std::os (the outer crates do IO, on an effect)"),
+        ("fn f() { std::time::Instant::now(); }", "std::time::Instant (time is an argument: Now)"),
+        (
+            "use std::time; fn f() { time::SystemTime::now(); }",
+            "std::time::SystemTime (time is an argument: Now)",
+        ),
+        ("use std::process::Command;", "std::process (the outer crates do IO, on an effect)"),
+        (
+            "fn f() { std::thread::spawn(g); }",
+            "std::thread (a state machine runs where it is called)",
+        ),
+        ("fn f() { rand::rng(); }", "rand::rng (the seed is an argument)"),
+    ];
+    for (source, message) in spoilt {
+        let spoilt =
+            Fixture::clean().with("broker/market/rank.rs", &format!("//! Rank.\n{source}\n"));
+        assert_eq!(
+            spoilt.report(&[]),
+            [format!("broker/market/rank.rs:2: mercato-broker (floor 1) is pure: no {message}")],
+        );
+    }
+}
+
+#[test]
+fn a_glob_that_brings_impure_paths_in() {
+    let spoilt = Fixture::clean().with("broker/rank.rs", "use std::time::*;\n");
+    assert_eq!(
+        spoilt.report(&[]),
+        [
+            "broker/rank.rs:1: mercato-broker (floor 1) is pure: no std::time::Instant (time is an argument: Now)"
+        ],
+    );
+}
+
+#[test]
+fn a_source_that_is_not_rust() {
+    let spoilt = Fixture::clean().with("broker/rank.rs", "\nfn f() { \"\n");
+    assert_eq!(
+        spoilt.report(&[]),
+        ["broker/rank.rs:2: not Rust: cannot parse string into token stream"]
+    );
+}
+
+#[test]
+fn a_crate_not_called_after_its_folder() {
+    let spoilt =
+        Fixture::clean().with("discovery/Cargo.toml", &package("mercato-directory", &["serde"]));
+    assert_eq!(
+        spoilt.report(&[]),
+        ["discovery/Cargo.toml:2: the crate in discovery is called mercato-discovery"],
+    );
+}
+
+#[test]
+fn a_crate_without_a_floor() {
+    let spoilt =
+        Fixture::clean().with("node/helper/Cargo.toml", &package("mercato-helper", &["serde"]));
+    assert_eq!(
+        spoilt.report(&[]),
+        ["node/helper/Cargo.toml:2: node/helper has no row in the table of floors"],
+    );
+}
+
+#[test]
+fn a_version_beside_the_one_table() {
+    let spoilt = Fixture::clean().but(
+        "broker/Cargo.toml",
+        "mercato-protocol",
+        "serde = \"1.0\"\nmercato-protocol",
+    );
+    assert_eq!(
+        spoilt.report(&[]),
+        ["broker/Cargo.toml:6: serde is declared at the root; here it is `serde.workspace = true`"],
+    );
+}
+
+#[test]
+fn two_versions_in_the_one_table() {
+    let spoilt = Fixture::clean()
+        .but("Cargo.toml", "tokio", "serde-old = { package = \"serde\", version = \"0.9\" }\ntokio")
+        .with("node/Cargo.toml", &package("mercato", &["mercato-broker", "tokio", "serde-old"]));
+    assert_eq!(spoilt.report(&[]), ["Cargo.toml:10: serde is declared twice: serde and serde-old"],);
+}
+
+#[test]
+fn a_version_that_nobody_uses() {
+    let spoilt = Fixture::clean().but("Cargo.toml", "tokio", "toml = \"1\"\ntokio");
+    assert_eq!(spoilt.report(&[]), ["Cargo.toml:10: no crate uses toml"]);
+}
+
+#[test]
+fn a_file_that_is_too_long() {
+    let fits = "// line\n".repeat(400);
+    assert_eq!(Fixture::clean().with("node/run.rs", &fits).report(&[]), NOTHING);
+    for file in ["node/run.rs", "tests/kubernetes/main.go"] {
+        let spoilt = Fixture::clean().with(file, &format!("{fits}// more\n"));
+        assert_eq!(spoilt.report(&[]), [format!("{file}:401: has 401 lines, more than 400")],);
+        assert_eq!(spoilt.report(&[(file, "a table")]), NOTHING);
+    }
+}
+
+#[test]
+fn an_excuse_for_a_file_that_is_gone() {
+    assert_eq!(
+        Fixture::clean().report(&[("node/gone.rs", "a table")]),
+        ["node/gone.rs:1: is gone, yet excused: a table"],
+    );
+}
+
+#[test]
+fn a_stranger_at_the_root() {
+    let spoilt = Fixture::clean().with("scripts/a.sh", "").with("scripts/b.sh", "");
+    assert_eq!(spoilt.report(&[]), ["scripts:1: does not belong at the root"]);
+}
+
+#[test]
+fn a_second_rustls_provider() {
+    assert_eq!(Fixture::with_rustls("").report(&[]), NOTHING);
+    assert_eq!(
+        Fixture::with_rustls("\"ring\"").report(&[]),
+        [
+            "Cargo.lock:23: rustls@0.23.0 has the provider ring; see cargo tree -e features -i rustls@0.23.0"
+        ],
+    );
+}
+
+const NOTHING: [&str; 0] = [];
