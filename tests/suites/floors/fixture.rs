@@ -4,12 +4,16 @@ use std::{fs, path::Path, process::Command};
 
 use tempfile::TempDir;
 
-use crate::{check, workspace::Workspace};
+use crate::{
+    check, documents,
+    rules::{Row, TABLE},
+    workspace::Workspace,
+};
 
 pub(crate) struct Fixture(TempDir);
 
 impl Fixture {
-    /// Three crates on floors 0, 1 and 4, and build output that git ignores.
+    /// Four crates on floors 0, 1 and 4, what the document says of them, and build output that git ignores.
     pub(crate) fn clean() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let made = Command::new("git").args(["init", "-q"]).current_dir(dir.path()).status();
@@ -26,8 +30,10 @@ impl Fixture {
             )
             .with("broker/Cargo.toml", &package("mercato-broker", &["mercato-protocol"]))
             .with("broker/src/lib.rs", "#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n")
+            .with("discovery/Cargo.toml", &package("mercato-discovery", &["serde"]))
             .with("node/Cargo.toml", &package("mercato", &["mercato-broker", "tokio"]))
             .with("node/src/main.rs", "fn main() {\n    std::thread::yield_now();\n}\n")
+            .with("docs/architecture.md", &architecture())
     }
 
     /// Writes a file, over the one that may be there.
@@ -62,6 +68,7 @@ impl Fixture {
             .with("Cargo.lock", RUSTLS_LOCK)
             .with("broker/Cargo.toml", &package("mercato-broker", &["mercato-protocol"]))
             .with("protocol/Cargo.toml", &package("mercato-protocol", &[]))
+            .with("discovery/Cargo.toml", &package("mercato-discovery", &["mercato-protocol"]))
             .with("node/Cargo.toml", &package("mercato", &["mercato-broker", "rustls"]))
             .with("target/rustls/Cargo.toml", RUSTLS)
             .with("target/rustls/src/lib.rs", "")
@@ -124,6 +131,15 @@ version = "0.0.0"
 name = "rustls"
 version = "0.23.0"
 "#;
+
+fn architecture() -> String {
+    let row = |row: &Row| {
+        let here = matches!(row.folder, "protocol" | "broker" | "discovery" | "node");
+        let state = if here { "here" } else { "to come" };
+        format!("{} what | {state} |\n", documents::beginning(row))
+    };
+    TABLE.iter().map(row).collect()
+}
 
 /// A manifest whose dependencies begin in line 6.
 pub(crate) fn package(name: &str, dependencies: &[&str]) -> String {

@@ -3,6 +3,7 @@
 //! tested, on a small clean workspace that is spoilt in one place.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod documents;
 mod fixture;
 mod manifests;
 mod paths;
@@ -50,6 +51,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     sources::purity(workspace, &mut found)?;
     sources::length(workspace, long_files, &mut found)?;
     sources::root(workspace, &mut found);
+    documents::architecture(workspace, &mut found)?;
     providers::one(workspace, &mut found)?;
     found.sort();
     Ok(found)
@@ -80,11 +82,11 @@ fn an_import_that_goes_up() {
 
 #[test]
 fn an_import_that_goes_sideways_in_tests_alone() {
-    let discovery = package("mercato-discovery", &["serde"]).replace(
+    let spoilt = Fixture::clean().but(
+        "discovery/Cargo.toml",
         "[dependencies]\nserde",
         "[dependencies]\n[target.'cfg(unix)'.dev-dependencies]\nmercato-broker",
     );
-    let spoilt = Fixture::clean().with("discovery/Cargo.toml", &discovery);
     assert_eq!(
         spoilt.report(&[]),
         [
@@ -165,8 +167,7 @@ fn a_source_that_is_not_rust() {
 
 #[test]
 fn a_crate_not_called_after_its_folder() {
-    let spoilt =
-        Fixture::clean().with("discovery/Cargo.toml", &package("mercato-directory", &["serde"]));
+    let spoilt = Fixture::clean().but("discovery/Cargo.toml", "discovery", "directory");
     assert_eq!(
         spoilt.report(&[]),
         ["discovery/Cargo.toml:2: the crate in discovery is called mercato-discovery"],
@@ -233,6 +234,21 @@ fn an_excuse_for_a_file_that_is_gone() {
 fn a_stranger_at_the_root() {
     let spoilt = Fixture::clean().with("scripts/a.sh", "").with("scripts/b.sh", "");
     assert_eq!(spoilt.report(&[]), ["scripts:1: does not belong at the root"]);
+}
+
+#[test]
+fn a_crate_that_the_architecture_does_not_tell_of() {
+    let spoilt = Fixture::clean().but("docs/architecture.md", "| 1 | `broker/`", "| 2 | `broker/`");
+    assert_eq!(
+        spoilt.report(&[]),
+        ["docs/architecture.md:1: lacks a row `| 1 | `broker/` | mercato-broker | … |`"],
+    );
+}
+
+#[test]
+fn an_architecture_that_is_behind() {
+    let came = Fixture::clean().with("simnet/Cargo.toml", &package("mercato-simnet", &["serde"]));
+    assert_eq!(came.report(&[]), ["docs/architecture.md:15: mercato-simnet is here"]);
 }
 
 #[test]
