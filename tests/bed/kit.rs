@@ -33,6 +33,15 @@ const PROGRAMS: [&str; 8] = [
     "kubelet",
 ];
 
+/// kwok's own files that make nodes ready, keep their leases, and run pods at once.
+const KWOK_STAGES: [&str; 5] = [
+    "node/fast/node-initialize.yaml",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+    "pod/fast/pod-ready.yaml",
+    "pod/fast/pod-complete.yaml",
+    "pod/fast/pod-delete.yaml",
+];
+
 /// What a build prints progress through; it is given one line at a time.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
@@ -69,6 +78,7 @@ impl Kit {
         kit.go("pause", ".", &["build", "./pause"], "", progress)?;
         // In a module of its own: it takes other versions of the libraries.
         kit.go("bin/kwok", "kwok", &["build", "sigs.k8s.io/kwok/cmd/kwok"], "", progress)?;
+        kit.stages()?;
         for program in PROGRAMS {
             let link = kit.dir.join("bin").join(program);
             if link.symlink_metadata().is_err() {
@@ -107,6 +117,30 @@ impl Kit {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// How kwok's nodes and pods behave: the files that come with it, in one.
+    #[must_use]
+    pub fn kwok_stages(&self) -> PathBuf {
+        self.dir.join("kwok-stages.yaml")
+    }
+
+    fn stages(&self) -> Result<()> {
+        if self.kwok_stages().exists() {
+            return Ok(());
+        }
+        let found = Command::new("go")
+            .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"])
+            .current_dir(modules().join("kwok"))
+            .output()?;
+        let module = PathBuf::from(String::from_utf8(found.stdout)?.trim()).join("kustomize/stage");
+        let mut stages = String::new();
+        for file in KWOK_STAGES {
+            let text = fs::read_to_string(module.join(file))
+                .with_context(|| format!("{file} of kwok's module"))?;
+            stages += &format!("---\n{text}");
+        }
+        Ok(fs::write(self.kwok_stages(), stages)?)
     }
 
     /// Runs `go`, unless `output` is there already; what is there is whole.

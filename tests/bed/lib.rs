@@ -19,6 +19,7 @@ pub mod image;
 pub mod kit;
 pub mod leftovers;
 pub mod requirements;
+pub mod suite;
 pub mod supervisor;
 pub mod wait;
 

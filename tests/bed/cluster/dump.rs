@@ -32,8 +32,11 @@ impl Cluster {
         for (file, question) in QUESTIONS {
             let timeout = ["--request-timeout=5s"];
             let args: Vec<_> = question.iter().chain(&timeout).copied().collect();
-            let answer = self.kubectl(&args).await?;
-            fs::write(dir.join(file), answer.stdout + &answer.stderr)?;
+            let answer = match self.kubectl(&args).await {
+                Ok(answer) => answer.stdout + &answer.stderr,
+                Err(error) => format!("{error:#}\n"),
+            };
+            fs::write(dir.join(file), answer)?;
         }
         Ok(())
     }

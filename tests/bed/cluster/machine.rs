@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
@@ -119,7 +119,7 @@ fn control_groups(bed: &str, machine: &str) -> Result<()> {
 
 /// What a new group does not have by itself: processors and memory nodes
 /// (version 1), or the controllers for its children (version 2).
-fn inherit(group: &PathBuf) -> Result<()> {
+fn inherit(group: &Path) -> Result<()> {
     let parent = group.parent().context("a group has a parent")?;
     for file in ["cpuset.cpus", "cpuset.mems"] {
         if let (Ok(now), Ok(from)) =

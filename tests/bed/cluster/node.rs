@@ -20,7 +20,12 @@ pub(super) async fn start_runtime(cluster: &Cluster, number: u8) -> Result<()> {
     files.put("containerd.toml", &files.containerd())?;
     files.put("cni/10-pods.conflist", &files.network(&cluster.layout))?;
     let config = format!("--config={}", files.path("containerd.toml"));
-    cluster.start_system(number, "containerd", "/usr/bin/containerd", &[config])?;
+    cluster.start_system(
+        number,
+        &format!("containerd-{number}"),
+        "/usr/bin/containerd",
+        &[config],
+    )?;
 
     let socket = cluster.place.from_outside(files.path("containerd.sock").as_ref());
     crate::wait::until("containerd listens", super::PATIENCE, || async { Ok(socket.exists()) })

@@ -24,7 +24,9 @@ pub const DETACH: &str = "detach\n";
 /// When the bed cannot be started; nothing is left then.
 pub fn run(dir: &Path) -> Result<()> {
     let lock = leftovers::claim(dir)?;
-    let mut bed = Command::new("unshare")
+    // The kernel ends each when the one before it dies: unshare, then init.
+    let mut bed = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "unshare"])
         .args(["--pid", "--mount", "--net", "--ipc", "--fork", "--kill-child", "--mount-proc"])
         .arg(std::env::current_exe()?)
         .arg("init")

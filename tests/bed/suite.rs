@@ -1,0 +1,210 @@
+//! A suite of tests on one bed: its clusters come up with the first test that
+//! runs, a failed test leaves a dump, and the bed ends with the suite.
+//!
+//! It is a harness of libtest's kind (`cargo test` counts and filters its tests),
+//! since only at run time is it known whether a bed can be made here.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::{Context, Result, anyhow};
+use futures::future::{BoxFuture, try_join_all};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::cluster::{Cluster, ClusterSpec};
+use crate::kit::Kit;
+use crate::{Bed, requirements, runtime};
+
+/// When a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// With every change.
+    Ci,
+    /// Only when `MERCATO_TEST_LEVEL` is `full`.
+    Full,
+}
+
+/// The level that this run was asked for.
+#[must_use]
+pub fn level() -> Level {
+    match std::env::var("MERCATO_TEST_LEVEL").as_deref() {
+        Ok("full") => Level::Full,
+        _ => Level::Ci,
+    }
+}
+
+/// What a test is given: the bed's clusters, up.
+#[derive(Debug)]
+pub struct Stage {
+    /// The bed, for what concerns more than one cluster.
+    pub bed: Bed,
+    /// What the clusters are made of.
+    pub kit: Kit,
+    clusters: Vec<Cluster>,
+}
+
+impl Stage {
+    /// The cluster of that name.
+    ///
+    /// # Panics
+    /// When the suite has none of that name.
+    #[must_use]
+    pub fn cluster(&self, name: &str) -> &Cluster {
+        let found = self.clusters.iter().find(|cluster| cluster.name() == name);
+        found.unwrap_or_else(|| panic!("the suite has no cluster {name}"))
+    }
+}
+
+/// A test of a suite.
+pub struct Test {
+    name: &'static str,
+    level: Level,
+    body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
+}
+
+impl Test {
+    /// A test that runs with every change.
+    #[must_use]
+    pub fn ci(
+        name: &'static str,
+        body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
+    ) -> Self {
+        Self { name, level: Level::Ci, body }
+    }
+
+    /// A test that runs at level `full` only.
+    #[must_use]
+    pub fn full(
+        name: &'static str,
+        body: for<'a> fn(&'a Stage) -> BoxFuture<'a, Result<()>>,
+    ) -> Self {
+        Self { name, level: Level::Full, body }
+    }
+}
+
+/// Runs a suite; the `main` of its test binary. `lab` is the binary of this crate.
+#[must_use]
+pub fn run(
+    name: &'static str,
+    lab: &'static str,
+    specs: Vec<ClusterSpec>,
+    tests: Vec<Test>,
+) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let theatre = Arc::new(Theatre { suite: name, lab, specs, stage: OnceLock::new() });
+    let missing = requirements::met().err().map(|why| format!("{why:#}"));
+    let mut trials = Vec::new();
+    for test in tests {
+        if test.level == Level::Full && level() == Level::Ci {
+            println!("{name}: {} runs at level full (tests/run full)", test.name);
+            continue;
+        }
+        trials.push(match &missing {
+            None => {
+                let theatre = Arc::clone(&theatre);
+                Trial::test(test.name, move || theatre.play(&test))
+            }
+            Some(why) => skipped(test.name, why),
+        });
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if let Some(theatre) = Arc::into_inner(theatre) {
+        theatre.close();
+    }
+    conclusion.exit_code()
+}
+
+/// A test that cannot run here: named, and under `CI=true` failed.
+fn skipped(name: &'static str, why: &str) -> Trial {
+    if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+        let why = why.to_owned();
+        return Trial::test(name, move || Err(Failed::from(why)));
+    }
+    println!("SKIPPED {name}: {why}; run it with: sudo tests/run");
+    Trial::test(name, || Ok(())).with_ignored_flag(true)
+}
+
+/// Where a suite is played.
+struct Theatre {
+    suite: &'static str,
+    lab: &'static str,
+    specs: Vec<ClusterSpec>,
+    stage: OnceLock<Result<Stage, String>>,
+}
+
+impl Theatre {
+    fn play(&self, test: &Test) -> Result<(), Failed> {
+        let stage = self.stage.get_or_init(|| self.set().map_err(|error| format!("{error:#}")));
+        let stage = stage.as_ref().map_err(|error| Failed::from(format!("no stage: {error}")))?;
+        in_bed(&stage.bed, || {
+            runtime()?.block_on(async {
+                let Err(error) = (test.body)(stage).await else { return Ok(()) };
+                let to = dumps().join(self.suite).join(test.name);
+                dump(&stage.clusters, &to).await?;
+                Err(error.context(format!("logs and objects are in {}", to.display())))
+            })
+        })
+        .map_err(|error| Failed::from(format!("{error:#}")))
+    }
+
+    /// Brings the suite's clusters up.
+    fn set(&self) -> Result<Stage> {
+        let kit = Kit::build(&mut |line| eprintln!("{line}"))?;
+        let bed = Bed::start_anonymous(Path::new(self.lab))?;
+        let clusters = self
+            .specs
+            .iter()
+            .map(|spec| Cluster::new(&bed, &kit, spec.clone()))
+            .collect::<Result<Vec<_>>>()?;
+        in_bed(&bed, || {
+            runtime()?.block_on(async {
+                let up = try_join_all(clusters.iter().map(|cluster| async move {
+                    cluster.up().await.with_context(|| format!("bring up {}", cluster.name()))
+                }));
+                let Err(error) = up.await else { return Ok(()) };
+                let to = dumps().join(self.suite).join("setup");
+                dump(&clusters, &to).await?;
+                Err(error.context(format!("logs and objects are in {}", to.display())))
+            })
+        })?;
+        Ok(Stage { bed, kit, clusters })
+    }
+
+    fn close(self) {
+        if let Some(Ok(stage)) = self.stage.into_inner()
+            && let Err(error) = stage.bed.end()
+        {
+            eprintln!("{error:#}");
+        }
+    }
+}
+
+/// Runs `body` on a thread that lives in the bed's network, and so those it starts.
+fn in_bed<T: Send>(bed: &Bed, body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let place = &**bed;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            place.enter_network()?;
+            body()
+        });
+        thread.join().unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+            Err(anyhow!("panicked: {}", said.unwrap_or_default()))
+        })
+    })
+}
+
+async fn dump(clusters: &[Cluster], to: &Path) -> Result<()> {
+    for cluster in clusters {
+        cluster.dump(to).await?;
+    }
+    Ok(())
+}
+
+/// Dumps lie beside what was built, so that `cargo clean` takes them along.
+fn dumps() -> PathBuf {
+    let built = std::env::current_exe().unwrap_or_default();
+    built.ancestors().nth(3).unwrap_or(Path::new(".")).join("bed-dumps")
+}
