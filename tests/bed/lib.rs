@@ -15,6 +15,7 @@
 
 mod bed;
 pub mod cluster;
+pub mod conformance;
 pub mod image;
 pub mod kit;
 pub mod leftovers;
