@@ -1,0 +1,35 @@
+//! The marks of ownership on guest objects, and how they are read back. What does not
+//! carry them is not ours and is never touched.
+
+/// The prefix of every label, annotation and finalizer of ours, and our API group.
+pub const GROUP: &str = "mercato.dev";
+
+/// Label: the contract that the object is held under, in hex. The selector of all watches.
+pub const CONTRACT: &str = "mercato.dev/contract";
+
+/// Label of a pod: its uid at home.
+pub const HOME_UID: &str = "mercato.dev/home-uid";
+
+/// Annotation: the kind at home, as [`crate::key::Kind`] prints.
+pub const HOME_KIND: &str = "mercato.dev/home-kind";
+
+/// Annotation: the namespace at home.
+pub const HOME_NAMESPACE: &str = "mercato.dev/home-namespace";
+
+/// Annotation: the name at home.
+pub const HOME_NAME: &str = "mercato.dev/home-name";
+
+/// Annotation: the cluster whose owner made it, in hex.
+pub const ORIGIN: &str = "mercato.dev/origin";
+
+/// Annotation: the clusters that have sent it, in hex, origin first, between commas.
+pub const PATH: &str = "mercato.dev/path";
+
+/// Annotation: how many more times it may be sent on.
+pub const HOPS_LEFT: &str = "mercato.dev/hops-left";
+
+/// Annotation: the digest of what was sent.
+pub const DIGEST: &str = "mercato.dev/digest";
+
+/// Finalizer of guest pods: they stay until their end is on record.
+pub const FINALIZER: &str = "mercato.dev/guest";

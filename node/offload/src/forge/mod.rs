@@ -1,0 +1,84 @@
+//! Home object to guest object, guest status to home status: pure functions over the
+//! raw JSON. At home [`export_pod`] prepares what is sent; the provider trusts nothing
+//! of it: [`forge`] is an allow-list, and a field that it does not know is refused with
+//! its path. Which fields those are is one table, [`schema`], and a test holds it
+//! against the current Kubernetes schema.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::ContractId;
+use serde_json::Value;
+
+use crate::key::{GuestKey, Kind, ObjectKey};
+pub use crate::message::Refusal;
+pub use labels::FINALIZER;
+
+pub mod labels;
+
+/// What home adds to a pod before it is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HomeContext {
+    /// The service variables of the pod's namespace (`REDIS_SERVICE_HOST`,
+    /// `KUBERNETES_SERVICE_PORT`, ...), as home's kubelet would give them.
+    pub service_env: BTreeMap<String, String>,
+    /// What the namespace's `NamespaceOffload` says.
+    pub api_access: ApiAccess,
+}
+
+/// Whether pods that left home may still use home's API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApiAccess {
+    /// No token crosses; `ca.crt` and `namespace` stay in their volume.
+    #[default]
+    None,
+    /// Pod-bound tokens cross.
+    Home,
+}
+
+/// What the provider imposes on the guests of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestContext {
+    /// The contract of the lease.
+    pub contract: ContractId,
+    /// Guest namespaces by home namespace. A namespace that is not here is refused.
+    pub namespaces: BTreeMap<String, String>,
+    /// The priority class of the contract's class.
+    pub priority_class: Option<String>,
+    /// The runtime class that the contract names.
+    pub runtime_class: Option<String>,
+    /// The labels of the pool's nodes.
+    pub node_selector: BTreeMap<String, String>,
+    /// Written to `spec.dnsPolicy`.
+    pub dns_policy: String,
+    /// Written to `spec.dnsConfig`, in place of home's.
+    pub dns_config: Option<Value>,
+    /// Whether `hostUsers: false` is set: where the provider's nodes can.
+    pub user_namespaces: bool,
+    /// Requests of a container that names none, by resource (`cpu`: `100m`): the
+    /// contract's LimitRange.
+    pub default_requests: BTreeMap<String, String>,
+    /// Limits of a container that names none, likewise.
+    pub default_limits: BTreeMap<String, String>,
+    /// What the virtual node has to give: what `resourceFieldRef` shows of a limit that
+    /// is not set.
+    pub allocatable: BTreeMap<String, String>,
+}
+
+/// Home's `kube-root-ca.crt` is reflected under another name, since a controller of the
+/// provider's restores its own.
+const ROOT_CA: &str = "kube-root-ca.crt";
+const HOME_ROOT_CA: &str = "mercato-home-root-ca.crt";
+
+impl GuestContext {
+    /// What a home object is called over there; none if its namespace is not mapped.
+    pub fn guest_key(&self, key: &ObjectKey) -> Option<GuestKey> {
+        let namespace = self.namespaces.get(&key.namespace)?.clone();
+        let kind = if key.kind == Kind::Token { Kind::Secret } else { key.kind };
+        let name = guest_name(key.kind, &key.name).to_owned();
+        Some(GuestKey { kind, namespace, name })
+    }
+}
+
+fn guest_name(kind: Kind, name: &str) -> &str {
+    if kind == Kind::ConfigMap && name == ROOT_CA { HOME_ROOT_CA } else { name }
+}

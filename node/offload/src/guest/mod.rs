@@ -1,0 +1,146 @@
+//! The provider's side. It makes guest objects of what home wants, watches them, and
+//! sees to it that a pod's uid never runs twice.
+//!
+//! A guest pod carries our finalizer ([`crate::forge::FINALIZER`]), so that it cannot
+//! vanish, also while this daemon is down, before its end is on record.
+
+use mercato_protocol::id::{ClusterId, Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::key::{Item, PodId, Uid};
+use crate::message::{Frame, Outcome, Refusal, ToGuest, ToHome};
+
+/// What a session is told once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This cluster.
+    pub cluster: ClusterId,
+    /// The cluster that the lease is with.
+    pub consumer: ClusterId,
+    /// Whether the contract lets the consumer send pods that are not its own.
+    pub transit: bool,
+}
+
+/// A guest object of this lease, as the provider's API server has it. Only objects with
+/// the lease's ownership labels ever get here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Which, in home's terms, from its annotations.
+    pub item: Item,
+    /// The digest that was applied, from its annotation.
+    pub digest: Digest,
+    /// For a pod: [`crate::forge::observe`].
+    pub pod: Option<ObservedPod>,
+}
+
+/// How a guest pod is, as its API server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedPod {
+    /// [`crate::forge::digest`] of its `status`.
+    pub status: Digest,
+    /// Its phase is `Succeeded` or `Failed`.
+    pub terminal: bool,
+    /// Its deletion was asked for, by us or by the provider's people.
+    pub deleting: bool,
+    /// Nothing of it runs and only our finalizer keeps it.
+    pub ended: bool,
+    /// The scheduler finds no room for it: what it says.
+    pub unschedulable: Option<String>,
+}
+
+/// What happens to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The link to home is up. Also said when one link has replaced another.
+    LinkUp,
+    /// The link is down.
+    LinkDown,
+    /// Home said this. Bodies that came beside it are kept by digest outside.
+    Frame(Frame<ToGuest>),
+    /// The whole list of the lease's guest objects, as a watch starts or starts again.
+    Synced(Vec<Observed>),
+    /// A guest object was made or changed.
+    Observed(Observed),
+    /// A guest object is certainly not there any more.
+    Gone(Item),
+    /// A write succeeded.
+    Written(Item),
+    /// A write failed.
+    NotWritten(Item, Failure),
+    /// The deadline of `wakeup` has come.
+    Wake,
+}
+
+/// Why a write failed; [`crate::forge::classify`] tells from the API server's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// May pass: repeated with back-off, and never the pod's fault.
+    Transient,
+    /// The body of that digest is not here.
+    MissingBody,
+    /// Against the contract or the cluster's policy, or a foreign object has that name.
+    Refused(Refusal),
+    /// There is no room, as in `OutOfcpu`: the owner should place it elsewhere.
+    OutOf {
+        /// One word, as in `status.reason`.
+        reason: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// What a session wants done. One write per item is under way at a time; each answers
+/// with [`Input::Written`] or [`Input::NotWritten`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep this record, before any effect that follows.
+    Persist(Record),
+    /// Remove this record.
+    Erase(RecordKey),
+    /// Say this to home, with the body of each [`ToHome::Status`] in it.
+    Send(Frame<ToHome>),
+    /// Forge the body of this digest and create the object, or update the one that is
+    /// there, only if it carries this lease's labels and, for a pod, this uid.
+    Apply(Item, Digest),
+    /// Delete, with the grace in seconds (its own, if none). Not there is a success.
+    Delete(Item, Option<u32>),
+    /// Take our finalizer off this pod. Not there is a success.
+    Release(PodId),
+}
+
+/// What a session must remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The last epoch used.
+    Epoch(u64),
+    /// This pod was made here, or is over.
+    Pod(PodId, Life),
+}
+
+/// What is known of a pod for good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Life {
+    /// It was made: if it is not there, it is over.
+    Made,
+    /// It is over and must never be made again.
+    Over(Outcome),
+}
+
+/// What a record is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RecordKey {
+    /// Of [`Record::Epoch`].
+    Epoch,
+    /// Of [`Record::Pod`].
+    Pod(Uid),
+}
+
+impl Record {
+    /// Where it is kept; a later record of the same key replaces it.
+    pub fn key(&self) -> RecordKey {
+        match self {
+            Self::Epoch(_) => RecordKey::Epoch,
+            Self::Pod(pod, _) => RecordKey::Pod(pod.uid.clone()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The side where pods are made. It tells the provider what is wanted, writes back the
+//! statuses that come, and removes a pod only once nothing of it runs any more.
+
+use mercato_protocol::id::{ClusterId, Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::key::{ObjectKey, PodId, Uid};
+use crate::message::{Frame, Lineage, Outcome, Refusal, ToGuest, ToHome};
+
+/// What a session is told once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This cluster.
+    pub cluster: ClusterId,
+    /// The cluster that the lease is with.
+    pub provider: ClusterId,
+    /// How many more times the provider may send a pod of ours on; 0 unless the
+    /// contract allows transit.
+    pub hops: u8,
+}
+
+/// A pod bound to the virtual node, as home's API server has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomePod {
+    /// Which.
+    pub pod: PodId,
+    /// [`crate::forge::digest`] of what would be sent.
+    pub digest: Digest,
+    /// [`crate::forge::needs`]: what it refers to.
+    pub needs: Vec<ObjectKey>,
+    /// If deletion was asked for: the grace, in seconds.
+    pub deletion_grace_s: Option<u32>,
+    /// `status.phase` is `Succeeded` or `Failed`.
+    pub terminal: bool,
+    /// For a pod that is itself a guest here: where it came from.
+    pub lineage: Option<Lineage>,
+    /// Why it must not leave at all (its namespace is not opted in, say).
+    pub refusal: Option<Refusal>,
+}
+
+/// What happens to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The link to the provider is up. Also said when one link has replaced another.
+    LinkUp,
+    /// The link is down.
+    LinkDown,
+    /// The provider said this. Bodies that came beside it are kept by digest outside.
+    Frame(Frame<ToHome>),
+    /// The whole list, as a watch starts or starts again. A pod that is missing from it
+    /// is asked for by name before anything is concluded.
+    Synced(Vec<HomePod>),
+    /// A pod was made or changed.
+    Pod(HomePod),
+    /// A watch saw the deletion, or the API server said, asked for the name, that there is
+    /// no such pod or that it has another uid.
+    PodGone(Uid),
+    /// A watched object is there with this content, or is certainly not there.
+    Object {
+        /// Which.
+        key: ObjectKey,
+        /// Of what would be sent; none if there is no such object.
+        digest: Option<Digest>,
+    },
+    /// A write succeeded.
+    Written {
+        /// Whose.
+        pod: PodId,
+        /// Which.
+        write: Write,
+    },
+    /// A write failed for now: it is repeated with back-off.
+    NotWritten {
+        /// Whose.
+        pod: PodId,
+    },
+    /// The deadline of `wakeup` has come.
+    Wake,
+}
+
+/// A write to a home pod. One per pod is under way at a time; each answers with
+/// [`Input::Written`], [`Input::NotWritten`] or [`Input::PodGone`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The status that [`crate::forge::home_status`] makes of the guest's status with this
+    /// digest. Where those bytes are gone, [`Input::NotWritten`] asks for them again.
+    Status(Digest),
+    /// Phase `Failed` with this reason over the last known status.
+    Outcome(Outcome),
+    /// Pending, with this waiting reason, and an event.
+    Refusal(Refusal),
+    /// Delete with grace 0 and the uid as precondition.
+    FinishDeletion,
+}
+
+/// What a session wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep this record, before any effect that follows.
+    Persist(Record),
+    /// Remove this record.
+    Erase(RecordKey),
+    /// Say this to the provider, with the bodies of each [`ToGuest::Put`] in it.
+    Send(Frame<ToGuest>),
+    /// Tell of this object with [`Input::Object`], now and whenever it changes.
+    Watch(ObjectKey),
+    /// No longer.
+    Unwatch(ObjectKey),
+    /// Ask the API server for this pod by name: [`Input::Pod`] or [`Input::PodGone`] is the
+    /// answer, none at all while it cannot be asked.
+    Confirm(PodId),
+    /// Write to this pod, with its uid as precondition.
+    Write(PodId, Write),
+    /// Tell the owner that the provider refuses this object (no pod).
+    ObjectRefused(ObjectKey, Refusal),
+}
+
+/// What a session must remember.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The last epoch used.
+    Epoch(u64),
+    /// This pod was removed at home while the provider may hold it.
+    Tombstone(PodId),
+}
+
+/// What a record is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RecordKey {
+    /// Of [`Record::Epoch`].
+    Epoch,
+    /// Of [`Record::Tombstone`].
+    Tombstone(Uid),
+}
+
+impl Record {
+    /// Where it is kept; a later record of the same key replaces it.
+    pub fn key(&self) -> RecordKey {
+        match self {
+            Self::Epoch(_) => RecordKey::Epoch,
+            Self::Tombstone(pod) => RecordKey::Tombstone(pod.uid.clone()),
+        }
+    }
+}

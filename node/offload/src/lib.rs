@@ -1,0 +1,22 @@
+//! How a pod lives elsewhere. Two pure state machines per lease, joined by a link
+//! that may lose, double, delay and cut:
+//!
+//! - [`home::HomeSession`], where the pod was made, says what is wanted and writes back
+//!   the status that it is told;
+//! - [`guest::GuestSession`], at the provider, makes, watches and removes the guest objects;
+//! - [`message`] is what they say to each other, through an ordered [`channel`];
+//! - [`forge`] turns a home object into a guest object and a guest status into a home
+//!   status, as functions over raw JSON.
+//!
+//! The bodies of objects stay outside: the sessions hold keys, uids and digests, and
+//! whoever drives them keeps the bytes by digest. Talking to an API server, chunking
+//! bodies, and signing are left to the rooms above.
+
+pub mod channel;
+pub mod forge;
+pub mod guest;
+pub mod home;
+pub mod key;
+pub mod limits;
+pub mod message;
+mod retry;

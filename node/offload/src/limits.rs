@@ -1,0 +1,48 @@
+//! Every bound of this room.
+
+/// Pods of one lease, tombstones included. Kubernetes itself supports 110 to 250 pods
+/// a node; a virtual node may stand for many. A guess.
+pub const PODS: usize = 8_192;
+
+/// Config maps, secrets and tokens of one lease. A guess.
+pub const OBJECTS: usize = 8_192;
+
+/// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
+pub const NEEDS: usize = 256;
+
+/// Statements in one frame.
+pub const FRAME_STATEMENTS: usize = 64;
+
+/// Frames sent and not yet acknowledged.
+pub const WINDOW_FRAMES: usize = 16;
+
+/// Clusters that a pod may have passed through.
+pub const PATH: usize = 8;
+
+/// Bytes of a reason or message that a peer sends for people to read.
+pub const TEXT_BYTES: usize = 1_024;
+
+/// Depth of the JSON that is forged or digested; a pod's schema needs about 12.
+pub const JSON_DEPTH: usize = 32;
+
+/// First wait for an acknowledgement, in ms; doubled up to [`RESEND_MAX_MS`]. A stream
+/// loses nothing, so that this only covers a peer that has restarted.
+pub const RESEND_MS: u64 = 2_000;
+
+/// Longest wait for an acknowledgement, in ms.
+pub const RESEND_MAX_MS: u64 = 30_000;
+
+/// First wait after a failed write to an API server, in ms; doubled up to [`RETRY_MAX_MS`].
+pub const RETRY_MS: u64 = 500;
+
+/// Longest wait between two attempts, in ms: as long as the kubelet's crash back-off.
+pub const RETRY_MAX_MS: u64 = 300_000;
+
+/// How long a guest that finds no room may stay so before it is given back to its
+/// owner as out of resources, in ms. A guess: autoscalers take minutes, but what was
+/// sold is there already.
+pub const UNSCHEDULABLE_MS: u64 = 60_000;
+
+/// How long a guest that has ended by the provider's own doing is kept for home to take
+/// its last status, in ms; a drain at the provider waits for it.
+pub const FAREWELL_MS: u64 = 30_000;
