@@ -45,4 +45,4 @@ pub const UNSCHEDULABLE_MS: u64 = 60_000;
 
 /// How long a guest that has ended by the provider's own doing is kept for home to take
 /// its last status, in ms; a drain at the provider waits for it.
-pub const FAREWELL_MS: u64 = 30_000;
+pub const FAREWELL_MS: u64 = 120_000;

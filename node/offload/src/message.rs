@@ -2,7 +2,8 @@
 //! the body, where one belongs to it, is put beside the frame by whoever sends it.
 //! Statements are levels, not events: a later one about an item replaces an earlier one.
 
-use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::id::Digest;
+pub use mercato_protocol::workload::Route;
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Item, ObjectKey, PodId};
@@ -19,6 +20,8 @@ pub struct Frame<T> {
     pub seq: u64,
     /// The last frame that the sender has taken of the receiver's.
     pub ack: u64,
+    /// Whether an acknowledgement is asked for: never for a mere acknowledgement.
+    pub answer: bool,
     /// At most [`crate::limits::FRAME_STATEMENTS`].
     pub statements: Vec<T>,
 }
@@ -33,8 +36,8 @@ pub enum ToGuest {
         item: Item,
         /// Of the body.
         digest: Digest,
-        /// Where it comes from.
-        lineage: Lineage,
+        /// How it came.
+        route: Route,
     },
     /// End this pod. Never withdrawn; the grace may be shortened by another one.
     Delete {
@@ -47,6 +50,8 @@ pub enum ToGuest {
     Drop(ObjectKey),
     /// Send the status of this pod, with its body: home has not got it.
     Want(PodId),
+    /// Home's own record shows how this pod ended, or home does not care any more.
+    Taken(PodId),
     /// Home knows that this pod is over and has removed it: it need not be remembered.
     Forget(PodId),
 }
@@ -99,20 +104,30 @@ pub enum Stage {
     /// Not ended.
     Live,
     /// Its phase is terminal; the guest is still there to be asked for its logs.
-    Terminal,
+    Ended(Outcome),
     /// Over and removed: nothing of it runs, and it will never run again.
     Gone(Outcome),
 }
 
-/// How a pod ended that cannot be asked any more.
+impl Stage {
+    /// How it ended, if it did.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Self::Live => None,
+            Self::Ended(outcome) | Self::Gone(outcome) => Some(outcome),
+        }
+    }
+}
+
+/// How a pod ended, in the provider's judgement, which its status need not show.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Outcome {
-    /// As its last status says.
-    AsReported,
-    /// Failed, for a reason that its status need not show: `Evicted` by the provider,
-    /// `OutOfcpu` and the like, `Deleted` before it ever ran.
+    /// Phase `Succeeded`.
+    Succeeded,
+    /// Phase `Failed`.
     Failed {
-        /// One word, as in `status.reason`.
+        /// One word, as in `status.reason`: `Evicted` by the provider, `OutOfcpu`, ...;
+        /// empty for a failure of its own, which its status explains.
         reason: String,
         /// For people.
         message: String,
@@ -126,15 +141,4 @@ pub struct Refusal {
     pub path: String,
     /// For people.
     pub reason: String,
-}
-
-/// Where an object comes from, so that nothing travels in circles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lineage {
-    /// The cluster whose owner made it.
-    pub origin: ClusterId,
-    /// Every cluster that it has been sent by, origin first.
-    pub path: Vec<ClusterId>,
-    /// How many more times it may be sent on.
-    pub hops_left: u8,
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
-use crate::key::{GuestKey, Kind, ObjectKey};
+use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
 pub use labels::FINALIZER;
 
@@ -73,12 +73,15 @@ impl GuestContext {
     /// What a home object is called over there; none if its namespace is not mapped.
     pub fn guest_key(&self, key: &ObjectKey) -> Option<GuestKey> {
         let namespace = self.namespaces.get(&key.namespace)?.clone();
-        let kind = if key.kind == Kind::Token { Kind::Secret } else { key.kind };
+        let kind = match key.kind {
+            ObjectKind::ServiceAccountToken => ObjectKind::Secret,
+            kind => kind,
+        };
         let name = guest_name(key.kind, &key.name).to_owned();
         Some(GuestKey { kind, namespace, name })
     }
 }
 
-fn guest_name(kind: Kind, name: &str) -> &str {
-    if kind == Kind::ConfigMap && name == ROOT_CA { HOME_ROOT_CA } else { name }
+fn guest_name(kind: ObjectKind, name: &str) -> &str {
+    if kind == ObjectKind::ConfigMap && name == ROOT_CA { HOME_ROOT_CA } else { name }
 }

@@ -38,14 +38,14 @@ pub struct Observed {
 pub struct ObservedPod {
     /// [`crate::forge::digest`] of its `status`.
     pub status: Digest,
-    /// Its phase is `Succeeded` or `Failed`.
-    pub terminal: bool,
+    /// How it ended by its own account, if its phase is terminal.
+    pub terminal: Option<Outcome>,
     /// Its deletion was asked for, by us or by the provider's people.
     pub deleting: bool,
     /// Nothing of it runs and only our finalizer keeps it.
     pub ended: bool,
-    /// The scheduler finds no room for it: what it says.
-    pub unschedulable: Option<String>,
+    /// The scheduler finds no room for it: `OutOfcpu` and what it says.
+    pub unschedulable: Option<Outcome>,
 }
 
 /// What happens to a session.
@@ -61,12 +61,15 @@ pub enum Input {
     Synced(Vec<Observed>),
     /// A guest object was made or changed.
     Observed(Observed),
-    /// A guest object is certainly not there any more.
+    /// A guest object is certainly not there: a watch saw it go, or the API server said so
+    /// when it was asked or told to delete it.
     Gone(Item),
     /// A write succeeded.
     Written(Item),
     /// A write failed.
     NotWritten(Item, Failure),
+    /// The lease is over: nothing more is admitted, and what is there is removed.
+    Close,
     /// The deadline of `wakeup` has come.
     Wake,
 }
@@ -81,16 +84,11 @@ pub enum Failure {
     /// Against the contract or the cluster's policy, or a foreign object has that name.
     Refused(Refusal),
     /// There is no room, as in `OutOfcpu`: the owner should place it elsewhere.
-    OutOf {
-        /// One word, as in `status.reason`.
-        reason: String,
-        /// For people.
-        message: String,
-    },
+    OutOf(Outcome),
 }
 
 /// What a session wants done. One write per item is under way at a time; each answers
-/// with [`Input::Written`] or [`Input::NotWritten`].
+/// with [`Input::Written`], [`Input::NotWritten`] or [`Input::Gone`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Keep this record, before any effect that follows.
@@ -102,10 +100,13 @@ pub enum Effect {
     /// Forge the body of this digest and create the object, or update the one that is
     /// there, only if it carries this lease's labels and, for a pod, this uid.
     Apply(Item, Digest),
-    /// Delete, with the grace in seconds (its own, if none). Not there is a success.
+    /// Delete, with the grace in seconds (its own, if none).
     Delete(Item, Option<u32>),
-    /// Take our finalizer off this pod. Not there is a success.
+    /// Take our finalizer off this pod.
     Release(PodId),
+    /// Ask the API server for this, until it answers: [`Input::Observed`] or
+    /// [`Input::Gone`].
+    Confirm(Item),
 }
 
 /// What a session must remember.

@@ -5,7 +5,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{ObjectKey, PodId, Uid};
-use crate::message::{Frame, Lineage, Outcome, Refusal, ToGuest, ToHome};
+use crate::message::{Frame, Outcome, Refusal, Route, ToGuest, ToHome};
 
 /// What a session is told once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Config {
     pub provider: ClusterId,
     /// How many more times the provider may send a pod of ours on; 0 unless the
     /// contract allows transit.
-    pub hops: u8,
+    pub hops: u32,
 }
 
 /// A pod bound to the virtual node, as home's API server has it.
@@ -32,8 +32,8 @@ pub struct HomePod {
     pub deletion_grace_s: Option<u32>,
     /// `status.phase` is `Succeeded` or `Failed`.
     pub terminal: bool,
-    /// For a pod that is itself a guest here: where it came from.
-    pub lineage: Option<Lineage>,
+    /// For a pod that is itself a guest here: how it came.
+    pub route: Option<Route>,
     /// Why it must not leave at all (its namespace is not opted in, say).
     pub refusal: Option<Refusal>,
 }
@@ -47,8 +47,8 @@ pub enum Input {
     LinkDown,
     /// The provider said this. Bodies that came beside it are kept by digest outside.
     Frame(Frame<ToHome>),
-    /// The whole list, as a watch starts or starts again. A pod that is missing from it
-    /// is asked for by name before anything is concluded.
+    /// The whole list, the most recent one, as a watch starts or starts again. A pod that
+    /// is missing from it is asked for by name before anything is concluded.
     Synced(Vec<HomePod>),
     /// A pod was made or changed.
     Pod(HomePod),
@@ -62,17 +62,14 @@ pub enum Input {
         /// Of what would be sent; none if there is no such object.
         digest: Option<Digest>,
     },
-    /// A write succeeded.
-    Written {
-        /// Whose.
-        pod: PodId,
-        /// Which.
-        write: Write,
-    },
-    /// A write failed for now: it is repeated with back-off.
+    /// The write that was under way succeeded.
+    Written(Uid),
+    /// It failed for now: it is repeated with back-off.
     NotWritten {
         /// Whose.
-        pod: PodId,
+        uid: Uid,
+        /// The bytes of the guest's status are not here: they are asked for.
+        missing: bool,
     },
     /// The deadline of `wakeup` has come.
     Wake,
@@ -82,11 +79,13 @@ pub enum Input {
 /// [`Input::Written`], [`Input::NotWritten`] or [`Input::PodGone`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// The status that [`crate::forge::home_status`] makes of the guest's status with this
-    /// digest. Where those bytes are gone, [`Input::NotWritten`] asks for them again.
-    Status(Digest),
-    /// Phase `Failed` with this reason over the last known status.
-    Outcome(Outcome),
+    /// What [`crate::forge::home_status`] makes of these.
+    Status {
+        /// Digest of the guest's status; none if it is not known any more.
+        status: Option<Digest>,
+        /// How it ended, if it did.
+        outcome: Option<Outcome>,
+    },
     /// Pending, with this waiting reason, and an event.
     Refusal(Refusal),
     /// Delete with grace 0 and the uid as precondition.
@@ -106,8 +105,8 @@ pub enum Effect {
     Watch(ObjectKey),
     /// No longer.
     Unwatch(ObjectKey),
-    /// Ask the API server for this pod by name: [`Input::Pod`] or [`Input::PodGone`] is the
-    /// answer, none at all while it cannot be asked.
+    /// Ask the API server for this pod by name, until it answers: [`Input::Pod`] or
+    /// [`Input::PodGone`].
     Confirm(PodId),
     /// Write to this pod, with its uid as precondition.
     Write(PodId, Write),
