@@ -4,11 +4,18 @@
 //! A guest pod carries our finalizer ([`crate::forge::FINALIZER`]), so that it cannot
 //! vanish, also while this daemon is down, before its end is on record.
 
+mod object;
+mod peer;
+mod pod;
+mod session;
+mod steps;
+
 use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Item, PodId, Uid};
 use crate::message::{Frame, Outcome, Refusal, ToGuest, ToHome};
+pub use session::GuestSession;
 
 /// What a session is told once.
 #[derive(Clone, Debug, PartialEq, Eq)]

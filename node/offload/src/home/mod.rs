@@ -1,11 +1,16 @@
 //! The side where pods are made. It tells the provider what is wanted, writes back the
 //! statuses that come, and removes a pod only once nothing of it runs any more.
 
+mod peer;
+mod pod;
+mod session;
+
 use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{ObjectKey, PodId, Uid};
 use crate::message::{Frame, Outcome, Refusal, Route, ToGuest, ToHome};
+pub use session::HomeSession;
 
 /// What a session is told once.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,35 @@
+//! What one guest object that is not a pod calls for.
+
+use mercato_protocol::id::Digest;
+
+use super::pod::Step;
+use crate::message::Refusal;
+
+/// A config map, a secret or a token as this side knows it.
+#[derive(Debug, Default)]
+pub(super) struct Object {
+    /// The content that home wants, as far as it was said on this link.
+    pub(super) wanted: Option<Digest>,
+    /// Home wants it gone.
+    pub(super) dropped: bool,
+    /// The digest that was applied.
+    pub(super) seen: Option<Digest>,
+    /// The API server said that it is not there, since we last tried to make it.
+    pub(super) absent: bool,
+    pub(super) doing: Option<Step>,
+    pub(super) refusal: Option<Refusal>,
+    pub(super) missing: bool,
+    pub(super) told_refusal: Option<Refusal>,
+}
+
+impl Object {
+    pub(super) fn step(&self, closing: bool) -> Option<Step> {
+        if self.doing.is_some() {
+            return None;
+        }
+        if self.dropped || closing {
+            return (!self.absent).then_some(Step::Delete(None));
+        }
+        self.wanted.filter(|wanted| self.seen != Some(*wanted)).map(Step::Apply)
+    }
+}

@@ -1,0 +1,263 @@
+//! One lease, seen from the provider.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::time::{Deadline, Now};
+
+use super::object::Object;
+use super::pod::{Pod, Step};
+use super::{Config, Effect, Failure, Input, Life, Observed, Record};
+use crate::channel::Channel;
+use crate::key::{Item, ObjectKey, Uid};
+use crate::message::{Outcome, ToHome};
+use crate::retry::Retries;
+
+/// The provider's side of one lease.
+///
+/// Invariants: nothing is made or removed before the list of guest objects has come; a
+/// pod whose end is on record is never made again; our finalizer leaves a pod only once
+/// its end is on record; only the API server's word about one object counts as its
+/// absence.
+#[derive(Debug)]
+pub struct GuestSession {
+    pub(super) config: Config,
+    pub(super) channel: Channel<ToHome>,
+    /// The list of guest objects has come.
+    pub(super) synced: bool,
+    pub(super) closing: bool,
+    pub(super) pods: BTreeMap<Uid, Pod>,
+    pub(super) objects: BTreeMap<ObjectKey, Object>,
+    /// What home is still to be told that we hold, on this link; none before it has begun.
+    pub(super) unlisted: Option<BTreeSet<Item>>,
+    /// Home knows all that we hold.
+    pub(super) listed: bool,
+    /// What there may be something to say about.
+    pub(super) unsaid: BTreeSet<Item>,
+    pub(super) retries: Retries<Item>,
+    /// When a pod has to be looked at again.
+    pub(super) alarms: Retries<Uid>,
+}
+
+impl GuestSession {
+    /// A session as its records have it; the rest comes from both sides again.
+    pub fn restore(config: Config, records: impl IntoIterator<Item = Record>) -> Self {
+        let mut epoch = 0;
+        let mut pods = BTreeMap::new();
+        for record in records {
+            match record {
+                Record::Epoch(last) => epoch = last,
+                Record::Pod(id, life) => {
+                    let pod = Pod { life: Some(life), ..Pod::new(id) };
+                    pods.insert(pod.id.uid.clone(), pod);
+                }
+            }
+        }
+        Self {
+            config,
+            channel: Channel::new(epoch),
+            synced: false,
+            closing: false,
+            pods,
+            objects: BTreeMap::new(),
+            unlisted: None,
+            listed: false,
+            unsaid: BTreeSet::new(),
+            retries: Retries::default(),
+            alarms: Retries::default(),
+        }
+    }
+
+    /// When to be woken.
+    pub fn wakeup(&self) -> Option<Deadline> {
+        let deadlines = [self.channel.deadline_ms(), self.retries.next(), self.alarms.next()];
+        deadlines.into_iter().flatten().min().map(Deadline::Mono)
+    }
+
+    /// Whether nothing of the lease is left at the API server.
+    pub fn is_empty(&self) -> bool {
+        self.synced && self.objects.is_empty() && !self.pods.values().any(Pod::holds_name)
+    }
+
+    /// Takes one input.
+    pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        let mut out = Vec::new();
+        match input {
+            Input::LinkUp => {
+                let (epoch, greeting) = self.channel.link_up(now.mono_ms);
+                self.on_new_link();
+                out.push(Effect::Persist(Record::Epoch(epoch)));
+                out.push(Effect::Send(greeting));
+            }
+            Input::LinkDown => {
+                self.channel.link_down();
+                self.on_new_link();
+            }
+            Input::Frame(frame) => self.on_frame(now, frame, &mut out),
+            Input::Synced(list) => self.on_synced(now, list, &mut out),
+            Input::Observed(observed) => self.on_observed(now, observed, &mut out),
+            Input::Gone(item) => self.on_gone(now, &item, &mut out),
+            Input::Written(item) => self.on_written(now, &item, &mut out),
+            Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
+            Input::Close => {
+                self.closing = true;
+                self.step_all(now, &mut out);
+            }
+            Input::Wake => self.on_wake(now, &mut out),
+        }
+        self.speak(now, &mut out);
+        out
+    }
+
+    fn on_synced(&mut self, now: Now, list: Vec<Observed>, out: &mut Vec<Effect>) {
+        self.synced = true;
+        let present: BTreeSet<Item> = list.iter().map(|observed| observed.item.clone()).collect();
+        for observed in list {
+            self.on_observed(now, observed, out);
+        }
+        let held = |pod: &&Pod| pod.seen.is_some() || pod.life == Some(Life::Made);
+        let pods = self.pods.values().filter(held).map(|pod| Item::Pod(pod.id.clone()));
+        let seen = self.objects.iter().filter(|(_, object)| object.seen.is_some());
+        let objects = seen.map(|(key, _)| Item::Object(key.clone()));
+        let missing = pods.chain(objects).filter(|item| !present.contains(item));
+        out.extend(missing.map(Effect::Confirm));
+        self.step_all(now, out);
+    }
+
+    fn on_observed(&mut self, now: Now, observed: Observed, out: &mut Vec<Effect>) {
+        match (&observed.item, observed.pod) {
+            (Item::Object(key), _) => {
+                let object = self.objects.entry(key.clone()).or_default();
+                object.seen = Some(observed.digest);
+                object.absent = false;
+            }
+            (Item::Pod(id), Some(seen)) => {
+                let pod = self.pods.entry(id.uid.clone()).or_insert_with(|| Pod::new(id.clone()));
+                pod.settled |= seen.terminal.is_some() && !seen.deleting;
+                pod.ended_at_ms = seen.ended.then(|| pod.ended_at_ms.unwrap_or(now.mono_ms));
+                let room = seen.unschedulable.is_some();
+                let since = pod.unschedulable_at_ms.unwrap_or(now.mono_ms);
+                pod.unschedulable_at_ms = room.then_some(since);
+                pod.absent = false;
+                pod.seen = Some((observed.digest, seen));
+            }
+            (Item::Pod(_), None) => return,
+        }
+        self.unsaid.insert(observed.item.clone());
+        self.step(now, &observed.item, out);
+    }
+
+    fn on_gone(&mut self, now: Now, item: &Item, out: &mut Vec<Effect>) {
+        self.retries.clear(item);
+        match item {
+            Item::Object(key) => {
+                let Some(object) = self.objects.get_mut(key) else { return };
+                object.seen = None;
+                object.absent = true;
+                object.doing = None;
+                if object.dropped || self.closing {
+                    self.objects.remove(key);
+                } else {
+                    object.missing = object.wanted.is_none();
+                }
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                let outcome = pod.vanished();
+                pod.seen = None;
+                pod.absent = true;
+                pod.doing = None;
+                pod.deleted = None;
+                if pod.life == Some(Life::Made) {
+                    self.over(&id.uid, outcome, out);
+                }
+                self.forget_if_over(&id.uid, out);
+            }
+        }
+        self.unsaid.insert(item.clone());
+        self.step(now, item, out);
+        self.step_namesakes(now, item, out);
+    }
+
+    fn on_written(&mut self, now: Now, item: &Item, out: &mut Vec<Effect>) {
+        self.retries.clear(item);
+        match item {
+            Item::Object(key) => {
+                let Some(object) = self.objects.get_mut(key) else { return };
+                if let Some(Step::Apply(digest)) = object.doing.take() {
+                    object.seen = Some(digest);
+                    object.refusal = None;
+                }
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                if let Some(Step::Apply(digest)) = pod.doing.take() {
+                    pod.refusal = None;
+                    if let Some((seen, _)) = &mut pod.seen {
+                        *seen = digest;
+                    }
+                    self.made(&id.uid, out);
+                }
+            }
+        }
+        self.step(now, item, out);
+    }
+
+    fn on_failure(&mut self, now: Now, item: &Item, failure: Failure, out: &mut Vec<Effect>) {
+        let (doing, refusal, missing, wanted) = match item {
+            Item::Object(key) => {
+                let Some(object) = self.objects.get_mut(key) else { return };
+                let Object { doing, refusal, missing, wanted, .. } = object;
+                (doing, refusal, missing, wanted)
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                let Pod { doing, refusal, missing, wanted, deleted, .. } = pod;
+                *deleted = None;
+                (doing, refusal, missing, wanted)
+            }
+        };
+        let Some(step) = doing.take() else { return };
+        match (step, failure) {
+            (Step::Apply(digest), Failure::MissingBody) => {
+                if *wanted == Some(digest) {
+                    *wanted = None;
+                    *missing = true;
+                }
+            }
+            (Step::Apply(_), Failure::Refused(why)) => {
+                *refusal = Some(why);
+                self.retries.back_off(now.mono_ms, item);
+            }
+            (Step::Apply(_), Failure::OutOf(outcome)) => {
+                self.out_of_room(now, item, outcome, out);
+            }
+            _ => self.retries.back_off(now.mono_ms, item),
+        }
+        self.unsaid.insert(item.clone());
+        self.step(now, item, out);
+    }
+
+    fn out_of_room(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Vec<Effect>) {
+        if let Item::Pod(id) = item
+            && self.pods.get(&id.uid).is_some_and(|pod| pod.life.is_none())
+        {
+            self.over(&id.uid, outcome, out);
+        } else {
+            self.retries.back_off(now.mono_ms, item);
+        }
+    }
+
+    fn on_wake(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let mut frames = Vec::new();
+        self.channel.wake(now.mono_ms, &mut frames);
+        out.extend(frames.into_iter().map(Effect::Send));
+        for item in self.retries.due(now.mono_ms) {
+            self.step(now, &item, out);
+        }
+        for uid in self.alarms.due(now.mono_ms) {
+            let Some(pod) = self.pods.get(&uid) else { continue };
+            let item = Item::Pod(pod.id.clone());
+            self.step(now, &item, out);
+        }
+    }
+}

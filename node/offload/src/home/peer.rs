@@ -1,0 +1,209 @@
+//! What the provider says, and what it is told.
+
+use mercato_protocol::id::Digest;
+use mercato_protocol::time::Now;
+
+use super::pod::{Pod, Told};
+use super::session::HomeSession;
+use super::{Effect, RecordKey, Write};
+use crate::key::{Item, ObjectKey, PodId, Uid};
+use crate::limits;
+use crate::message::{Frame, Refusal, Report, ToGuest, ToHome};
+
+impl HomeSession {
+    pub(super) fn on_frame(&mut self, now: Now, frame: Frame<ToHome>, out: &mut Vec<Effect>) {
+        let mut answers = Vec::new();
+        let received = self.channel.receive(now.mono_ms, frame, &mut answers);
+        out.extend(answers.into_iter().map(Effect::Send));
+        if received.established {
+            self.on_established();
+        }
+        for statement in received.statements {
+            match statement {
+                ToHome::Have { item, digest, report } => {
+                    self.on_have(item, digest, report, out);
+                }
+                ToHome::HaveEnd => self.on_have_end(out),
+                ToHome::Status { pod, report } => self.on_report(&pod, report, true, out),
+                ToHome::Refused { item, refusal } => self.on_refused(item, refusal, out),
+                ToHome::Missing(item) => self.on_missing(item),
+            }
+        }
+    }
+
+    /// What was told on an earlier link is void: the provider's list says what it holds.
+    fn on_established(&mut self) {
+        self.resynced = false;
+        self.listed.clear();
+        self.unsaid.clear();
+        for pod in self.pods.values_mut() {
+            pod.told = Told::default();
+        }
+        for object in self.objects.values_mut() {
+            object.told = None;
+        }
+    }
+
+    fn on_have(
+        &mut self,
+        item: Item,
+        digest: Option<Digest>,
+        report: Option<Report>,
+        out: &mut Vec<Effect>,
+    ) {
+        match &item {
+            Item::Object(key) => {
+                if self.objects.len() < limits::OBJECTS || self.objects.contains_key(key) {
+                    self.objects.entry(key.clone()).or_default().told = digest;
+                }
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.known(id, out) else { return };
+                pod.known_there = true;
+                pod.told.put = digest;
+                if let Some(report) = report {
+                    self.on_report(id, report, false, out);
+                }
+            }
+        }
+        self.listed.insert(item);
+    }
+
+    fn on_have_end(&mut self, out: &mut Vec<Effect>) {
+        self.resynced = true;
+        let mut unknown_there = Vec::new();
+        for pod in self.pods.values_mut() {
+            let item = Item::Pod(pod.id.clone());
+            if !self.listed.contains(&item) {
+                pod.known_there = false;
+                if pod.gone {
+                    unknown_there.push(pod.id.uid.clone());
+                    continue;
+                }
+            }
+            self.unsaid.insert(item);
+        }
+        self.listed.clear();
+        for uid in unknown_there {
+            out.push(Effect::Erase(RecordKey::Tombstone(uid.clone())));
+            self.remove(&uid, out);
+        }
+        self.unsaid.extend(self.objects.keys().cloned().map(Item::Object));
+    }
+
+    fn on_report(&mut self, id: &PodId, report: Report, with_body: bool, out: &mut Vec<Effect>) {
+        let Some(pod) = self.known(id, out) else { return };
+        let before = pod.report.as_ref();
+        if before.is_some_and(|before| report.stage < before.stage) {
+            return;
+        }
+        let same = before.is_some_and(|before| before.status == report.status);
+        let written = matches!(&pod.written,
+            Some(Write::Status { status, .. }) if *status == report.status);
+        pod.has_status = with_body || written || same && pod.has_status;
+        pod.told.want = false;
+        if report.status.is_some() {
+            pod.refusal = None;
+        }
+        pod.report = Some(report);
+        self.mind_needs(&id.uid, out);
+        self.unsaid.insert(Item::Pod(id.clone()));
+        self.write(&id.uid, out);
+    }
+
+    fn on_refused(&mut self, item: Item, refusal: Refusal, out: &mut Vec<Effect>) {
+        match item {
+            Item::Object(key) => out.push(Effect::ObjectRefused(key, refusal)),
+            Item::Pod(id) => {
+                if let Some(pod) = self.pods.get_mut(&id.uid) {
+                    pod.refusal = Some(refusal);
+                    self.write(&id.uid, out);
+                }
+            }
+        }
+    }
+
+    fn on_missing(&mut self, item: Item) {
+        match &item {
+            Item::Object(key) => {
+                let Some(object) = self.objects.get_mut(key) else { return };
+                object.told = None;
+            }
+            Item::Pod(id) => {
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                pod.told.put = None;
+            }
+        }
+        self.unsaid.insert(item);
+    }
+
+    /// The pod of that id. One that only the provider knows is asked for at home, first.
+    fn known(&mut self, id: &PodId, out: &mut Vec<Effect>) -> Option<&mut Pod> {
+        if !self.pods.contains_key(&id.uid) {
+            if self.pods.len() >= limits::PODS {
+                return None;
+            }
+            if self.synced {
+                out.push(Effect::Confirm(id.clone()));
+            }
+            self.pods.insert(id.uid.clone(), Pod::new(id.clone()));
+        }
+        self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id)
+    }
+
+    /// Says what there is to say, as far as the window goes.
+    pub(super) fn speak(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if !self.synced || !self.resynced {
+            return;
+        }
+        while self.channel.has_room() && !self.unsaid.is_empty() {
+            let mut batch = Vec::new();
+            while batch.len() < limits::FRAME_STATEMENTS
+                && let Some(item) = self.unsaid.first().cloned()
+            {
+                let statement = match &item {
+                    Item::Object(key) => self.say_object(key),
+                    Item::Pod(id) => self.say_pod(&id.uid, out),
+                };
+                match statement {
+                    Some(statement) => batch.push(statement),
+                    None => drop(self.unsaid.remove(&item)),
+                }
+            }
+            if !batch.is_empty() {
+                out.push(Effect::Send(self.channel.send(now.mono_ms, batch)));
+            }
+        }
+    }
+
+    fn say_pod(&mut self, uid: &Uid, out: &mut Vec<Effect>) -> Option<ToGuest> {
+        let statement = self.pods.get_mut(uid)?.statement(&self.config)?;
+        if matches!(statement, ToGuest::Forget(_)) {
+            out.push(Effect::Erase(RecordKey::Tombstone(uid.clone())));
+            self.remove(uid, out);
+        }
+        Some(statement)
+    }
+
+    fn say_object(&mut self, key: &ObjectKey) -> Option<ToGuest> {
+        let object = self.objects.get_mut(key)?;
+        let used = !object.users.is_empty();
+        let wanted = object.current.flatten().filter(|_| used);
+        let certain =
+            if used { object.current.is_some() } else { !self.pods.values().any(Pod::is_unknown) };
+        if !certain || object.told == wanted {
+            if !used && object.told.is_none() {
+                self.objects.remove(key);
+            }
+            return None;
+        }
+        object.told = wanted;
+        Some(match wanted {
+            None => ToGuest::Drop(key.clone()),
+            Some(digest) => {
+                let (item, route) = (Item::Object(key.clone()), self.config.route(None));
+                ToGuest::Put { item, digest, route }
+            }
+        })
+    }
+}

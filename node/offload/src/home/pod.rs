@@ -1,0 +1,160 @@
+//! What one pod calls for: the next statement to the provider, the next write at home.
+
+use std::collections::BTreeSet;
+
+use mercato_protocol::id::Digest;
+
+use super::{Config, HomePod, Write};
+use crate::key::{Item, ObjectKey, PodId};
+use crate::message::{Refusal, Report, Stage, ToGuest};
+
+/// A pod as this side knows it.
+#[derive(Debug)]
+pub(super) struct Pod {
+    pub(super) id: PodId,
+    /// As home's API server last had it; none before it was ever seen there.
+    pub(super) seen: Option<HomePod>,
+    /// Certainly not at home any more.
+    pub(super) gone: bool,
+    /// The provider may know of it.
+    pub(super) known_there: bool,
+    pub(super) told: Told,
+    /// What it is counted as a user of.
+    pub(super) uses: BTreeSet<ObjectKey>,
+    pub(super) report: Option<Report>,
+    /// The body of the report's status has come.
+    pub(super) has_status: bool,
+    /// The provider's, or our own.
+    pub(super) refusal: Option<Refusal>,
+    pub(super) written: Option<Write>,
+    pub(super) writing: Option<Write>,
+}
+
+/// What the provider was told, or said that it holds, since the last resynchronisation.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) put: Option<Digest>,
+    pub(super) delete: Option<u32>,
+    pub(super) want: bool,
+    pub(super) taken: bool,
+}
+
+impl Pod {
+    pub(super) fn new(id: PodId) -> Self {
+        Self {
+            id,
+            seen: None,
+            gone: false,
+            known_there: true,
+            told: Told::default(),
+            uses: BTreeSet::new(),
+            report: None,
+            has_status: false,
+            refusal: None,
+            written: None,
+            writing: None,
+        }
+    }
+
+    /// Neither known at home nor known to be gone from it.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.seen.is_none() && !self.gone
+    }
+
+    /// Over, over there.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(&self.report, Some(Report { stage: Stage::Gone(_), .. }))
+    }
+
+    fn is_terminal(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.terminal)
+    }
+
+    fn deletion_grace_s(&self) -> Option<u32> {
+        if self.gone { Some(0) } else { self.seen.as_ref()?.deletion_grace_s }
+    }
+
+    /// What it refers to, as long as it may run.
+    pub(super) fn needs(&self) -> &[ObjectKey] {
+        match &self.seen {
+            Some(seen) if !seen.terminal && !self.is_over() => &seen.needs,
+            _ => &[],
+        }
+    }
+
+    /// The next thing to tell the provider; it counts as told from then on.
+    pub(super) fn statement(&mut self, config: &Config) -> Option<ToGuest> {
+        let id = || self.id.clone();
+        if self.gone && self.is_over() {
+            return Some(ToGuest::Forget(id()));
+        }
+        let ended = self.report.as_ref().is_some_and(|report| report.stage != Stage::Live);
+        if let Some(grace_s) = self.deletion_grace_s()
+            && !self.is_over()
+            && self.told.delete.is_none_or(|told| grace_s < told)
+        {
+            let said = ToGuest::Delete { pod: id(), grace_s };
+            self.told.delete = Some(grace_s);
+            self.known_there = true;
+            return Some(said);
+        }
+        if (self.gone || self.is_terminal() && ended) && !self.told.taken {
+            let said = ToGuest::Taken(id());
+            self.told.taken = true;
+            return Some(said);
+        }
+        if self.lacks_status() && !self.told.want {
+            let said = ToGuest::Want(id());
+            self.told.want = true;
+            return Some(said);
+        }
+        let seen = self.seen.as_ref().filter(|seen| self.is_wanted(seen) && !ended)?;
+        let (item, digest) = (Item::Pod(id()), seen.digest);
+        let said = ToGuest::Put { item, digest, route: config.route(seen.route.as_ref()) };
+        self.told.put = Some(digest);
+        self.known_there = true;
+        self.refusal = None;
+        Some(said)
+    }
+
+    fn is_wanted(&self, seen: &HomePod) -> bool {
+        !self.gone
+            && !seen.terminal
+            && seen.deletion_grace_s.is_none()
+            && seen.refusal.is_none()
+            && self.told.put != Some(seen.digest)
+    }
+
+    fn lacks_status(&self) -> bool {
+        let readable = |report: &Report| report.status.is_some();
+        !self.gone
+            && !self.is_terminal()
+            && !self.has_status
+            && self.report.as_ref().is_some_and(readable)
+    }
+
+    /// The next thing to write at home, if it differs from the last.
+    pub(super) fn write(&self) -> Option<Write> {
+        let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
+        let write = if seen.deletion_grace_s.is_some() && self.is_over() {
+            Write::FinishDeletion
+        } else if let Some(refusal) = seen.refusal.as_ref().or(self.refusal.as_ref()) {
+            Write::Refusal(refusal.clone())
+        } else {
+            self.status_write(seen)?
+        };
+        (self.written.as_ref() != Some(&write)).then_some(write)
+    }
+
+    fn status_write(&self, seen: &HomePod) -> Option<Write> {
+        let report = self.report.as_ref()?;
+        let status = report.status.filter(|_| self.has_status);
+        let outcome = report.stage.outcome().cloned();
+        let worth = match report.stage {
+            Stage::Live => status.is_some() && !seen.terminal,
+            Stage::Ended(_) => status.is_some(),
+            Stage::Gone(_) => !seen.terminal,
+        };
+        worth.then_some(Write::Status { status, outcome })
+    }
+}
