@@ -11,9 +11,34 @@ use serde_json::Value;
 
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
+pub use digest::digest;
+pub use export::{export_object, export_pod, export_token};
 pub use labels::FINALIZER;
+pub use object::{forge, forge_config_map, forge_secret};
+pub use observe::{classify, observe};
+pub use pod::forge_pod;
+pub use refs::{TokenRequest, needs, pod_id, token_name, token_requests};
+pub use status::{StatusContext, home_status};
 
+mod check;
+#[cfg(test)]
+mod coverage;
+mod digest;
+mod export;
+mod fields;
 pub mod labels;
+mod metadata;
+mod object;
+mod observe;
+mod pod;
+mod quantity;
+mod refs;
+mod schema;
+mod schema_container;
+mod schema_status;
+mod status;
+#[cfg(test)]
+mod tests;
 
 /// What home adds to a pod before it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,79 @@
+//! What home prepares of its own objects before they are sent: only home knows its
+//! services, and whether its API may be used from elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::refs::{each, visit_containers, within};
+use super::{ApiAccess, HomeContext};
+
+/// A pod as it is sent: without status and book-keeping, with home's service variables,
+/// and without tokens where the API must not be reached.
+///
+/// A variable of the container wins over one of a service, as at home. A container with
+/// `envFrom` is given only the variables of the API server, since an explicit variable
+/// would win over one of a config map, which is not so at home.
+pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
+    let mut pod = strip(pod);
+    let links = pod["spec"]["enableServiceLinks"] != json!(false);
+    let spec = &mut pod["spec"];
+    visit_containers(spec, &mut |container| add_service_env(container, &ctx.service_env, links));
+    if ctx.api_access == ApiAccess::None {
+        each(spec, "volumes", &mut |volume| {
+            within(volume, "projected", &mut |projected| {
+                if let Some(sources) = projected["sources"].as_array_mut() {
+                    sources.retain(|source| source["serviceAccountToken"].is_null());
+                }
+            });
+        });
+    }
+    pod
+}
+
+/// A config map or secret as it is sent: without book-keeping.
+pub fn export_object(object: &Value) -> Value {
+    strip(object)
+}
+
+/// A token as it is sent, in the shape of a secret. `token` is what `TokenRequest` gave.
+pub fn export_token(namespace: &str, name: &str, token: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "namespace": namespace, "name": name },
+        "type": "Opaque",
+        "data": { "token": super::digest::base64(token.as_bytes()) },
+    })
+}
+
+fn strip(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for name in ["managedFields", "resourceVersion", "generation", "selfLink"] {
+            metadata.remove(name);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        }
+    }
+    object
+}
+
+fn add_service_env(container: &mut Value, services: &BTreeMap<String, String>, links: bool) {
+    let own = container["env"].as_array().cloned().unwrap_or_default();
+    let has_env_from = container["envFrom"].as_array().is_some_and(|list| !list.is_empty());
+    let given = |(name, _): &(&String, &String)| {
+        let api = name.starts_with("KUBERNETES_");
+        (api || links && !has_env_from) && !own.iter().any(|env| env["name"] == json!(name))
+    };
+    let services = services.iter().filter(given);
+    let services = services.map(|(name, value)| json!({ "name": name, "value": value }));
+    let env: Vec<Value> = services.chain(own.iter().cloned()).collect();
+    if !env.is_empty() {
+        container["env"] = Value::Array(env);
+    }
+}

@@ -1,0 +1,96 @@
+//! Guest objects other than pods, and the one entry for all of them.
+
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+
+use super::schema::{CONFIG_MAP, Fields, SECRET, refusal};
+use super::{GuestContext, Refusal, forge_pod, metadata};
+use crate::key::{Item, ObjectKind};
+use crate::limits;
+use crate::message::Route;
+
+/// The guest object of whatever came: `body` as home exported it, `digest` as home said
+/// (the caller has checked it against the body).
+///
+/// # Errors
+///
+/// The field, or the whole, that the lease does not allow.
+pub fn forge(
+    item: &Item,
+    body: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    if !is_shallow(body, limits::JSON_DEPTH) {
+        return Err(refusal("", "is nested too deep"));
+    }
+    let key = match item {
+        Item::Pod(id) => return forge_pod(id, body, digest, route, ctx),
+        Item::Object(key) => key,
+    };
+    match key.kind {
+        ObjectKind::ConfigMap => forge_config_map(item, body, digest, route, ctx),
+        ObjectKind::Secret | ObjectKind::ServiceAccountToken => {
+            forge_secret(item, body, digest, route, ctx)
+        }
+        ObjectKind::Namespace | ObjectKind::Pod => {
+            Err(refusal("kind", "is not an object that crosses by itself"))
+        }
+    }
+}
+
+/// The guest config map of a home config map.
+///
+/// # Errors
+///
+/// The field that is not known.
+pub fn forge_config_map(
+    item: &Item,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    forge_object(&CONFIG_MAP, item, home, digest, route, ctx)
+}
+
+/// The guest secret of a home secret or token. Not immutable: what was deleted and made
+/// again at home is an update over there.
+///
+/// # Errors
+///
+/// The field that is not known, or a type that is a credential of the home cluster.
+pub fn forge_secret(
+    item: &Item,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    forge_object(&SECRET, item, home, digest, route, ctx)
+}
+
+fn forge_object(
+    fields: &Fields,
+    item: &Item,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    let mut object = fields.filter(home, "")?;
+    let marks = metadata::metadata(item, &Value::Null, digest, route, ctx)?;
+    object["apiVersion"] = json!("v1");
+    object["kind"] = json!(fields.of);
+    object["metadata"] = Value::Object(marks);
+    Ok(object)
+}
+
+fn is_shallow(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(list) => depth > 0 && list.iter().all(|value| is_shallow(value, depth - 1)),
+        Value::Object(map) => depth > 0 && map.values().all(|value| is_shallow(value, depth - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}

@@ -1,0 +1,91 @@
+//! Guest objects and answers of the provider's API server, read.
+
+use mercato_protocol::id::ContractId;
+use serde_json::Value;
+
+use super::digest;
+use super::labels::*;
+use super::metadata::kind_name;
+use super::schema::refusal;
+use crate::guest::{Failure, Observed, ObservedPod};
+use crate::key::{Item, ObjectKind, PodId, Uid, key};
+use crate::message::Outcome;
+
+/// A guest object as the session sees it; none if it does not carry the marks of
+/// `contract`, so that it is not ours.
+pub fn observe(contract: ContractId, guest: &Value) -> Option<Observed> {
+    let metadata = &guest["metadata"];
+    if metadata["labels"][CONTRACT].as_str()? != contract.to_string() {
+        return None;
+    }
+    let mark = |name: &str| metadata["annotations"][name].as_str();
+    let (namespace, name) = (mark(HOME_NAMESPACE)?, mark(HOME_NAME)?);
+    let kinds = [ObjectKind::ConfigMap, ObjectKind::Secret, ObjectKind::ServiceAccountToken];
+    let kind = mark(HOME_KIND)?;
+    let digest = mark(DIGEST)?.parse().ok()?;
+    if kind == kind_name(ObjectKind::Pod) {
+        let uid = Uid(metadata["labels"][HOME_UID].as_str()?.to_owned());
+        let id = PodId { uid, namespace: namespace.to_owned(), name: name.to_owned() };
+        return Some(Observed { item: Item::Pod(id), digest, pod: Some(observe_pod(guest)) });
+    }
+    let kind = kinds.into_iter().find(|known| kind_name(*known) == kind)?;
+    Some(Observed { item: Item::Object(key(kind, namespace, name)), digest, pod: None })
+}
+
+fn observe_pod(guest: &Value) -> ObservedPod {
+    let (metadata, status) = (&guest["metadata"], &guest["status"]);
+    let terminal = match status["phase"].as_str() {
+        Some("Succeeded") => Some(Outcome::Succeeded),
+        Some("Failed") => Some(Outcome::Failed {
+            reason: status["reason"].as_str().unwrap_or_default().to_owned(),
+            message: status["message"].as_str().unwrap_or_default().to_owned(),
+        }),
+        _ => None,
+    };
+    let deleting = !metadata["deletionTimestamp"].is_null();
+    let grace_over = metadata["deletionGracePeriodSeconds"].as_i64() == Some(0);
+    ObservedPod {
+        status: digest(status),
+        ended: deleting && (terminal.is_some() || grace_over),
+        terminal,
+        deleting,
+        unschedulable: unschedulable(status),
+    }
+}
+
+/// As a kubelet would put it: `OutOf` and the resource that there is not enough of.
+fn unschedulable(status: &Value) -> Option<Outcome> {
+    let is_it = |condition: &&Value| {
+        condition["type"] == "PodScheduled"
+            && condition["status"] == "False"
+            && condition["reason"] == "Unschedulable"
+    };
+    let condition = status["conditions"].as_array()?.iter().find(is_it)?;
+    let message = condition["message"].as_str().unwrap_or_default().to_owned();
+    let resource = message.split_once("Insufficient ").map(|(_, rest)| rest);
+    let resource = resource.and_then(|rest| rest.split([',', ' ']).next()).unwrap_or("Resources");
+    Some(Outcome::Failed { reason: format!("OutOf{}", resource.trim_end_matches('.')), message })
+}
+
+/// What a failed write means, from the `Status` that the API server answered with; null
+/// if it did not answer.
+pub fn classify(status: &Value) -> Failure {
+    let message = status["message"].as_str().unwrap_or_default();
+    let code = status["code"].as_u64().unwrap_or(0);
+    let fresh = message.contains("status unknown for quota")
+        || message.contains("error looking up service account")
+        || message.contains("no API token found for service account")
+        || message.contains("because it is being terminated");
+    match code {
+        _ if fresh => Failure::Transient,
+        403 if message.contains("exceeded quota") => {
+            let resource = message.split_once("requested: ").map(|(_, rest)| rest);
+            let resource = resource.and_then(|rest| rest.split(['=', ',']).next());
+            let resource = resource.unwrap_or("Resources").trim_start_matches("requests.");
+            let reason = format!("OutOf{}", resource.trim_start_matches("limits."));
+            Failure::OutOf(Outcome::Failed { reason, message: message.to_owned() })
+        }
+        400 | 403 | 413 | 422 => Failure::Refused(refusal("", message)),
+        _ => Failure::Transient,
+    }
+}

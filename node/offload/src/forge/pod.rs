@@ -1,0 +1,98 @@
+//! The guest pod.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+
+use super::refs::{each, token_name, visit_names, visit_tokens};
+use super::schema::{POD, refusal};
+use super::{GuestContext, Refusal, fields, guest_name, metadata};
+use crate::key::{Item, PodId};
+use crate::message::Route;
+
+/// The guest pod of an exported home pod.
+///
+/// # Errors
+///
+/// The field that the lease does not allow.
+pub fn forge_pod(
+    id: &PodId,
+    home: &Value,
+    digest: Digest,
+    route: &Route,
+    ctx: &GuestContext,
+) -> Result<Value, Refusal> {
+    let mut pod = POD.filter(home, "")?;
+    let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
+    let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
+    let runtime = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
+    if runtime.is_some() && runtime != ctx.runtime_class.as_deref() {
+        return Err(refusal("spec.runtimeClassName", "is not what the contract says"));
+    }
+    visit_names(spec, &mut |kind, name| {
+        if let Some(text) = name.as_str() {
+            *name = json!(guest_name(kind, text));
+        }
+    });
+    visit_tokens(spec, &mut |n, source| {
+        let token = &source["serviceAccountToken"];
+        let mut file = json!({ "key": "token", "path": token["path"] });
+        if !token["user"].is_null() {
+            file["user"] = token["user"].clone();
+        }
+        *source = json!({ "secret": { "name": token_name(&id.uid, n), "items": [file] } });
+    });
+    for sort in ["initContainers", "containers"] {
+        each(spec, sort, &mut |container| fill_resources(container, ctx));
+    }
+    let annotations = fields::turn(spec, home, ctx);
+    impose(spec, ctx);
+    let item = Item::Pod(id.clone());
+    let mut marks = metadata::metadata(&item, &home["metadata"], digest, route, ctx)?;
+    if let Some(marks) = marks.get_mut("annotations").and_then(Value::as_object_mut) {
+        marks.extend(annotations.into_iter().map(|(name, value)| (name, json!(value))));
+    }
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"] = Value::Object(marks);
+    Ok(pod)
+}
+
+/// What the provider says, whatever the pod says.
+fn impose(spec: &mut Value, ctx: &GuestContext) {
+    spec["automountServiceAccountToken"] = json!(false);
+    spec["enableServiceLinks"] = json!(false);
+    spec["dnsPolicy"] = json!(ctx.dns_policy);
+    let options = [
+        ("dnsConfig", ctx.dns_config.clone()),
+        ("priorityClassName", ctx.priority_class.as_ref().map(|name| json!(name))),
+        ("runtimeClassName", ctx.runtime_class.as_ref().map(|name| json!(name))),
+        ("nodeSelector", (!ctx.node_selector.is_empty()).then(|| json!(ctx.node_selector))),
+        ("hostUsers", ctx.user_namespaces.then(|| json!(false))),
+    ];
+    for (name, value) in options {
+        if let Some(value) = value {
+            spec[name] = value;
+        }
+    }
+}
+
+/// What the container does not say is the contract's LimitRange; but a limit of its own
+/// without a request is the request, as in Kubernetes' own defaults.
+fn fill_resources(container: &mut Value, ctx: &GuestContext) {
+    let own = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    let own = own.iter().filter_map(|(name, amount)| Some((name, amount.as_str()?)));
+    let own = own.map(|(name, amount)| (name.clone(), amount.to_owned())).collect();
+    fill(container, "requests", &own);
+    fill(container, "requests", &ctx.default_requests);
+    fill(container, "limits", &ctx.default_limits);
+}
+
+fn fill(container: &mut Value, sort: &str, defaults: &BTreeMap<String, String>) {
+    for (resource, amount) in defaults {
+        if container["resources"][sort][resource].is_null() {
+            container["resources"][sort][resource] = json!(amount);
+        }
+    }
+}

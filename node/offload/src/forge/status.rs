@@ -1,0 +1,152 @@
+//! The home pod's status, from the guest's.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::schema_status::POD_STATUS;
+use crate::message::Outcome;
+
+/// What home knows besides the two pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatusContext {
+    /// The address of the virtual node.
+    pub host_ip: Option<String>,
+    /// The guest's address as home can reach it; none while there is no tunnel.
+    pub pod_ip: Option<String>,
+}
+
+/// Conditions that a kubelet owns, and so the provider's word counts. `Ready` is made
+/// here, since readiness gates are conditions of home's.
+const KUBELET: [&str; 4] =
+    ["PodReadyToStartContainers", "Initialized", "ContainersReady", "DisruptionTarget"];
+
+const LISTS: [&str; 3] =
+    ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+
+/// The whole status to write to `home` (the pod as it is), from the guest's `status` (null
+/// if that is not known any more) and from how it ended in the provider's judgement. A
+/// terminal phase never reverts, restart counts never shrink, the start time is set once.
+pub fn home_status(
+    guest: &Value,
+    home: &Value,
+    outcome: Option<&Outcome>,
+    ctx: &StatusContext,
+) -> Value {
+    let old = &home["status"];
+    let base = if guest.is_object() { guest } else { old };
+    let mut status = POD_STATUS.select(base);
+    for list in LISTS {
+        if let Some(statuses) = status.get_mut(list) {
+            keep_counts(statuses, &old[list]);
+        }
+    }
+    settle_phase(&mut status, old, outcome);
+    status["conditions"] = conditions(&status, base, home);
+    let generation = &home["metadata"]["generation"];
+    let own = [
+        ("qosClass", old["qosClass"].clone()),
+        ("observedGeneration", generation.clone()),
+        ("nominatedNodeName", old["nominatedNodeName"].clone()),
+        ("hostIP", json!(ctx.host_ip)),
+        ("hostIPs", ip_list(ctx.host_ip.as_deref())),
+        ("podIP", json!(ctx.pod_ip)),
+        ("podIPs", ip_list(ctx.pod_ip.as_deref())),
+    ];
+    for (name, value) in own.into_iter().filter(|(_, value)| !value.is_null()) {
+        status[name] = value;
+    }
+    if !old["startTime"].is_null() {
+        status["startTime"] = old["startTime"].clone();
+    }
+    status
+}
+
+fn ip_list(ip: Option<&str>) -> Value {
+    ip.map_or(Value::Null, |ip| json!([{ "ip": ip }]))
+}
+
+fn settle_phase(status: &mut Value, old: &Value, outcome: Option<&Outcome>) {
+    if matches!(old["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        for name in ["phase", "reason", "message"] {
+            set_or_remove(status, name, old[name].clone());
+        }
+        return;
+    }
+    match outcome {
+        None => {}
+        Some(Outcome::Succeeded) => status["phase"] = json!("Succeeded"),
+        Some(Outcome::Failed { reason, message }) => {
+            status["phase"] = json!("Failed");
+            if !reason.is_empty() {
+                set_or_remove(status, "reason", json!(reason));
+                set_or_remove(status, "message", json!(message));
+            }
+        }
+    }
+}
+
+fn set_or_remove(status: &mut Value, name: &str, value: Value) {
+    if let Some(status) = status.as_object_mut() {
+        if value.is_null() {
+            status.remove(name);
+        } else {
+            status.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// Home's own conditions stay (scheduling, readiness gates), the kubelet's come from the
+/// guest, and `Ready` is both.
+fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
+    let old = by_type(&home["status"]["conditions"]);
+    let new = by_type(&status["conditions"]);
+    let mut merged = old.clone();
+    merged.retain(|name, _| !KUBELET.contains(&name.as_str()));
+    merged.extend(new.into_iter().filter(|(name, _)| KUBELET.contains(&name.as_str())));
+    let guest_ready = by_type(&guest["conditions"]).get("Ready").cloned();
+    if let Some(mut ready) = guest_ready {
+        if let Some(gate) = closed_gate(home, &old).filter(|_| ready["status"] == "True") {
+            ready["status"] = json!("False");
+            ready["reason"] = json!("ReadinessGatesNotReady");
+            let message = format!("the condition of readiness gate {gate:?} is not True");
+            ready["message"] = json!(message);
+        }
+        if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
+            ready["status"] = json!("False");
+        }
+        merged.insert("Ready".to_owned(), ready);
+    }
+    for (name, condition) in &mut merged {
+        if let Some(before) = old.get(name)
+            && before["status"] == condition["status"]
+            && !before["lastTransitionTime"].is_null()
+        {
+            condition["lastTransitionTime"] = before["lastTransitionTime"].clone();
+        }
+    }
+    Value::Array(merged.into_values().collect())
+}
+
+fn closed_gate(home: &Value, conditions: &BTreeMap<String, Value>) -> Option<String> {
+    let gates = home["spec"]["readinessGates"].as_array()?;
+    let names = gates.iter().filter_map(|gate| gate["conditionType"].as_str());
+    let is_open = |name: &&str| conditions.get(*name).is_some_and(|own| own["status"] == "True");
+    names.filter(|name| !is_open(name)).map(str::to_owned).next()
+}
+
+fn by_type(conditions: &Value) -> BTreeMap<String, Value> {
+    let list = conditions.as_array().into_iter().flatten();
+    list.filter_map(|one| Some((one["type"].as_str()?.to_owned(), one.clone()))).collect()
+}
+
+fn keep_counts(statuses: &mut Value, old: &Value) {
+    let count = |status: &Value| status["restartCount"].as_i64().unwrap_or(0);
+    let Some(list) = statuses.as_array_mut() else { return };
+    for status in list.iter_mut().filter_map(Value::as_object_mut) {
+        let same = |before: &&Value| status.get("name") == before.get("name");
+        let before = old.as_array().into_iter().flatten().find(same).map_or(0, count);
+        let now = status.get("restartCount").and_then(Value::as_i64).unwrap_or(0);
+        status.insert("restartCount".to_owned(), json!(now.max(before)));
+    }
+}

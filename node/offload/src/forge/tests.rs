@@ -1,0 +1,352 @@
+//! A pod's way there and its status' way back.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::{ClusterId, NegotiationId};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::guest::Failure;
+use crate::key::{Item, PodId, Uid, key};
+use crate::message::{Outcome, Route};
+
+fn home_pod() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "web-0", "namespace": "shop", "uid": "u-1", "generation": 3,
+            "resourceVersion": "77", "managedFields": [{ "manager": "x" }],
+            "labels": { "app": "web", "topology.kubernetes.io/zone": "z" },
+            "annotations": { "note": "hi", "k8s.v1.cni.cncf.io/networks": "admin" },
+            "ownerReferences": [{ "kind": "ReplicaSet" }], "finalizers": ["x/y"],
+        },
+        "spec": {
+            "nodeName": "virtual", "serviceAccountName": "web", "restartPolicy": "Always",
+            "tolerations": [{ "operator": "Exists" }], "priorityClassName": "high",
+            "terminationGracePeriodSeconds": 7,
+            "readinessGates": [{ "conditionType": "shop/open" }],
+            "imagePullSecrets": [{ "name": "pull" }],
+            "containers": [{
+                "name": "web", "image": "web:1",
+                "resources": { "limits": { "cpu": "500m" } },
+                "env": [
+                    { "name": "NS", "valueFrom": { "fieldRef": { "fieldPath": "metadata.namespace" } } },
+                    { "name": "IP", "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } },
+                    { "name": "MEM", "valueFrom": { "resourceFieldRef": {
+                        "resource": "limits.memory", "divisor": "1Mi" } } },
+                    { "name": "C", "valueFrom": { "configMapKeyRef": { "name": "conf", "key": "c" } } },
+                ],
+                "volumeMounts": [{ "name": "api", "mountPath": "/var/run/secrets" }],
+            }],
+            "volumes": [{ "name": "api", "projected": { "sources": [
+                { "serviceAccountToken": { "path": "token", "expirationSeconds": 3607 } },
+                { "configMap": { "name": "kube-root-ca.crt",
+                                 "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
+                { "downwardAPI": { "items": [
+                    { "path": "namespace", "fieldRef": { "fieldPath": "metadata.namespace" } }] } },
+            ] } }],
+        },
+        "status": { "phase": "Pending", "qosClass": "Burstable" },
+    })
+}
+
+fn id() -> PodId {
+    PodId { uid: Uid("u-1".into()), namespace: "shop".into(), name: "web-0".into() }
+}
+
+fn map<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+fn guest_context() -> GuestContext {
+    GuestContext {
+        contract: NegotiationId([7; 16]),
+        namespaces: map([("shop", "shop-rome")]),
+        priority_class: Some("mercato-spot".into()),
+        runtime_class: None,
+        node_selector: map([("pool", "a")]),
+        dns_policy: "Default".into(),
+        dns_config: None,
+        user_namespaces: false,
+        default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
+        default_limits: BTreeMap::new(),
+        allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
+    }
+}
+
+fn home_context(api_access: ApiAccess) -> HomeContext {
+    HomeContext {
+        service_env: map([("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("DB_PORT", "1")]),
+        api_access,
+    }
+}
+
+fn route() -> Route {
+    Route { origin: ClusterId([1; 32]), path: vec![ClusterId([1; 32])], hops: 0 }
+}
+
+fn forged(home: &Value) -> Result<Value, Refusal> {
+    forge(&Item::Pod(id()), home, digest(home), &route(), &guest_context())
+}
+
+#[test]
+fn a_pod_is_forged() {
+    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let guest = forged(&sent).unwrap();
+    let metadata = &guest["metadata"];
+    assert_eq!(metadata["namespace"], "shop-rome");
+    assert_eq!(metadata["finalizers"], json!([FINALIZER]));
+    assert_eq!(metadata["labels"]["app"], "web");
+    assert_eq!(metadata["labels"]["topology.kubernetes.io/zone"], Value::Null);
+    assert_eq!(metadata["annotations"]["k8s.v1.cni.cncf.io/networks"], Value::Null);
+    assert_eq!(metadata["ownerReferences"], Value::Null);
+    let spec = &guest["spec"];
+    assert_eq!(spec["nodeName"], Value::Null);
+    assert_eq!(spec["tolerations"], Value::Null);
+    assert_eq!(spec["priorityClassName"], "mercato-spot");
+    assert_eq!(spec["terminationGracePeriodSeconds"], 7);
+    assert_eq!(spec["automountServiceAccountToken"], false);
+    assert_eq!(spec["nodeSelector"], json!({ "pool": "a" }));
+    let web = &spec["containers"][0];
+    assert_eq!(web["resources"]["requests"], json!({ "cpu": "500m", "memory": "64Mi" }));
+    let sources = &spec["volumes"][0]["projected"]["sources"];
+    assert_eq!(sources[0]["secret"]["name"], "mercato-token-u-1-0");
+    assert_eq!(sources[0]["secret"]["items"][0]["path"], "token");
+    assert_eq!(sources[1]["configMap"]["name"], "mercato-home-root-ca.crt");
+}
+
+#[test]
+fn what_a_pod_reads_about_itself_is_homes_truth() {
+    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let guest = forged(&sent).unwrap();
+    let env = guest["spec"]["containers"][0]["env"].as_array().unwrap();
+    let shown = |env: &Value| -> Value {
+        let path = env["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap();
+        let name = path.strip_prefix("metadata.annotations['").unwrap().strip_suffix("']").unwrap();
+        guest["metadata"]["annotations"][name].clone()
+    };
+    let named = |name: &str| env.iter().find(|env| env["name"] == name).unwrap();
+    assert_eq!(shown(named("NS")), "shop");
+    assert_eq!(shown(named("MEM")), "16384", "the virtual node's, in Mi");
+    assert_eq!(named("IP")["valueFrom"]["fieldRef"]["fieldPath"], "status.podIP");
+    assert_eq!(named("KUBERNETES_SERVICE_HOST")["value"], "10.0.0.1");
+    let file = &guest["spec"]["volumes"][0]["projected"]["sources"][2]["downwardAPI"]["items"][0];
+    assert_eq!(shown(&json!({ "valueFrom": file })), "shop");
+}
+
+#[test]
+fn a_pod_needs_what_it_names() {
+    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let names: Vec<String> = needs(&sent).iter().map(|key| key.name.clone()).collect();
+    assert_eq!(names, ["conf", "kube-root-ca.crt", "pull", "mercato-token-u-1-0"]);
+    let tokens = token_requests(&sent);
+    assert_eq!((tokens[0].service_account.as_str(), tokens[0].expiration_s), ("web", 3607));
+    let sent = export_pod(&home_pod(), &home_context(ApiAccess::None));
+    assert!(token_requests(&sent).is_empty());
+    let sources = forged(&sent).unwrap()["spec"]["volumes"][0]["projected"]["sources"].clone();
+    assert_eq!(sources.as_array().unwrap().len(), 2, "ca.crt and namespace stay");
+}
+
+#[test]
+fn what_the_lease_does_not_allow_is_refused_with_its_path() {
+    let cases = [
+        ("/spec/hostNetwork", json!(true), "spec.hostNetwork"),
+        ("/spec/hostPID", json!(true), "spec.hostPID"),
+        ("/spec/newField", json!("x"), "spec.newField"),
+        ("/spec/runtimeClassName", json!("kata"), "spec.runtimeClassName"),
+        (
+            "/spec/containers/0/securityContext",
+            json!({ "privileged": true }),
+            "spec.containers[0].securityContext.privileged",
+        ),
+        (
+            "/spec/containers/0/securityContext",
+            json!({ "capabilities": { "add": ["SYS_ADMIN"] } }),
+            "spec.containers[0].securityContext.capabilities",
+        ),
+        (
+            "/spec/containers/0/ports",
+            json!([{ "containerPort": 80, "hostPort": 80 }]),
+            "spec.containers[0].ports[0].hostPort",
+        ),
+        (
+            "/spec/containers/0/livenessProbe",
+            json!({ "httpGet": { "port": 1, "host": "10.0.0.1" } }),
+            "spec.containers[0].livenessProbe.httpGet.host",
+        ),
+        (
+            "/spec/containers/0/lifecycle",
+            json!({ "preStop": { "tcpSocket": { "port": 1, "host": "h" } } }),
+            "spec.containers[0].lifecycle.preStop.tcpSocket.host",
+        ),
+        (
+            "/spec/volumes/0",
+            json!({ "name": "v", "hostPath": { "path": "/" } }),
+            "spec.volumes[0].hostPath",
+        ),
+        (
+            "/spec/volumes/0",
+            json!({ "name": "v", "nfs": { "server": "s" } }),
+            "spec.volumes[0].nfs",
+        ),
+        (
+            "/spec/volumes/0",
+            json!({ "name": "v", "csi": { "driver": "d" } }),
+            "spec.volumes[0].csi",
+        ),
+        ("/spec/containers/0/image", json!({ "deep": { "er": 1 } }), "spec.containers[0].image"),
+    ];
+    for (pointer, value, path) in cases {
+        let mut pod = export_pod(&home_pod(), &home_context(ApiAccess::None));
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let parent = pod.pointer_mut(parent).unwrap();
+        match name.parse::<usize>() {
+            Ok(n) => parent[n] = value,
+            Err(_) => parent[name] = value,
+        }
+        assert_eq!(forged(&pod).unwrap_err().path, path);
+    }
+}
+
+#[test]
+fn a_namespace_outside_the_lease_is_refused() {
+    let mut ctx = guest_context();
+    ctx.namespaces.clear();
+    let item = Item::Pod(id());
+    let refused = forge(
+        &item,
+        &export_pod(&home_pod(), &HomeContext::default()),
+        digest(&json!(1)),
+        &route(),
+        &ctx,
+    )
+    .unwrap_err();
+    assert_eq!(refused.path, "metadata.namespace");
+}
+
+#[test]
+fn a_secret_is_forged_unless_it_is_the_clusters_own() {
+    let secret = |of: &str| {
+        json!({
+            "kind": "Secret", "metadata": { "name": "s", "namespace": "shop" },
+            "type": of, "data": { "k": "dg==" }, "immutable": true,
+        })
+    };
+    let item = Item::Object(key(ObjectKind::Secret, "shop", "s"));
+    let forge = |of: &str| forge(&item, &secret(of), digest(&json!(1)), &route(), &guest_context());
+    let guest = forge("kubernetes.io/tls").unwrap();
+    assert_eq!((&guest["immutable"], &guest["data"]["k"]), (&Value::Null, &json!("dg==")));
+    assert_eq!(forge("kubernetes.io/service-account-token").unwrap_err().path, "type");
+    assert_eq!(forge("bootstrap.kubernetes.io/token").unwrap_err().path, "type");
+}
+
+#[test]
+fn a_guest_is_recognised_by_its_marks() {
+    let sent = export_pod(&home_pod(), &HomeContext::default());
+    let mut guest = forged(&sent).unwrap();
+    let contract = guest_context().contract;
+    let seen = observe(contract, &guest).unwrap();
+    assert_eq!((seen.item, seen.digest), (Item::Pod(id()), digest(&sent)));
+    assert_eq!(observe(NegotiationId([8; 16]), &guest), None);
+    guest["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    guest["status"] = json!({ "phase": "Failed", "reason": "Evicted" });
+    let pod = observe(contract, &guest).unwrap().pod.unwrap();
+    assert!(pod.ended && pod.deleting);
+    let message = String::new();
+    assert_eq!(pod.terminal, Some(Outcome::Failed { reason: "Evicted".into(), message }));
+}
+
+#[test]
+fn no_room_is_named_as_a_kubelet_names_it() {
+    let mut guest = forged(&export_pod(&home_pod(), &HomeContext::default())).unwrap();
+    guest["status"] = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
+        "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu." }] });
+    let pod = observe(guest_context().contract, &guest).unwrap().pod.unwrap();
+    assert!(matches!(pod.unschedulable,
+        Some(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
+}
+
+#[test]
+fn errors_are_told_apart() {
+    let answer = |code: u32, message: &str| classify(&json!({ "code": code, "message": message }));
+    assert_eq!(answer(403, "status unknown for quota: q"), Failure::Transient);
+    assert_eq!(answer(403, "error looking up service account a/default"), Failure::Transient);
+    assert_eq!(answer(500, "etcd"), Failure::Transient);
+    assert_eq!(classify(&Value::Null), Failure::Transient);
+    assert!(matches!(answer(403, "violates PodSecurity"), Failure::Refused(_)));
+    let full = answer(403, "exceeded quota: q, requested: requests.cpu=2, used: ...");
+    assert!(matches!(full,
+        Failure::OutOf(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
+}
+
+#[test]
+fn a_status_comes_home() {
+    let mut home = home_pod();
+    home["status"] = json!({
+        "phase": "Running", "qosClass": "Burstable", "startTime": "t0",
+        "containerStatuses": [{ "name": "web", "restartCount": 5 }],
+        "conditions": [{ "type": "PodScheduled", "status": "True" },
+            { "type": "shop/open", "status": "False" }],
+    });
+    let guest = json!({
+        "phase": "Running", "qosClass": "Guaranteed", "startTime": "t1", "podIP": "10.9.9.9",
+        "hostIP": "192.168.0.1", "unheardOf": 1,
+        "containerStatuses": [{ "name": "web", "restartCount": 2, "ready": true,
+            "state": { "running": { "startedAt": "t1" } },
+            "lastState": { "terminated": { "exitCode": 3, "reason": "Error" } } }],
+        "conditions": [{ "type": "Ready", "status": "True" },
+            { "type": "Initialized", "status": "True" }, { "type": "PodScheduled", "status": "False" }],
+    });
+    let ctx = StatusContext { host_ip: Some("10.0.0.9".into()), pod_ip: None };
+    let status = home_status(&guest, &home, None, &ctx);
+    assert_eq!(status["qosClass"], "Burstable");
+    assert_eq!(status["startTime"], "t0");
+    assert_eq!((&status["hostIP"], &status["podIP"]), (&json!("10.0.0.9"), &Value::Null));
+    assert_eq!(status["unheardOf"], Value::Null);
+    assert_eq!(status["observedGeneration"], 3);
+    let web = &status["containerStatuses"][0];
+    assert_eq!((&web["restartCount"], &web["ready"]), (&json!(5), &json!(true)));
+    assert_eq!(web["lastState"]["terminated"]["exitCode"], 3);
+    let of = |name: &str| {
+        status["conditions"].as_array().unwrap().iter()
+        .find(|one| one["type"] == name).unwrap()["status"].clone()
+    };
+    assert_eq!((of("PodScheduled"), of("shop/open")), (json!("True"), json!("False")));
+    assert_eq!((of("Initialized"), of("Ready")), (json!("True"), json!("False")));
+}
+
+#[test]
+fn a_terminal_phase_never_reverts() {
+    let mut home = home_pod();
+    let evicted = Outcome::Failed { reason: "Evicted".into(), message: "drained".into() };
+    let status = home_status(
+        &json!({ "phase": "Succeeded" }),
+        &home,
+        Some(&evicted),
+        &StatusContext::default(),
+    );
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Evicted")));
+    home["status"] = status;
+    for (guest, outcome) in [("Running", None), ("Succeeded", Some(Outcome::Succeeded))] {
+        let status = home_status(
+            &json!({ "phase": guest }),
+            &home,
+            outcome.as_ref(),
+            &StatusContext::default(),
+        );
+        assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("Evicted")));
+    }
+}
+
+#[test]
+fn a_digest_is_of_the_content() {
+    let mut later = home_pod();
+    later["metadata"]["resourceVersion"] = json!("78");
+    later["status"] = json!({ "phase": "Running" });
+    let of = |pod: &Value| digest(&export_pod(pod, &HomeContext::default()));
+    assert_eq!(of(&later), of(&home_pod()));
+    later["spec"]["containers"][0]["image"] = json!("web:2");
+    assert_ne!(of(&later), of(&home_pod()));
+    let token = export_token("shop", "t", "hello");
+    assert_eq!(token["data"]["token"], "aGVsbG8=");
+}

@@ -1,0 +1,99 @@
+//! Two sessions, a link that loses, doubles and delays, two API servers, and crashes at
+//! any moment; then healing. The reference is [`world`]: plain maps that check, at every
+//! step, that no uid runs twice and that nothing is removed that should not be.
+
+mod world;
+
+use proptest::prelude::*;
+use world::{Action, World};
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => (0..3_u8).prop_map(Action::Create),
+        2 => (0..3_u8).prop_map(Action::Edit),
+        3 => (0..3_u8, 0..40_u32).prop_map(|(name, grace)| Action::Delete(name, grace)),
+        2 => (0..3_u8).prop_map(Action::ForceDelete),
+        2 => (0..2_u8).prop_map(Action::EditConfig),
+        1 => (0..2_u8).prop_map(Action::DeleteConfig),
+        3 => (0..3_u8, any::<bool>()).prop_map(|(name, good)| Action::GuestEnds(name, good)),
+        2 => (0..3_u8).prop_map(Action::GuestChanges),
+        1 => (0..3_u8).prop_map(Action::ProviderDeletes),
+        1 => (0..3_u8).prop_map(Action::ProviderRipsOut),
+        2 => Just(Action::CutLink),
+        3 => Just(Action::RaiseLink),
+        2 => Just(Action::CrashHome),
+        2 => Just(Action::CrashGuest),
+        1 => Just(Action::Relist),
+        30 => any::<u16>().prop_map(Action::Run),
+        6 => (0..20_000_u64).prop_map(Action::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn both_sides_agree_after_healing(
+        actions in prop::collection::vec(action(), 1..120),
+        faults in 0..40_u8,
+    ) {
+        let mut world = World::new(faults);
+        for action in actions {
+            world.act(action);
+        }
+        world.heal();
+        world.assert_agreement();
+    }
+}
+
+#[test]
+fn a_pod_goes_there_and_comes_back_with_its_exit() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    assert!(world.guest_runs(0));
+    world.act(Action::GuestEnds(0, false));
+    world.settle();
+    assert!(world.home_has_failed(0));
+    world.act(Action::Delete(0, 30));
+    world.settle();
+    assert!(world.is_empty());
+}
+
+#[test]
+fn a_pod_made_again_under_its_name_survives() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.act(Action::CutLink);
+    world.act(Action::ForceDelete(0));
+    world.act(Action::Create(0));
+    world.act(Action::RaiseLink);
+    world.settle();
+    assert!(world.guest_runs(0));
+    world.assert_agreement();
+}
+
+#[test]
+fn what_the_provider_removes_is_evicted_at_home() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.act(Action::ProviderDeletes(0));
+    world.settle();
+    assert!(world.home_is_evicted(0));
+}
+
+#[test]
+fn a_bare_list_deletes_nothing() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.show_empty_lists();
+    world.settle();
+    assert!(world.guest_runs(0));
+}
