@@ -59,7 +59,8 @@ pub enum ToGuest {
 /// What the provider says to home.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToHome {
-    /// Held over there, with this content: first of all, once per link and item.
+    /// Held over there, with this content: first of all, once per link and item; later, if
+    /// an object turns up that home has not asked for on this link.
     Have {
         /// What.
         item: Item,

@@ -68,8 +68,8 @@ pub enum Input {
     Synced(Vec<Observed>),
     /// A guest object was made or changed.
     Observed(Observed),
-    /// A guest object is certainly not there: a watch saw it go, or the API server said so
-    /// when it was asked or told to delete it.
+    /// A guest object is certainly not there: a watch saw it go, or [`Effect::Confirm`] was
+    /// answered so. Never the answer to a write.
     Gone(Item),
     /// A write succeeded.
     Written(Item),
@@ -86,6 +86,8 @@ pub enum Input {
 pub enum Failure {
     /// May pass: repeated with back-off, and never the pod's fault.
     Transient,
+    /// What was to be updated, deleted or released is not there.
+    Absent,
     /// The body of that digest is not here.
     MissingBody,
     /// Against the contract or the cluster's policy, or a foreign object has that name.
@@ -95,7 +97,7 @@ pub enum Failure {
 }
 
 /// What a session wants done. One write per item is under way at a time; each answers
-/// with [`Input::Written`], [`Input::NotWritten`] or [`Input::Gone`].
+/// with [`Input::Written`] or [`Input::NotWritten`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Keep this record, before any effect that follows.
@@ -107,6 +109,8 @@ pub enum Effect {
     /// Forge the body of this digest and create the object, or update the one that is
     /// there, only if it carries this lease's labels and, for a pod, this uid.
     Apply(Item, Digest),
+    /// Forge the body of this digest and update this pod; never create it.
+    Update(PodId, Digest),
     /// Delete, with the grace in seconds (its own, if none).
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.

@@ -19,10 +19,18 @@ pub(super) struct Object {
     pub(super) doing: Option<Step>,
     pub(super) refusal: Option<Refusal>,
     pub(super) missing: bool,
+    /// It has turned up though home has not asked for it on this link: a write that was
+    /// under way on an earlier one.
+    pub(super) stray: bool,
     pub(super) told_refusal: Option<Refusal>,
 }
 
 impl Object {
+    /// Neither wanted nor there nor under way.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.wanted.is_none() && self.seen.is_none() && self.doing.is_none()
+    }
+
     pub(super) fn step(&self, closing: bool) -> Option<Step> {
         if self.doing.is_some() {
             return None;

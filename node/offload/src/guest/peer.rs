@@ -56,6 +56,7 @@ impl GuestSession {
         }
         for object in self.objects.values_mut() {
             object.wanted = None;
+            object.dropped = false;
             object.missing = false;
             object.told_refusal = None;
         }
@@ -195,7 +196,16 @@ impl GuestSession {
 
     fn have(&mut self, item: Item) -> ToHome {
         let (digest, report) = match &item {
-            Item::Object(key) => (self.objects.get(key).and_then(|object| object.seen), None),
+            Item::Object(key) => {
+                let object = self.objects.get_mut(key);
+                (
+                    object.and_then(|object| {
+                        object.stray = false;
+                        object.seen
+                    }),
+                    None,
+                )
+            }
             Item::Pod(id) => {
                 let pod = self.pods.get_mut(&id.uid);
                 pod.map_or((None, None), |pod| {
@@ -229,7 +239,13 @@ impl GuestSession {
         let object = self.objects.get_mut(key)?;
         let item = Item::Object(key.clone());
         if std::mem::take(&mut object.missing) {
+            if object.is_nothing() {
+                self.objects.remove(key);
+            }
             return Some(ToHome::Missing(item));
+        }
+        if std::mem::take(&mut object.stray) && object.seen.is_some() {
+            return Some(ToHome::Have { item, digest: object.seen, report: None });
         }
         if object.refusal != object.told_refusal {
             object.told_refusal = object.refusal.clone();

@@ -45,6 +45,8 @@ pub(super) struct Pod {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Apply(Digest),
+    /// As `Apply`, but never make it.
+    Update(Digest),
     Delete(Option<u32>),
     Release,
     /// Put on record that it exists.
@@ -138,7 +140,7 @@ impl Pod {
             return self.delete(None);
         }
         let mutable = seen.terminal.is_none() && !seen.deleting;
-        self.wanted.filter(|wanted| mutable && *wanted != digest).map(Step::Apply)
+        self.wanted.filter(|wanted| mutable && *wanted != digest).map(Step::Update)
     }
 
     fn delete(&self, grace_s: Option<u32>) -> Option<Step> {

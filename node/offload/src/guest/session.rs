@@ -129,6 +129,7 @@ impl GuestSession {
                 let object = self.objects.entry(key.clone()).or_default();
                 object.seen = Some(observed.digest);
                 object.absent = false;
+                object.stray = object.wanted.is_none() && !object.dropped;
             }
             (Item::Pod(id), Some(seen)) => {
                 let pod = self.pods.entry(id.uid.clone()).or_insert_with(|| Pod::new(id.clone()));
@@ -153,19 +154,14 @@ impl GuestSession {
                 let Some(object) = self.objects.get_mut(key) else { return };
                 object.seen = None;
                 object.absent = true;
-                object.doing = None;
-                if object.dropped || self.closing {
-                    self.objects.remove(key);
-                } else {
-                    object.missing = object.wanted.is_none();
-                }
+                object.missing = object.wanted.is_none() && !object.dropped;
+                self.drop_if_absent(key);
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
                 let outcome = pod.vanished();
                 pod.seen = None;
                 pod.absent = true;
-                pod.doing = None;
                 pod.deleted = None;
                 if pod.life == Some(Life::Made) {
                     self.over(&id.uid, outcome, out);
@@ -184,22 +180,30 @@ impl GuestSession {
             Item::Object(key) => {
                 let Some(object) = self.objects.get_mut(key) else { return };
                 if let Some(Step::Apply(digest)) = object.doing.take() {
-                    object.seen = Some(digest);
+                    // Unless it has been seen to go since.
+                    object.seen = Some(digest).filter(|_| !object.absent);
                     object.refusal = None;
                 }
+                self.drop_if_absent(key);
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
-                if let Some(Step::Apply(digest)) = pod.doing.take() {
+                if let Some(Step::Apply(digest) | Step::Update(digest)) = pod.doing.take() {
                     pod.refusal = None;
+                    let (outcome, absent) = (pod.vanished(), pod.absent);
                     if let Some((seen, _)) = &mut pod.seen {
                         *seen = digest;
                     }
                     self.made(&id.uid, out);
+                    if absent {
+                        self.over(&id.uid, outcome, out);
+                    }
                 }
+                self.forget_if_over(&id.uid, out);
             }
         }
         self.step(now, item, out);
+        self.step_namesakes(now, item, out);
     }
 
     fn on_failure(&mut self, now: Now, item: &Item, failure: Failure, out: &mut Vec<Effect>) {
@@ -218,20 +222,26 @@ impl GuestSession {
         };
         let Some(step) = doing.take() else { return };
         match (step, failure) {
-            (Step::Apply(digest), Failure::MissingBody) => {
+            (Step::Update(_) | Step::Delete(_) | Step::Release, Failure::Absent) => {
+                return self.on_gone(now, item, out);
+            }
+            (Step::Apply(digest) | Step::Update(digest), Failure::MissingBody) => {
                 if *wanted == Some(digest) {
                     *wanted = None;
                     *missing = true;
                 }
             }
-            (Step::Apply(_), Failure::Refused(why)) => {
+            (Step::Apply(_) | Step::Update(_), Failure::Refused(why)) => {
                 *refusal = Some(why);
                 self.retries.back_off(now.mono_ms, item);
             }
             (Step::Apply(_), Failure::OutOf(outcome)) => {
                 self.out_of_room(now, item, outcome, out);
             }
-            _ => self.retries.back_off(now.mono_ms, item),
+            (_, Failure::OutOf(_) | Failure::Refused(_) | Failure::MissingBody)
+            | (_, Failure::Transient | Failure::Absent) => {
+                self.retries.back_off(now.mono_ms, item);
+            }
         }
         self.unsaid.insert(item.clone());
         self.step(now, item, out);

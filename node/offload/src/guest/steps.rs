@@ -2,10 +2,11 @@
 
 use mercato_protocol::time::Now;
 
-use super::pod::{Step, Surroundings};
+use super::object::Object;
+use super::pod::{Pod, Step, Surroundings};
 use super::session::GuestSession;
 use super::{Effect, Life, Record, RecordKey};
-use crate::key::{Item, PodId, Uid};
+use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
 use crate::message::Outcome;
 
@@ -108,9 +109,18 @@ impl GuestSession {
         self.unsaid.insert(Item::Pod(pod.id.clone()));
     }
 
+    /// An object that nobody wants and that is not there is no more.
+    pub(super) fn drop_if_absent(&mut self, key: &ObjectKey) {
+        let done = |object: &Object| object.absent && object.doing.is_none();
+        let unwanted = |object: &Object| object.dropped || self.closing;
+        if self.objects.get(key).is_some_and(|object| done(object) && unwanted(object)) {
+            self.objects.remove(key);
+        }
+    }
+
     /// Once home has removed it and it is not there, it need not be remembered.
     pub(super) fn forget_if_over(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
-        let done = |pod: &super::pod::Pod| pod.forgotten && pod.is_over() && pod.seen.is_none();
+        let done = |pod: &Pod| pod.forgotten && pod.is_over() && !pod.holds_name();
         if self.pods.get(uid).is_some_and(done) {
             self.pods.remove(uid);
             self.alarms.clear(uid);
@@ -122,8 +132,11 @@ impl GuestSession {
 fn effect(item: &Item, step: Step) -> Option<Effect> {
     match (step, item) {
         (Step::Apply(digest), _) => Some(Effect::Apply(item.clone(), digest)),
+        (Step::Update(digest), Item::Pod(id)) => Some(Effect::Update(id.clone(), digest)),
         (Step::Delete(grace_s), _) => Some(Effect::Delete(item.clone(), grace_s)),
         (Step::Release, Item::Pod(id)) => Some(Effect::Release(id.clone())),
-        (Step::Release, Item::Object(_)) | (Step::Made | Step::Over(_), _) => None,
+        (Step::Release | Step::Update(_), Item::Object(_)) | (Step::Made | Step::Over(_), _) => {
+            None
+        }
     }
 }

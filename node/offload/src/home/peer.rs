@@ -66,7 +66,11 @@ impl HomeSession {
                 }
             }
         }
-        self.listed.insert(item);
+        if self.resynced {
+            self.unsaid.insert(item);
+        } else {
+            self.listed.insert(item);
+        }
     }
 
     fn on_have_end(&mut self, out: &mut Vec<Effect>) {

@@ -134,6 +134,15 @@ impl Provider {
                 let done = self.apply(&item, digest);
                 (item, done)
             }
+            Effect::Update(id, digest) => {
+                let item = Item::Pod(id.clone());
+                if !self.bodies.contains(&digest) {
+                    self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
+                    return;
+                }
+                let done = if self.holds(&id) { self.apply(&item, digest) } else { Err(true) };
+                (item, done)
+            }
             Effect::Delete(item, grace_s) => {
                 if fails {
                     self.events.push_back(Input::NotWritten(item, Failure::Transient));
@@ -169,7 +178,7 @@ impl Provider {
             Ok(()) if fails => Input::NotWritten(item, Failure::Transient),
             Ok(()) => Input::Written(item),
             Err(true) if fails => Input::NotWritten(item, Failure::Transient),
-            Err(true) => Input::Gone(item),
+            Err(true) => Input::NotWritten(item, Failure::Absent),
             Err(false) => Input::NotWritten(item, Failure::Transient),
         });
     }

@@ -1,0 +1,154 @@
+//! A small simulated Kubernetes cluster, as a value: objects with versions and uids,
+//! watches, a scheduler that binds pods to nodes that have room, kubelets that start, run
+//! and stop them. It takes the same JSON and gives the same statuses as the real one, as
+//! far as offloading sees them; it checks no schema, and runs nothing: its logs are
+//! written beforehand and say that they are simulated.
+//!
+//! A node made by [`Cluster::add_node`] has a kubelet of the model's; any other `Node`
+//! object (a virtual node) has none, and whoever made it writes its pods' statuses.
+
+mod api;
+mod error;
+mod kubelet;
+pub mod limits;
+mod scheduler;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use mercato_protocol::time::Now;
+use serde_json::Value;
+
+pub use error::ApiError;
+
+/// An object's place: kind, namespace (empty for what has none) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// `Pod`, `ConfigMap`, `Node`, ...
+    pub kind: String,
+    /// Empty for nodes and namespaces.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Key {
+    /// An object's place.
+    pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// What a watch shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Made or changed: the object as it is now.
+    Applied(Value),
+    /// Gone: the object as it last was.
+    Deleted(Value),
+}
+
+/// What the containers of an image do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// From being bound to running, in ms.
+    pub start_ms: u64,
+    /// If they end by themselves: after how many ms of running, with which exit code.
+    pub ends: Option<(u64, i32)>,
+    /// From being told to stop to having stopped, in ms (or the grace, if that is less).
+    pub stop_ms: u64,
+    /// The exit code of having been told to stop.
+    pub stop_code: i32,
+    /// What they write, a line a second, over and over.
+    pub lines: Vec<String>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self { start_ms: 300, ends: None, stop_ms: 100, stop_code: 0, lines: Vec::new() }
+    }
+}
+
+/// A simulated cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    name: String,
+    objects: BTreeMap<Key, Value>,
+    version: u64,
+    made: u64,
+    events: VecDeque<(u64, Key, Event)>,
+    faults: VecDeque<ApiError>,
+    /// Nodes whose kubelet is the model's.
+    kubelets: BTreeSet<String>,
+    /// When a kubelet next does something about a pod, in ms of the monotonic clock.
+    due: BTreeMap<Key, u64>,
+    /// By image.
+    scripts: BTreeMap<String, Script>,
+}
+
+impl Cluster {
+    /// An empty cluster. The name goes into uids, so that two clusters never share one.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            objects: BTreeMap::new(),
+            version: 1,
+            made: 0,
+            events: VecDeque::new(),
+            faults: VecDeque::new(),
+            kubelets: BTreeSet::new(),
+            due: BTreeMap::new(),
+            scripts: BTreeMap::new(),
+        }
+    }
+
+    /// What the containers of `image` do, from the next pod on.
+    pub fn script(&mut self, image: &str, script: Script) {
+        self.scripts.insert(image.to_owned(), script);
+    }
+
+    /// Makes the next write fail so, and not happen. Further ones queue up.
+    pub fn fail_next(&mut self, error: ApiError) {
+        if self.faults.len() < limits::FAULTS {
+            self.faults.push_back(error);
+        }
+    }
+
+    /// Forgets all events: every watch has to list again.
+    pub fn forget_events(&mut self) {
+        self.events.clear();
+    }
+
+    /// When the scheduler or a kubelet next has something to do.
+    pub fn wakeup_ms(&self) -> Option<u64> {
+        self.due.values().min().copied()
+    }
+
+    /// Schedules, starts, runs and stops what is due.
+    pub fn advance(&mut self, now: Now) {
+        self.schedule(now);
+        let due: Vec<Key> = self
+            .due
+            .iter()
+            .filter(|(_, at)| **at <= now.mono_ms)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in due {
+            self.due.remove(&key);
+            self.tend(now, &key);
+        }
+        self.schedule(now);
+    }
+
+    /// What a container has written by now; each line says that it is simulated. None if
+    /// it has not started.
+    pub fn logs(
+        &self,
+        now: Now,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+    ) -> Option<Vec<String>> {
+        self.simulated_logs(now, &Key::new("Pod", namespace, pod), container)
+    }
+}

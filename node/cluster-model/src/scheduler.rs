@@ -1,0 +1,120 @@
+//! The scheduler: binds each pod to the first node, by name, that takes it.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::time::Now;
+use serde_json::{Value, json};
+
+use crate::{Cluster, Key, text};
+
+/// Thousandths, by resource.
+type Amounts = BTreeMap<String, u128>;
+
+impl Cluster {
+    pub(crate) fn schedule(&mut self, now: Now) {
+        let waits = |pod: &Value| {
+            pod["spec"]["nodeName"].is_null()
+                && pod["metadata"]["deletionTimestamp"].is_null()
+                && pod["status"]["phase"] == "Pending"
+        };
+        let pods = self.objects.iter().filter(|(key, pod)| key.kind == "Pod" && waits(pod));
+        let pods: Vec<(Key, Value)> = pods.map(|(key, pod)| (key.clone(), pod.clone())).collect();
+        for (key, mut pod) in pods {
+            let condition = match self.place(&pod) {
+                Ok(node) => {
+                    pod["spec"]["nodeName"] = json!(node);
+                    json!({ "type": "PodScheduled", "status": "True" })
+                }
+                Err(message) => json!({ "type": "PodScheduled", "status": "False",
+                    "reason": "Unschedulable", "message": message }),
+            };
+            if pod["status"]["conditions"] == json!([condition]) {
+                continue; // said already
+            }
+            pod["status"]["conditions"] = json!([condition]);
+            let node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
+            self.store(now, key.clone(), pod);
+            if node.is_some_and(|node| self.kubelets.contains(&node)) {
+                self.bound(now, &key);
+            }
+        }
+    }
+
+    /// The name of a node, or why there is none.
+    fn place(&self, pod: &Value) -> Result<String, String> {
+        let nodes: Vec<&Value> = self
+            .objects
+            .iter()
+            .filter(|(key, _)| key.kind == "Node")
+            .map(|(_, node)| node)
+            .collect();
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for node in &nodes {
+            match self.obstacle(pod, node) {
+                None => {
+                    return Ok(node["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+                }
+                Some(reason) => *reasons.entry(reason).or_default() += 1,
+            }
+        }
+        let reasons = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        Err(format!("0/{} nodes are available: {reasons}.", nodes.len()))
+    }
+
+    fn obstacle(&self, pod: &Value, node: &Value) -> Option<String> {
+        let selector = pod["spec"]["nodeSelector"].as_object();
+        let labels = &node["metadata"]["labels"];
+        if selector.is_some_and(|map| map.iter().any(|(name, value)| labels[name] != *value)) {
+            return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
+        }
+        let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let repels = |taint: &&Value| taint["effect"] != "PreferNoSchedule";
+        if taints.iter().filter(repels).any(|taint| !is_tolerated(pod, taint)) {
+            return Some("node(s) had untolerated taint(s)".to_owned());
+        }
+        let used = self.used(&node["metadata"]["name"]);
+        let short = requests(pod).into_iter().find(|(resource, amount)| {
+            let has = text::milli(&node["status"]["allocatable"][resource]);
+            used.get(resource).copied().unwrap_or(0) + amount > has
+        });
+        short.map(|(resource, _)| format!("Insufficient {resource}"))
+    }
+
+    fn used(&self, node: &Value) -> Amounts {
+        let mut used = Amounts::new();
+        for (key, pod) in &self.objects {
+            let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            if key.kind == "Pod" && pod["spec"]["nodeName"] == *node && !ended {
+                for (resource, amount) in requests(pod) {
+                    *used.entry(resource).or_default() += amount;
+                }
+            }
+        }
+        used
+    }
+}
+
+/// What the pod's containers ask for, and its own place among the node's pods.
+fn requests(pod: &Value) -> Amounts {
+    let mut sum = Amounts::from([("pods".to_owned(), 1_000)]);
+    for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
+        for (resource, amount) in
+            container["resources"]["requests"].as_object().into_iter().flatten()
+        {
+            *sum.entry(resource.clone()).or_default() += text::milli(amount);
+        }
+    }
+    sum
+}
+
+fn is_tolerated(pod: &Value, taint: &Value) -> bool {
+    let fits = |toleration: &Value| {
+        let any_key = toleration["key"].is_null() && toleration["operator"] == "Exists";
+        let same_value =
+            toleration["operator"] == "Exists" || toleration["value"] == taint["value"];
+        let effect = toleration["effect"].is_null() || toleration["effect"] == taint["effect"];
+        effect && (any_key || toleration["key"] == taint["key"] && same_value)
+    };
+    pod["spec"]["tolerations"].as_array().is_some_and(|list| list.iter().any(fits))
+}

@@ -1,0 +1,61 @@
+//! Quantities and times, as Kubernetes writes them.
+
+use serde_json::Value;
+
+/// A quantity in thousandths; zero if it is none.
+pub(crate) fn milli(value: &Value) -> u128 {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return 0,
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let scale: u128 = match suffix {
+        "m" => 1,
+        "" => 1_000,
+        "k" => 1_000_000,
+        "M" => 1_000_000_000,
+        "G" => 1_000_000_000_000,
+        "T" => 1_000_000_000_000_000,
+        "Ki" => 1_000 << 10,
+        "Mi" => 1_000 << 20,
+        "Gi" => 1_000 << 30,
+        "Ti" => 1_000 << 40,
+        _ => return 0,
+    };
+    number.parse::<u64>().map_or(0, |number| u128::from(number) * scale)
+}
+
+/// RFC 3339, in UTC, to the second. Days to dates as in Howard Hinnant's
+/// `civil_from_days`.
+pub(crate) fn time(wall_ms: u64) -> String {
+    let seconds = wall_ms / 1_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = year + era * 400 + next;
+    let (hour, minute, second) = (rest / 3_600, rest % 3_600 / 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn times_and_quantities_read_as_usual() {
+        assert_eq!(super::time(0), "1970-01-01T00:00:00Z");
+        assert_eq!(super::time(951_827_696_000), "2000-02-29T12:34:56Z");
+        assert_eq!(super::time(1_798_761_599_000), "2026-12-31T23:59:59Z");
+        assert_eq!(super::milli(&json!("1500m")), 1_500);
+        assert_eq!(super::milli(&json!("2Ki")), 2_048_000);
+        assert_eq!(super::milli(&json!(3)), 3_000);
+        assert_eq!(super::milli(&json!("much")), 0);
+    }
+}
