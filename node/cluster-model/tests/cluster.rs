@@ -14,7 +14,7 @@ fn cluster() -> Cluster {
     let resources = [("cpu", "2"), ("memory", "4Gi"), ("pods", "10")];
     cluster.add_node(at(0), "node-1", &resources, &json!({ "pool": "a" }));
     let shop = json!({ "kind": "Namespace", "metadata": { "name": "shop" } });
-    cluster.create(at(0), shop).unwrap();
+    cluster.create(at(0), shop).expect("an empty cluster takes a namespace");
     cluster
 }
 

@@ -1,4 +1,6 @@
-//! Every bound of this room.
+//! Every bound of this room; those of what crosses are the protocol's.
+
+pub use mercato_protocol::limits::{FRAME_STATEMENTS, PATH_CLUSTERS};
 
 /// Pods of one lease, tombstones included. Kubernetes itself supports 110 to 250 pods
 /// a node; a virtual node may stand for many. A guess.
@@ -10,17 +12,8 @@ pub const OBJECTS: usize = 8_192;
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 
-/// Statements in one frame.
-pub const FRAME_STATEMENTS: usize = 64;
-
 /// Frames sent and not yet acknowledged.
 pub const WINDOW_FRAMES: usize = 16;
-
-/// Clusters that a pod may have passed through.
-pub const PATH: usize = 8;
-
-/// Bytes of a reason or message that a peer sends for people to read.
-pub const TEXT_BYTES: usize = 1_024;
 
 /// Depth of the JSON that is forged or digested; a pod's schema needs about 12.
 pub const JSON_DEPTH: usize = 32;

@@ -10,7 +10,7 @@ pub const CONTRACT: &str = "mercato.dev/contract";
 /// Label of a pod: its uid at home.
 pub const HOME_UID: &str = "mercato.dev/home-uid";
 
-/// Annotation: the kind at home, as [`crate::key::Kind`] prints.
+/// Annotation: the kind at home, a variant of [`crate::key::ObjectKind`].
 pub const HOME_KIND: &str = "mercato.dev/home-kind";
 
 /// Annotation: the namespace at home.

@@ -1,7 +1,7 @@
 //! Home object to guest object, guest status to home status: pure functions over the
 //! raw JSON. At home [`export_pod`] prepares what is sent; the provider trusts nothing
 //! of it: [`forge`] is an allow-list, and a field that it does not know is refused with
-//! its path. Which fields those are is one table, [`schema`], and a test holds it
+//! its path. Which fields those are is one table, `schema`, and a test holds it
 //! against the current Kubernetes schema.
 
 use std::collections::BTreeMap;
@@ -98,10 +98,8 @@ impl GuestContext {
     /// What a home object is called over there; none if its namespace is not mapped.
     pub fn guest_key(&self, key: &ObjectKey) -> Option<GuestKey> {
         let namespace = self.namespaces.get(&key.namespace)?.clone();
-        let kind = match key.kind {
-            ObjectKind::ServiceAccountToken => ObjectKind::Secret,
-            kind => kind,
-        };
+        let is_token = key.kind == ObjectKind::ServiceAccountToken;
+        let kind = if is_token { ObjectKind::Secret } else { key.kind };
         let name = guest_name(key.kind, &key.name).to_owned();
         Some(GuestKey { kind, namespace, name })
     }

@@ -69,7 +69,7 @@ fn impose(spec: &mut Value, ctx: &GuestContext) {
         ("priorityClassName", ctx.priority_class.as_ref().map(|name| json!(name))),
         ("runtimeClassName", ctx.runtime_class.as_ref().map(|name| json!(name))),
         ("nodeSelector", (!ctx.node_selector.is_empty()).then(|| json!(ctx.node_selector))),
-        ("hostUsers", ctx.user_namespaces.then(|| json!(false))),
+        ("hostUsers", ctx.user_namespaces.then_some(json!(false))),
     ];
     for (name, value) in options {
         if let Some(value) = value {

@@ -104,7 +104,8 @@ pub enum Effect {
     Persist(Record),
     /// Remove this record.
     Erase(RecordKey),
-    /// Say this to home, with the body of each [`ToHome::Status`] in it.
+    /// Say this to home, with the body of each [`ToHome::Status`] in it, as far
+    /// as they are here and fit: the other side asks for what did not come.
     Send(Frame<ToHome>),
     /// Forge the body of this digest and create the object, or update the one that is
     /// there, only if it carries this lease's labels and, for a pod, this uid.

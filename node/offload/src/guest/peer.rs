@@ -136,7 +136,7 @@ impl GuestSession {
         let Route { origin, path, .. } = route;
         let reason = if self.closing {
             "the lease is over"
-        } else if path.len() > limits::PATH
+        } else if path.len() > limits::PATH_CLUSTERS
             || path.first() != Some(origin)
             || path.last() != Some(&self.config.consumer)
         {

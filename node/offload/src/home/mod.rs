@@ -104,7 +104,8 @@ pub enum Effect {
     Persist(Record),
     /// Remove this record.
     Erase(RecordKey),
-    /// Say this to the provider, with the bodies of each [`ToGuest::Put`] in it.
+    /// Say this to the provider, with the bodies of each [`ToGuest::Put`] in it, as far
+    /// as they are here and fit: the other side asks for what did not come.
     Send(Frame<ToGuest>),
     /// Tell of this object with [`Input::Object`], now and whenever it changes.
     Watch(ObjectKey),

@@ -281,7 +281,7 @@ impl Config {
         let came = seen.route.as_ref()?;
         let reason = if came.path.contains(&self.provider) || came.path.contains(&self.cluster) {
             "the pod has been there before"
-        } else if came.hops == 0 || came.path.len() >= limits::PATH {
+        } else if came.hops == 0 || came.path.len() >= limits::PATH_CLUSTERS {
             "the pod has come from another cluster and may go no further"
         } else {
             return None;
