@@ -97,5 +97,8 @@ fn a_bare_list_deletes_nothing() {
     world.settle();
     world.show_empty_lists();
     world.settle();
+    world.act(Action::Relist);
+    world.settle();
     assert!(world.guest_runs(0));
+    world.assert_agreement();
 }
