@@ -1,0 +1,193 @@
+//! Where a peer may be dialled. Resolving names and dialling is left to the network layer.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// A place to dial, written as a multiaddr: `/ip4/192.0.2.1/udp/7474/quic-v1`,
+/// `/dns/hub.example/tcp/7474`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// The machine.
+    pub host: Host,
+    /// UDP port for QUIC, TCP port otherwise.
+    pub port: u16,
+    /// How to speak to it.
+    pub transport: Transport,
+}
+
+/// A machine, by number or by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host {
+    /// An IP address.
+    Ip(IpAddr),
+    /// A DNS name, resolved at each dial.
+    Name(String),
+}
+
+/// How bytes get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// QUIC version 1 over UDP; preferred.
+    Quic,
+    /// TCP, with Noise and yamux.
+    Tcp,
+}
+
+/// Why a text is not an [`Address`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseAddressError {
+    /// Neither of the two forms that we dial.
+    #[error("expected /ip4|ip6|dns/HOST/udp/PORT/quic-v1 or /ip4|ip6|dns/HOST/tcp/PORT")]
+    Form,
+    /// The host is neither an IP address of the announced family nor a DNS name.
+    #[error("{0:?} is not a host")]
+    Host(String),
+    /// The port is not a number from 1 to 65535.
+    #[error("{0:?} is not a port from 1 to 65535")]
+    Port(String),
+}
+
+impl Host {
+    /// An IP address if it is one, else a DNS name.
+    pub fn parse(text: &str) -> Result<Self, ParseAddressError> {
+        match text.parse() {
+            Ok(ip) => Ok(Self::Ip(ip)),
+            Err(_) => Self::name(text),
+        }
+    }
+
+    fn name(text: &str) -> Result<Self, ParseAddressError> {
+        let name = text.strip_suffix('.').unwrap_or(text);
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        };
+        // A last label of digits is an IPv4 address gone wrong, never a name.
+        let numeric =
+            name.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
+        if name.len() > 253 || numeric || !name.split('.').all(label) {
+            return Err(ParseAddressError::Host(text.chars().take(253).collect()));
+        }
+        Ok(Self::Name(name.to_ascii_lowercase()))
+    }
+}
+
+/// A port to dial: any but 0.
+pub(crate) fn parse_port(text: &str) -> Result<u16, ParseAddressError> {
+    match text.parse() {
+        Ok(port) if port != 0 => Ok(port),
+        _ => Err(ParseAddressError::Port(text.chars().take(16).collect())),
+    }
+}
+
+impl Address {
+    /// `host:port` leaves the transport open: both, the preferred one first.
+    pub fn both(host: &Host, port: u16) -> [Self; 2] {
+        [Transport::Quic, Transport::Tcp].map(|transport| Self {
+            host: host.clone(),
+            port,
+            transport,
+        })
+    }
+
+    /// `HOST:PORT`, `V4:PORT` or `[V6]:PORT`, as people write it.
+    pub fn parse_host_port(text: &str) -> Result<[Self; 2], ParseAddressError> {
+        let (host, port) = text.rsplit_once(':').ok_or(ParseAddressError::Port(String::new()))?;
+        let host = match host.strip_prefix('[') {
+            Some(rest) => {
+                let v6 = rest.strip_suffix(']').and_then(|v6| v6.parse::<Ipv6Addr>().ok());
+                Host::Ip(v6.ok_or_else(|| ParseAddressError::Host(host.to_owned()))?.into())
+            }
+            // Without brackets nobody can tell where the port begins.
+            None if host.contains(':') => return Err(ParseAddressError::Host(host.to_owned())),
+            None => Host::parse(host)?,
+        };
+        Ok(Self::both(&host, parse_port(port)?))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Ip(IpAddr::V4(ip)) => write!(f, "/ip4/{ip}")?,
+            Host::Ip(IpAddr::V6(ip)) => write!(f, "/ip6/{ip}")?,
+            Host::Name(name) => write!(f, "/dns/{name}")?,
+        }
+        match self.transport {
+            Transport::Quic => write!(f, "/udp/{}/quic-v1", self.port),
+            Transport::Tcp => write!(f, "/tcp/{}", self.port),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = ParseAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ParseAddressError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let (family, host, transport, port) = match parts[..] {
+            ["", family, host, "udp", port, "quic-v1"] => (family, host, Transport::Quic, port),
+            ["", family, host, "tcp", port] => (family, host, Transport::Tcp, port),
+            _ => return Err(ParseAddressError::Form),
+        };
+        let bad_host = |_| ParseAddressError::Host(host.to_owned());
+        let host = match family {
+            "ip4" => Host::Ip(host.parse::<Ipv4Addr>().map_err(bad_host)?.into()),
+            "ip6" => Host::Ip(host.parse::<Ipv6Addr>().map_err(bad_host)?.into()),
+            "dns" | "dns4" | "dns6" => Host::name(host)?,
+            _ => return Err(ParseAddressError::Form),
+        };
+        Ok(Self { host, port: parse_port(port)?, transport })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_reads_back_what_it_prints() {
+        for text in [
+            "/ip4/192.0.2.1/udp/7474/quic-v1",
+            "/ip6/2001:db8::1/tcp/1",
+            "/dns/hub.example/udp/65535/quic-v1",
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn host_and_port_stand_for_both_transports() {
+        for (text, quic) in [
+            ("192.0.2.1:7474", "/ip4/192.0.2.1/udp/7474/quic-v1"),
+            ("[2001:db8::1]:7474", "/ip6/2001:db8::1/udp/7474/quic-v1"),
+            ("Hub.Example.:80", "/dns/hub.example/udp/80/quic-v1"),
+        ] {
+            let [first, second] = Address::parse_host_port(text).unwrap();
+            assert_eq!(first.to_string(), quic);
+            assert_eq!(second.transport, Transport::Tcp);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        use ParseAddressError::{Form, Host, Port};
+        let parse = |text: &str| text.parse::<Address>().unwrap_err();
+        assert_eq!(parse("/ip4/192.0.2.1/udp/7474"), Form);
+        assert_eq!(parse("/ip4/192.0.2.1/tcp/7474/ws"), Form);
+        assert_eq!(parse("/unix/x/tcp/7474"), Form);
+        assert_eq!(parse("/ip4/2001:db8::1/tcp/7474"), Host("2001:db8::1".into()));
+        assert_eq!(parse("/dns/a b/tcp/7474"), Host("a b".into()));
+        assert_eq!(parse("/ip4/192.0.2.1/tcp/0"), Port("0".into()));
+        let parse = |text| Address::parse_host_port(text).unwrap_err();
+        assert_eq!(parse("192.0.2.1"), Port(String::new()));
+        assert_eq!(parse("2001:db8::1:7474"), Host("2001:db8::1".into()));
+        assert_eq!(parse("[192.0.2.1]:1"), Host("[192.0.2.1]".into()));
+        assert_eq!(parse("300.0.2.1:1"), Host("300.0.2.1".into()));
+        assert_eq!(parse("hub:70000"), Port("70000".into()));
+        assert_eq!(parse(":1"), Host(String::new()));
+    }
+}

@@ -1,0 +1,359 @@
+//! The directory: sightings per peer, and the decision whom to dial when. Dialling,
+//! and proving who answers, is left to the network layer; choosing neighbours among
+//! the connected to gossip.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::{Deadline, Now};
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha12Rng;
+
+use crate::address::Address;
+use crate::contact::{Contact, Who};
+use crate::limits;
+use crate::sighting::{Report, Sighting, SightingId, Source};
+use crate::vocabulary::{DialFailure, Effect, Input, Known};
+
+struct Seen {
+    sighting: Sighting,
+    /// Who proved to be there, where the sighting names nobody.
+    proven: Option<PublicKey>,
+    /// Last seen or connected, monotonic.
+    at_ms: u64,
+}
+
+impl Seen {
+    fn who(&self) -> Who {
+        match self.sighting.peer.or(self.proven) {
+            Some(peer) => Who::Peer(peer),
+            None => Who::Unknown(self.sighting.id.clone()),
+        }
+    }
+}
+
+/// A dial under way.
+struct Dialling {
+    who: Who,
+    /// When it counts as failed without an answer.
+    until_ms: u64,
+}
+
+/// Whom we know. See the crate's page.
+pub struct Directory {
+    me: PublicKey,
+    rng: ChaCha12Rng,
+    seen: BTreeMap<SightingId, Seen>,
+    contacts: BTreeMap<Who, Contact>,
+    /// And whether we dialled.
+    connected: BTreeMap<PublicKey, bool>,
+    blocked: BTreeSet<PublicKey>,
+    kept: BTreeSet<PublicKey>,
+    dials: BTreeMap<u64, Dialling>,
+    attempts: u64,
+}
+
+impl Directory {
+    /// An empty directory of the cluster that signs with `me`.
+    pub fn new(me: PublicKey, seed: [u8; 32]) -> Self {
+        Self {
+            me,
+            rng: ChaCha12Rng::from_seed(seed),
+            seen: BTreeMap::new(),
+            contacts: BTreeMap::new(),
+            connected: BTreeMap::new(),
+            blocked: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            dials: BTreeMap::new(),
+            attempts: 0,
+        }
+    }
+
+    /// Takes in what happened; says what is to be done.
+    pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        let now_ms = now.mono_ms;
+        let mut effects = Vec::new();
+        match input {
+            Input::Report(Report::Seen(sighting)) => self.on_seen(now_ms, sighting, &mut effects),
+            Input::Report(Report::Gone(id)) => self.remove(&id, &mut effects),
+            Input::Dialled { attempt, result } => {
+                self.on_dialled(now_ms, attempt, result, &mut effects);
+            }
+            Input::Connected { peer, dialled } => self.on_connected(now_ms, peer, dialled),
+            Input::Disconnected(peer) => self.on_disconnected(now_ms, peer, &mut effects),
+            Input::Block(peer) => drop(self.blocked.insert(peer)),
+            Input::Unblock(peer) => drop(self.blocked.remove(&peer)),
+            Input::Keep(peer) => drop(self.kept.insert(peer)),
+            Input::Release(peer) => drop(self.kept.remove(&peer)),
+            Input::Tick => {}
+        }
+        self.expire(now_ms, &mut effects);
+        self.dial_due(now_ms, &mut effects);
+        effects
+    }
+
+    /// When [`Input::Tick`] is next needed.
+    pub fn wakeup(&self) -> Option<Deadline> {
+        let dials = self.dials.values().map(|dial| dial.until_ms);
+        let due = self.contacts.iter().filter(|(who, contact)| self.wanted(who, contact));
+        let room = if self.dials.len() < limits::DIALS { usize::MAX } else { 0 };
+        let contacts = due.map(|(_, contact)| contact.due_ms).take(room);
+        let sightings = self.seen.values().filter(|seen| self.may_expire(seen));
+        let expiries = sightings.map(|seen| seen.at_ms + limits::FORGET_MS);
+        dials.chain(contacts).chain(expiries).min().map(Deadline::Mono)
+    }
+
+    /// Everybody seen, by key, then those without one.
+    pub fn known(&self) -> impl Iterator<Item = Known> {
+        let others = self.contacts.iter().filter(|(who, _)| **who != Who::Peer(self.me));
+        others.map(|(who, contact)| {
+            let peer = key(who);
+            let mut sources: Vec<Source> =
+                self.sightings_of(contact).map(|seen| seen.sighting.id.source).collect();
+            sources.dedup();
+            Known {
+                peer,
+                sources,
+                addresses: self.addresses_of(contact),
+                connected: peer.is_some_and(|peer| self.connected.contains_key(&peer)),
+                blocked: peer.is_some_and(|peer| self.blocked.contains(&peer)),
+                failures: contact.failures,
+            }
+        })
+    }
+
+    fn on_seen(&mut self, now_ms: u64, sighting: Sighting, effects: &mut Vec<Effect>) {
+        let Some(sighting) = sighting.bounded() else { return };
+        if sighting.peer == Some(self.me) {
+            return;
+        }
+        let id = sighting.id.clone();
+        if let Some(seen) = self.seen.get_mut(&id) {
+            seen.at_ms = now_ms;
+            if seen.sighting == sighting {
+                return;
+            }
+        } else if !self.make_room(id.source, effects) {
+            return;
+        }
+        self.insert(now_ms, Seen { sighting, proven: None, at_ms: now_ms }, effects);
+    }
+
+    /// Puts the sighting with those of its party, who is soon worth a try, and takes it
+    /// from whose it was before.
+    fn insert(&mut self, now_ms: u64, seen: Seen, effects: &mut Vec<Effect>) {
+        let (id, who, rng) = (seen.sighting.id.clone(), seen.who(), &mut self.rng);
+        let contact = self.contacts.entry(who.clone()).or_insert_with(|| Contact::new(now_ms, rng));
+        contact.refresh(now_ms, rng);
+        contact.sightings.insert(id.clone());
+        if let Some(before) = self.seen.insert(id.clone(), seen)
+            && before.who() != who
+        {
+            self.detach(&before.who(), &id, effects);
+        }
+    }
+
+    fn remove(&mut self, id: &SightingId, effects: &mut Vec<Effect>) {
+        if let Some(seen) = self.seen.remove(id) {
+            self.detach(&seen.who(), id, effects);
+        }
+    }
+
+    fn detach(&mut self, who: &Who, id: &SightingId, effects: &mut Vec<Effect>) {
+        if let Some(contact) = self.contacts.get_mut(who) {
+            contact.sightings.remove(id);
+        }
+        self.forget_if_gone(who, effects);
+    }
+
+    fn forget_if_gone(&mut self, who: &Who, effects: &mut Vec<Effect>) {
+        let gone = |contact: &Contact| contact.sightings.is_empty() && contact.up_ms.is_none();
+        if self.contacts.get(who).is_some_and(gone) {
+            self.contacts.remove(who);
+            if let Who::Peer(peer) = who
+                && *peer != self.me
+            {
+                effects.push(Effect::Forget(*peer));
+            }
+        }
+    }
+
+    /// Whether one more sighting of this source may be kept; the oldest of its kind
+    /// that nobody needs gives way.
+    fn make_room(&mut self, source: Source, effects: &mut Vec<Effect>) -> bool {
+        let of_witness = |id: &SightingId| id.source == source;
+        let of_kind = |id: &SightingId| id.source.same_kind(source);
+        let witness_full = matches!(source, Source::Peer(_))
+            && self.seen.keys().filter(|id| of_witness(id)).count()
+                >= limits::SIGHTINGS_PER_WITNESS;
+        let kind_full =
+            self.seen.keys().filter(|id| of_kind(id)).count() >= limits::SIGHTINGS_PER_KIND;
+        if !witness_full && !kind_full {
+            return true;
+        }
+        let oldest = self
+            .seen
+            .iter()
+            .filter(|(id, seen)| {
+                (if witness_full { of_witness(id) } else { of_kind(id) }) && self.may_expire(seen)
+            })
+            .min_by_key(|(_, seen)| seen.at_ms)
+            .map(|(id, _)| id.clone());
+        let Some(oldest) = oldest else { return false };
+        self.remove(&oldest, effects);
+        true
+    }
+
+    fn on_dialled(
+        &mut self,
+        now_ms: u64,
+        attempt: u64,
+        result: Result<PublicKey, DialFailure>,
+        effects: &mut Vec<Effect>,
+    ) {
+        // An unknown attempt is late: it has been given up.
+        let Some(Dialling { who, .. }) = self.dials.remove(&attempt) else { return };
+        let Some(contact) = self.contacts.get_mut(&who) else { return };
+        if result.is_err() {
+            contact.fail(now_ms, &mut self.rng);
+        }
+        let proven = match result {
+            Ok(peer) => Some(peer),
+            Err(DialFailure::Ourselves) => Some(self.me),
+            Err(DialFailure::WrongPeer) => None,
+            Err(DialFailure::Unreachable) => return,
+        };
+        for id in contact.sightings.clone() {
+            if let Some(seen) = self.seen.get(&id)
+                && seen.proven != proven
+                && seen.sighting.peer.is_none()
+            {
+                let (sighting, at_ms) = (seen.sighting.clone(), seen.at_ms);
+                self.insert(now_ms, Seen { sighting, proven, at_ms }, effects);
+            }
+        }
+        if let Ok(peer) = result
+            && let Some(contact) = self.contacts.get_mut(&Who::Peer(peer))
+        {
+            contact.answered(now_ms);
+        }
+    }
+
+    fn on_connected(&mut self, now_ms: u64, peer: PublicKey, dialled: bool) {
+        self.connected.insert(peer, dialled);
+        let rng = &mut self.rng;
+        let contact =
+            self.contacts.entry(Who::Peer(peer)).or_insert_with(|| Contact::new(now_ms, rng));
+        contact.up_ms.get_or_insert(now_ms);
+    }
+
+    fn on_disconnected(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
+        self.connected.remove(&peer);
+        let who = Who::Peer(peer);
+        let Some(contact) = self.contacts.get_mut(&who) else { return };
+        contact.down(now_ms, &mut self.rng);
+        // To have been connected is as good as to be seen.
+        for id in &contact.sightings {
+            if let Some(seen) = self.seen.get_mut(id) {
+                seen.at_ms = now_ms;
+            }
+        }
+        self.forget_if_gone(&who, effects);
+    }
+
+    /// Drops what nobody saw for long, and fails dials without an answer.
+    fn expire(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        let expired: Vec<SightingId> = self
+            .seen
+            .iter()
+            .filter(|(_, seen)| self.may_expire(seen) && seen.at_ms + limits::FORGET_MS <= now_ms)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in expired {
+            self.remove(&id, effects);
+        }
+        for (_, dial) in self.dials.extract_if(.., |_, dial| dial.until_ms <= now_ms) {
+            if let Some(contact) = self.contacts.get_mut(&dial.who) {
+                contact.fail(now_ms, &mut self.rng);
+            }
+        }
+    }
+
+    fn may_expire(&self, seen: &Seen) -> bool {
+        let needed = |peer| self.connected.contains_key(&peer) || self.kept.contains(&peer);
+        seen.sighting.id.source != Source::List && !key(&seen.who()).is_some_and(needed)
+    }
+
+    fn dial_due(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        let mut due: Vec<(bool, u64, Who)> = self
+            .contacts
+            .iter()
+            .filter(|(who, contact)| contact.due_ms <= now_ms && self.wanted(who, contact))
+            .map(|(who, contact)| (!self.is_kept(who), contact.due_ms, who.clone()))
+            .collect();
+        due.sort();
+        let free = limits::DIALS.saturating_sub(self.dials.len());
+        for (_, _, who) in due.into_iter().take(free) {
+            let Some(contact) = self.contacts.get(&who) else { continue };
+            let addresses = self.addresses_of(contact);
+            self.attempts += 1;
+            let attempt = self.attempts;
+            effects.push(Effect::Dial { attempt, peer: key(&who), addresses });
+            if let Some(contact) = self.contacts.get_mut(&who) {
+                contact.start(now_ms);
+            }
+            let until_ms = now_ms + limits::DIAL_TIMEOUT_MS;
+            self.dials.insert(attempt, Dialling { who, until_ms });
+        }
+    }
+
+    /// Whether a dial would serve: there is somewhere to dial, and room for one more; it
+    /// is not up, not blocked, not us, and no dial is under way.
+    fn wanted(&self, who: &Who, contact: &Contact) -> bool {
+        let outbound = self.connected.values().filter(|dialled| **dialled).count();
+        let room = outbound < limits::OUTBOUND || self.is_kept(who);
+        let idle = key(who).is_none_or(|peer| {
+            !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
+        });
+        !contact.sightings.is_empty()
+            && room
+            && idle
+            && self.dials.values().all(|dial| dial.who != *who)
+    }
+
+    fn is_kept(&self, who: &Who) -> bool {
+        key(who).is_some_and(|peer| self.kept.contains(&peer))
+    }
+
+    fn sightings_of(&self, contact: &Contact) -> impl Iterator<Item = &Seen> {
+        contact.sightings.iter().filter_map(|id| self.seen.get(id))
+    }
+
+    /// Every sighting's first address before any sighting's second; in turn, where they
+    /// do not fit one dial, so that a flood of false ones delays the true one but no more.
+    fn addresses_of(&self, contact: &Contact) -> Vec<Address> {
+        let mut addresses: Vec<Address> = Vec::new();
+        for rank in 0..limits::ADDRESSES_PER_SIGHTING {
+            let ranked =
+                self.sightings_of(contact).filter_map(|seen| seen.sighting.addresses.get(rank));
+            for address in ranked {
+                if !addresses.contains(address) {
+                    addresses.push(address.clone());
+                }
+            }
+        }
+        if addresses.len() > limits::ADDRESSES_PER_DIAL {
+            let turn = contact.failures as usize * limits::ADDRESSES_PER_DIAL % addresses.len();
+            addresses.rotate_left(turn);
+            addresses.truncate(limits::ADDRESSES_PER_DIAL);
+        }
+        addresses
+    }
+}
+
+fn key(who: &Who) -> Option<PublicKey> {
+    match who {
+        Who::Peer(peer) => Some(*peer),
+        Who::Unknown(_) => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! Every bound of this crate. Those without a source are guesses.
+
+/// Addresses of one sighting; further ones are cut off.
+pub const ADDRESSES_PER_SIGHTING: usize = 8;
+/// Addresses in one dial, over all sightings of a peer.
+pub const ADDRESSES_PER_DIAL: usize = 16;
+/// Bytes of a sighting's instance name: a DNS label has 63, a list entry may be longer.
+pub const INSTANCE_BYTES: usize = 512;
+/// Sightings kept per kind of source. A new one then replaces the oldest that is
+/// neither connected nor kept.
+pub const SIGHTINGS_PER_KIND: usize = 512;
+/// Sightings by one peer's word.
+pub const SIGHTINGS_PER_WITNESS: usize = 32;
+
+/// Dials under way at one time.
+pub const DIALS: usize = 8;
+/// Connections that we dialled, beyond which no more are but for those to be kept: what
+/// the network layer grants.
+pub const OUTBOUND: usize = 32;
+
+/// The first dial comes within this time of the sighting, so that two clusters that
+/// see each other at one moment seldom dial each other at one moment.
+pub const FIRST_DIAL_MS: u64 = 500;
+/// The pause after the first failure; doubled by each further one.
+pub const BACKOFF_MIN_MS: u64 = 1_000;
+/// The longest pause between dials.
+pub const BACKOFF_MAX_MS: u64 = 300_000;
+/// A fresh sighting ends a pause, but dials to one peer keep this distance.
+pub const DIAL_DISTANCE_MS: u64 = 5_000;
+/// A connection that lasted so long was no failure.
+pub const STABLE_MS: u64 = 30_000;
+/// A dial without an answer counts as failed: several times the network's own timeout.
+pub const DIAL_TIMEOUT_MS: u64 = 60_000;
+/// What was neither seen nor connected for so long is forgotten; the list never is.
+pub const FORGET_MS: u64 = 24 * 3_600_000;

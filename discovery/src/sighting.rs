@@ -1,0 +1,64 @@
+//! What a source reports: somebody seen somewhere, or gone. Finding them is left to
+//! the sources, judging them to the directory.
+
+use mercato_protocol::id::PublicKey;
+
+use crate::address::Address;
+use crate::limits;
+
+/// Where a sighting comes from. The order is that in which addresses are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The owner's list of addresses.
+    List,
+    /// Multicast DNS on the local network: anybody there can say anything.
+    Lan,
+    /// The word of a connected peer, about itself or another.
+    Peer(PublicKey),
+}
+
+impl Source {
+    /// Whether both are of one kind, whichever the peer.
+    pub(crate) fn same_kind(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+}
+
+/// One sighting among all: a newer one of the same id replaces it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SightingId {
+    /// Who says so.
+    pub source: Source,
+    /// The source's own name for it: the mDNS instance, the entry of the list, the
+    /// key that a peer speaks of.
+    pub instance: String,
+}
+
+/// Somebody may be found at these addresses. A hint, never trust.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its name.
+    pub id: SightingId,
+    /// Who is claimed to be there, if anybody is.
+    pub peer: Option<PublicKey>,
+    /// Where, the best first; at most [`limits::ADDRESSES_PER_SIGHTING`] are kept.
+    pub addresses: Vec<Address>,
+}
+
+/// What sources send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Seen, for the first time or again.
+    Seen(Sighting),
+    /// Said goodbye, or was taken off the list.
+    Gone(SightingId),
+}
+
+impl Sighting {
+    /// Cuts what is too long; `None` if nothing remains to be dialled.
+    pub(crate) fn bounded(mut self) -> Option<Self> {
+        self.addresses.truncate(limits::ADDRESSES_PER_SIGHTING);
+        let fits = self.id.instance.len() <= limits::INSTANCE_BYTES;
+        (fits && !self.addresses.is_empty()).then_some(self)
+    }
+}
