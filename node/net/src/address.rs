@@ -1,0 +1,93 @@
+//! Between our addresses and multiaddrs. Names are resolved by the system, with its
+//! hosts file and search list, and just before a dial.
+
+use std::net::{IpAddr, SocketAddr};
+
+use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
+use mercato_discovery::{Address, Host, Transport};
+use tokio::time::timeout;
+
+use crate::limits;
+
+pub(crate) fn multiaddr(socket: SocketAddr, transport: Transport) -> Multiaddr {
+    let base = Multiaddr::from(socket.ip());
+    match transport {
+        Transport::Quic => base.with(Protocol::Udp(socket.port())).with(Protocol::QuicV1),
+        Transport::Tcp => base.with(Protocol::Tcp(socket.port())),
+    }
+}
+
+/// `None` for what we do not speak.
+pub(crate) fn address(multiaddr: &Multiaddr) -> Option<Address> {
+    without_peer(multiaddr).to_string().parse().ok()
+}
+
+/// Less the key that is expected there, as libp2p adds it.
+pub(crate) fn without_peer(multiaddr: &Multiaddr) -> Multiaddr {
+    multiaddr.iter().filter(|part| !matches!(part, Protocol::P2p(_))).collect()
+}
+
+/// The addresses that a peer says are its own, as far as somebody who reached it at
+/// `reached` could use them: no one's loopback but our own.
+pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Address> {
+    let local = reached.is_some_and(|address| match address.host {
+        Host::Ip(ip) => ip.is_loopback(),
+        Host::Name(_) => false,
+    });
+    let usable = |address: &Address| match address.host {
+        Host::Ip(IpAddr::V6(ip)) if ip.is_unicast_link_local() => false,
+        Host::Ip(ip) => !ip.is_unspecified() && !ip.is_multicast() && (local || !ip.is_loopback()),
+        Host::Name(_) => true,
+    };
+    own.iter().filter_map(address).filter(usable).take(limits::ADDRESSES).collect()
+}
+
+/// The multiaddrs of an address: several for a name, none if it is not known.
+pub(crate) async fn resolve(address: &Address) -> Vec<Multiaddr> {
+    match &address.host {
+        Host::Ip(ip) => vec![multiaddr((*ip, address.port).into(), address.transport)],
+        Host::Name(name) => {
+            let lookup = tokio::net::lookup_host((name.as_str(), address.port));
+            match timeout(limits::OPEN_TIMEOUT, lookup).await {
+                Ok(Ok(found)) => found
+                    .take(limits::ADDRESSES)
+                    .map(|socket| multiaddr(socket, address.transport))
+                    .collect(),
+                Ok(Err(error)) => {
+                    tracing::debug!(%name, %error, "a name did not resolve");
+                    Vec::new()
+                }
+                Err(_) => Vec::new(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_the_way_there_and_back() {
+        for text in ["/ip4/192.0.2.1/udp/7474/quic-v1", "/ip6/2001:db8::1/tcp/1"] {
+            let parsed: Address = text.parse().unwrap();
+            let Host::Ip(ip) = parsed.host else { panic!("a name") };
+            let there = multiaddr((ip, parsed.port).into(), parsed.transport);
+            assert_eq!(there.to_string(), text);
+            assert_eq!(address(&there), Some(parsed));
+        }
+        assert_eq!(address(&"/ip4/192.0.2.1/udp/7474".parse().unwrap()), None);
+        assert_eq!(address(&"/memory/7".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn nobody_sends_us_to_our_own_loopback() {
+        let own = ["/ip4/127.0.0.1/tcp/22", "/ip6/fe80::1/tcp/1", "/ip4/192.0.2.1/tcp/1"]
+            .map(|text| text.parse().unwrap());
+        let far: Address = "/ip4/192.0.2.1/tcp/1".parse().unwrap();
+        assert_eq!(plausible(&own, Some(&far)), std::slice::from_ref(&far));
+        let near: Address = "/ip4/127.0.0.1/tcp/1".parse().unwrap();
+        assert_eq!(plausible(&own, Some(&near)).len(), 2);
+    }
+}

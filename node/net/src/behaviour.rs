@@ -1,0 +1,78 @@
+//! The swarm's make-up: transports, limits, and the behaviours of libp2p that we use.
+
+use libp2p::identity::Keypair;
+use libp2p::swarm::{NetworkBehaviour, Swarm};
+use libp2p::{
+    SwarmBuilder, allow_block_list, connection_limits, identify, memory_connection_limits, noise,
+    ping, tcp, yamux,
+};
+
+use crate::handle::StartError;
+use crate::limits::{self, Limits};
+use crate::{address_limits, streams};
+
+/// The limits come first: what they deny, no other behaviour hears of.
+#[derive(NetworkBehaviour)]
+pub(crate) struct Behaviour {
+    addresses: address_limits::Behaviour,
+    connections: connection_limits::Behaviour,
+    memory: memory_connection_limits::Behaviour,
+    pub(crate) blocked: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
+    identify: identify::Behaviour,
+    ping: ping::Behaviour,
+    pub(crate) streams: streams::Behaviour,
+}
+
+impl Behaviour {
+    fn new(keypair: &Keypair, limits: &Limits) -> Self {
+        let connections = connection_limits::ConnectionLimits::default()
+            .with_max_pending_incoming(Some(limits.pending_inbound))
+            .with_max_pending_outgoing(Some(limits.pending_outbound))
+            .with_max_established_incoming(Some(limits.inbound))
+            .with_max_established_outgoing(Some(limits.outbound))
+            .with_max_established_per_peer(Some(limits.per_peer));
+        let identify = identify::Config::new("/mercato/1".to_owned(), keypair.public())
+            .with_agent_version(concat!("mercato/", env!("CARGO_PKG_VERSION")).to_owned())
+            .with_cache_size(0);
+        let ping = ping::Config::new()
+            .with_interval(limits::PING_INTERVAL)
+            .with_timeout(limits::PING_TIMEOUT);
+        Self {
+            addresses: address_limits::Behaviour::default(),
+            connections: connection_limits::Behaviour::new(connections),
+            memory: memory_connection_limits::Behaviour::with_max_bytes(limits.memory_bytes),
+            blocked: allow_block_list::Behaviour::default(),
+            identify: identify::Behaviour::new(identify),
+            ping: ping::Behaviour::new(ping),
+            streams: streams::Behaviour::default(),
+        }
+    }
+}
+
+/// A swarm that neither listens nor dials yet. Needs a tokio runtime.
+pub(crate) fn swarm(keypair: Keypair, limits: &Limits) -> Result<Swarm<Behaviour>, StartError> {
+    let yamux = || {
+        let mut config = yamux::Config::default();
+        config.set_max_num_streams(limits::MUXED_STREAMS);
+        config
+    };
+    let swarm = SwarmBuilder::with_existing_identity(keypair)
+        .with_tokio()
+        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux)
+        .map_err(|error| StartError::Keys(error.to_string()))?
+        .with_quic_config(|mut config| {
+            config.max_connection_data = limits::QUIC_CONNECTION_BYTES;
+            config.max_stream_data = limits::QUIC_STREAM_BYTES;
+            config
+        })
+        .with_behaviour(|keypair| Behaviour::new(keypair, limits))
+        .map_err(|error| StartError::Keys(error.to_string()))?
+        .with_swarm_config(|config| {
+            config
+                .with_idle_connection_timeout(limits::IDLE)
+                .with_max_negotiating_inbound_streams(limits::NEGOTIATING_STREAMS)
+                .with_smart_dial()
+        })
+        .build();
+    Ok(swarm)
+}

@@ -1,0 +1,104 @@
+//! What peers did, for the driver.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use mercato_discovery::Address;
+use mercato_protocol::id::PublicKey;
+
+use crate::kubelet::KubeletAnswer;
+use crate::requests::Responder;
+use crate::workload::WorkloadReceiver;
+
+/// See the module. While events wait, peers wait: take them in a task that never waits
+/// for an answer of [`Net`](crate::Net)'s. What a stream had brought may still come after
+/// [`Event::Disconnected`].
+#[derive(Debug)]
+pub enum Event {
+    /// The first connection with a peer is up, and its key proven.
+    Connected {
+        /// Who.
+        peer: PublicKey,
+        /// The other end, if it has an address of ours' kind; of an inbound TCP
+        /// connection the port is not one to dial.
+        address: Option<Address>,
+        /// Whether we dialled.
+        dialled: bool,
+    },
+    /// The last connection with a peer is gone.
+    Disconnected {
+        /// Who.
+        peer: PublicKey,
+    },
+    /// A round trip was measured; every few seconds.
+    Rtt {
+        /// With whom.
+        peer: PublicKey,
+        /// How long it took.
+        rtt: Duration,
+    },
+    /// A peer says where it can be dialled: its own word, a hint.
+    Addresses {
+        /// Who.
+        peer: PublicKey,
+        /// Where; perhaps nowhere.
+        addresses: Vec<Address>,
+    },
+    /// A gossip frame.
+    Gossip {
+        /// From whom.
+        peer: PublicKey,
+        /// The bytes, at most [`limits::GOSSIP_BYTES`](crate::limits::GOSSIP_BYTES).
+        frame: Bytes,
+    },
+    /// A request to be answered within 30 s.
+    Request {
+        /// Whose.
+        peer: PublicKey,
+        /// The bytes, at most [`limits::REQUEST_BYTES`](crate::limits::REQUEST_BYTES).
+        request: Bytes,
+        /// Takes the answer.
+        responder: Responder,
+    },
+    /// A peer opened its direction of a lease.
+    Workload {
+        /// Who.
+        peer: PublicKey,
+        /// Which lease, in the rooms' words.
+        header: Bytes,
+        /// Its frames.
+        frames: WorkloadReceiver,
+    },
+    /// A peer asks for a kubelet stream.
+    Kubelet {
+        /// Who.
+        peer: PublicKey,
+        /// What for.
+        request: Bytes,
+        /// Takes the reply and gives the stream.
+        answer: KubeletAnswer,
+    },
+    /// We can be reached here; one for each local address.
+    Listening {
+        /// Where.
+        address: Address,
+    },
+    /// We can no longer be reached here.
+    NotListening {
+        /// Where.
+        address: Address,
+    },
+    /// The port is another program's; [`Event::Listening`] tells the free one that was
+    /// taken instead.
+    PortTaken {
+        /// Where we wanted to listen.
+        address: Address,
+    },
+    /// We cannot listen here.
+    ListenFailed {
+        /// Where we wanted to.
+        address: Address,
+        /// Why not.
+        reason: String,
+    },
+}

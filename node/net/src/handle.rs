@@ -1,0 +1,289 @@
+//! The handle: every call of this crate.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use libp2p::identity::Keypair;
+use libp2p::{PeerId, Stream};
+use mercato_discovery::Address;
+use mercato_protocol::id::PublicKey;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::dial::{Dial, DialError};
+use crate::event::Event;
+use crate::kubelet::{self, ByteStream};
+use crate::limits::{self, Limits};
+use crate::listen::{Listen, listen};
+use crate::peers::{PeerInfo, Peers};
+use crate::protocols::Protocol;
+use crate::streams::Opened;
+use crate::task::Task;
+use crate::workload::WorkloadSender;
+use crate::{address, behaviour, identity, requests};
+
+/// How to start.
+pub struct NetConfig {
+    /// The cluster's Ed25519 seed: one key for connections and signatures.
+    pub seed: [u8; 32],
+    /// Where to listen; nowhere is possible.
+    pub listen: Vec<Listen>,
+    /// What to grant.
+    pub limits: Limits,
+}
+
+/// Why the network does not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Something of the keys.
+    #[error("cannot set up the peer connections' encryption: {0}")]
+    Keys(String),
+    /// A required address.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which.
+        address: Address,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Why a call failed.
+#[derive(Debug, Error)]
+pub enum NetError {
+    /// There is no connection to the peer.
+    #[error("the peer is not connected")]
+    NotConnected,
+    /// The peer is another or an older program.
+    #[error("the peer does not speak {0}")]
+    Unsupported(&'static str),
+    /// Nothing came in time.
+    #[error("the peer did not answer in time")]
+    TimedOut,
+    /// A message is above its bound; nothing of it was sent.
+    #[error("a message of {bytes} bytes, at most {max}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// Its bound.
+        max: usize,
+    },
+    /// The stream broke, or what came is no frame.
+    #[error("the stream broke: {0}")]
+    Io(#[from] io::Error),
+    /// The network has been stopped.
+    #[error("the network has stopped")]
+    Stopped,
+}
+
+impl NetError {
+    pub(crate) fn check_size(message: &[u8], max: usize) -> Result<(), Self> {
+        let bytes = message.len();
+        if bytes > max { Err(Self::TooLarge { bytes, max }) } else { Ok(()) }
+    }
+}
+
+/// What the swarm's task is asked to do.
+pub(crate) enum Command {
+    Dial(Dial),
+    Open(PeerId, Protocol, Opened),
+    Disconnect(PeerId),
+    Block(PeerId),
+    Unblock(PeerId),
+    Stop(oneshot::Sender<()>),
+}
+
+/// The network of one cluster. Clones are the same; when the last is gone, so is the network.
+#[derive(Clone)]
+pub struct Net {
+    commands: mpsc::Sender<Command>,
+    opener: Opener,
+    peers: Arc<Peers>,
+}
+
+impl Net {
+    /// Starts listening and the task that owns the swarm. Must run within a tokio
+    /// runtime. Take the events as long as the network lives.
+    pub fn start(mut config: NetConfig) -> Result<(Self, mpsc::Receiver<Event>), StartError> {
+        // Overwrites the seed.
+        let keypair = Keypair::ed25519_from_bytes(&mut config.seed)
+            .map_err(|error| StartError::Keys(error.to_string()))?;
+        let mut swarm = behaviour::swarm(keypair, &config.limits)?;
+        let mut first = Vec::new();
+        for address in config.listen {
+            first.extend(listen(&mut swarm, address)?);
+        }
+        let (commands, asked) = mpsc::channel(limits::COMMANDS);
+        let (events, happened) = mpsc::channel(limits::EVENTS);
+        let peers = Arc::new(Peers::new(config.limits.streams_per_peer));
+        let opener = Opener { commands: commands.downgrade() };
+        let task = Task::new(swarm, peers.clone(), events, opener.clone(), first);
+        tokio::spawn(task.run(asked));
+        Ok((Self { commands, opener, peers }, happened))
+    }
+
+    /// Dials until somebody proves a key: that of `peer`, if one is expected. Names are
+    /// resolved first. A peer that is already connected is found at once.
+    pub fn dial(
+        &self,
+        peer: Option<PublicKey>,
+        addresses: Vec<Address>,
+    ) -> BoxFuture<'static, Result<PublicKey, DialError>> {
+        let commands = self.commands.clone();
+        async move {
+            let stopped = || DialError::unreachable(NetError::Stopped.to_string());
+            let peer = match peer.map(identity::peer_id) {
+                Some(None) => return Err(DialError::unreachable("the key is not valid")),
+                Some(Some(peer)) => Some(peer),
+                None => None,
+            };
+            let addresses = join_all(addresses.iter().map(address::resolve)).await;
+            let addresses = addresses.into_iter().flatten().collect();
+            let (reply, answer) = oneshot::channel();
+            let dial = Dial { peer, addresses, reply, wrong_peer: false };
+            commands.send(Command::Dial(dial)).await.map_err(|_| stopped())?;
+            answer.await.map_err(|_| stopped())?
+        }
+        .boxed()
+    }
+
+    /// Closes all connections with the peer.
+    pub fn disconnect(&self, peer: PublicKey) -> BoxFuture<'static, ()> {
+        self.tell(peer, Command::Disconnect)
+    }
+
+    /// Closes all connections with the peer, and refuses it from now on.
+    pub fn block(&self, peer: PublicKey) -> BoxFuture<'static, ()> {
+        self.tell(peer, Command::Block)
+    }
+
+    /// Lets the peer connect again.
+    pub fn unblock(&self, peer: PublicKey) -> BoxFuture<'static, ()> {
+        self.tell(peer, Command::Unblock)
+    }
+
+    fn tell(&self, peer: PublicKey, command: fn(PeerId) -> Command) -> BoxFuture<'static, ()> {
+        let commands = self.commands.clone();
+        async move {
+            if let Some(peer) = identity::peer_id(peer) {
+                // Without a network there is nothing to tell.
+                let _ = commands.send(command(peer)).await;
+            }
+        }
+        .boxed()
+    }
+
+    /// Grants a peer so many inbound streams at a time, as to one with a contract;
+    /// `None` returns to what a stranger gets.
+    pub fn grant_streams(&self, peer: PublicKey, streams: Option<usize>) {
+        self.peers.grant(peer, streams);
+    }
+
+    /// Queues a frame for a neighbour, at most [`limits::GOSSIP_BYTES`]. It never waits:
+    /// of a slow neighbour's queue the oldest frames are dropped, and a neighbour that
+    /// takes nothing for 30 s is disconnected.
+    pub fn send_gossip(&self, peer: PublicKey, frame: Bytes) -> Result<(), NetError> {
+        NetError::check_size(&frame, limits::GOSSIP_BYTES)?;
+        let connected = self.peers.send_gossip(peer, frame);
+        if connected { Ok(()) } else { Err(NetError::NotConnected) }
+    }
+
+    /// Asks a connected peer, at most [`limits::REQUEST_BYTES`], and waits up to 30 s.
+    pub fn request(
+        &self,
+        peer: PublicKey,
+        request: Bytes,
+    ) -> BoxFuture<'static, Result<Bytes, NetError>> {
+        let opener = self.opener.clone();
+        async move {
+            NetError::check_size(&request, limits::REQUEST_BYTES)?;
+            requests::ask(opener.open(peer, Protocol::Negotiation).await?, &request).await
+        }
+        .boxed()
+    }
+
+    /// Opens our direction of a lease; the header says which, at most
+    /// [`limits::WORKLOAD_HEADER_BYTES`].
+    pub fn open_workload(
+        &self,
+        peer: PublicKey,
+        header: Bytes,
+    ) -> BoxFuture<'static, Result<WorkloadSender, NetError>> {
+        let opener = self.opener.clone();
+        async move {
+            NetError::check_size(&header, limits::WORKLOAD_HEADER_BYTES)?;
+            let stream = opener.open(peer, Protocol::Workload).await?;
+            WorkloadSender::open(stream, &header).await
+        }
+        .boxed()
+    }
+
+    /// Opens a kubelet stream, the request at most [`limits::KUBELET_BYTES`]. The reply
+    /// tells whether it was accepted.
+    pub fn open_kubelet(
+        &self,
+        peer: PublicKey,
+        request: Bytes,
+    ) -> BoxFuture<'static, Result<(Bytes, ByteStream), NetError>> {
+        let opener = self.opener.clone();
+        async move {
+            NetError::check_size(&request, limits::KUBELET_BYTES)?;
+            kubelet::ask(opener.open(peer, Protocol::Kubelet).await?, &request).await
+        }
+        .boxed()
+    }
+
+    /// The connected peers, by key.
+    pub fn peers(&self) -> Vec<PeerInfo> {
+        self.peers.snapshot()
+    }
+
+    /// Where we listen now.
+    pub fn local_addresses(&self) -> Vec<Address> {
+        self.peers.local()
+    }
+
+    /// Sends the gossip that waits, closes all connections and ends. Workload and kubelet
+    /// streams are cut: end them first.
+    pub fn stop(&self) -> BoxFuture<'static, ()> {
+        let commands = self.commands.clone();
+        async move {
+            let (stopped, wait) = oneshot::channel();
+            if commands.send(Command::Stop(stopped)).await.is_ok() {
+                // Either way it has ended.
+                let _ = wait.await;
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Opens streams to connected peers, without keeping the network alive.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    commands: mpsc::WeakSender<Command>,
+}
+
+impl Opener {
+    pub(crate) async fn open(
+        &self,
+        peer: PublicKey,
+        protocol: Protocol,
+    ) -> Result<Stream, NetError> {
+        let peer = identity::peer_id(peer).ok_or(NetError::NotConnected)?;
+        let (opened, stream) = oneshot::channel();
+        let command = Command::Open(peer, protocol, opened);
+        let commands = self.commands.upgrade().ok_or(NetError::Stopped)?;
+        commands.send(command).await.map_err(|_| NetError::Stopped)?;
+        drop(commands);
+        match timeout(limits::OPEN_TIMEOUT, stream).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(_)) => Err(NetError::NotConnected),
+            Err(_) => Err(NetError::TimedOut),
+        }
+    }
+}

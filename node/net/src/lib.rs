@@ -1,0 +1,39 @@
+//! The libp2p swarm: how clusters reach each other, within limits.
+//!
+//! [`Net`] dials, listens and carries bytes: gossip frames to neighbours, requests with
+//! one answer, workload frames of a lease, and raw kubelet streams. [`Event`] says what
+//! peers did. A peer is named by the key that its connection proved.
+//!
+//! What the bytes mean is left to the daemon's driver and the rooms below it; whom to
+//! dial to the directory. libp2p shows nowhere in the interface.
+#![allow(clippy::disallowed_methods, reason = "floor 3 reads the clock: RTTs and timeouts")]
+
+mod address;
+mod address_limits;
+mod behaviour;
+mod dial;
+mod event;
+mod frame;
+mod gossip;
+mod handle;
+mod identity;
+mod inbound;
+mod kubelet;
+pub mod limits;
+mod listen;
+mod peers;
+mod protocols;
+mod requests;
+mod streams;
+mod task;
+mod workload;
+
+pub use dial::DialError;
+pub use event::Event;
+pub use handle::{Net, NetConfig, NetError, StartError};
+pub use kubelet::{ByteStream, KubeletAnswer};
+pub use limits::Limits;
+pub use listen::Listen;
+pub use peers::PeerInfo;
+pub use requests::Responder;
+pub use workload::{Frame, WorkloadReceiver, WorkloadSender};

@@ -1,0 +1,94 @@
+//! Every bound of this crate. Those without a source are guesses.
+
+use std::time::Duration;
+
+use mercato_protocol::limits as wire;
+
+/// How many connections and streams are granted.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Inbound connections in their handshake.
+    pub pending_inbound: u32,
+    /// Outbound connections in their handshake.
+    pub pending_outbound: u32,
+    /// Established inbound connections.
+    pub inbound: u32,
+    /// Established outbound connections.
+    pub outbound: u32,
+    /// Connections with one peer: one, and one more when both dial at one moment.
+    pub per_peer: u32,
+    /// Inbound streams of one peer, until [`Net::grant_streams`](crate::Net::grant_streams).
+    pub streams_per_peer: usize,
+    /// Memory of this process beyond which no connection is accepted.
+    pub memory_bytes: usize,
+}
+
+impl Default for Limits {
+    /// The measured decisions of docs/architecture.md, "Limits against abuse".
+    fn default() -> Self {
+        Self {
+            pending_inbound: 16,
+            pending_outbound: 32,
+            inbound: 64,
+            outbound: 32,
+            per_peer: 2,
+            streams_per_peer: 16,
+            memory_bytes: 2 << 30,
+        }
+    }
+}
+
+/// Inbound connections from one public IPv4 address, from its /24, and from one IPv6 /56.
+/// Private, link-local and loopback addresses have only the totals.
+pub const PER_IPV4: usize = 3;
+/// See [`PER_IPV4`].
+pub const PER_IPV4_24: usize = 8;
+/// See [`PER_IPV4`].
+pub const PER_IPV6_56: usize = 4;
+
+/// Streams of one TCP connection, both ways (yamux' own default).
+pub(crate) const MUXED_STREAMS: usize = 512;
+/// Inbound streams of one connection that negotiate their protocol.
+pub(crate) const NEGOTIATING_STREAMS: usize = 16;
+/// Unread bytes of one QUIC connection, and of one stream of it.
+pub(crate) const QUIC_CONNECTION_BYTES: u32 = 16 << 20;
+/// See [`QUIC_CONNECTION_BYTES`].
+pub(crate) const QUIC_STREAM_BYTES: u32 = 4 << 20;
+
+/// One gossip frame.
+pub const GOSSIP_BYTES: usize = wire::GOSSIP_BYTES;
+/// Gossip that waits for one slow neighbour; the oldest gives way.
+pub const GOSSIP_QUEUE_BYTES: usize = 1 << 20;
+/// A request.
+pub const REQUEST_BYTES: usize = wire::NEGOTIATION_BYTES;
+/// The answer to a request.
+pub const RESPONSE_BYTES: usize = 256 << 10;
+/// The header of a workload stream or frame.
+pub const WORKLOAD_HEADER_BYTES: usize = wire::WORKLOAD_BYTES;
+/// The body of a workload frame.
+pub const WORKLOAD_BODY_BYTES: usize = wire::OBJECT_BYTES;
+/// A kubelet stream's request, and its reply.
+pub const KUBELET_BYTES: usize = wire::STREAM_BYTES;
+
+/// Events that wait for the driver: with the largest gossip frames, 16 MiB.
+pub(crate) const EVENTS: usize = 64;
+/// Calls that wait for the swarm.
+pub(crate) const COMMANDS: usize = 64;
+/// Addresses of a peer's own word, or of one DNS name.
+pub(crate) const ADDRESSES: usize = 8;
+
+/// A connection without streams closes after this time; the market's stream keeps that
+/// of a neighbour.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+/// Between two pings of one connection.
+pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// A ping without an answer so long: the peer is gone.
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
+/// To open a stream, and to read the first frame of one.
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// From a request to its answer.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A neighbour that takes no gossip for so long is dropped.
+pub(crate) const STALLED: Duration = Duration::from_secs(30);
+/// To send what is queued before the end.
+pub(crate) const DRAIN: Duration = Duration::from_secs(2);

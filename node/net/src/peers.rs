@@ -1,0 +1,148 @@
+//! The connected peers, shared by the handle and the swarm's task.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mercato_discovery::Address;
+use mercato_protocol::id::PublicKey;
+
+use crate::gossip::Queue;
+
+/// A connected peer, for display.
+#[derive(Clone, Debug)]
+pub struct PeerInfo {
+    /// Who.
+    pub peer: PublicKey,
+    /// The other end of its first connection.
+    pub address: Option<Address>,
+    /// Whether we dialled.
+    pub dialled: bool,
+    /// The last round trip, once there was one.
+    pub rtt: Option<Duration>,
+    /// How long it has been connected.
+    pub connected_for: Duration,
+}
+
+/// Counts as one inbound stream for as long as it lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Permit(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+pub(crate) struct Peers {
+    table: Mutex<Table>,
+    streams_per_peer: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    connected: BTreeMap<PublicKey, Peer>,
+    granted: BTreeMap<PublicKey, usize>,
+    local: Vec<Address>,
+}
+
+struct Peer {
+    address: Option<Address>,
+    dialled: bool,
+    since: Instant,
+    rtt: Option<Duration>,
+    gossip: Arc<Queue>,
+    streams: Arc<()>,
+}
+
+impl Peers {
+    pub(crate) fn new(streams_per_peer: usize) -> Self {
+        Self { table: Mutex::default(), streams_per_peer }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue of the new neighbour's gossip.
+    pub(crate) fn connect(
+        &self,
+        peer: PublicKey,
+        address: Option<Address>,
+        dialled: bool,
+    ) -> Arc<Queue> {
+        let gossip = Arc::new(Queue::default());
+        let (since, streams) = (Instant::now(), Arc::new(()));
+        let entry = Peer { address, dialled, since, rtt: None, gossip: gossip.clone(), streams };
+        self.table().connected.insert(peer, entry);
+        gossip
+    }
+
+    pub(crate) fn disconnect(&self, peer: PublicKey) {
+        if let Some(peer) = self.table().connected.remove(&peer) {
+            peer.gossip.close();
+        }
+    }
+
+    /// Lets all that is queued go out, and nothing after it.
+    pub(crate) fn close_gossip(&self) {
+        self.table().connected.values().for_each(|peer| peer.gossip.close());
+    }
+
+    /// Whether the peer is connected.
+    pub(crate) fn send_gossip(&self, peer: PublicKey, frame: Bytes) -> bool {
+        let Some(gossip) = self.table().connected.get(&peer).map(|peer| peer.gossip.clone()) else {
+            return false;
+        };
+        let dropped = gossip.push(frame);
+        if dropped > 0 {
+            tracing::debug!(peer = %peer.short(), dropped, "a slow neighbour loses gossip");
+        }
+        true
+    }
+
+    pub(crate) fn measure(&self, peer: PublicKey, rtt: Duration) {
+        if let Some(peer) = self.table().connected.get_mut(&peer) {
+            peer.rtt = Some(rtt);
+        }
+    }
+
+    pub(crate) fn grant(&self, peer: PublicKey, streams: Option<usize>) {
+        let mut table = self.table();
+        match streams {
+            Some(streams) => table.granted.insert(peer, streams),
+            None => table.granted.remove(&peer),
+        };
+    }
+
+    /// Where the peer was reached.
+    pub(crate) fn address(&self, peer: PublicKey) -> Option<Address> {
+        self.table().connected.get(&peer)?.address.clone()
+    }
+
+    /// A permit for one more inbound stream, if the peer may have one.
+    pub(crate) fn permit(&self, peer: PublicKey) -> Option<Permit> {
+        let table = self.table();
+        let granted = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
+        let streams = &table.connected.get(&peer)?.streams;
+        (Arc::strong_count(streams) <= granted).then(|| Permit(streams.clone()))
+    }
+
+    pub(crate) fn listening(&self, address: Address, on: bool) {
+        let local = &mut self.table().local;
+        local.retain(|other| *other != address);
+        if on {
+            local.push(address);
+        }
+    }
+
+    pub(crate) fn local(&self) -> Vec<Address> {
+        self.table().local.clone()
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<PeerInfo> {
+        let info = |(key, peer): (&PublicKey, &Peer)| PeerInfo {
+            peer: *key,
+            address: peer.address.clone(),
+            dialled: peer.dialled,
+            rtt: peer.rtt,
+            connected_for: peer.since.elapsed(),
+        };
+        self.table().connected.iter().map(info).collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! The task that owns the swarm: takes commands, reports events, never waits for either.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use libp2p::core::ConnectedPoint;
+use libp2p::swarm::{ConnectionId, Swarm, SwarmEvent};
+use libp2p::{PeerId, identify, ping};
+use mercato_discovery::Address;
+use mercato_protocol::id::PublicKey;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::behaviour::{Behaviour, BehaviourEvent};
+use crate::dial::Dials;
+use crate::event::Event;
+use crate::handle::{Command, Opener};
+use crate::peers::Peers;
+use crate::streams::Inbound;
+use crate::{address, gossip, identity, inbound, limits};
+
+pub(crate) struct Task {
+    swarm: Swarm<Behaviour>,
+    peers: Arc<Peers>,
+    dials: Dials,
+    /// Gossip to each neighbour; ends with the peer, to be disconnected if that failed.
+    writers: JoinSet<Option<PublicKey>>,
+    /// For the writers.
+    opener: Opener,
+    events: mpsc::Sender<Event>,
+    /// Events for which the channel has no room yet. While there is one, the swarm
+    /// waits, and with it the peers; commands are still taken.
+    outbox: VecDeque<Event>,
+}
+
+impl Task {
+    pub(crate) fn new(
+        swarm: Swarm<Behaviour>,
+        peers: Arc<Peers>,
+        events: mpsc::Sender<Event>,
+        opener: Opener,
+        first: Vec<Event>,
+    ) -> Self {
+        let (dials, writers) = (Dials::default(), JoinSet::new());
+        Self { swarm, peers, dials, writers, opener, events, outbox: first.into() }
+    }
+
+    /// Runs until it is stopped, or nobody holds the handle or the events any more.
+    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let events = self.events.clone();
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    Some(Command::Stop(stopped)) => {
+                        self.drain(&mut commands).await;
+                        // Nobody waits any more if the send fails.
+                        let _ = stopped.send(());
+                        return;
+                    }
+                    Some(command) => self.obey(command),
+                    None => return,
+                },
+                event = self.swarm.select_next_some(), if self.outbox.is_empty() => {
+                    self.on_swarm_event(event);
+                }
+                room = events.reserve(), if !self.outbox.is_empty() => match room {
+                    Ok(room) => {
+                        if let Some(event) = self.outbox.pop_front() {
+                            room.send(event);
+                        }
+                    }
+                    Err(_) => return,
+                },
+                Some(writer) = self.writers.join_next() => {
+                    if let Ok(Some(peer)) = writer {
+                        self.disconnect(peer);
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Dial(dial) => self.dials.start(&mut self.swarm, dial),
+            Command::Open(peer, protocol, opened) => {
+                self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
+            }
+            // An error says that the peer was not connected.
+            Command::Disconnect(peer) => drop(self.swarm.disconnect_peer_id(peer)),
+            Command::Block(peer) => drop(self.swarm.behaviour_mut().blocked.block_peer(peer)),
+            Command::Unblock(peer) => drop(self.swarm.behaviour_mut().blocked.unblock_peer(peer)),
+            // The caller learns that the channel is closed.
+            Command::Stop(_) => {}
+        }
+    }
+
+    fn disconnect(&mut self, peer: PublicKey) {
+        if let Some(peer) = identity::peer_id(peer) {
+            self.obey(Command::Disconnect(peer));
+        }
+    }
+
+    #[allow(clippy::wildcard_enum_match_arm, reason = "libp2p's enum is non-exhaustive")]
+    fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        match event {
+            SwarmEvent::ConnectionEstablished {
+                peer_id,
+                connection_id,
+                endpoint,
+                num_established,
+                ..
+            } => self.on_established(&peer_id, connection_id, &endpoint, num_established.get()),
+            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, .. } => {
+                if let Some(peer) = identity::public_key(&peer_id) {
+                    self.peers.disconnect(peer);
+                    self.outbox.push_back(Event::Disconnected { peer });
+                }
+            }
+            SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
+                self.dials.on_failed(&mut self.swarm, connection_id, &error);
+            }
+            SwarmEvent::IncomingConnectionError { send_back_addr, error, .. } => {
+                tracing::debug!(from = %send_back_addr, %error, "no connection came of it");
+            }
+            SwarmEvent::NewListenAddr { address, .. } => {
+                self.listening(address::address(&address), true);
+            }
+            SwarmEvent::ExpiredListenAddr { address, .. } => {
+                self.listening(address::address(&address), false);
+            }
+            SwarmEvent::ListenerClosed { addresses, reason, .. } => {
+                tracing::warn!(?reason, "a listener closed");
+                for address in addresses {
+                    self.listening(address::address(&address), false);
+                }
+            }
+            SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
+            _ => {}
+        }
+    }
+
+    fn listening(&mut self, address: Option<Address>, on: bool) {
+        let Some(address) = address else { return };
+        self.peers.listening(address.clone(), on);
+        self.outbox.push_back(if on {
+            Event::Listening { address }
+        } else {
+            Event::NotListening { address }
+        });
+    }
+
+    fn on_established(
+        &mut self,
+        peer_id: &PeerId,
+        connection: ConnectionId,
+        endpoint: &ConnectedPoint,
+        connections: u32,
+    ) {
+        self.dials.on_established(connection, peer_id);
+        let Some(peer) = identity::public_key(peer_id) else {
+            self.swarm.close_connection(connection);
+            return;
+        };
+        if connections > 1 {
+            return;
+        }
+        let (address, dialled) = (endpoint.get_remote_address(), endpoint.is_dialer());
+        let address = address::address(address);
+        let queue = self.peers.connect(peer, address.clone(), dialled);
+        let opener = self.opener.clone();
+        self.writers.spawn(async move {
+            let error = gossip::write(queue, opener, peer).await.err()?;
+            tracing::debug!(peer = %peer.short(), %error, "gossip to a neighbour ended");
+            Some(peer)
+        });
+        self.outbox.push_back(Event::Connected { peer, address, dialled });
+    }
+
+    fn on_behaviour_event(&mut self, event: BehaviourEvent) {
+        match event {
+            BehaviourEvent::Streams(Inbound { peer, protocol, stream }) => {
+                let Some(peer) = identity::public_key(&peer) else { return };
+                match self.peers.permit(peer) {
+                    Some(permit) => {
+                        let events = self.events.clone();
+                        tokio::spawn(inbound::serve(protocol, stream, peer, permit, events));
+                    }
+                    None => tracing::debug!(peer = %peer.short(), "too many streams"),
+                }
+            }
+            BehaviourEvent::Ping(ping::Event { peer, connection, result }) => match result {
+                Ok(rtt) => {
+                    if let Some(peer) = identity::public_key(&peer) {
+                        self.peers.measure(peer, rtt);
+                        self.outbox.push_back(Event::Rtt { peer, rtt });
+                    }
+                }
+                Err(ping::Failure::Timeout) => {
+                    tracing::debug!(%peer, "a connection is dead");
+                    self.swarm.close_connection(connection);
+                }
+                Err(ping::Failure::Unsupported | ping::Failure::Other { .. }) => {}
+            },
+            BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
+                if let Some(peer) = identity::public_key(&peer_id) {
+                    let reached = self.peers.address(peer);
+                    let addresses = address::plausible(&info.listen_addrs, reached.as_ref());
+                    self.outbox.push_back(Event::Addresses { peer, addresses });
+                }
+            }
+            BehaviourEvent::Identify(_) => {}
+            BehaviourEvent::Addresses(never) | BehaviourEvent::Connections(never) => match never {},
+            BehaviourEvent::Memory(never) | BehaviourEvent::Blocked(never) => match never {},
+        }
+    }
+
+    /// Ends in order: the gossip that waits goes out, then the connections close.
+    async fn drain(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        self.peers.close_gossip();
+        let end = sleep(limits::DRAIN);
+        tokio::pin!(end);
+        while !self.writers.is_empty() {
+            tokio::select! {
+                () = &mut end => break,
+                _ = self.writers.join_next() => {}
+                Some(command) = commands.recv() => self.obey(command),
+                event = self.swarm.select_next_some() => self.on_swarm_event(event),
+            }
+        }
+        let connected: Vec<PeerId> = self.swarm.connected_peers().copied().collect();
+        for peer in connected {
+            self.obey(Command::Disconnect(peer));
+        }
+        let closed = async {
+            while self.swarm.connected_peers().next().is_some() {
+                let event = self.swarm.select_next_some().await;
+                self.on_swarm_event(event);
+            }
+        };
+        // Whoever does not take part in closing is left behind.
+        let _ = timeout(limits::DRAIN, closed).await;
+    }
+}
