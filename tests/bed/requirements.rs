@@ -25,7 +25,7 @@ const PROGRAMS: [(&str, &str); 10] = [
 pub fn met() -> Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),
-        "it makes namespaces and network links, which takes root: run it with sudo"
+        "clusters need namespaces and network links, which only root may make"
     );
     let mut packages: Vec<_> = PROGRAMS
         .iter()

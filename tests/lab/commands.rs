@@ -65,9 +65,10 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
     requirements::met()?;
     let kit = Kit::build(&mut say)?;
     let started = Instant::now();
-    let bed = match Bed::attach(bed) {
-        Ok(bed) => bed,
-        Err(_) => Bed::start(bed, &std::env::current_exe()?)?,
+    let (bed, ends) = match Bed::attach(bed) {
+        Ok(bed) => (bed, "`lab down` ends the bed with what is half up"),
+        // Not detached yet, so it ends with this command.
+        Err(_) => (Bed::start(bed, &std::env::current_exe()?)?, "the bed was ended"),
     };
     let clusters = up
         .clusters
@@ -86,7 +87,7 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
         for cluster in &clusters {
             runtime.block_on(cluster.dump(&to))?;
         }
-        return Err(error.context(format!("logs and objects are in {}", to.display())));
+        return Err(error.context(format!("logs are in {}; {ends}", to.display())));
     }
     let name = bed.name().to_owned();
     bed.detach()?;
