@@ -83,7 +83,7 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started; its own failure is in the answer.
     pub async fn kubectl(&self, args: &[&str]) -> Result<Output> {
-        self.kubectl_with_input(args, "").await
+        self.run(&self.kit.program("kubectl"), args, "").await
     }
 
     /// Runs kubectl with text on its standard input.
@@ -91,18 +91,26 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::kubectl`].
     pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<Output> {
+        self.run(&self.kit.program("kubectl"), args, input).await
+    }
+
+    /// Runs a program as [`Cluster::command`] does, with text on its standard input.
+    ///
+    /// # Errors
+    /// When it cannot be started; its own failure is in the answer.
+    pub async fn run(&self, program: &Path, args: &[&str], input: &str) -> Result<Output> {
         let mut child = self
-            .command(self.kit.program("kubectl"))?
+            .command(program)?
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("start kubectl")?;
+            .with_context(|| format!("start {}", program.display()))?;
         let mut stdin = child.stdin.take().context("piped above")?;
         let write = async {
-            // kubectl may end without reading it all; its exit code tells.
+            // It may end without reading it all; its exit code tells.
             let _ = stdin.write_all(input.as_bytes()).await;
             drop(stdin);
         };
