@@ -138,9 +138,14 @@ spec:
     Ok(())
 }
 
-/// A pod of busybox that runs a script.
-async fn busybox(cluster: &Cluster, name: &str, script: &str) -> Result<()> {
-    let run = ["run", name, "--image=mercato.test/busybox:1", "--command", "--"];
+/// Where kubectl's streams are tried: a node beside the API server, in a cluster whose
+/// ranges another has, and a second node.
+const NODES: [(&str, &str); 2] = [("turin", "turin-1"), ("rome", "rome-2")];
+
+/// A pod of busybox on a node that runs a script.
+async fn busybox(cluster: &Cluster, node: &str, name: &str, script: &str) -> Result<()> {
+    let there = format!("--overrides={{\"spec\":{{\"nodeName\":\"{node}\"}}}}");
+    let run = ["run", name, "--image=mercato.test/busybox:1", &there, "--command", "--"];
     cluster.kubectl(&[&run[..], &["sh", "-c", script]].concat()).await?.ok()?;
     let pod = format!("pod/{name}");
     let ready = ["wait", &pod, "--for=condition=Ready", "--timeout=60s"];
@@ -149,10 +154,16 @@ async fn busybox(cluster: &Cluster, name: &str, script: &str) -> Result<()> {
 }
 
 pub(crate) async fn logs(stage: &Stage) -> Result<()> {
-    let turin = stage.cluster("turin");
+    for (cluster, node) in NODES {
+        logs_on(stage.cluster(cluster), node).await?;
+    }
+    Ok(())
+}
+
+async fn logs_on(cluster: &Cluster, node: &str) -> Result<()> {
     let script = "echo first; until [ -e /tmp/go ]; do sleep 0.1; done; echo second; sleep 3600";
-    busybox(turin, "talker", script).await?;
-    let mut follow = turin
+    busybox(cluster, node, "talker", script).await?;
+    let mut follow = cluster
         .command("kubectl")?
         .args(["logs", "-f", "talker"])
         .stdout(Stdio::piped())
@@ -162,24 +173,32 @@ pub(crate) async fn logs(stage: &Stage) -> Result<()> {
     let first = tokio::time::timeout(PATIENCE, lines.next_line()).await??;
     ensure!(first.as_deref() == Some("first"), "{first:?}");
     // Said only now, so what comes next was followed.
-    turin.kubectl(&["exec", "talker", "--", "touch", "/tmp/go"]).await?.ok()?;
+    cluster.kubectl(&["exec", "talker", "--", "touch", "/tmp/go"]).await?.ok()?;
     let second = tokio::time::timeout(PATIENCE, lines.next_line()).await??;
     ensure!(second.as_deref() == Some("second"), "{second:?}");
     Ok(())
 }
 
 pub(crate) async fn exec(stage: &Stage) -> Result<()> {
-    let turin = stage.cluster("turin");
-    busybox(turin, "shell", "sleep 3600").await?;
-    let coded = turin.kubectl(&["exec", "shell", "--", "sh", "-c", "exit 7"]).await?;
+    for (cluster, node) in NODES {
+        exec_on(stage.cluster(cluster), node).await?;
+    }
+    Ok(())
+}
+
+async fn exec_on(cluster: &Cluster, node: &str) -> Result<()> {
+    busybox(cluster, node, "shell", "sleep 3600").await?;
+    let coded = cluster.kubectl(&["exec", "shell", "--", "sh", "-c", "exit 7"]).await?;
     ensure!(coded.code == Some(7), "{coded:?}");
     let input = ["exec", "-i", "shell", "--", "tr", "a-z", "A-Z"];
-    let shouted = turin.kubectl_with_input(&input, "quiet").await?.ok()?;
+    let shouted = cluster.kubectl_with_input(&input, "quiet").await?.ok()?;
     ensure!(shouted == "QUIET", "{shouted}");
-    let on_terminal = "stty cols 101 rows 33; kubectl exec -it shell -- stty size";
-    let mut terminal = turin
+    // The size follows the start of the command, so that it may not be there at once.
+    let size = "until stty size 2>/dev/null; do sleep 0.1; done";
+    let on_terminal = format!("stty cols 101 rows 33; kubectl exec -it shell -- sh -c '{size}'");
+    let mut terminal = cluster
         .command("script")?
-        .args(["--quiet", "--return", "--command", on_terminal, "/dev/null"])
+        .args(["--quiet", "--return", "--command", &on_terminal, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -194,24 +213,40 @@ pub(crate) async fn exec(stage: &Stage) -> Result<()> {
 }
 
 pub(crate) async fn copy(stage: &Stage) -> Result<()> {
-    let turin = stage.cluster("turin");
-    busybox(turin, "files", "sleep 3600").await?;
+    for (cluster, node) in NODES {
+        copy_on(stage.cluster(cluster), node).await?;
+    }
+    Ok(())
+}
+
+async fn copy_on(cluster: &Cluster, node: &str) -> Result<()> {
+    busybox(cluster, node, "files", "sleep 3600").await?;
     let dir = tempfile::tempdir()?;
     let (there, back) = (dir.path().join("there"), dir.path().join("back"));
     let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| ((n ^ (n >> 7)) & 0xff) as u8).collect();
     std::fs::write(&there, &bytes)?;
-    turin.kubectl(&["cp", &there.to_string_lossy(), "files:/tmp/copy"]).await?.ok()?;
-    turin.kubectl(&["cp", "files:/tmp/copy", &back.to_string_lossy()]).await?.ok()?;
+    cluster.kubectl(&["cp", &there.to_string_lossy(), "files:/tmp/copy"]).await?.ok()?;
+    cluster.kubectl(&["cp", "files:/tmp/copy", &back.to_string_lossy()]).await?.ok()?;
     ensure!(std::fs::read(&back)? == bytes, "the copy differs");
     Ok(())
 }
 
 pub(crate) async fn port_forward(stage: &Stage) -> Result<()> {
-    let turin = stage.cluster("turin");
-    serve(turin, "forward").await?;
-    let mut forward = turin
+    for (cluster, node) in NODES {
+        port_forward_on(stage.cluster(cluster), node).await?;
+    }
+    Ok(())
+}
+
+async fn port_forward_on(cluster: &Cluster, node: &str) -> Result<()> {
+    serve(cluster, "forward").await?;
+    let on_node = format!("--field-selector=spec.nodeName={node}");
+    let name = ["-n", "forward", "get", "pods", "-l", "app=web", &on_node, "-o", "name"];
+    let pods = cluster.kubectl(&name).await?.ok()?;
+    let pod = pods.lines().next().with_context(|| format!("no replica on {node}"))?;
+    let mut forward = cluster
         .command("kubectl")?
-        .args(["-n", "forward", "port-forward", "svc/web", ":80"])
+        .args(["-n", "forward", "port-forward", pod, ":8080"])
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
@@ -220,10 +255,10 @@ pub(crate) async fn port_forward(stage: &Stage) -> Result<()> {
     // Forwarding from 127.0.0.1:40123 -> 8080
     let local = line.split(' ').find(|word| word.starts_with("127.0.0.1:"));
     let local = local.with_context(|| format!("kubectl said {line:?}"))?.to_owned();
-    // It listens on the loopback of Turin's machine, not on this test's.
+    // It listens on the loopback of the cluster's machine, not on this test's.
     let fetch =
         format!("printf 'GET /hostname HTTP/1.0\\r\\n\\r\\n' | nc {}", local.replace(':', " "));
-    let answer = turin.command("busybox")?.args(["sh", "-c", &fetch]).output().await?;
+    let answer = cluster.command("busybox")?.args(["sh", "-c", &fetch]).output().await?;
     let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
     ensure!(answer.contains("200 OK") && answer.contains("web-"), "answer {answer:?}");
     Ok(())
@@ -247,7 +282,7 @@ pub(crate) async fn dual_stack(stage: &Stage) -> Result<()> {
 
 pub(crate) async fn verified(stage: &Stage) -> Result<()> {
     let siena = stage.cluster("siena");
-    busybox(siena, "verified", "echo seen; sleep 3600").await?;
+    busybox(siena, "siena-1", "verified", "echo seen; sleep 3600").await?;
     let seen = siena.kubectl(&["logs", "verified"]).await?.ok()?;
     ensure!(seen == "seen\n", "{seen:?}");
     let signers = "jsonpath={.items[*].spec.signerName}";
