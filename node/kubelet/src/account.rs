@@ -1,0 +1,145 @@
+//! Who the daemon is in its cluster, and its rights in single namespaces: they
+//! are given by a RoleBinding to one fixed ClusterRole, which the daemon may
+//! bind and nothing more, so that it holds no secret of any other namespace.
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+
+use crate::cluster::{Answer, Cluster, Deletion};
+use crate::failure::Failure;
+use crate::kind::{ROLE_BINDING, SELF_ACCESS_REVIEW, SELF_REVIEW};
+use crate::names::{FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE, STRAY_ROLE};
+
+/// The daemon's own account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// `system:serviceaccount:mercato:mercato`, or a user's name.
+    pub user: String,
+}
+
+impl Account {
+    /// Asks the cluster.
+    pub fn ask(cluster: &Cluster) -> Answer<Self> {
+        let review = json!({ "apiVersion": SELF_REVIEW.api_version(), "kind": SELF_REVIEW.kind });
+        let answer = cluster.create(SELF_REVIEW, None, review);
+        async move {
+            let answer = answer.await?;
+            let user = answer["status"]["userInfo"]["username"].as_str();
+            let unknown = || Failure::refused("the API server does not say who we are");
+            Ok(Self { user: user.ok_or_else(unknown)?.to_owned() })
+        }
+        .boxed()
+    }
+
+    /// Gives the account a role's rights in a namespace, and waits until they
+    /// hold, so that no request is refused for being early.
+    pub fn bind(&self, cluster: &Cluster, namespace: &str, role: Role) -> Answer<()> {
+        let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
+        let (name, (resource, verb)) = (role.name(), role.sample());
+        let binding = json!({
+            "metadata": { "namespace": namespace, "labels": { MANAGED_BY: FIELD_MANAGER } },
+            "roleRef": {
+                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": name,
+            },
+            "subjects": [self.subject()],
+        });
+        async move {
+            let ns = Some(namespace.as_str());
+            if allowed(&cluster, ns, "", resource, verb).await? {
+                return Ok(());
+            }
+            cluster.apply(ROLE_BINDING, ns, name, binding).await?;
+            for _ in 0..BINDING_LOOKS {
+                if allowed(&cluster, ns, "", resource, verb).await? {
+                    return Ok(());
+                }
+                tokio::time::sleep(BINDING_LOOK).await;
+            }
+            Err(Failure::transient(format!("the rights in namespace {namespace} do not hold yet")))
+        }
+        .boxed()
+    }
+
+    /// Takes them back.
+    pub fn unbind(&self, cluster: &Cluster, namespace: &str, role: Role) -> Answer<bool> {
+        cluster.delete(ROLE_BINDING, Some(namespace), role.name(), Deletion::default())
+    }
+
+    fn subject(&self) -> Value {
+        let parts =
+            self.user.strip_prefix("system:serviceaccount:").and_then(|s| s.split_once(':'));
+        match parts {
+            Some((namespace, name)) => {
+                json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name })
+            }
+            None => json!({ "apiGroup": ROLE_BINDING.group, "kind": "User", "name": self.user }),
+        }
+    }
+}
+
+/// What the daemon may be in a single namespace; the binding has the role's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Where pods leave home, and where guests live.
+    Namespace,
+    /// Where a pod of a namespace that is not opted in was bound to a virtual
+    /// node, as a DaemonSet's is: to say so in its status, and to end it.
+    Stray,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Namespace => NAMESPACE_ROLE,
+            Self::Stray => STRAY_ROLE,
+        }
+    }
+
+    /// A right that it alone brings.
+    fn sample(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Namespace => ("secrets", "get"),
+            Self::Stray => ("pods/status", "patch"),
+        }
+    }
+}
+
+/// Whether the daemon may do something; the question itself is never refused.
+pub(crate) fn allowed(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    group: &str,
+    resource: &str,
+    verb: &str,
+) -> Answer<bool> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let review = json!({
+        "apiVersion": SELF_ACCESS_REVIEW.api_version(),
+        "kind": SELF_ACCESS_REVIEW.kind,
+        "spec": { "resourceAttributes": {
+            "namespace": namespace.unwrap_or_default(), "group": group, "resource": resource,
+            "subresource": subresource, "verb": verb,
+        } },
+    });
+    let answer = cluster.create(SELF_ACCESS_REVIEW, None, review);
+    async move { Ok(answer.await?["status"]["allowed"] == true) }.boxed()
+}
+
+const BINDING_LOOK: Duration = Duration::from_millis(100);
+const BINDING_LOOKS: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_account_is_bound_as_one() {
+        let account = Account { user: "system:serviceaccount:mercato:daemon".into() };
+        let expected =
+            json!({ "kind": "ServiceAccount", "namespace": "mercato", "name": "daemon" });
+        assert_eq!(account.subject(), expected);
+        assert_eq!(Account { user: "anna".into() }.subject()["kind"], "User");
+    }
+}

@@ -1,0 +1,19 @@
+//! The kubelet API of a virtual node, over HTTPS: what API servers, kubectl
+//! (through them) and monitoring ask a node for. One listener per virtual node,
+//! since an API server tells nodes apart by address and port alone. Who asks
+//! and whether they may is settled before anything else is looked at.
+
+mod access;
+mod pass;
+mod request;
+mod routes;
+mod tls;
+mod user;
+
+pub use access::Access;
+pub use routes::{NodePods, VirtualKubelet};
+pub use tls::{Tls, TlsError, certified_key, follow_client_ca};
+pub use user::User;
+
+#[cfg(test)]
+mod tests;

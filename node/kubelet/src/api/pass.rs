@@ -1,0 +1,140 @@
+//! One stream from an API server to the provider: the answer to the request is
+//! written here, out of a short list of headers; after it the bytes pass.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use mercato_protocol::stream::{self, RefusedReason, Transport, What};
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio_util::io::ReaderStream;
+use tokio_util::sync::CancellationToken;
+
+use super::routes::text;
+use crate::limits;
+use crate::stream::{Opened, PeerStreams, Refused, SPDY_PROTOCOL, token};
+
+pub(super) async fn through(
+    peer: &dyn PeerStreams,
+    asked: stream::Request,
+    mut request: Request,
+    stop: CancellationToken,
+) -> Response {
+    let transport = asked.upgrade.as_ref().map(|upgrade| upgrade.transport);
+    if transport.is_none() && !matches!(asked.what, What::Logs(_)) {
+        return text(
+            StatusCode::BAD_REQUEST,
+            "you must ask for an upgrade to SPDY/3.1 or websocket",
+        );
+    }
+    let head = transport.map(|transport| switching(transport, request.headers()));
+    let head = match head {
+        Some(None) => {
+            return text(StatusCode::BAD_REQUEST, "the WebSocket handshake is incomplete");
+        }
+        Some(Some(head)) => Some(head),
+        None => None,
+    };
+    let opened = tokio::time::timeout(limits::STREAM_OPEN_TIMEOUT, peer.open(asked)).await;
+    let opened = opened.unwrap_or_else(|_| {
+        Err(Refused::new(RefusedReason::Unavailable, "the provider did not answer in time"))
+    });
+    match (opened, head) {
+        (Ok(opened), Some((transport, head))) => {
+            let client = hyper::upgrade::on(&mut request);
+            upgraded(opened, transport, head, client, stop)
+        }
+        (Ok(opened), None) => logs(opened),
+        (Err(refused), _) => text(status(refused.reason), &refused.text),
+    }
+}
+
+/// The head of a 101, but for the sub-protocol.
+fn switching(transport: Transport, asked: &HeaderMap) -> Option<(Transport, HeaderMap)> {
+    let mut head = HeaderMap::new();
+    head.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    match transport {
+        Transport::Spdy => {
+            head.insert(header::UPGRADE, HeaderValue::from_static("SPDY/3.1"));
+        }
+        Transport::WebSocket => {
+            let key = asked.get(header::SEC_WEBSOCKET_KEY)?;
+            head.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            head.insert(header::SEC_WEBSOCKET_ACCEPT, accept(key.as_bytes()));
+        }
+    }
+    Some((transport, head))
+}
+
+fn upgraded(
+    opened: Opened,
+    transport: Transport,
+    mut head: HeaderMap,
+    client: OnUpgrade,
+    stop: CancellationToken,
+) -> Response {
+    if let Some(agreed) = opened.protocol.as_deref().and_then(token) {
+        match transport {
+            Transport::Spdy => head.insert(SPDY_PROTOCOL, agreed),
+            Transport::WebSocket => head.insert(header::SEC_WEBSOCKET_PROTOCOL, agreed),
+        };
+    }
+    let mut peer = opened.io;
+    tokio::spawn(async move {
+        let Ok(client) = client.await else { return };
+        let mut client = TokioIo::new(client);
+        let size = limits::STREAM_BUFFER;
+        let passing = copy_bidirectional_with_sizes(&mut client, &mut peer, size, size);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            end = passing => tracing::debug!(?end, "a kubelet stream ended"),
+        }
+    });
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    *response.headers_mut() = head;
+    response
+}
+
+/// Logs are a plain body of unknown length; each piece is sent as it comes,
+/// and no more is read than the client takes.
+fn logs(opened: Opened) -> Response {
+    let stream = ReaderStream::with_capacity(opened.io, limits::STREAM_BUFFER);
+    let mut response = Response::new(Body::from_stream(stream));
+    let plain = HeaderValue::from_static("text/plain");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn status(reason: RefusedReason) -> StatusCode {
+    match reason {
+        RefusedReason::NotFound => StatusCode::NOT_FOUND,
+        RefusedReason::Forbidden => StatusCode::FORBIDDEN,
+        RefusedReason::BadRequest => StatusCode::BAD_REQUEST,
+        RefusedReason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// RFC 6455, 4.2.2: SHA-1 is what the protocol says, and guards nothing here.
+fn accept(key: &[u8]) -> HeaderValue {
+    use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
+    let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(key);
+    context.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = BASE64.encode(context.finish());
+    HeaderValue::from_str(&accept).expect("base64 is printable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_accept_of_the_rfc() {
+        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+}

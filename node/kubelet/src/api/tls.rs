@@ -1,0 +1,142 @@
+//! The TLS side of a virtual node's kubelet listener: a serving certificate
+//! and the cluster's client CA, each replaced while connections go on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::cluster::Cluster;
+use crate::kind::CONFIG_MAP;
+use crate::watch::{Change, Selection, changes};
+
+/// Why TLS could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The certificate or its key cannot be used.
+    #[error("the serving certificate cannot be used: {0}")]
+    Certificate(String),
+    /// The cluster's client CA cannot be used.
+    #[error("the cluster's client CA cannot be used: {0}")]
+    ClientCa(String),
+}
+
+/// What a listener presents, and whom it believes. Shared by its connections.
+pub struct Tls {
+    parts: Mutex<Parts>,
+}
+
+struct Parts {
+    serving: Arc<CertifiedKey>,
+    client_ca: String,
+    config: Arc<ServerConfig>,
+}
+
+impl Tls {
+    /// Serves `serving`; client certificates count once a client CA is set.
+    pub fn new(serving: Arc<CertifiedKey>) -> Result<Arc<Self>, TlsError> {
+        let config = config(serving.clone(), "")?;
+        let parts = Parts { serving, client_ca: String::new(), config };
+        Ok(Arc::new(Self { parts: Mutex::new(parts) }))
+    }
+
+    /// Presents another certificate from the next connection on.
+    pub fn set_serving(&self, serving: Arc<CertifiedKey>) -> Result<(), TlsError> {
+        let mut parts = self.parts();
+        parts.config = config(serving.clone(), &parts.client_ca)?;
+        parts.serving = serving;
+        Ok(())
+    }
+
+    /// Believes client certificates of these CAs (PEM) from the next
+    /// connection on; none at all if the text is empty.
+    pub fn set_client_ca(&self, pem: &str) -> Result<(), TlsError> {
+        let mut parts = self.parts();
+        if parts.client_ca != pem {
+            parts.config = config(parts.serving.clone(), pem)?;
+            pem.clone_into(&mut parts.client_ca);
+        }
+        Ok(())
+    }
+
+    /// What the next connection uses.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.parts().config.clone()
+    }
+
+    fn parts(&self) -> std::sync::MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps `tls` in possession of the client CA that the cluster publishes for
+/// extension API servers, for ever: it is the one that the API server's own
+/// client certificate comes from.
+pub fn follow_client_ca(cluster: &Cluster, tls: Arc<Tls>) -> BoxFuture<'static, ()> {
+    let which = Selection {
+        namespace: Some("kube-system".into()),
+        labels: None,
+        fields: Some("metadata.name=extension-apiserver-authentication".into()),
+    };
+    let mut changes = changes(cluster, CONFIG_MAP, which, |map| {
+        map["data"]["client-ca-file"].as_str().unwrap_or_default().to_owned()
+    });
+    async move {
+        while let Some(change) = changes.next().await {
+            let found = match change {
+                Change::Synced(found) => found,
+                Change::Changed(pem) => vec![pem],
+                // What was believed is believed until there is another.
+                Change::Deleted(_) => Vec::new(),
+            };
+            for pem in found.iter().filter(|pem| !pem.is_empty()) {
+                if let Err(error) = tls.set_client_ca(pem) {
+                    tracing::warn!(%error, "client certificates are not believed");
+                }
+            }
+        }
+    }
+    .boxed()
+}
+
+/// Reads a certificate chain and its key, both PEM.
+pub fn certified_key(chain: &str, key: &str) -> Result<Arc<CertifiedKey>, TlsError> {
+    let unusable = |e: &dyn std::fmt::Display| TlsError::Certificate(e.to_string());
+    let chain = CertificateDer::pem_slice_iter(chain.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unusable(&e))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|e| unusable(&e))?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    CertifiedKey::from_der(chain, key, &provider).map(Arc::new).map_err(|e| unusable(&e))
+}
+
+fn config(serving: Arc<CertifiedKey>, client_ca: &str) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |e: &dyn std::fmt::Display| TlsError::ClientCa(e.to_string());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| TlsError::Certificate(e.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
+        roots.add(certificate.map_err(|e| unusable(&e))?).map_err(|e| unusable(&e))?;
+    }
+    let builder = if roots.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .allow_unauthenticated()
+            .build()
+            .map_err(|e| unusable(&e))?;
+        builder.with_client_cert_verifier(verifier)
+    };
+    let resolver = rustls::sign::SingleCertAndKey::from(serving);
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    // SPDY and WebSocket upgrades exist in HTTP/1.1 alone.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,131 @@
+//! The provider's side of one lease, towards its API server: follows the
+//! lease's guest objects, as inputs of the session, and performs the session's
+//! effects. Only what carries the contract's label is ever touched. What to do
+//! when is `mercato_offload::guest`'s; guest namespaces are `guest_namespace`'s.
+
+mod follow;
+mod write;
+
+pub(crate) use write::release_patch;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mercato_offload::forge::GuestContext;
+use mercato_offload::guest::Input;
+use mercato_offload::key::{Item, PodId};
+use mercato_offload::message::Route;
+use mercato_protocol::id::Digest;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use write::IfAbsent;
+
+use crate::bodies::Bodies;
+use crate::cluster::Cluster;
+use crate::limits;
+
+/// The provider's side of one lease. Each method starts the work and returns;
+/// what comes of it is an input. Everything ends when this is dropped.
+pub struct GuestSide {
+    shared: Arc<Shared>,
+    context: watch::Sender<Arc<GuestContext>>,
+    tasks: TaskTracker,
+}
+
+struct Shared {
+    cluster: Cluster,
+    bodies: Bodies,
+    context: watch::Receiver<Arc<GuestContext>>,
+    /// How each wanted item came here; bounded by the session's own bounds.
+    routes: Mutex<BTreeMap<Item, Route>>,
+    inputs: mpsc::Sender<Input>,
+    stop: CancellationToken,
+}
+
+impl GuestSide {
+    /// Starts following; the session's inputs come out of the receiver, a
+    /// `Synced` once every guest namespace has been listed.
+    pub fn start(
+        cluster: Cluster,
+        context: GuestContext,
+        bodies: Bodies,
+    ) -> (Self, mpsc::Receiver<Input>) {
+        let (inputs, received) = mpsc::channel(limits::INPUTS);
+        let (sender, context) = watch::channel(Arc::new(context));
+        let (routes, stop) = (Mutex::default(), CancellationToken::new());
+        let shared = Arc::new(Shared { cluster, bodies, context, routes, inputs, stop });
+        let tasks = TaskTracker::new();
+        tasks.spawn(follow::follow(shared.clone()));
+        (Self { shared, context: sender, tasks }, received)
+    }
+
+    /// What the provider imposes from now on: a further guest namespace, most
+    /// often, which must be there already.
+    pub fn set_context(&self, context: GuestContext) {
+        self.context.send_replace(Arc::new(context));
+    }
+
+    /// How an item came here; said with each statement that wants it.
+    pub fn came_by(&self, item: Item, route: Route) {
+        self.shared.routes().insert(item, route);
+    }
+
+    /// An item is not wanted any more, and forgotten.
+    pub fn forget(&self, item: &Item) {
+        self.shared.routes().remove(item);
+    }
+
+    /// Makes the guest object of this body, or updates it.
+    pub fn apply(&self, item: Item, digest: Digest) {
+        self.tasks.spawn(write::apply(self.shared.clone(), item, digest, IfAbsent::Create));
+    }
+
+    /// Updates a guest pod; one that is not there is not made.
+    pub fn update(&self, pod: PodId, digest: Digest) {
+        let item = Item::Pod(pod);
+        self.tasks.spawn(write::apply(self.shared.clone(), item, digest, IfAbsent::Leave));
+    }
+
+    /// Deletes, with the grace in seconds, or the object's own.
+    pub fn delete(&self, item: Item, grace_s: Option<u32>) {
+        self.tasks.spawn(write::delete(self.shared.clone(), item, grace_s));
+    }
+
+    /// Takes our finalizer off a guest pod.
+    pub fn release(&self, pod: PodId) {
+        self.tasks.spawn(write::release(self.shared.clone(), pod));
+    }
+
+    /// Asks for an item by name.
+    pub fn confirm(&self, item: Item) {
+        self.tasks.spawn(write::confirm(self.shared.clone(), item));
+    }
+}
+
+impl Drop for GuestSide {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+        self.tasks.close();
+    }
+}
+
+impl Shared {
+    fn context(&self) -> Arc<GuestContext> {
+        self.context.borrow().clone()
+    }
+
+    fn routes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Item, Route>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits where the driver is behind; nothing is lost, nothing piles up.
+    async fn tell(&self, input: Input) {
+        // An error means that the driver has gone, and this side with it.
+        let _ = self.inputs.send(input).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! The provider's side against scripted API servers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use mercato_offload::forge::{self, GuestContext};
+use mercato_offload::guest::{Failure, Input};
+use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
+use mercato_offload::message::{Outcome, Route};
+use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::GuestSide;
+use crate::bodies::Bodies;
+use crate::names::{CONTRACT, HOME_UID};
+use crate::testing::{scripted, status};
+
+const CONTRACT_ID: NegotiationId = NegotiationId([5; 16]);
+
+fn context() -> GuestContext {
+    GuestContext {
+        contract: CONTRACT_ID,
+        namespaces: BTreeMap::from([("shop".into(), "shop-rome".into())]),
+        priority_class: None,
+        runtime_class: None,
+        node_selector: BTreeMap::new(),
+        dns_policy: "Default".into(),
+        dns_config: None,
+        user_namespaces: false,
+        default_requests: BTreeMap::new(),
+        default_limits: BTreeMap::new(),
+        allocatable: BTreeMap::new(),
+    }
+}
+
+type Writes = Arc<Mutex<Vec<(String, Value)>>>;
+
+struct Bed {
+    side: GuestSide,
+    inputs: mpsc::Receiver<Input>,
+    bodies: Bodies,
+    writes: Writes,
+}
+
+/// What stands where the guest object should, and what a write is answered.
+fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
+    let writes = Writes::default();
+    let seen = writes.clone();
+    let cluster = scripted(move |method, path, body| {
+        if path.contains("watch=") || path.contains("limit=") {
+            return status(503, "not watched in this test");
+        }
+        if method == "GET" {
+            return present.clone().map_or_else(|| status(404, "not found"), |o| (200, o));
+        }
+        seen.lock().unwrap().push((format!("{method} {path}"), body));
+        answer.clone()
+    });
+    let bodies = Bodies::default();
+    let (side, inputs) = GuestSide::start(cluster, context(), bodies.clone());
+    Bed { side, inputs, bodies, writes }
+}
+
+impl Bed {
+    async fn apply(&mut self, item: &Item, body: &Value) -> Input {
+        let digest = self.bodies.keep(body).unwrap();
+        let origin = ClusterId([1; 32]);
+        let route = Route { origin, path: vec![origin], hops: 0 };
+        self.side.came_by(item.clone(), route);
+        self.side.apply(item.clone(), digest);
+        self.inputs.recv().await.unwrap()
+    }
+
+    fn written(&self) -> Vec<String> {
+        self.writes.lock().unwrap().iter().map(|(request, _)| request.clone()).collect()
+    }
+}
+
+fn pod() -> (Item, Value) {
+    let id = PodId { uid: Uid("u1".into()), namespace: "shop".into(), name: "web".into() };
+    let body = json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "web", "namespace": "shop", "uid": "u1" },
+        "spec": { "containers": [{ "name": "app", "image": "a:1" }] } });
+    (Item::Pod(id), body)
+}
+
+fn guest(contract: &str, uid: &str) -> Value {
+    json!({ "metadata": { "name": "web", "namespace": "shop-rome", "uid": "g1",
+        "resourceVersion": "7", "labels": { CONTRACT: contract, HOME_UID: uid } } })
+}
+
+#[tokio::test]
+async fn a_guest_is_created_with_our_marks() {
+    let mut bed = bed(None, (201, json!({})));
+    let (item, body) = pod();
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item));
+    let (request, object) = bed.writes.lock().unwrap().remove(0);
+    assert!(request.starts_with("POST /api/v1/namespaces/shop-rome/pods"), "{request}");
+    assert_eq!(object["metadata"]["labels"][HOME_UID], "u1");
+    assert_eq!(object["metadata"]["finalizers"][0], forge::FINALIZER);
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_not_touched() {
+    let (item, body) = pod();
+    for present in [guest("another", "u1"), json!({ "metadata": { "name": "web" } })] {
+        let mut bed = bed(Some(present), (200, json!({})));
+        let Input::NotWritten(_, Failure::Refused(why)) = bed.apply(&item, &body).await else {
+            panic!("a foreign object was taken for ours");
+        };
+        assert_eq!(why.path, "metadata.name");
+        bed.side.delete(item.clone(), Some(0));
+        let absent = Some(Input::NotWritten(item.clone(), Failure::Absent));
+        assert_eq!(bed.inputs.recv().await, absent);
+        let Item::Pod(id) = item.clone() else { panic!() };
+        bed.side.release(id);
+        assert_eq!(bed.inputs.recv().await, absent);
+        assert!(bed.written().is_empty(), "{:?}", bed.written());
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_pod_of_the_name_is_waited_for() {
+    let mut bed = bed(Some(guest(&CONTRACT_ID.to_string(), "u0")), (200, json!({})));
+    let (item, body) = pod();
+    assert_eq!(bed.apply(&item, &body).await, Input::NotWritten(item, Failure::Transient));
+    assert!(bed.written().is_empty());
+}
+
+#[tokio::test]
+async fn refusals_are_told_apart() {
+    let (item, body) = pod();
+    for (code, message, expected) in [
+        (403, "pods \"web\" is forbidden: status unknown for quota: mercato", "transient"),
+        (403, "error looking up service account shop-rome/default: not found", "transient"),
+        (403, "exceeded quota: mercato, requested: requests.cpu=2, used: x", "out"),
+        (403, "violates PodSecurity \"baseline:latest\"", "refused"),
+        (422, "invalid", "refused"),
+        (409, "already exists", "transient"),
+        (500, "etcd", "transient"),
+    ] {
+        let mut bed = bed(None, status(code, message));
+        let Input::NotWritten(_, failure) = bed.apply(&item, &body).await else { panic!() };
+        let class = match &failure {
+            Failure::Transient => "transient",
+            Failure::OutOf(Outcome::Failed { reason, .. }) if reason == "OutOfcpu" => "out",
+            Failure::Refused(_) => "refused",
+            Failure::OutOf(_) | Failure::MissingBody | Failure::Absent => "another",
+        };
+        assert_eq!(class, expected, "{code} {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_running_pod_gets_only_what_can_change() {
+    let mut bed = bed(Some(guest(&CONTRACT_ID.to_string(), "u1")), (200, json!({})));
+    let (item, mut body) = pod();
+    body["spec"]["containers"][0]["image"] = "a:2".into();
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
+    let (request, patch) = bed.writes.lock().unwrap().remove(0);
+    assert!(request.starts_with("PATCH"), "{request}");
+    assert_eq!(patch["spec"], json!({ "containers": [{ "name": "app", "image": "a:2" }] }));
+    assert_eq!(patch["metadata"]["uid"], "g1");
+    bed.side.delete(item.clone(), Some(3));
+    assert_eq!(bed.inputs.recv().await, Some(Input::Written(item)));
+    let (_, options) = bed.writes.lock().unwrap().remove(0);
+    assert_eq!(options["preconditions"]["uid"], "g1");
+    assert_eq!(options["gracePeriodSeconds"], 3);
+}
+
+#[tokio::test]
+async fn an_update_makes_nothing() {
+    let mut bed = bed(None, (201, json!({})));
+    let (item, body) = pod();
+    let Item::Pod(id) = item.clone() else { panic!() };
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
+    let digest = bed.bodies.keep(&body).unwrap();
+    bed.side.update(id, digest);
+    assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
+    assert_eq!(bed.written().len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_here_is_asked_for() {
+    let mut bed = bed(None, (201, json!({})));
+    let item = Item::Object(key(ObjectKind::Secret, "shop", "sec"));
+    bed.side.apply(item.clone(), Digest::of(b"nothing"));
+    let answer = bed.inputs.recv().await.unwrap();
+    assert_eq!(answer, Input::NotWritten(item, Failure::MissingBody));
+}

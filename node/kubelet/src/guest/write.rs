@@ -1,0 +1,263 @@
+//! Writes of guest objects: forged here, from the bytes that came, and only
+//! over what carries the contract's label and, for a pod, its uid. Each is
+//! answered by one input.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::forge::{self, FINALIZER, Refusal};
+use mercato_offload::guest::{Failure as GuestFailure, Input};
+use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::follow::observe;
+use crate::cluster::Deletion;
+use crate::failure::{Class, Failure};
+use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
+use crate::limits;
+use crate::names::{CONTRACT, HOME_UID};
+
+/// What becomes of an object that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfAbsent {
+    Create,
+    /// A pod's uid must never run twice.
+    Leave,
+}
+
+pub(super) fn apply(
+    shared: Arc<Shared>,
+    item: Item,
+    digest: Digest,
+    if_absent: IfAbsent,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let input = match write(&shared, &item, digest, if_absent).await {
+            Ok(()) => Input::Written(item),
+            Err(failure) => Input::NotWritten(item, failure),
+        };
+        shared.tell(input).await;
+    }
+    .boxed()
+}
+
+async fn write(
+    shared: &Shared,
+    item: &Item,
+    digest: Digest,
+    if_absent: IfAbsent,
+) -> Result<(), GuestFailure> {
+    let failed = |failure: Failure| forge::classify(&failure.status());
+    let route = shared.routes().get(item).cloned().ok_or(GuestFailure::MissingBody)?;
+    let body = shared.bodies.object(&digest).ok_or(GuestFailure::MissingBody)?;
+    let forged = forge::forge(item, &body, digest, &route, &shared.context());
+    let forged = forged.map_err(GuestFailure::Refused)?;
+    let place = Place::of(shared, item)
+        .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
+    let cluster = &shared.cluster;
+    let Some(present) = place.get(shared).await.map_err(failed)? else {
+        if if_absent == IfAbsent::Leave {
+            return Err(GuestFailure::Absent);
+        }
+        let created = cluster.create(place.kind, place.ns(), forged).await;
+        return created.map(drop).map_err(failed);
+    };
+    match place.ownership(shared, item, &present) {
+        Ownership::Ours => {}
+        Ownership::Earlier => return Err(GuestFailure::Transient),
+        Ownership::Foreign => {
+            return Err(refused(
+                "metadata.name",
+                "there is another object of this name over there",
+            ));
+        }
+    }
+    let written = match item {
+        Item::Pod(_) => {
+            let patch = mutable(&forged, &present);
+            cluster.strategic(POD, place.ns(), &place.key.name, None, patch).await
+        }
+        Item::Object(_) => {
+            let mut object = forged;
+            object["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
+            cluster.replace(place.kind, place.ns(), &place.key.name, object).await
+        }
+    };
+    written.map(drop).map_err(failed)
+}
+
+/// Of a pod that runs, only some fields can change; the rest of the forged pod
+/// is as it was when it was made, service variables included.
+fn mutable(forged: &Value, present: &Value) -> Value {
+    let images = |list: &str| -> Vec<Value> {
+        let containers = forged["spec"][list].as_array().into_iter().flatten();
+        containers.map(|c| json!({ "name": c["name"], "image": c["image"] })).collect()
+    };
+    let mut spec = json!({});
+    for list in ["containers", "initContainers"] {
+        let images = images(list);
+        if !images.is_empty() {
+            spec[list] = images.into();
+        }
+    }
+    if !forged["spec"]["activeDeadlineSeconds"].is_null() {
+        spec["activeDeadlineSeconds"] = forged["spec"]["activeDeadlineSeconds"].clone();
+    }
+    json!({
+        "metadata": {
+            "uid": present["metadata"]["uid"],
+            "labels": forged["metadata"]["labels"],
+            "annotations": forged["metadata"]["annotations"],
+        },
+        "spec": spec,
+    })
+}
+
+pub(super) fn delete(
+    shared: Arc<Shared>,
+    item: Item,
+    grace_s: Option<u32>,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let grace = grace_s.map(u64::from);
+        let done = on_ours(&shared, &item, async |place, present| {
+            let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
+            let how = Deletion { uid, grace };
+            shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
+        });
+        let done = done.await;
+        shared.tell(answer(item, done)).await;
+    }
+    .boxed()
+}
+
+pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
+    async move {
+        let item = Item::Pod(pod);
+        let done = on_ours(&shared, &item, async |place, present| {
+            let patch = release_patch(&present);
+            match shared.cluster.strategic(POD, place.ns(), &place.key.name, None, patch).await {
+                Ok(_) => Ok(true),
+                Err(failure) if failure.class == Class::Missing => Ok(false),
+                Err(failure) => Err(failure),
+            }
+        });
+        let done = done.await;
+        shared.tell(answer(item, done)).await;
+    }
+    .boxed()
+}
+
+/// Takes our finalizer off, whatever else is written to the pod meanwhile.
+pub(crate) fn release_patch(pod: &Value) -> Value {
+    json!({ "metadata": {
+        "uid": pod["metadata"]["uid"],
+        "$deleteFromPrimitiveList/finalizers": [FINALIZER],
+    } })
+}
+
+/// Asks for the object until there is an answer.
+pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()> {
+    async move {
+        loop {
+            let Some(place) = Place::of(&shared, &item) else {
+                return shared.tell(Input::Gone(item)).await;
+            };
+            match place.get(&shared).await {
+                Ok(found) => {
+                    let observed = found.and_then(|found| observe(&shared, &found));
+                    let observed = observed.filter(|observed| observed.item == item);
+                    let input = observed.map_or(Input::Gone(item), Input::Observed);
+                    return shared.tell(input).await;
+                }
+                Err(failure) => tracing::debug!(%failure, key = %item.key(), "not confirmed yet"),
+            }
+            tokio::select! {
+                () = shared.stop.cancelled() => return,
+                () = tokio::time::sleep(limits::CONFIRM_RETRY) => {}
+            }
+        }
+    }
+    .boxed()
+}
+
+/// Does something to the object if it is there and ours; false if it is not.
+async fn on_ours(
+    shared: &Shared,
+    item: &Item,
+    act: impl AsyncFnOnce(&Place, Value) -> Result<bool, Failure>,
+) -> Result<bool, Failure> {
+    let Some(place) = Place::of(shared, item) else { return Ok(false) };
+    match place.get(shared).await? {
+        Some(present) if place.ownership(shared, item, &present) == Ownership::Ours => {
+            act(&place, present).await
+        }
+        Some(_) | None => Ok(false),
+    }
+}
+
+fn answer(item: Item, done: Result<bool, Failure>) -> Input {
+    match done {
+        Ok(true) => Input::Written(item),
+        Ok(false) => Input::NotWritten(item, GuestFailure::Absent),
+        Err(failure) => {
+            tracing::warn!(%failure, key = %item.key(), "a write of a guest object failed");
+            Input::NotWritten(item, GuestFailure::Transient)
+        }
+    }
+}
+
+/// Where a guest object is.
+struct Place {
+    kind: Kind,
+    key: GuestKey,
+}
+
+/// Whose the object is that stands there.
+#[derive(Debug, PartialEq, Eq)]
+enum Ownership {
+    Ours,
+    /// This lease's, of an earlier pod of the name, which has still to go.
+    Earlier,
+    Foreign,
+}
+
+impl Place {
+    /// None if the home namespace is not part of the lease.
+    fn of(shared: &Shared, item: &Item) -> Option<Self> {
+        let key = shared.context().guest_key(&item.key())?;
+        let kind = match key.kind {
+            ObjectKind::Pod => POD,
+            ObjectKind::ConfigMap => CONFIG_MAP,
+            ObjectKind::Secret => SECRET,
+            ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
+        };
+        Some(Self { kind, key })
+    }
+
+    fn ns(&self) -> Option<&str> {
+        Some(&self.key.namespace)
+    }
+
+    async fn get(&self, shared: &Shared) -> Result<Option<Value>, Failure> {
+        shared.cluster.get(self.kind, self.ns(), &self.key.name).await
+    }
+
+    fn ownership(&self, shared: &Shared, item: &Item, present: &Value) -> Ownership {
+        let labels = &present["metadata"]["labels"];
+        if labels[CONTRACT] != shared.context().contract.to_string() {
+            return Ownership::Foreign;
+        }
+        match item {
+            Item::Pod(pod) if labels[HOME_UID] != pod.uid.0 => Ownership::Earlier,
+            Item::Pod(_) | Item::Object(_) => Ownership::Ours,
+        }
+    }
+}
+
+fn refused(path: &str, reason: &str) -> GuestFailure {
+    GuestFailure::Refused(Refusal { path: path.into(), reason: reason.into() })
+}

@@ -1,0 +1,173 @@
+//! Home's side of one lease, towards its API server: follows the pods of the
+//! virtual node and what they need, as inputs of the session, and performs the
+//! session's effects. What to do when is `mercato_offload::home`'s.
+
+mod objects;
+mod pods;
+mod service_env;
+mod tokens;
+mod write;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::forge::Refusal;
+use mercato_offload::home::{Input, Write};
+use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::account::{Account, Role};
+use crate::api::NodePods;
+use crate::bodies::Bodies;
+use crate::cluster::Cluster;
+use crate::limits;
+use crate::offload_namespace::Known;
+
+use objects::Objects;
+use pods::Pods;
+use tokens::Tokens;
+
+/// What home's side of a lease is told once.
+#[derive(Debug, Clone)]
+pub struct HomeConfig {
+    /// The virtual node that stands for the lease.
+    pub node: String,
+    /// Where home's API server reaches the node, which is the pods' hostIP.
+    pub host_ip: IpAddr,
+}
+
+/// Home's side of one lease. Each method starts the work and returns; what
+/// comes of it is an input. Everything ends when this is dropped.
+pub struct HomeSide {
+    shared: Arc<Shared>,
+    objects: Objects,
+    tokens: Arc<Tokens>,
+    tasks: TaskTracker,
+}
+
+struct Shared {
+    config: HomeConfig,
+    cluster: Cluster,
+    account: Account,
+    bodies: Bodies,
+    opted_in: watch::Receiver<Known>,
+    pods: Arc<Pods>,
+    /// Pods that somebody has asked for by name, to be told of like any other.
+    asked: mpsc::Sender<Arc<serde_json::Value>>,
+    inputs: mpsc::Sender<Input>,
+    /// Namespaces in which the rights of [`Role::Stray`] were taken.
+    strays: Mutex<BTreeSet<String>>,
+    stop: CancellationToken,
+}
+
+impl HomeSide {
+    /// Starts following; the session's inputs come out of the receiver, first
+    /// of all a `Synced`.
+    pub fn start(
+        cluster: Cluster,
+        account: Account,
+        config: HomeConfig,
+        bodies: Bodies,
+        opted_in: watch::Receiver<Known>,
+    ) -> (Self, mpsc::Receiver<Input>) {
+        let (inputs, received) = mpsc::channel(limits::INPUTS);
+        let (asked, to_tell) = mpsc::channel(limits::INPUTS);
+        let shared = Arc::new(Shared {
+            config,
+            cluster,
+            account,
+            bodies,
+            opted_in,
+            pods: Arc::default(),
+            asked,
+            inputs,
+            strays: Mutex::default(),
+            stop: CancellationToken::new(),
+        });
+        let tokens = Arc::new(Tokens::default());
+        let tasks = TaskTracker::new();
+        tasks.spawn(pods::follow(shared.clone(), to_tell));
+        tasks.spawn(tokens.clone().keep_fresh(shared.clone()));
+        let objects = Objects::default();
+        (Self { shared, objects, tokens, tasks }, received)
+    }
+
+    /// The node's pods, for its kubelet API.
+    pub fn pods(&self) -> Arc<dyn NodePods> {
+        self.shared.pods.clone()
+    }
+
+    /// Tells of an object now, and whenever it changes.
+    pub fn watch(&mut self, key: ObjectKey) {
+        match key.kind {
+            ObjectKind::ConfigMap | ObjectKind::Secret => self.objects.watch(&self.shared, key),
+            ObjectKind::ServiceAccountToken => self.tokens.watch(&self.shared, key),
+            ObjectKind::Pod | ObjectKind::Namespace => {
+                tracing::debug!(%key, "not a kind that a pod needs");
+            }
+        }
+    }
+
+    /// No longer.
+    pub fn unwatch(&mut self, key: &ObjectKey) {
+        self.objects.unwatch(key);
+        self.tokens.unwatch(key);
+    }
+
+    /// Asks for a pod by name.
+    pub fn confirm(&self, pod: PodId) {
+        self.tasks.spawn(write::confirm(self.shared.clone(), pod));
+    }
+
+    /// Writes to a pod.
+    pub fn write(&self, pod: PodId, write: Write) {
+        self.tasks.spawn(write::perform(self.shared.clone(), pod, write));
+    }
+
+    /// Tells the owner of an object that the provider refuses it.
+    pub fn object_refused(&self, key: ObjectKey, refusal: Refusal) {
+        self.tasks.spawn(write::object_refused(self.shared.clone(), key, refusal));
+    }
+
+    /// Ends with the lease: gives back the rights that stray pods made necessary.
+    pub fn finish(self) -> BoxFuture<'static, ()> {
+        let shared = self.shared.clone();
+        async move {
+            let strays = std::mem::take(&mut *shared.strays());
+            for namespace in strays {
+                let given = shared.account.unbind(&shared.cluster, &namespace, Role::Stray).await;
+                if let Err(failure) = given {
+                    tracing::warn!(%failure, namespace, "rights could not be given back");
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Drop for HomeSide {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+        self.tasks.close();
+    }
+}
+
+impl Shared {
+    fn strays(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits where the driver is behind; nothing is lost, nothing piles up.
+    async fn tell(&self, input: Input) {
+        // An error means that the driver has gone, and this side with it.
+        let _ = self.inputs.send(input).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Config maps and secrets that pods of one node need: one watch for each kind
+//! and namespace, told of only where a pod asks for the object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use mercato_offload::forge;
+use mercato_offload::home::Input;
+use mercato_offload::key::{ObjectKey, ObjectKind};
+use serde_json::Value;
+use tokio::task::AbortHandle;
+
+use super::Shared;
+use crate::kind::{CONFIG_MAP, Kind, SECRET};
+use crate::watch::{Change, Selection, changes};
+
+/// Which objects are watched, by kind and namespace.
+#[derive(Default)]
+pub(super) struct Objects(BTreeMap<(ObjectKind, String), Followed>);
+
+struct Followed {
+    names: Names,
+    following: AbortHandle,
+}
+
+type Names = Arc<Mutex<BTreeSet<String>>>;
+
+impl Objects {
+    pub(super) fn watch(&mut self, shared: &Arc<Shared>, key: ObjectKey) {
+        let place = (key.kind, key.namespace.clone());
+        let followed = self.0.entry(place).or_insert_with(|| {
+            let names = Names::default();
+            let following = follow(shared.clone(), key.kind, key.namespace.clone(), names.clone());
+            Followed { names, following: tokio::spawn(following).abort_handle() }
+        });
+        lock(&followed.names).insert(key.name.clone());
+        // The watch may have passed it already.
+        tokio::spawn(look(shared.clone(), key));
+    }
+
+    pub(super) fn unwatch(&mut self, key: &ObjectKey) {
+        let place = (key.kind, key.namespace.clone());
+        if let Some(followed) = self.0.get(&place) {
+            let mut names = lock(&followed.names);
+            names.remove(&key.name);
+            let last = names.is_empty();
+            drop(names);
+            if last {
+                self.0.remove(&place);
+            }
+        }
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+fn lock(names: &Names) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+    names.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn kind_of(kind: ObjectKind) -> Kind {
+    if kind == ObjectKind::Secret { SECRET } else { CONFIG_MAP }
+}
+
+fn follow(
+    shared: Arc<Shared>,
+    kind: ObjectKind,
+    namespace: String,
+    names: Names,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let all = Selection::namespace(&namespace);
+        let mut changes = changes(&shared.cluster, kind_of(kind), all, |object| object);
+        let key = |name: &str| ObjectKey { kind, namespace: namespace.clone(), name: name.into() };
+        let name =
+            |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        while let Some(change) = changes.next().await {
+            let wanted = lock(&names).clone();
+            let told: Vec<(String, Option<Value>)> = match change {
+                Change::Synced(objects) => {
+                    let mut found: BTreeMap<_, _> =
+                        objects.into_iter().map(|object| (name(&object), object)).collect();
+                    wanted.iter().map(|name| (name.clone(), found.remove(name))).collect()
+                }
+                Change::Changed(object) => vec![(name(&object), Some(object))],
+                Change::Deleted(object) => vec![(name(&object), None)],
+            };
+            for (name, object) in told.into_iter().filter(|(name, _)| wanted.contains(name)) {
+                tell(&shared, key(&name), object).await;
+            }
+        }
+    }
+    .boxed()
+}
+
+fn look(shared: Arc<Shared>, key: ObjectKey) -> BoxFuture<'static, ()> {
+    async move {
+        let found = shared.cluster.get(kind_of(key.kind), Some(&key.namespace), &key.name);
+        // A failure is the watch's to make good.
+        if let Ok(object) = found.await {
+            tell(&shared, key, object).await;
+        }
+    }
+    .boxed()
+}
+
+async fn tell(shared: &Shared, key: ObjectKey, object: Option<Value>) {
+    let digest = match object.map(|object| shared.bodies.keep(&forge::export_object(&object))) {
+        None => None,
+        Some(Ok(digest)) => Some(digest),
+        Some(Err(error)) => return tracing::warn!(%error, %key, "an object cannot cross"),
+    };
+    shared.tell(Input::Object { key, digest }).await;
+}

@@ -1,0 +1,259 @@
+//! The pods of one virtual node: kept as home has them, and told to the
+//! session as what would be sent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use mercato_offload::forge::{self, ApiAccess, HomeContext, Refusal};
+use mercato_offload::home::{HomePod, Input};
+use mercato_offload::key::{ObjectKey, PodId, Uid};
+use mercato_protocol::id::Digest;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::service_env::service_env;
+use crate::api::NodePods;
+use crate::kind::{POD, SERVICE};
+use crate::limits;
+use crate::offload_namespace::{Known, OptIn};
+use crate::watch::{Change, Selection, changes};
+
+/// The pods as home's API server last told of them, by uid.
+#[derive(Default)]
+pub(super) struct Pods(Mutex<BTreeMap<Uid, Arc<Value>>>);
+
+impl Pods {
+    pub(super) fn get(&self, uid: &Uid) -> Option<Arc<Value>> {
+        self.lock().get(uid).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Value>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Takes a pod in, unless a newer state of it is known.
+    fn insert(&self, pod: Arc<Value>) {
+        let Some(id) = forge::pod_id(&pod) else { return };
+        let mut pods = self.lock();
+        if pods.get(&id.uid).is_none_or(|known| version(known) <= version(&pod)) {
+            pods.insert(id.uid, pod);
+        }
+    }
+
+    /// Takes in what a write answered, if the pod is still one of the node's.
+    pub(super) fn refresh(&self, pod: Arc<Value>) {
+        let known = forge::pod_id(&pod).is_some_and(|id| self.get(&id.uid).is_some());
+        if known {
+            self.insert(pod);
+        }
+    }
+
+    fn remove(&self, uid: &Uid) {
+        self.lock().remove(uid);
+    }
+
+    fn replace(&self, pods: &[Arc<Value>]) {
+        let named = pods.iter().filter_map(|pod| Some((forge::pod_id(pod)?.uid, pod.clone())));
+        *self.lock() = named.collect();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uid, Arc<Value>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Versions of one resource are ordered numbers, by the API's own conventions.
+fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+impl NodePods for Pods {
+    fn uid(&self, namespace: &str, name: &str) -> Option<String> {
+        let pods = self.lock();
+        let (uid, _) = pods.iter().find(|(_, pod)| {
+            pod["metadata"]["name"] == name && pod["metadata"]["namespace"] == namespace
+        })?;
+        Some(uid.0.clone())
+    }
+
+    fn list(&self) -> Vec<Value> {
+        self.lock().values().map(|pod| Value::clone(pod)).collect()
+    }
+}
+
+/// Follows the node's pods for ever. Nothing is told before the opted-in
+/// namespaces are known; a change of them tells of every pod again.
+pub(super) fn follow(
+    shared: Arc<Shared>,
+    mut asked: mpsc::Receiver<Arc<Value>>,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let mut opted_in = shared.opted_in.clone();
+        let bound = Selection::fields(format!("spec.nodeName={}", shared.config.node));
+        let following = async {
+            if opted_in.wait_for(Option::is_some).await.is_err() {
+                return;
+            }
+            let mut pods = changes(&shared.cluster, POD, bound, Arc::new);
+            let mut teller = Teller { shared: &shared, environments: BTreeMap::new() };
+            loop {
+                tokio::select! {
+                    change = pods.next() => {
+                        let Some(change) = change else { return };
+                        let known = opted_in.borrow().clone();
+                        teller.tell(change, &known).await;
+                    }
+                    Some(pod) = asked.recv() => {
+                        let known = opted_in.borrow().clone();
+                        teller.tell(Change::Changed(pod), &known).await;
+                    }
+                    changed = opted_in.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        let known = opted_in.borrow_and_update().clone();
+                        for pod in shared.pods.all() {
+                            teller.tell(Change::Changed(pod), &known).await;
+                        }
+                    }
+                }
+            }
+        };
+        tokio::select! { () = shared.stop.cancelled() => {} () = following => {} }
+    }
+    .boxed()
+}
+
+struct Teller<'a> {
+    shared: &'a Shared,
+    /// Service variables by pod, fixed when the pod is first seen, as a kubelet
+    /// fixes them when it starts one.
+    environments: BTreeMap<Uid, Environment>,
+}
+
+type Environment = Arc<BTreeMap<String, String>>;
+
+impl Teller<'_> {
+    async fn tell(&mut self, change: Change<Arc<Value>>, opted_in: &Known) {
+        match change {
+            Change::Synced(pods) => {
+                self.shared.pods.replace(&pods);
+                self.environments.retain(|uid, _| self.shared.pods.get(uid).is_some());
+                let mut all = Vec::with_capacity(pods.len());
+                let mut fresh = Fresh::default();
+                for pod in &pods {
+                    all.extend(self.home_pod(pod, opted_in, &mut fresh).await);
+                }
+                self.shared.tell(Input::Synced(all)).await;
+            }
+            Change::Changed(pod) => {
+                self.shared.pods.insert(pod.clone());
+                if let Some(pod) = self.home_pod(&pod, opted_in, &mut Fresh::default()).await {
+                    self.shared.tell(Input::Pod(pod)).await;
+                }
+            }
+            Change::Deleted(pod) => {
+                if let Some(PodId { uid, .. }) = forge::pod_id(&pod) {
+                    self.shared.pods.remove(&uid);
+                    self.environments.remove(&uid);
+                    self.shared.tell(Input::PodGone(uid)).await;
+                }
+            }
+        }
+    }
+
+    /// The pod as the session sees it; the body is kept beside.
+    async fn home_pod(
+        &mut self,
+        pod: &Value,
+        opted_in: &Known,
+        fresh: &mut Fresh,
+    ) -> Option<HomePod> {
+        let id = forge::pod_id(pod)?;
+        let how = opted_in.as_ref().and_then(|known| known.get(&id.namespace).copied());
+        let Some(how) = how else {
+            let path = "metadata.namespace".to_owned();
+            let reason =
+                format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
+            return Some(seen(pod, id, Err(Refusal { path, reason })));
+        };
+        let environment = self.environment(&id, fresh).await;
+        let exported = export(pod, how, &environment);
+        let kept = self
+            .shared
+            .bodies
+            .keep(&exported)
+            .map_err(|error| Refusal { path: String::new(), reason: error.to_string() });
+        Some(seen(pod, id, kept.map(|digest| (digest, forge::needs(&exported)))))
+    }
+
+    async fn environment(&mut self, pod: &PodId, fresh: &mut Fresh) -> Environment {
+        if let Some(known) = self.environments.get(&pod.uid) {
+            return known.clone();
+        }
+        let environment = fresh.of(self.shared, &pod.namespace).await;
+        // Bounded by the pods: an entry goes with its pod.
+        self.environments.insert(pod.uid.clone(), environment.clone());
+        environment
+    }
+}
+
+/// Environments by namespace, while one list of pods is told.
+#[derive(Default)]
+struct Fresh(BTreeMap<String, Environment>);
+
+impl Fresh {
+    async fn of(&mut self, shared: &Shared, namespace: &str) -> Environment {
+        if let Some(known) = self.0.get(namespace) {
+            return known.clone();
+        }
+        let api = shared.cluster.get(SERVICE, Some("default"), "kubernetes");
+        let own = shared.cluster.list(SERVICE, Some(namespace), "");
+        let deadline = Instant::now() + limits::SERVICES_WAIT;
+        let (api, own) =
+            match tokio::time::timeout_at(deadline, futures::future::join(api, own)).await {
+                Ok((Ok(api), Ok(own))) => (api, own),
+                Ok((api, own)) => {
+                    let error = api.err().or(own.err());
+                    tracing::warn!(
+                        ?error,
+                        namespace,
+                        "services unknown: pods start without their variables"
+                    );
+                    return Environment::default();
+                }
+                Err(_) => return Environment::default(),
+            };
+        let environment = Arc::new(service_env(own.iter().chain(&api)));
+        self.0.insert(namespace.to_owned(), environment.clone());
+        environment
+    }
+}
+
+fn export(pod: &Value, how: OptIn, environment: &BTreeMap<String, String>) -> Value {
+    let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
+    forge::export_pod(pod, &HomeContext { service_env: environment.clone(), api_access })
+}
+
+fn seen(pod: &Value, id: PodId, sent: Result<(Digest, Vec<ObjectKey>), Refusal>) -> HomePod {
+    let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+    let (digest, needs, refusal) = match sent {
+        Ok((digest, needs)) => (digest, needs, None),
+        Err(refusal) => (forge::digest(&Value::Null), Vec::new(), Some(refusal)),
+    };
+    HomePod {
+        pod: id,
+        digest,
+        needs,
+        deletion_grace_s: deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
+        terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        route: None,
+        refusal,
+    }
+}

@@ -1,0 +1,198 @@
+//! Home's side against scripted API servers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use mercato_offload::home::{HomePod, Input, Write};
+use mercato_offload::key::{ObjectKind, PodId, Uid, key};
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use super::{HomeConfig, HomeSide};
+use crate::account::Account;
+use crate::bodies::Bodies;
+use crate::offload_namespace::{Known, OptIn, Strategy};
+use crate::testing::{scripted, status};
+
+type Writes = Arc<Mutex<Vec<(String, Value)>>>;
+
+struct Bed {
+    side: HomeSide,
+    inputs: mpsc::Receiver<Input>,
+    bodies: Bodies,
+    writes: Writes,
+    opted_in: watch::Sender<Known>,
+}
+
+fn pod(namespace: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "web", "namespace": namespace, "uid": "u1", "resourceVersion": "5" },
+        "spec": { "serviceAccountName": "reader", "containers": [{ "name": "app", "image": "a" }],
+            "volumes": [{ "name": "t", "projected": { "sources": [
+                { "serviceAccountToken": { "path": "token", "audience": "vault", "expirationSeconds": 7200 } } ] } },
+                { "name": "c", "secret": { "secretName": "sec" } }] },
+        "status": { "phase": "Pending", "reason": "OffloadRefused" } })
+}
+
+fn id(namespace: &str) -> PodId {
+    PodId { uid: Uid("u1".into()), namespace: namespace.into(), name: "web".into() }
+}
+
+/// One pod in `namespace`; writes are answered with `answer`, and the pod, asked
+/// for by name, is `there`.
+async fn bed(
+    namespace: &'static str,
+    there: Option<Value>,
+    answer: (u16, Value),
+) -> (Bed, HomePod) {
+    let writes = Writes::default();
+    let seen = writes.clone();
+    let cluster = scripted(move |method, path, body| {
+        if path.contains("watch=") {
+            return status(503, "not watched in this test");
+        }
+        if path.contains("selfsubjectaccessreviews") {
+            return (201, json!({ "status": { "allowed": true } }));
+        }
+        if method == "GET" && path.contains("fieldSelector") {
+            let list = json!({ "apiVersion": "v1", "kind": "PodList",
+                "metadata": { "resourceVersion": "9" }, "items": [pod(namespace)] });
+            return (200, list);
+        }
+        if method == "GET" {
+            let object = match path {
+                _ if path.contains("/pods/") => there.clone(),
+                _ if path.contains("/secrets/sec") => Some(json!({ "data": { "pw": "eA==" } })),
+                _ if path.contains("/services?") => Some(json!({ "items": [], "metadata": {} })),
+                _ => None,
+            };
+            return object.map_or_else(|| status(404, "not found"), |object| (200, object));
+        }
+        seen.lock().unwrap().push((format!("{method} {path}"), body));
+        answer.clone()
+    });
+    let both = OptIn { strategy: Strategy::Both, api_access: true };
+    let known = Arc::new(BTreeMap::from([("shop".to_owned(), both)]));
+    let (opted_in, receiver) = watch::channel(Some(known));
+    let config = HomeConfig { node: "turin".into(), host_ip: "10.0.0.1".parse().unwrap() };
+    let account = Account { user: "system:serviceaccount:mercato:mercato".into() };
+    let bodies = Bodies::default();
+    let (side, mut inputs) = HomeSide::start(cluster, account, config, bodies.clone(), receiver);
+    let Some(Input::Synced(mut pods)) = inputs.recv().await else { panic!("no list came first") };
+    (Bed { side, inputs, bodies, writes, opted_in }, pods.remove(0))
+}
+
+impl Bed {
+    async fn write(&mut self, namespace: &str, write: Write) -> Input {
+        self.side.write(id(namespace), write);
+        self.inputs.recv().await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_offloaded_pod_is_told_with_what_it_needs() {
+    let (bed, told) = bed("shop", None, (200, json!({}))).await;
+    assert_eq!(told.refusal, None);
+    let kinds: Vec<_> = told.needs.iter().map(|key| (key.kind, key.name.as_str())).collect();
+    assert!(kinds.contains(&(ObjectKind::Secret, "sec")), "{kinds:?}");
+    assert_eq!(kinds.len(), 2, "and its token");
+    let body = bed.bodies.object(&told.digest).unwrap();
+    assert!(body["status"].is_null());
+    assert_eq!(bed.side.pods().uid("shop", "web").as_deref(), Some("u1"));
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
+    let (mut bed, told) = bed("other", None, (200, json!({}))).await;
+    assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
+    assert!(told.needs.is_empty());
+    let both = OptIn { strategy: Strategy::Both, api_access: false };
+    bed.opted_in.send_replace(Some(Arc::new(BTreeMap::from([("other".to_owned(), both)]))));
+    let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
+    assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
+}
+
+#[tokio::test]
+async fn a_status_carries_the_uid() {
+    let (mut bed, _) = bed("shop", None, (200, pod("shop"))).await;
+    let guest = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
+    let digest = bed.bodies.keep(&guest).unwrap();
+    let write = Write::Status { status: Some(digest), outcome: None };
+    assert_eq!(bed.write("shop", write).await, Input::Written(Uid("u1".into())));
+    let (request, patch) = bed.writes.lock().unwrap().remove(0);
+    assert!(request.starts_with("PATCH /api/v1/namespaces/shop/pods/web/status"), "{request}");
+    assert_eq!(patch["metadata"]["uid"], "u1");
+    let reason = patch["status"].as_object().unwrap().get("reason");
+    assert_eq!(reason, Some(&Value::Null), "an earlier refusal is taken back");
+    assert_eq!(
+        (&patch["status"]["phase"], &patch["status"]["hostIP"]),
+        (&json!("Running"), &json!("10.0.0.1"))
+    );
+}
+
+#[tokio::test]
+async fn what_becomes_of_a_failed_write() {
+    let uid = Uid("u1".into());
+    let failed = Input::NotWritten { uid: uid.clone(), missing: false };
+    let write = || Write::Status { status: None, outcome: None };
+    // Another pod of the name: the one that was meant is gone.
+    let mut another = pod("shop");
+    another["metadata"]["uid"] = "u2".into();
+    let (mut other, _) = bed("shop", Some(another), status(409, "uid mismatch")).await;
+    assert_eq!(other.write("shop", write()).await, Input::PodGone(uid.clone()));
+    let (mut same, _) = bed("shop", Some(pod("shop")), status(409, "modified")).await;
+    assert_eq!(same.write("shop", write()).await, failed);
+    let (mut missing, _) = bed("shop", None, status(404, "not found")).await;
+    assert_eq!(missing.write("shop", write()).await, Input::PodGone(uid.clone()));
+    let (mut away, _) = bed("shop", None, status(500, "etcd")).await;
+    assert_eq!(away.write("shop", write()).await, failed);
+    let unknown = Write::Status { status: Some(Digest::of(b"x")), outcome: None };
+    let asked = Input::NotWritten { uid, missing: true };
+    assert_eq!(away.write("shop", unknown).await, asked);
+}
+
+#[tokio::test]
+async fn a_deletion_is_finished_for_one_uid() {
+    let (mut bed, _) = bed("shop", None, (200, json!({}))).await;
+    assert_eq!(bed.write("shop", Write::FinishDeletion).await, Input::Written(Uid("u1".into())));
+    let (request, options) = bed.writes.lock().unwrap().remove(0);
+    assert!(request.starts_with("DELETE"), "{request}");
+    assert_eq!(options["gracePeriodSeconds"], 0);
+    assert_eq!(options["preconditions"]["uid"], "u1");
+}
+
+#[tokio::test]
+async fn a_watched_object_is_told_there_or_not() {
+    let (mut bed, _) = bed("shop", None, (200, json!({}))).await;
+    for (name, there) in [("sec", true), ("nope", false)] {
+        let watched = key(ObjectKind::Secret, "shop", name);
+        bed.side.watch(watched.clone());
+        let Some(Input::Object { key, digest }) = bed.inputs.recv().await else { panic!() };
+        assert_eq!((key, digest.is_some()), (watched, there));
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_bound_to_its_pod() {
+    let token = json!({ "status": { "token": "secret.jwt" } });
+    let (mut bed, told) = bed("shop", None, (201, token)).await;
+    let named = |key: &&_| {
+        matches!(key, mercato_offload::key::ObjectKey { kind: ObjectKind::ServiceAccountToken, .. })
+    };
+    let wanted = told.needs.iter().find(named).unwrap().clone();
+    bed.side.watch(wanted.clone());
+    let Some(Input::Object { key, digest: Some(digest) }) = bed.inputs.recv().await else {
+        panic!()
+    };
+    assert_eq!(key, wanted);
+    assert!(bed.bodies.object(&digest).unwrap()["data"]["token"].is_string());
+    let (request, review) = bed.writes.lock().unwrap().remove(0);
+    assert!(
+        request.starts_with("POST /api/v1/namespaces/shop/serviceaccounts/reader/token"),
+        "{request}"
+    );
+    assert_eq!(review["spec"]["boundObjectRef"]["uid"], "u1");
+    assert_eq!(review["spec"]["audiences"], json!(["vault"]));
+    assert_eq!(review["spec"]["expirationSeconds"], 3600, "never longer than an hour");
+}

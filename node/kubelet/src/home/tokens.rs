@@ -1,0 +1,120 @@
+//! Service-account tokens of pods that left home: requested from home's API
+//! server, bound to the home pod's uid, for the audience that the pod asks for,
+//! and renewed before they expire. They end with the pod, whoever holds them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::forge::{self, TokenRequest};
+use mercato_offload::home::Input;
+use mercato_offload::key::ObjectKey;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Shared;
+use crate::failure::{Class, Failure};
+use crate::kind::{POD, SERVICE_ACCOUNT};
+use crate::limits;
+
+/// The tokens that are watched, and when each is due; bounded by the pods.
+#[derive(Default)]
+pub(super) struct Tokens(Mutex<BTreeMap<ObjectKey, Instant>>);
+
+impl Tokens {
+    pub(super) fn watch(self: &Arc<Self>, shared: &Arc<Shared>, key: ObjectKey) {
+        self.lock().insert(key.clone(), Instant::now() + limits::TOKEN_RETRY);
+        let (this, shared) = (self.clone(), shared.clone());
+        tokio::spawn(async move { this.renew(&shared, key).await });
+    }
+
+    pub(super) fn unwatch(&self, key: &ObjectKey) {
+        self.lock().remove(key);
+    }
+
+    /// Renews what is due, for ever.
+    pub(super) fn keep_fresh(self: Arc<Self>, shared: Arc<Shared>) -> BoxFuture<'static, ()> {
+        async move {
+            let mut tick = tokio::time::interval(limits::TOKEN_RETRY);
+            let renewing = async {
+                loop {
+                    tick.tick().await;
+                    for key in self.due() {
+                        self.renew(&shared, key).await;
+                    }
+                }
+            };
+            tokio::select! { () = shared.stop.cancelled() => {} () = renewing => {} }
+        }
+        .boxed()
+    }
+
+    async fn renew(&self, shared: &Shared, key: ObjectKey) {
+        let pods = shared.pods.all();
+        let mut requests = pods.iter().flat_map(|pod| forge::token_requests(pod));
+        let Some(request) = requests.find(|request| request.key == key) else { return };
+        let (digest, wait) = match issue(shared, &request).await {
+            Ok((object, wait)) => match shared.bodies.keep(&object) {
+                Ok(digest) => (Some(digest), wait),
+                Err(error) => return tracing::warn!(%error, %key, "a token cannot cross"),
+            },
+            Err(failure) => {
+                tracing::warn!(%failure, %key, "no token");
+                if failure.class != Class::Missing {
+                    return self.postpone(&key, limits::TOKEN_RETRY);
+                }
+                (None, limits::TOKEN_RETRY)
+            }
+        };
+        self.postpone(&key, wait);
+        shared.tell(Input::Object { key, digest }).await;
+    }
+
+    fn due(&self) -> Vec<ObjectKey> {
+        let now = Instant::now();
+        let tokens = self.lock();
+        tokens.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn postpone(&self, key: &ObjectKey, wait: Duration) {
+        if let Some(at) = self.lock().get_mut(key) {
+            *at = Instant::now() + wait;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fresh token as the object that crosses, and how long until the next.
+async fn issue(shared: &Shared, request: &TokenRequest) -> Result<(Value, Duration), Failure> {
+    let pod = &request.pod;
+    let seconds = i64::try_from(request.expiration_s).unwrap_or(i64::MAX);
+    let seconds = seconds.clamp(SHORTEST, limits::TOKEN_SECONDS);
+    let review = json!({
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {
+            "audiences": request.audience.iter().collect::<Vec<_>>(),
+            "expirationSeconds": seconds,
+            "boundObjectRef": {
+                "apiVersion": POD.api_version(), "kind": POD.kind, "name": pod.name,
+                "uid": pod.uid,
+            },
+        },
+    });
+    let (ns, name) = (Some(pod.namespace.as_str()), request.service_account.as_str());
+    let answer = shared.cluster.create_at(SERVICE_ACCOUNT, ns, name, "token", review).await?;
+    let token = answer["status"]["token"].as_str();
+    let token = token.ok_or_else(|| Failure::transient("the API server gave no token"))?;
+    let object = forge::export_token(&pod.namespace, &request.key.name, token);
+    // As a kubelet: after 80 % of its life.
+    let wait = Duration::from_secs(u64::try_from(seconds).unwrap_or_default()).mul_f64(0.8);
+    Ok((object, wait))
+}
+
+/// The API server's own minimum, seconds.
+const SHORTEST: i64 = 600;

@@ -1,0 +1,218 @@
+//! Writes to home pods: each with the uid that is meant, each answered by one
+//! input, whatever becomes of it.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::forge::{self, Refusal, StatusContext};
+use mercato_offload::home::{Input, Write};
+use mercato_offload::key::{ObjectKey, PodId};
+use serde_json::{Value, json};
+
+use super::Shared;
+use crate::account::Role;
+use crate::cluster::Deletion;
+use crate::events::{self, About};
+use crate::failure::{Class, Failure};
+use crate::kind::POD;
+
+pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFuture<'static, ()> {
+    async move {
+        let uid = pod.uid.clone();
+        let done = match &write {
+            Write::Status { status, outcome } => {
+                let guest = match status.map(|digest| shared.bodies.object(&digest)) {
+                    None => Value::Null,
+                    Some(Some(guest)) => guest,
+                    // Those bytes are not here: they are asked for again.
+                    Some(None) => {
+                        return shared.tell(Input::NotWritten { uid, missing: true }).await;
+                    }
+                };
+                let host_ip = Some(shared.config.host_ip.to_string());
+                let context = StatusContext { host_ip, pod_ip: None };
+                let status =
+                    |home: &Value| forge::home_status(&guest, home, outcome.as_ref(), &context);
+                write_status(&shared, &pod, status).await
+            }
+            Write::Refusal(refusal) => refuse(&shared, &pod, refusal).await,
+            Write::FinishDeletion => finish(&shared, &pod).await,
+        };
+        match done {
+            Ok(true) => shared.tell(Input::Written(uid)).await,
+            Ok(false) => shared.tell(Input::PodGone(uid)).await,
+            Err(failure) => {
+                tracing::warn!(%failure, pod = %pod.key(), "a write to a home pod failed");
+                shared.tell(Input::NotWritten { uid, missing: false }).await;
+            }
+        }
+    }
+    .boxed()
+}
+
+/// Asks for the pod until there is an answer.
+pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
+    async move {
+        loop {
+            match present(&shared, &pod).await {
+                // It is told of with all that goes with it by whoever follows the pods.
+                Ok(Some(found)) => {
+                    let _ = shared.asked.send(Arc::new(found)).await;
+                    return;
+                }
+                Ok(None) => return shared.tell(Input::PodGone(pod.uid)).await,
+                Err(failure) => tracing::debug!(%failure, pod = %pod.key(), "not confirmed yet"),
+            }
+            tokio::select! {
+                () = shared.stop.cancelled() => return,
+                () = tokio::time::sleep(crate::limits::CONFIRM_RETRY) => {}
+            }
+        }
+    }
+    .boxed()
+}
+
+/// An event on the object, for its owner.
+pub(super) fn object_refused(
+    shared: Arc<Shared>,
+    key: ObjectKey,
+    refusal: Refusal,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let kind = format!("{:?}", key.kind);
+        let about = About { kind, namespace: key.namespace, name: key.name, uid: None };
+        let event = events::warning(&shared.cluster, about, REFUSED, &text(&refusal));
+        if let Err(failure) = event.await {
+            tracing::warn!(%failure, "an event could not be written");
+        }
+    }
+    .boxed()
+}
+
+/// The pod of that name and uid, if it is still there.
+async fn present(shared: &Shared, pod: &PodId) -> Result<Option<Value>, Failure> {
+    let found = shared.cluster.get(POD, Some(&pod.namespace), &pod.name).await?;
+    Ok(found.filter(|found| found["metadata"]["uid"] == pod.uid.0))
+}
+
+/// True if written, false if there is no such pod any more.
+async fn write_status(
+    shared: &Shared,
+    pod: &PodId,
+    status: impl Fn(&Value) -> Value,
+) -> Result<bool, Failure> {
+    shared.rights_in(&pod.namespace).await?;
+    let known = match shared.pods.get(&pod.uid) {
+        Some(known) => known,
+        None => match present(shared, pod).await? {
+            Some(found) => Arc::new(found),
+            None => return Ok(false),
+        },
+    };
+    let mut status = status(&known);
+    for field in ["reason", "message"] {
+        // In a patch what is left out stays, and a refusal is over once it is not said.
+        if status[field].is_null() && !known["status"][field].is_null() {
+            status[field] = Value::Null;
+        }
+    }
+    let patch = json!({ "metadata": { "uid": pod.uid }, "status": status });
+    let ns = Some(pod.namespace.as_str());
+    let written = shared.cluster.strategic(POD, ns, &pod.name, Some("status"), patch).await;
+    match written {
+        Ok(fresh) => {
+            // Before the watch tells of it, so that the next write builds on this one.
+            shared.pods.refresh(Arc::new(fresh));
+            Ok(true)
+        }
+        Err(failure) if failure.class == Class::Missing => Ok(false),
+        Err(failure) if failure.class == Class::Conflict => match present(shared, pod).await? {
+            Some(_) => Err(failure),
+            None => Ok(false),
+        },
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The pod stays Pending, with a reason that people find where they look first.
+async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool, Failure> {
+    let message = text(refusal);
+    let written = write_status(shared, pod, |home| waiting(home, &message)).await?;
+    if written {
+        let about = About {
+            kind: POD.kind.into(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: Some(pod.uid.0.clone()),
+        };
+        events::warning(&shared.cluster, about, REFUSED, &message).await?;
+    }
+    Ok(written)
+}
+
+fn waiting(home: &Value, message: &str) -> Value {
+    let state = json!({ "waiting": { "reason": REFUSED, "message": message } });
+    let statuses = |list: &str| -> Vec<Value> {
+        let containers = home["spec"][list].as_array().into_iter().flatten();
+        let status = |container: &Value| {
+            json!({ "name": container["name"], "image": container["image"], "imageID": "",
+                "ready": false, "started": false, "restartCount": 0, "state": state })
+        };
+        containers.map(status).collect()
+    };
+    json!({
+        "phase": "Pending", "reason": REFUSED, "message": message,
+        "containerStatuses": statuses("containers"),
+        "initContainerStatuses": statuses("initContainers"),
+    })
+}
+
+async fn finish(shared: &Shared, pod: &PodId) -> Result<bool, Failure> {
+    shared.rights_in(&pod.namespace).await?;
+    let how = Deletion { uid: Some(pod.uid.0.clone()), grace: Some(0) };
+    shared.cluster.delete(POD, Some(&pod.namespace), &pod.name, how).await
+}
+
+fn text(refusal: &Refusal) -> String {
+    if refusal.path.is_empty() {
+        refusal.reason.clone()
+    } else {
+        format!("{}: {}", refusal.path, refusal.reason)
+    }
+}
+
+impl Shared {
+    /// In a namespace that is not opted in the daemon may do nothing; a pod that
+    /// was bound to the node all the same needs an end, so it asks for that much.
+    async fn rights_in(&self, namespace: &str) -> Result<(), Failure> {
+        let known = self.opted_in.borrow().clone();
+        if known.is_some_and(|known| known.contains_key(namespace)) {
+            return Ok(());
+        }
+        if !self.strays().contains(namespace) {
+            self.account.bind(&self.cluster, namespace, Role::Stray).await?;
+            self.strays().insert(namespace.to_owned());
+        }
+        Ok(())
+    }
+}
+
+const REFUSED: &str = "OffloadRefused";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_pod_says_why_in_each_container() {
+        let home = json!({ "spec": {
+            "containers": [{ "name": "app", "image": "a" }],
+            "initContainers": [{ "name": "init", "image": "b" }] } });
+        let status = waiting(&home, "spec.hostNetwork: is not allowed");
+        assert_eq!(status["phase"], "Pending");
+        let state = &status["containerStatuses"][0]["state"]["waiting"];
+        assert_eq!(state["message"], "spec.hostNetwork: is not allowed");
+        assert_eq!(status["initContainerStatuses"][0]["name"], "init");
+    }
+}

@@ -1,0 +1,110 @@
+//! All that a lease is at home, as one value: the virtual node, its kubelet API
+//! with its certificate, and the pods' way out. A thin joint of the parts, for
+//! the driver.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use mercato_offload::home::Input;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::account::Account;
+use crate::api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca};
+use crate::bodies::Bodies;
+use crate::certificate::{self, Serving, Subject};
+use crate::cluster::{Answer, Cluster};
+use crate::home::{HomeConfig, HomeSide};
+use crate::listener::Listener;
+use crate::node::{NodeSpec, VirtualNode};
+use crate::offload_namespace::Known;
+use crate::stream::PeerStreams;
+
+/// What a lease at home is made of.
+pub struct HomeLeaseConfig {
+    /// The node; its port is replaced by the one that the listener gets.
+    pub node: NodeSpec,
+    /// Where the kubelet API listens; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// Whether the daemon approves its own certificate requests.
+    pub approve_serving: bool,
+}
+
+/// A lease at home.
+pub struct HomeLease {
+    /// Pods and what they need: the session's effects.
+    pub side: HomeSide,
+    /// The node in the cluster: link state, draining.
+    pub node: VirtualNode,
+    /// Which certificate serves, for `status` and `doctor`.
+    pub serving: watch::Receiver<Serving>,
+    listener: Listener,
+    _background: JoinSet<()>,
+}
+
+/// Why a lease could not be shown at home.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeLeaseError {
+    /// Its first certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Its port.
+    #[error("the kubelet API of a virtual node cannot listen: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+impl HomeLease {
+    /// Listens, makes the node, and follows its pods; the receiver yields the
+    /// session's inputs.
+    pub fn start(
+        cluster: Cluster,
+        account: Account,
+        config: HomeLeaseConfig,
+        bodies: Bodies,
+        opted_in: watch::Receiver<Known>,
+        peer: Arc<dyn PeerStreams>,
+    ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
+        async move {
+            let HomeLeaseConfig { mut node, listen, approve_serving } = config;
+            let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
+            let subject = Subject { node: name.clone(), addresses: vec![address] };
+            let tls = Tls::new(certificate::self_signed(&subject)?)?;
+            let home = HomeConfig { node: name.clone(), host_ip: address };
+            let (side, inputs) = HomeSide::start(cluster.clone(), account, home, bodies, opted_in);
+            let kubelet = VirtualKubelet {
+                contract: node.contract,
+                access: Access::new(cluster.clone(), name),
+                pods: side.pods(),
+                peer,
+            };
+            let listener = Listener::bind(listen, tls.clone(), kubelet.router()).await?;
+            node.port = listener.address().port();
+            let (tell, serving) = watch::channel(Serving::Waiting { request: String::new() });
+            let mut background = JoinSet::new();
+            background.spawn(follow_client_ca(&cluster, tls.clone()));
+            background.spawn(certificate::maintain(
+                cluster.clone(),
+                subject,
+                approve_serving,
+                tls,
+                tell,
+            ));
+            let node = VirtualNode::start(cluster, node);
+            Ok((Self { side, node, serving, listener, _background: background }, inputs))
+        }
+        .boxed()
+    }
+
+    /// Ends with the lease: node, Lease, listener and rights go. To stop for a
+    /// restart, drop it.
+    pub fn end(self) -> Answer<()> {
+        async move {
+            self.listener.close().await;
+            self.side.finish().await;
+            self.node.remove().await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,73 @@
+//! Every bound of this crate in one place. Where a number comes from
+//! Kubernetes the line says so; the others are guesses until measured.
+
+use std::time::Duration;
+
+/// Ordinary requests to one API server that may be under way at once; the
+/// `kube` client has no limit of its own. Watches and streams do not count.
+pub const REQUESTS_IN_FLIGHT: usize = 32;
+/// An ordinary request is given up, and counts as transient, after this long.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects of one page of a list; the default of client-go.
+pub const LIST_PAGE: u32 = 500;
+
+/// Connections that one kubelet listener serves at once.
+pub const CONNECTIONS: usize = 512;
+/// A client has this long for its TLS handshake.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client has this long for the head of each request.
+pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// No request's head carries more headers.
+pub const HEADERS: usize = 64;
+/// An AdmissionReview may be as large as etcd's largest object, twice (object
+/// and old object), and some.
+pub const ADMISSION_BODY: usize = 4 << 20;
+/// The other side has this long to accept or refuse a stream.
+pub const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Bytes of each direction's buffer of a streaming session.
+pub const STREAM_BUFFER: usize = 64 << 10;
+/// Longest refusal of an API server that is passed to the person who asked.
+pub const REFUSAL_TEXT: usize = 4 << 10;
+
+/// Reviewed tokens and decisions that are remembered.
+pub const REVIEWS: usize = 1024;
+/// How long a review's answer is believed; the kubelet's own defaults are 30 s
+/// to 5 min.
+pub const REVIEW_TTL: Duration = Duration::from_secs(10);
+
+/// Longest command line of an exec, bytes in all.
+pub const COMMAND: usize = 64 << 10;
+/// Sub-protocols offered with one upgrade; kubectl offers five.
+pub const SUB_PROTOCOLS: usize = 8;
+/// Ports of one port-forward.
+pub const PORTS: usize = 32;
+
+/// Bytes of object bodies kept for the sessions of one cluster.
+pub const BODIES: usize = 256 << 20;
+/// Largest object that crosses; etcd's own limit is 1.5 MiB, of a request 3.
+pub const OBJECT: usize = 3 << 20;
+/// Inputs of watchers that wait for the driver.
+pub const INPUTS: usize = 1024;
+
+/// A node's Lease is renewed this often; the kubelet's default.
+pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
+/// What the Lease promises; the kubelet's default.
+pub const LEASE_SECONDS: i32 = 40;
+
+/// Longest life of a pod's service-account token, seconds.
+pub const TOKEN_SECONDS: i64 = 3600;
+/// A failed renewal is tried again after this long: three times in a Lease.
+pub const LEASE_RETRY: Duration = Duration::from_secs(3);
+/// An unchanged status is written this often; the kubelet's default.
+pub const STATUS_RENEWAL: Duration = Duration::from_secs(300);
+/// Config maps, and secrets, that a guest namespace may hold; a guess.
+pub const GUEST_OBJECTS: u64 = 4096;
+/// Rights or webhook of an opted-in namespace that failed are tried again.
+pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
+/// A pod is told of without its service variables rather than later than this.
+pub const SERVICES_WAIT: Duration = Duration::from_secs(10);
+/// A token that could not be had is asked for again, and due ones are looked
+/// for, this often.
+pub const TOKEN_RETRY: Duration = Duration::from_secs(10);
+/// A pod that could not be asked for is asked for again after this long.
+pub const CONFIRM_RETRY: Duration = Duration::from_secs(2);

@@ -1,0 +1,36 @@
+//! Names that this crate writes into clusters. Marks on guest objects are
+//! offload's (`mercato_offload::forge::labels`), and used from there.
+
+pub use mercato_offload::forge::labels::{CONTRACT, GROUP, HOME_UID};
+
+/// The one field manager of all our server-side applies, also our user agent's
+/// first word and the `type`-like prefix of what cannot hold a slash.
+pub const FIELD_MANAGER: &str = "mercato";
+
+/// Label of everything that this crate makes besides guest objects.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Label of a guest namespace: the home namespace that it stands for.
+pub const HOME_NAMESPACE: &str = "mercato.dev/home-namespace";
+
+/// Label of a namespace that may leave home; its value is the strategy.
+pub const OFFLOAD: &str = "mercato.dev/offload";
+
+/// Annotation of such a namespace: whether pods may use home's API server.
+pub const API_ACCESS: &str = "mercato.dev/api-access";
+
+/// Taint and label of a virtual node; the value is the provider's short id.
+pub const PROVIDER: &str = "mercato.dev/provider";
+
+/// Condition type of a virtual node: the link to the provider is up.
+pub const PEER_REACHABLE: &str = "PeerReachable";
+
+/// The ClusterRole that the daemon may bind in a namespace that was opted in, or
+/// is a guest's; the RoleBinding has the same name.
+pub const NAMESPACE_ROLE: &str = "mercato-namespace";
+
+/// The one for a namespace with a pod that was bound to a virtual node unasked.
+pub const STRAY_ROLE: &str = "mercato-stray";
+
+/// The MutatingWebhookConfiguration and its webhook.
+pub const WEBHOOK: &str = "offload.mercato.dev";

@@ -1,0 +1,263 @@
+//! A virtual node: the object that a home cluster takes for a node, its Lease
+//! and its status, kept true while the lease lives and removed with it. How a
+//! link or a lease stands is told from outside; a link that is down is not a
+//! node that is down.
+
+mod object;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, interval};
+
+pub use object::{NodeSpec, Taint};
+
+use crate::clock;
+use crate::cluster::{Answer, Cluster, Deletion};
+use crate::failure::Failure;
+use crate::kind::{LEASE, NODE};
+use crate::limits;
+use crate::names::CONTRACT;
+
+/// A virtual node that is kept in its cluster until it is removed; dropping
+/// this leaves the node to the cluster's own node controller.
+pub struct VirtualNode {
+    cluster: Cluster,
+    wanted: watch::Sender<Arc<NodeSpec>>,
+    state: watch::Receiver<NodeState>,
+    keeping: AbortHandle,
+}
+
+/// How a virtual node stands in its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeState {
+    /// Not written yet.
+    Starting,
+    /// As wanted, with a fresh Lease.
+    Kept,
+    /// The last write failed; it is tried again.
+    Failing(Failure),
+}
+
+impl VirtualNode {
+    /// Makes the node and keeps it so.
+    pub fn start(cluster: Cluster, spec: NodeSpec) -> Self {
+        let (wanted, wants) = watch::channel(Arc::new(spec));
+        let (report, state) = watch::channel(NodeState::Starting);
+        let keeping = tokio::spawn(keep(cluster.clone(), wants, report)).abort_handle();
+        Self { cluster, wanted, state, keeping }
+    }
+
+    /// Wants it otherwise from now on. The name must stay.
+    pub fn update(&self, change: impl FnOnce(&mut NodeSpec)) {
+        self.wanted.send_modify(|spec| change(Arc::make_mut(spec)));
+    }
+
+    /// How it stands, to be waited on.
+    pub fn state(&self) -> watch::Receiver<NodeState> {
+        self.state.clone()
+    }
+
+    /// Removes the node and its Lease; only if they are this lease's.
+    pub fn remove(self) -> Answer<()> {
+        self.keeping.abort();
+        let spec = self.wanted.borrow().clone();
+        remove(&self.cluster, &spec.name, &spec.contract.to_string())
+    }
+}
+
+impl Drop for VirtualNode {
+    fn drop(&mut self) {
+        self.keeping.abort();
+    }
+}
+
+/// Removes what a lease's node left in the cluster, also after a restart.
+pub fn remove(cluster: &Cluster, name: &str, contract: &str) -> Answer<()> {
+    let (cluster, name, contract) = (cluster.clone(), name.to_owned(), contract.to_owned());
+    async move {
+        let Some(node) = cluster.get(NODE, None, &name).await? else { return Ok(()) };
+        if node["metadata"]["labels"][CONTRACT] != contract {
+            return Ok(());
+        }
+        let uid = node["metadata"]["uid"].as_str().map(str::to_owned);
+        cluster.delete(LEASE, Some(LEASES), &name, Deletion::default()).await?;
+        cluster.delete(NODE, None, &name, Deletion { uid, grace: None }).await?;
+        Ok(())
+    }
+    .boxed()
+}
+
+/// Names of the virtual nodes of ours in a cluster, by contract: what a restart
+/// finds, and what of it no lease stands for any more.
+pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
+    let found = cluster.list(NODE, None, &format!("labelSelector={CONTRACT}"));
+    async move {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let named = |node: &Value| {
+            let metadata = &node["metadata"];
+            (text(&metadata["labels"][CONTRACT]), text(&metadata["name"]))
+        };
+        Ok(found.await?.iter().map(named).collect())
+    }
+    .boxed()
+}
+
+/// Lease and status until the end of time: the Lease every ten seconds, the
+/// status when it differs and now and then, the node again if somebody has
+/// deleted it.
+fn keep(
+    cluster: Cluster,
+    mut wants: watch::Receiver<Arc<NodeSpec>>,
+    report: watch::Sender<NodeState>,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let mut kept = Kept::default();
+        let mut tick = interval(limits::LEASE_RENEWAL);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                changed = wants.changed() => if changed.is_err() { return },
+            }
+            let spec = wants.borrow_and_update().clone();
+            let state = match kept.renew(&cluster, &spec).await {
+                Ok(()) => NodeState::Kept,
+                Err(failure) => {
+                    tracing::warn!(%failure, node = spec.name, "a virtual node could not be kept");
+                    kept = Kept { transitions: kept.transitions, ..Kept::default() };
+                    tick.reset_after(limits::LEASE_RETRY);
+                    NodeState::Failing(failure)
+                }
+            };
+            report.send_if_modified(|last| {
+                let differs = *last != state;
+                *last = state;
+                differs
+            });
+        }
+    }
+    .boxed()
+}
+
+/// What was last written.
+#[derive(Default)]
+struct Kept {
+    uid: Option<String>,
+    spec: Option<Arc<NodeSpec>>,
+    status_at: Option<Instant>,
+    transitions: object::Transitions,
+}
+
+impl Kept {
+    async fn renew(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Result<(), Failure> {
+        let changed = self.spec.as_ref() != Some(spec);
+        let stale = self.status_at.is_none_or(|at| at.elapsed() > limits::STATUS_RENEWAL);
+        if changed || stale {
+            let node = self.write(cluster, spec).await?;
+            self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
+            self.spec = Some(spec.clone());
+            self.status_at = Some(Instant::now());
+        }
+        let lease = json!({
+            "metadata": { "namespace": LEASES, "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Node", "name": spec.name, "uid": self.uid }] },
+            "spec": {
+                "holderIdentity": spec.name,
+                "leaseDurationSeconds": limits::LEASE_SECONDS,
+                "renewTime": clock::now_micro(),
+            },
+        });
+        cluster.apply(LEASE, Some(LEASES), &spec.name, lease).await?;
+        Ok(())
+    }
+
+    async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
+        let node = match cluster.get(NODE, None, &spec.name).await? {
+            Some(node) if node["metadata"]["labels"][CONTRACT] != spec.contract.to_string() => {
+                let text = format!("node {} exists and is not of this contract", spec.name);
+                return Err(Failure::conflict(text));
+            }
+            Some(_) => {
+                let object = object::node(spec);
+                cluster.apply(NODE, None, &spec.name, object).await?
+            }
+            None => cluster.create(NODE, None, object::first(spec)).await?,
+        };
+        if let Some(taints) = object::taints(spec, &node["spec"]["taints"]) {
+            // The list is one field: others' taints stay, and the version guards them.
+            let version = &node["metadata"]["resourceVersion"];
+            let patch = json!({ "metadata": { "resourceVersion": version },
+                "spec": { "taints": taints } });
+            cluster.merge(NODE, None, &spec.name, None, patch).await?;
+        }
+        self.transitions.learn(&node["status"]["conditions"]);
+        let status = object::status(spec, &mut self.transitions, &clock::now());
+        cluster.apply_status(NODE, None, &spec.name, status).await
+    }
+}
+
+/// Where kubelets keep their Leases.
+const LEASES: &str = "kube-node-lease";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::failure::Class;
+    use crate::testing::{scripted, status};
+
+    type Requests = Arc<Mutex<Vec<String>>>;
+
+    /// A cluster with this node, or with the one that is created.
+    fn cluster(node: Option<Value>) -> (Cluster, Requests) {
+        let requests = Requests::default();
+        let (seen, node) = (requests.clone(), Mutex::new(node));
+        let cluster = scripted(move |method, path, body| {
+            seen.lock().unwrap().push(format!("{method} {path}"));
+            if path.contains("/leases") {
+                return (200, body);
+            }
+            let mut node = node.lock().unwrap();
+            if method == "POST" {
+                *node = Some(body);
+            }
+            node.clone().map_or_else(|| status(404, "not found"), |node| (200, node))
+        });
+        (cluster, requests)
+    }
+
+    async fn settled(node: &VirtualNode) -> NodeState {
+        let mut state = node.state();
+        state.wait_for(|state| *state != NodeState::Starting).await.unwrap().clone()
+    }
+
+    #[tokio::test]
+    async fn a_node_is_made_kept_and_removed() {
+        let (cluster, requests) = cluster(None);
+        let node = VirtualNode::start(cluster, object::tests::spec());
+        assert_eq!(settled(&node).await, NodeState::Kept);
+        let made = std::mem::take(&mut *requests.lock().unwrap());
+        let did = |what: &str| made.iter().any(|request| request.starts_with(what));
+        assert!(did("POST /api/v1/nodes") && did("PATCH /api/v1/nodes/mercato-turin/status"));
+        assert!(did("PATCH /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"));
+        node.remove().await.unwrap();
+        let deleted = requests.lock().unwrap().iter().filter(|r| r.starts_with("DELETE")).count();
+        assert_eq!(deleted, 2);
+    }
+
+    #[tokio::test]
+    async fn anothers_node_is_a_conflict_and_stays() {
+        let (cluster, requests) = cluster(Some(json!({ "metadata": { "name": "mercato-turin" } })));
+        let node = VirtualNode::start(cluster, object::tests::spec());
+        let NodeState::Failing(failure) = settled(&node).await else { panic!() };
+        assert_eq!(failure.class, Class::Conflict);
+        node.remove().await.unwrap();
+        assert!(requests.lock().unwrap().iter().all(|request| request.starts_with("GET")));
+    }
+}

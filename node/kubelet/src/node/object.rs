@@ -1,0 +1,274 @@
+//! The Node object as JSON: pure, from what the lease says.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::terms::Platform;
+use serde_json::{Value, json};
+
+use crate::kind::NODE;
+use crate::names::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
+
+/// What a virtual node is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name, stable for the life of the lease.
+    pub name: String,
+    /// The lease that it stands for.
+    pub contract: ContractId,
+    /// Who provides.
+    pub provider: ClusterId,
+    /// The true one of the provider's pool.
+    pub platform: Platform,
+    /// `topology.kubernetes.io/region`, and the zone below it.
+    pub region: Option<String>,
+    /// `topology.kubernetes.io/zone`.
+    pub zone: Option<String>,
+    /// Further labels: jurisdiction, GPUs as the device plugins write them.
+    pub labels: BTreeMap<String, String>,
+    /// What pods may ask for, extended resources included, as quantities.
+    pub capacity: BTreeMap<String, String>,
+    /// Where home's API server reaches the kubelet API.
+    pub address: IpAddr,
+    /// The kubelet API's port.
+    pub port: u16,
+    /// What `kubectl get nodes` shows: the home API server's version, so that
+    /// no version skew is seen where there is none.
+    pub version: String,
+    /// Keeps pods off that were not meant to leave home.
+    pub taint: Taint,
+    /// No new pods: the lease ends.
+    pub unschedulable: bool,
+    /// The link to the provider is up.
+    pub reachable: bool,
+}
+
+/// Whether pods need a toleration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Taint {
+    /// Only those of opted-in namespaces come, which the webhook lets tolerate it.
+    #[default]
+    Tainted,
+    /// The whole cluster is opted in.
+    Untainted,
+}
+
+/// The fields of ours, for server-side apply. Taints are not among them: they
+/// are one list with those of the cluster's controllers.
+pub(super) fn node(spec: &NodeSpec) -> Value {
+    let mut labels: BTreeMap<String, String> = spec.labels.clone();
+    let mut label = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+    label("kubernetes.io/hostname", &spec.name);
+    label("kubernetes.io/os", spec.platform.os.as_str());
+    label("kubernetes.io/arch", spec.platform.arch.as_str());
+    // Many charts keep their daemons off nodes of this type.
+    label("type", "virtual-kubelet");
+    label("node.kubernetes.io/exclude-from-external-load-balancers", "true");
+    label(MANAGED_BY, FIELD_MANAGER);
+    label(CONTRACT, &spec.contract.to_string());
+    label(PROVIDER, &spec.provider.short());
+    for (key, value) in [("region", &spec.region), ("zone", &spec.zone)] {
+        if let Some(value) = value {
+            label(&format!("topology.kubernetes.io/{key}"), value);
+        }
+    }
+    json!({
+        "metadata": { "labels": labels },
+        "spec": {
+            // A scheme of our own: no cloud controller takes the node for its own.
+            "providerID": format!("{FIELD_MANAGER}://{}/{}", spec.provider, spec.contract),
+            "unschedulable": spec.unschedulable,
+        },
+    })
+}
+
+/// The whole object, for its creation.
+pub(super) fn first(spec: &NodeSpec) -> Value {
+    let mut object = node(spec);
+    object["apiVersion"] = NODE.api_version().into();
+    object["kind"] = NODE.kind.into();
+    object["metadata"]["name"] = spec.name.as_str().into();
+    object["spec"]["taints"] = ours(spec).into();
+    object
+}
+
+/// The list of taints as it should be, if it is not: ours by our prefix, the
+/// others as they are.
+pub(super) fn taints(spec: &NodeSpec, present: &Value) -> Option<Vec<Value>> {
+    let present: Vec<_> = present.as_array().cloned().unwrap_or_default();
+    let (mine, mut others): (Vec<_>, Vec<_>) = present.into_iter().partition(|taint| {
+        let key = taint["key"].as_str().unwrap_or_default();
+        key.starts_with(GROUP) && key[GROUP.len()..].starts_with('/')
+    });
+    let wanted = ours(spec);
+    let same = mine.len() == wanted.len()
+        && wanted.iter().all(|want| {
+            mine.iter().any(|is| is["key"] == want["key"] && is["effect"] == want["effect"])
+        });
+    others.extend(wanted);
+    (!same).then_some(others)
+}
+
+fn ours(spec: &NodeSpec) -> Vec<Value> {
+    let mut taints = Vec::new();
+    if spec.taint == Taint::Tainted {
+        let value = spec.provider.short();
+        taints.push(json!({ "key": PROVIDER, "value": value, "effect": "NoSchedule" }));
+    }
+    // Nothing is evicted: a link that is down is not a node that is down.
+    if !spec.reachable {
+        taints.push(json!({ "key": format!("{GROUP}/unreachable"), "effect": "NoSchedule" }));
+    }
+    taints
+}
+
+/// When each condition last changed, so that a repeated one keeps its time.
+#[derive(Debug, Default)]
+pub(super) struct Transitions(BTreeMap<String, (String, String)>);
+
+impl Transitions {
+    /// Takes over what the cluster has, where nothing is known yet.
+    pub(super) fn learn(&mut self, conditions: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for condition in conditions.as_array().into_iter().flatten() {
+            // The node controller writes Unknown where a Lease was late: not ours to keep.
+            if condition["status"] != "Unknown" {
+                let known = (text(&condition["status"]), text(&condition["lastTransitionTime"]));
+                self.0.entry(text(&condition["type"])).or_insert(known);
+            }
+        }
+    }
+
+    fn of(&mut self, kind: &str, status: &str, now: &str) -> String {
+        let known = self.0.entry(kind.to_owned()).or_default();
+        if known.0 != status {
+            *known = (status.to_owned(), now.to_owned());
+        }
+        known.1.clone()
+    }
+}
+
+/// The status of ours.
+pub(super) fn status(spec: &NodeSpec, transitions: &mut Transitions, now: &str) -> Value {
+    let mut conditions = Vec::new();
+    let reachable = if spec.reachable {
+        ("True", "LinkUp", "the provider can be reached")
+    } else {
+        ("False", "LinkDown", "the provider cannot be reached; what runs there runs on")
+    };
+    for (kind, (status, reason, message)) in [
+        ("Ready", ("True", "LeaseActive", "the contract is in force")),
+        ("MemoryPressure", ("False", "NoPressure", "the contract's memory is reserved")),
+        ("DiskPressure", ("False", "NoPressure", "the provider's nodes have room")),
+        ("PIDPressure", ("False", "NoPressure", "the provider's nodes have room")),
+        ("NetworkUnavailable", ("False", "RouteCreated", "the provider's network is used")),
+        (PEER_REACHABLE, reachable),
+    ] {
+        let since = transitions.of(kind, status, now);
+        conditions.push(json!({ "type": kind, "status": status, "reason": reason,
+            "message": message, "lastHeartbeatTime": now, "lastTransitionTime": since }));
+    }
+    json!({ "status": {
+        "capacity": spec.capacity,
+        "allocatable": spec.capacity,
+        "conditions": conditions,
+        "addresses": [
+            { "type": "InternalIP", "address": spec.address },
+            { "type": "Hostname", "address": spec.name },
+        ],
+        "daemonEndpoints": { "kubeletEndpoint": { "Port": spec.port } },
+        "nodeInfo": {
+            "architecture": spec.platform.arch,
+            "operatingSystem": spec.platform.os,
+            "kubeletVersion": spec.version,
+            "kubeProxyVersion": "",
+            "containerRuntimeVersion": concat!("mercato://", env!("CARGO_PKG_VERSION")),
+            "kernelVersion": "", "osImage": "Mercato virtual node",
+            "bootID": spec.contract.to_string(),
+            "machineID": spec.provider.to_string(),
+            "systemUUID": spec.contract.to_string(),
+        },
+    } })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::node) fn spec() -> NodeSpec {
+        NodeSpec {
+            name: "mercato-turin".into(),
+            contract: mercato_protocol::id::NegotiationId([5; 16]),
+            provider: ClusterId([7; 32]),
+            platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
+            region: Some("eu-south-1".into()),
+            zone: None,
+            labels: BTreeMap::from([("kubernetes.io/arch".into(), "wrong".into())]),
+            capacity: BTreeMap::from([("cpu".into(), "8".into())]),
+            address: "10.0.0.1".parse().unwrap(),
+            port: 10350,
+            version: "v1.35.4".into(),
+            taint: Taint::Tainted,
+            unschedulable: false,
+            reachable: true,
+        }
+    }
+
+    #[test]
+    fn an_offered_label_cannot_replace_ours() {
+        let object = node(&spec());
+        assert_eq!(object["metadata"]["labels"]["kubernetes.io/arch"], "arm64");
+        assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/region"], "eu-south-1");
+    }
+
+    #[test]
+    fn others_taints_stay() {
+        let mut spec = spec();
+        let foreign = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+        let mut present = vec![foreign.clone()];
+        present.extend(ours(&spec));
+        assert_eq!(taints(&spec, &json!(present)), None);
+        spec.reachable = false;
+        let written = taints(&spec, &json!(present)).unwrap();
+        assert_eq!(written.len(), 3);
+        assert!(written.contains(&foreign));
+        spec.reachable = true;
+        let written = taints(&spec, &json!(written)).unwrap();
+        assert_eq!(written.len(), 2);
+        spec.taint = Taint::Untainted;
+        assert_eq!(taints(&spec, &json!(written)).unwrap(), [foreign]);
+    }
+
+    #[test]
+    fn a_repeated_condition_keeps_its_time() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let reachable = |status: &Value| {
+            let conditions = status["status"]["conditions"].as_array().unwrap().clone();
+            conditions.into_iter().find(|c| c["type"] == PEER_REACHABLE).unwrap()
+        };
+        status(&spec, &mut transitions, "t1");
+        let again = reachable(&status(&spec, &mut transitions, "t2"));
+        assert_eq!(
+            (&again["lastTransitionTime"], &again["lastHeartbeatTime"]),
+            (&json!("t1"), &json!("t2"))
+        );
+        spec.reachable = false;
+        let down = status(&spec, &mut transitions, "t3");
+        assert_eq!(reachable(&down)["lastTransitionTime"], "t3");
+        // The node itself stays Ready.
+        assert_eq!(down["status"]["conditions"][0]["status"], "True");
+    }
+
+    #[test]
+    fn a_restart_takes_over_the_times() {
+        let mut transitions = Transitions::default();
+        transitions.learn(&json!([
+            { "type": "Ready", "status": "True", "lastTransitionTime": "t0" },
+            { "type": "DiskPressure", "status": "Unknown", "lastTransitionTime": "t0" },
+        ]));
+        let status = status(&spec(), &mut transitions, "t9");
+        assert_eq!(status["status"]["conditions"][0]["lastTransitionTime"], "t0");
+        assert_eq!(status["status"]["conditions"][2]["lastTransitionTime"], "t9");
+    }
+}

@@ -1,0 +1,224 @@
+//! The mutating webhook: its HTTPS endpoint with a CA of its own, and its
+//! registration with the API server.
+
+use std::net::SocketAddr;
+
+use axum::extract::{DefaultBodyLimit, Path};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use serde_json::{Value, json};
+
+use super::{Strategy, mutate};
+use crate::api::{Tls, TlsError, certified_key};
+use crate::cluster::{Answer, Cluster, Deletion};
+use crate::kind::WEBHOOK as KIND;
+use crate::limits;
+use crate::listener::Listener;
+use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
+
+/// How the API server reaches the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// At an address: the daemon runs beside the cluster.
+    Address(SocketAddr),
+    /// Through a Service: the daemon runs in the cluster.
+    Service {
+        /// The Service's namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// A webhook that is served, and can be registered. Ends when dropped.
+pub struct Webhook {
+    _listener: Listener,
+    reach: Reach,
+    ca: String,
+}
+
+/// Why the webhook could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    /// Its certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Its port.
+    #[error("the webhook cannot listen: {0}")]
+    Listen(#[from] std::io::Error),
+}
+
+impl Webhook {
+    /// Serves at `listen`. Where it is reached at an address with port 0, that
+    /// is the port which `listen` got.
+    pub fn serve(
+        listen: SocketAddr,
+        mut reach: Reach,
+    ) -> BoxFuture<'static, Result<Self, WebhookError>> {
+        async move {
+            let (chain, key, ca) = certificates(&reach)?;
+            let tls = Tls::new(certified_key(&chain, &key)?)?;
+            let listener = Listener::bind(listen, tls, router()).await?;
+            if let Reach::Address(address) = &mut reach
+                && address.port() == 0
+            {
+                address.set_port(listener.address().port());
+            }
+            Ok(Self { _listener: listener, reach, ca })
+        }
+        .boxed()
+    }
+
+    pub(super) fn register(&self, cluster: &Cluster) -> Answer<()> {
+        let answer = cluster.apply(KIND, None, WEBHOOK, self.configuration());
+        async move { answer.await.map(drop) }.boxed()
+    }
+
+    /// One webhook for each strategy: only `Remote` may stop a pod from being
+    /// made while the daemon is away, since it would run in the wrong place.
+    fn configuration(&self) -> Value {
+        let webhook = |strategy: Strategy| {
+            let policy = if strategy == Strategy::Remote { "Fail" } else { "Ignore" };
+            json!({
+                "name": format!("{}.{WEBHOOK}", strategy.as_str()),
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "timeoutSeconds": 2,
+                "failurePolicy": policy,
+                "reinvocationPolicy": "IfNeeded",
+                "matchPolicy": "Equivalent",
+                "clientConfig": self.client_config(strategy),
+                "namespaceSelector": { "matchLabels": { OFFLOAD: strategy.as_str() } },
+                "objectSelector": {
+                    "matchExpressions": [{ "key": CONTRACT, "operator": "DoesNotExist" }] },
+                "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                    "resources": ["pods"], "scope": "Namespaced" }],
+            })
+        };
+        let webhooks = [Strategy::Both, Strategy::Local, Strategy::Remote].map(webhook);
+        json!({
+            "metadata": { "labels": { MANAGED_BY: FIELD_MANAGER } },
+            "webhooks": webhooks,
+        })
+    }
+
+    fn client_config(&self, strategy: Strategy) -> Value {
+        let (path, bundle) = (format!("/{}", strategy.as_str()), BASE64.encode(&self.ca));
+        match &self.reach {
+            Reach::Address(address) => {
+                json!({ "url": format!("https://{address}{path}"), "caBundle": bundle })
+            }
+            Reach::Service { namespace, name, port } => json!({ "caBundle": bundle, "service": {
+                "namespace": namespace, "name": name, "port": port, "path": path } }),
+        }
+    }
+}
+
+/// Takes the registration back. Not there is a success.
+pub(super) fn unregister(cluster: &Cluster) -> Answer<()> {
+    let (cluster, found) = (cluster.clone(), cluster.get(KIND, None, WEBHOOK));
+    async move {
+        if found.await?.is_some() {
+            cluster.delete(KIND, None, WEBHOOK, Deletion::default()).await?;
+        }
+        Ok(())
+    }
+    .boxed()
+}
+
+fn router() -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/{strategy}", post(review))
+        .layer(DefaultBodyLimit::max(limits::ADMISSION_BODY))
+}
+
+async fn review(
+    Path(strategy): Path<String>,
+    Json(review): Json<Value>,
+) -> Result<Json<Value>, StatusCode> {
+    let strategy = Strategy::parse(&strategy).ok_or(StatusCode::NOT_FOUND)?;
+    let uid = review["request"]["uid"].as_str().ok_or(StatusCode::BAD_REQUEST)?;
+    let mut response = json!({ "uid": uid, "allowed": true });
+    let patch = mutate::patch(strategy, &review["request"]["object"]);
+    if !patch.is_empty() {
+        response["patchType"] = "JSONPatch".into();
+        response["patch"] = BASE64.encode(json!(patch).to_string()).into();
+    }
+    Ok(Json(json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response,
+    })))
+}
+
+/// A serving certificate with its key, and the CA that signed it. The CA's key
+/// is forgotten at once: a new start makes a new CA, and registers it.
+fn certificates(reach: &Reach) -> Result<(String, String, String), TlsError> {
+    let unusable = |error: rcgen::Error| TlsError::Certificate(error.to_string());
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    ca.distinguished_name.push(DnType::CommonName, "mercato webhook CA");
+    let key = KeyPair::generate().map_err(unusable)?;
+    let ca = CertifiedIssuer::self_signed(ca, key).map_err(unusable)?;
+    let name = match reach {
+        Reach::Address(address) => address.ip().to_string(),
+        Reach::Service { namespace, name, .. } => format!("{name}.{namespace}.svc"),
+    };
+    let serving = CertificateParams::new([name]).map_err(unusable)?;
+    let key = KeyPair::generate().map_err(unusable)?;
+    let certificate = serving.signed_by(&key, &ca).map_err(unusable)?;
+    Ok((certificate.pem(), key.serialize_pem(), ca.pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn webhook(reach: Reach) -> impl Future<Output = Webhook> {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        async move { Webhook::serve(listen, reach).await.unwrap() }
+    }
+
+    #[tokio::test]
+    async fn only_remote_fails_closed() {
+        let service =
+            Reach::Service { namespace: "mercato".into(), name: "webhook".into(), port: 443 };
+        let configuration = webhook(service).await.configuration();
+        for webhook in configuration["webhooks"].as_array().unwrap() {
+            let remote = webhook["name"].as_str().unwrap().starts_with("remote");
+            assert_eq!(webhook["failurePolicy"] == "Fail", remote, "{webhook}");
+            assert_eq!(webhook["timeoutSeconds"], 2);
+            assert!(webhook["namespaceSelector"]["matchLabels"][OFFLOAD].is_string());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_address_gets_the_port_and_the_certificate_is_believed() {
+        let webhook = webhook(Reach::Address(([127, 0, 0, 1], 0).into())).await;
+        let Reach::Address(address) = webhook.reach else { panic!() };
+        assert_ne!(address.port(), 0);
+        let body = json!({ "request": { "uid": "7", "object": { "spec": { "containers": [] } } } });
+        let answer =
+            crate::testing::https(address, &webhook.ca, "POST", "/both", Some(&body)).await;
+        assert_eq!(answer.status, 200);
+        let answer: Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!(answer["response"]["uid"], "7");
+        let patch = BASE64.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
+        assert!(String::from_utf8(patch).unwrap().contains("tolerations"));
+        let unknown = crate::testing::https(address, &webhook.ca, "POST", "/nowhere", Some(&body));
+        assert_eq!(unknown.await.status, 404);
+    }
+
+    #[test]
+    fn addresses_are_ip_names() {
+        let v6 = Reach::Address("[::1]:1".parse().unwrap());
+        assert!(certificates(&v6).is_ok());
+    }
+}

@@ -1,0 +1,79 @@
+//! Which of the daemon's rights are missing, and what does not work without
+//! them. The rights themselves are granted by `config/deploy`.
+
+use futures::FutureExt;
+use futures::future::try_join_all;
+
+use crate::account::allowed;
+use crate::cluster::{Answer, Cluster};
+
+/// Something that the daemon may not do.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// As in a rule: `patch nodes/status`.
+    pub right: String,
+    /// What it is needed for.
+    pub purpose: &'static str,
+}
+
+/// Compares the daemon's cluster-wide rights with what it needs, by asking the
+/// API server about each; nothing is tried, so nothing is refused.
+pub fn missing(cluster: &Cluster) -> Answer<Vec<Missing>> {
+    let cluster = cluster.clone();
+    async move {
+        let questions =
+            NEEDS.iter().flat_map(|need| need.verbs.iter().map(move |verb| (need, *verb)));
+        let asked = questions.map(|(need, verb)| {
+            let answer = allowed(&cluster, need.namespace, need.group, need.resource, verb);
+            async move {
+                let right = format!("{verb} {}", need.resource);
+                let missing = Missing { right, purpose: need.purpose };
+                answer.await.map(|allowed| (!allowed).then_some(missing))
+            }
+        });
+        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    }
+    .boxed()
+}
+
+struct Need {
+    purpose: &'static str,
+    namespace: Option<&'static str>,
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+}
+
+const fn need(
+    purpose: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+) -> Need {
+    Need { purpose, namespace: None, group, resource, verbs }
+}
+
+const fn need_in(namespace: &'static str, need: Need) -> Need {
+    Need { namespace: Some(namespace), ..need }
+}
+
+const INVENTORY: &str = "to know what the cluster has";
+const NODE: &str = "to show a lease as a node";
+const KUBELET: &str = "to answer kubectl logs, exec and port-forward on a virtual node";
+const NAMESPACES: &str = "to make guest namespaces, and to offload namespaces";
+const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
+
+/// Every cluster-wide right, with its purpose; `config/deploy` grants these.
+const NEEDS: &[Need] = &[
+    need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
+    need(INVENTORY, "", "pods", &["list", "watch"]),
+    need(NODE, "", "nodes", &["create", "patch", "delete"]),
+    need(NODE, "", "nodes/status", &["patch"]),
+    need_in("kube-node-lease", need(NODE, "coordination.k8s.io", "leases", &["create", "patch"])),
+    need(KUBELET, "authentication.k8s.io", "tokenreviews", &["create"]),
+    need(KUBELET, "authorization.k8s.io", "subjectaccessreviews", &["create"]),
+    need(KUBELET, "certificates.k8s.io", "certificatesigningrequests", &["create", "get"]),
+    need(NAMESPACES, "", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
+    need(NAMESPACES, "rbac.authorization.k8s.io", "rolebindings", &["create"]),
+    need(WEBHOOK, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["create"]),
+];

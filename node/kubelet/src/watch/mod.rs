@@ -1,0 +1,99 @@
+//! Watching objects of one kind: lists, then follows, survives `410 Gone`,
+//! broken connections and an API server that is away, and says after each list
+//! that it is complete.
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::Api;
+use kube::core::DynamicObject;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::kind::Kind;
+
+/// What became of the objects of a selection.
+#[derive(Debug)]
+pub(crate) enum Change<T> {
+    /// All of them: whatever is not here is gone.
+    Synced(Vec<T>),
+    /// One was made or changed.
+    Changed(T),
+    /// One was deleted.
+    Deleted(T),
+}
+
+/// Which objects of a kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    pub(crate) namespace: Option<String>,
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
+}
+
+impl Selection {
+    pub(crate) fn namespace(namespace: &str) -> Self {
+        Self { namespace: Some(namespace.into()), ..Self::default() }
+    }
+
+    pub(crate) fn labels(labels: String) -> Self {
+        Self { labels: Some(labels), ..Self::default() }
+    }
+
+    pub(crate) fn fields(fields: String) -> Self {
+        Self { fields: Some(fields), ..Self::default() }
+    }
+}
+
+/// Follows a selection for ever. Each object is reduced by `read` as it comes,
+/// so that no more is held than is wanted.
+pub(crate) fn changes<T: Send + 'static>(
+    cluster: &Cluster,
+    kind: Kind,
+    which: Selection,
+    read: impl Fn(Value) -> T + Send + 'static,
+) -> BoxStream<'static, Change<T>> {
+    let resource = kind.resource();
+    let api: Api<DynamicObject> = match &which.namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &resource),
+        None => Api::all_with(cluster.client(), &resource),
+    };
+    let config = watcher::Config {
+        label_selector: which.labels,
+        field_selector: which.fields,
+        ..watcher::Config::default()
+    };
+    let raw = move |object| read(raw(kind, object));
+    let mut listed = Vec::new();
+    watcher(api, config)
+        .default_backoff()
+        .filter_map(move |event| {
+            let change = match event {
+                Ok(watcher::Event::Init) => {
+                    listed.clear();
+                    None
+                }
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed.push(raw(object));
+                    None
+                }
+                Ok(watcher::Event::InitDone) => Some(Change::Synced(std::mem::take(&mut listed))),
+                Ok(watcher::Event::Apply(object)) => Some(Change::Changed(raw(object))),
+                Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(raw(object))),
+                Err(error) => {
+                    tracing::warn!(%error, kind = kind.plural, "a watch was interrupted");
+                    None
+                }
+            };
+            futures::future::ready(change)
+        })
+        .boxed()
+}
+
+/// The object as its own JSON; in a list its type is left out.
+fn raw(kind: Kind, object: DynamicObject) -> Value {
+    let mut value = serde_json::to_value(object).unwrap_or_default();
+    value["apiVersion"] = kind.api_version().into();
+    value["kind"] = kind.kind.into();
+    value
+}
