@@ -28,11 +28,11 @@ pub struct Cluster {
 
 /// What must hold for a deletion to happen, and how gently it does.
 #[derive(Debug, Clone, Default)]
-pub struct Deletion {
+pub(crate) struct Deletion {
     /// Delete only the object with this uid: another of the same name survives.
-    pub uid: Option<String>,
+    pub(crate) uid: Option<String>,
     /// Seconds; the object's own period if none.
-    pub grace: Option<u64>,
+    pub(crate) grace: Option<u64>,
 }
 
 impl Cluster {
@@ -46,8 +46,15 @@ impl Cluster {
         self.client.clone()
     }
 
+    /// The API server's version, `v1.35.4`: what a virtual node shows as its own.
+    pub fn version(&self) -> Answer<String> {
+        let answer = self.at("GET", Ok("/version".into()), "", None, "");
+        async move { Ok(answer.await?["gitVersion"].as_str().unwrap_or_default().to_owned()) }
+            .boxed()
+    }
+
     /// The object, or none if there is none.
-    pub fn get(&self, kind: Kind, ns: Option<&str>, name: &str) -> Answer<Option<Value>> {
+    pub(crate) fn get(&self, kind: Kind, ns: Option<&str>, name: &str) -> Answer<Option<Value>> {
         let answer = self.at("GET", kind.path(ns, name), "", None, "");
         async move {
             match answer.await {
@@ -61,7 +68,7 @@ impl Cluster {
 
     /// Every object of a kind that `query` selects (`labelSelector=…`, escaped
     /// by the caller), page by page.
-    pub fn list(&self, kind: Kind, ns: Option<&str>, query: &str) -> Answer<Vec<Value>> {
+    pub(crate) fn list(&self, kind: Kind, ns: Option<&str>, query: &str) -> Answer<Vec<Value>> {
         let (this, path, query) = (self.clone(), kind.collection(ns), query.to_owned());
         async move {
             let path = path?;
@@ -82,12 +89,12 @@ impl Cluster {
     }
 
     /// Creates an object; one that exists is a conflict.
-    pub fn create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<Value> {
+    pub(crate) fn create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<Value> {
         self.at("POST", kind.collection(ns), "", Some(object), JSON)
     }
 
     /// Creates at a subresource: `token`, `eviction`.
-    pub fn create_at(
+    pub(crate) fn create_at(
         &self,
         kind: Kind,
         ns: Option<&str>,
@@ -100,12 +107,18 @@ impl Cluster {
     }
 
     /// Server-side apply under our one field manager; the fields are ours.
-    pub fn apply(&self, kind: Kind, ns: Option<&str>, name: &str, object: Value) -> Answer<Value> {
+    pub(crate) fn apply(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        object: Value,
+    ) -> Answer<Value> {
         self.at("PATCH", kind.path(ns, name), &forced(), Some(typed(kind, name, object)), APPLY)
     }
 
     /// The same for the status subresource.
-    pub fn apply_status(
+    pub(crate) fn apply_status(
         &self,
         kind: Kind,
         ns: Option<&str>,
@@ -117,7 +130,7 @@ impl Cluster {
     }
 
     /// A JSON merge patch, of the object or of a subresource.
-    pub fn merge(
+    pub(crate) fn merge(
         &self,
         kind: Kind,
         ns: Option<&str>,
@@ -129,7 +142,7 @@ impl Cluster {
     }
 
     /// A strategic merge patch: lists with a key, as conditions, are merged by it.
-    pub fn strategic(
+    pub(crate) fn strategic(
         &self,
         kind: Kind,
         ns: Option<&str>,
@@ -147,7 +160,7 @@ impl Cluster {
     }
 
     /// Replaces an object; its `resourceVersion` guards against another's write.
-    pub fn replace(
+    pub(crate) fn replace(
         &self,
         kind: Kind,
         ns: Option<&str>,
@@ -158,7 +171,13 @@ impl Cluster {
     }
 
     /// Deletes an object. True if it was there, and the one that was meant.
-    pub fn delete(&self, kind: Kind, ns: Option<&str>, name: &str, how: Deletion) -> Answer<bool> {
+    pub(crate) fn delete(
+        &self,
+        kind: Kind,
+        ns: Option<&str>,
+        name: &str,
+        how: Deletion,
+    ) -> Answer<bool> {
         let mut options = serde_json::json!({ "propagationPolicy": "Background" });
         if let Some(uid) = how.uid {
             options["preconditions"] = serde_json::json!({ "uid": uid });

@@ -8,15 +8,15 @@ use crate::failure::Failure;
 
 /// One kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// API group, empty for the core group.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// Version within the group.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// As in an object's `kind`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// As in a path.
-    pub plural: &'static str,
+    pub(crate) plural: &'static str,
 }
 
 macro_rules! kinds {
@@ -54,7 +54,7 @@ kinds! {
 
 impl Kind {
     /// As in an object's `apiVersion`.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.into()
         } else {
@@ -63,7 +63,7 @@ impl Kind {
     }
 
     /// What `kube`'s watcher asks for.
-    pub fn resource(&self) -> ApiResource {
+    pub(crate) fn resource(&self) -> ApiResource {
         ApiResource {
             group: self.group.into(),
             version: self.version.into(),
@@ -74,7 +74,7 @@ impl Kind {
     }
 
     /// The collection's path, within a namespace or across all of them.
-    pub fn collection(&self, namespace: Option<&str>) -> Result<String, Failure> {
+    pub(crate) fn collection(&self, namespace: Option<&str>) -> Result<String, Failure> {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
         let version = self.api_version();
         Ok(match namespace {
@@ -84,7 +84,7 @@ impl Kind {
     }
 
     /// One object's path.
-    pub fn path(&self, namespace: Option<&str>, name: &str) -> Result<String, Failure> {
+    pub(crate) fn path(&self, namespace: Option<&str>, name: &str) -> Result<String, Failure> {
         Ok(format!("{}/{}", self.collection(namespace)?, segment(name)?))
     }
 }

@@ -45,8 +45,7 @@ mod watch;
 
 pub use account::{Account, Role};
 pub use bodies::{Bodies, BodyError};
-pub use cluster::{Answer, Cluster, Deletion};
+pub use cluster::{Answer, Cluster};
 pub use failure::{Class, Failure};
 pub use home_lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
-pub use kind::Kind;
 pub use listener::Listener;
