@@ -1,0 +1,111 @@
+//! What the owner can ask for, and the answers.
+
+use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::price::PriceError;
+use mercato_protocol::resources::Resource;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::book::Demand;
+use crate::policy::SharePolicy;
+use crate::trust::Standing;
+
+/// What the owner wants. What only looks (browse, requests, contracts) is a method of
+/// [`Broker`](crate::Broker).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Command {
+    /// Share this from now on; none: nothing. Leases that run are not touched.
+    Share(Option<SharePolicy>),
+    /// Think this of a peer.
+    Peer(ClusterId, Standing),
+    /// Buy.
+    Order {
+        /// What.
+        demand: Demand,
+        /// A word to the provider's owner; may be empty.
+        note: String,
+    },
+    /// Grant a request.
+    Accept(NegotiationId),
+    /// Deny a request.
+    Deny {
+        /// Which.
+        request: NegotiationId,
+        /// Told to the buyer; may be empty.
+        text: String,
+    },
+    /// End an order or a lease, on either side.
+    Cancel {
+        /// Which.
+        deal: NegotiationId,
+        /// Told to the other side; may be empty.
+        text: String,
+    },
+    /// This daemon is about to stop in good order: withdraw the advertisement. Leases
+    /// run on.
+    Stop,
+}
+
+/// It was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Reply {
+    /// It was.
+    Done,
+    /// An order was sent.
+    Ordered {
+        /// Its id, and that of the contract to come.
+        id: NegotiationId,
+        /// To whom.
+        provider: ClusterId,
+    },
+}
+
+/// Why it was not done.
+#[derive(Clone, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Refusal {
+    /// What suits is offered only by those whom the owner has not accepted.
+    #[error("{name:?} is not trusted yet; its fingerprint is {provider}")]
+    Untrusted {
+        /// The best of them; its id is the fingerprint.
+        provider: ClusterId,
+        /// What it calls itself.
+        name: String,
+        /// The key that signed its advertisement.
+        key: PublicKey,
+    },
+    /// No offer suits.
+    #[error("none of {seen} offers suits")]
+    NoMatch {
+        /// How many offers were looked at.
+        seen: usize,
+    },
+    /// There is no such order, request or lease, or it is over.
+    #[error("{0:.8} is not known, or no longer waits for this")]
+    Unknown(NegotiationId),
+    /// Not enough is left of it.
+    #[error("not enough {0} is left")]
+    Short(Resource),
+    /// Too much is open at once.
+    #[error("too much is open at once")]
+    TooMany,
+    /// The peer is blocked.
+    #[error("{0:.8} is blocked")]
+    Blocked(ClusterId),
+    /// The policy, or the demand, cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is no price.
+    #[error(transparent)]
+    #[serde(skip)]
+    Price(#[from] PriceError),
+    /// The records cannot be written.
+    #[error("nothing new can be promised: the records cannot be written")]
+    Degraded,
+    /// The request came to nothing before.
+    #[error("it came to nothing: {0:?}")]
+    Over(TerminateReason),
+}

@@ -1,0 +1,67 @@
+//! What can happen to the broker.
+
+use mercato_protocol::ad::Ad;
+use mercato_protocol::envelope::Verified;
+use mercato_protocol::gossip::Withdraw;
+use mercato_protocol::gpu::GpuPool;
+use mercato_protocol::id::ContractId;
+use mercato_protocol::negotiation::Message;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::terms::Platform;
+
+use crate::command::Command;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A deadline came. Any other input serves as well.
+    Tick,
+    /// What the cluster has, now: replaces what was said before.
+    Inventory(Inventory),
+    /// Where this daemon can be dialled, now: multiaddresses.
+    Addresses(Vec<String>),
+    /// Guests can, or cannot, be kept apart on this cluster's network.
+    Isolation(bool),
+    /// The records cannot be written (`true`): nothing new is promised until they can.
+    Degraded(bool),
+    /// An advertisement came. One of this cluster's own tells how high its numbers went.
+    Ad(Box<Ad>),
+    /// A provider offers nothing any more.
+    Withdrawn(Verified<Withdraw>),
+    /// A peer says something in a negotiation.
+    Message(Box<Verified<Message>>),
+    /// Consumer: what was bought can be used, the virtual node is ready.
+    Usable(ContractId),
+    /// Provider: what was sold cannot be set up.
+    Unprovidable(ContractId, String),
+    /// Nothing of the lease is left in this cluster ([`Desired::Drained`] is reached).
+    ///
+    /// [`Desired::Drained`]: crate::effect::Desired::Drained
+    Drained(ContractId),
+    /// The owner wants something; answered by [`Effect::Reply`] with the same number.
+    ///
+    /// [`Effect::Reply`]: crate::effect::Effect::Reply
+    Command(u64, Command),
+}
+
+/// What the cluster has, and what home itself asks of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Nodes of one shape each.
+    pub pools: Vec<PoolInventory>,
+}
+
+/// Nodes of one platform and one kind of GPU, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolInventory {
+    /// Processor and operating system.
+    pub platform: Platform,
+    /// What pods may ask for in all.
+    pub allocatable: Resources,
+    /// What home's own pods ask for. Guests are not in it: the ledger knows them.
+    pub requested: Resources,
+    /// The largest single pod that fits now.
+    pub largest_pod: Resources,
+    /// The GPUs, their count over all nodes.
+    pub gpus: Vec<GpuPool>,
+}

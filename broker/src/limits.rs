@@ -1,0 +1,48 @@
+//! Bounds of what is kept and time limits of what is waited for.
+
+/// Providers in the order book (gossip keeps no more of them either).
+pub const BOOK_PROVIDERS: usize = 2_000;
+/// Deals of both sides, running and remembered.
+pub const DEALS: usize = 4_096;
+/// Deals that are not over, of one accepted organisation: a guess.
+pub const OPEN_PER_ORGANISATION: usize = 64;
+/// Requests and holds of all strangers together, as long as no contract came of them.
+pub const OPEN_OF_STRANGERS: usize = 16;
+/// What is remembered of strangers whose requests came to nothing; the oldest go first.
+pub const ENDED_OF_STRANGERS: usize = 64;
+/// Orders of this cluster's own that are not contracts yet: a guess.
+pub const OPEN_ORDERS: usize = 64;
+/// Peers whom the owner trusted or blocked.
+pub const PEERS: usize = 4_096;
+/// A word to the other side.
+pub const TEXT_BYTES: usize = 512;
+/// Replies kept for duplicates in one negotiation: each side has at most that many
+/// messages under way that want an answer.
+pub const REPLIES_KEPT: usize = 3;
+/// Numbers of advertisements that are reserved at once.
+pub const SERIES_BLOCK: u64 = 256;
+
+/// Between two changes of an advertisement.
+pub const PUBLISH_MS: u64 = 10_000;
+/// A buyer waits so long for the first answer.
+pub const REQUEST_MS: u64 = 10_000;
+/// A provider's owner has so long to decide.
+pub const REVIEW_MS: u64 = 24 * 3_600_000;
+/// From the provider's signature to the last moment at which the buyer's is taken.
+pub const COMMIT_MS: u64 = 30_000;
+/// From the contract to the buyer's word that it can be used.
+pub const PROVISION_MS: u64 = 120_000;
+/// What came to nothing is remembered so long, for duplicates.
+pub const ENDED_KEPT_MS: u64 = 7 * 86_400_000;
+/// A closed lease is remembered so long, for its statement: a guess.
+pub const CLOSED_KEPT_MS: u64 = 90 * 86_400_000;
+/// Windows without a signed receipt until the lease is suspended.
+pub const UNSIGNED_SUSPENDS: u64 = 3;
+/// Windows without a signed receipt until the lease is closed.
+pub const UNSIGNED_CLOSES: u64 = 6;
+/// The first wait before something is said again; it doubles from time to time.
+pub const RESEND_MS: u64 = 1_000;
+/// The longest wait before something is said again.
+pub const RESEND_MOST_MS: u64 = 60_000;
+/// The shortest term on offer, in seconds.
+pub const MIN_TERM_S: u64 = 60;

@@ -1,0 +1,48 @@
+//! What the owner thinks of each peer. Whoever is not named is a stranger: strangers
+//! cost nothing to make, so all of them together count as one organisation.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::ClusterId;
+use serde::{Deserialize, Serialize};
+
+/// What the owner thinks of a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standing {
+    /// Not accepted: seen, never bought from.
+    #[default]
+    Stranger,
+    /// Accepted by the owner, who saw the fingerprint.
+    Trusted,
+    /// Never traded with.
+    Blocked,
+}
+
+/// Who shares one cap on what is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Organisation {
+    /// An accepted cluster, by itself.
+    Of(ClusterId),
+    /// All strangers together.
+    Strangers,
+}
+
+/// The owner's word on peers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peers(pub(crate) BTreeMap<ClusterId, Standing>);
+
+impl Peers {
+    /// What the owner thinks of `cluster`.
+    pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
+        self.0.get(cluster).copied().unwrap_or_default()
+    }
+
+    /// With whom `cluster` shares its cap.
+    pub(crate) fn organisation(&self, cluster: &ClusterId) -> Organisation {
+        match self.standing(cluster) {
+            Standing::Trusted => Organisation::Of(*cluster),
+            Standing::Stranger | Standing::Blocked => Organisation::Strangers,
+        }
+    }
+}
