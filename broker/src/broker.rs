@@ -1,52 +1,406 @@
-//! The broker: the one value that joins book, ledger, offer, deals and meters.
+//! The broker: the one value that joins book, offer, ledger, deals and publisher.
+//!
+//! Each deal is changed on a copy. What was said goes out behind the record of the
+//! change, and how the lease is to be follows from its stage.
 
 use std::collections::BTreeMap;
 
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::{Body, CloseReason, Message, State};
 use mercato_protocol::time::{Deadline, Now};
 use rand_chacha::ChaCha12Rng;
-use rand_chacha::rand_core::SeedableRng as _;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
+use crate::book::Book;
 use crate::config::Config;
-use crate::deal::Deal;
-use crate::effect::Effect;
-use crate::input::Input;
+use crate::deal::{Deal, Side};
+use crate::effect::{Effect, LeaseSpec};
+use crate::input::{Input, Inventory};
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::offer::Offer;
 use crate::policy::SharePolicy;
-use crate::record::Record;
+use crate::publisher::Publisher;
+use crate::record::{Record, RecordKey};
+use crate::talk::{Hearing, Kind, Talk, Turn};
 use crate::trust::Peers;
 
 /// The market's side of one cluster.
 #[derive(Debug)]
 pub struct Broker {
-    config: Config,
-    rng: ChaCha12Rng,
-    deals: BTreeMap<NegotiationId, Deal>,
-    peers: Peers,
-    share: Option<SharePolicy>,
+    pub(crate) config: Config,
+    pub(crate) rng: ChaCha12Rng,
+    pub(crate) now: Now,
+    pub(crate) deals: BTreeMap<NegotiationId, Deal>,
+    pub(crate) peers: Peers,
+    pub(crate) share: Option<SharePolicy>,
+    pub(crate) book: Book,
+    pub(crate) inventory: Option<Inventory>,
+    pub(crate) offer: Option<Offer>,
+    pub(crate) degraded: bool,
+    /// When what waits for an answer is said again.
+    resends: BTreeMap<NegotiationId, Resend>,
+    publisher: Publisher,
+    addresses: Vec<String>,
+    isolation_enforced: bool,
+    stopped: bool,
+    /// Restored, and nobody has been told yet how the leases are to be.
+    fresh: bool,
+}
+
+/// Monotonic, milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Resend {
+    at_ms: u64,
+    wait_ms: u64,
 }
 
 impl Broker {
     /// The broker that these records tell of. The first `handle` says again all that
     /// they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
-        let _ = records;
+        let (mut deals, mut peers) = (BTreeMap::new(), Peers::default());
+        let (mut series, mut share) = (None, None);
+        for record in records {
+            match record {
+                Record::Series { epoch, next_seq } => series = Some((epoch, next_seq)),
+                Record::Share(policy) => share = Some(policy),
+                Record::Peer(cluster, standing) => drop(peers.0.insert(cluster, standing)),
+                Record::Deal(deal) => drop(deals.insert(deal.id(), *deal)),
+            }
+        }
+        let waits = deals.values().filter(|deal| !deal.talk.waiting.is_empty());
         Self {
+            resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
+            publisher: Publisher::restore(series, config.copied),
             config,
             rng: ChaCha12Rng::seed_from_u64(seed),
-            deals: BTreeMap::new(),
-            peers: Peers::default(),
-            share: None,
+            now: Now::default(),
+            deals,
+            peers,
+            share,
+            book: Book::default(),
+            inventory: None,
+            offer: None,
+            degraded: false,
+            addresses: Vec::new(),
+            isolation_enforced: false,
+            stopped: false,
+            fresh: true,
         }
     }
 
     /// Takes what happened; says what is to be done, in order.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
-        let _ = (now, input);
-        Vec::new()
+        let mut effects = Vec::new();
+        self.now = now;
+        if std::mem::take(&mut self.fresh) {
+            effects.extend(self.deals.values().filter_map(lease_effect));
+        }
+        self.run_deadlines(now, &mut effects);
+        self.take(now, input, &mut effects);
+        self.run_deadlines(now, &mut effects);
+        self.resend(now, &mut effects);
+        self.publish(now, &mut effects);
+        effects
     }
 
     /// When it wants to be called again, at the latest.
     pub fn wakeup(&self) -> Option<Deadline> {
-        None
+        let fresh = self.fresh.then_some(Deadline::Mono(0));
+        let deals = self.deals.values().filter_map(deadline_ms).min().map(Deadline::Wall);
+        let resend = self.resends.values().map(|resend| resend.at_ms).min().map(Deadline::Mono);
+        let publish = self.publisher.due_ms().filter(|_| self.publishes()).map(Deadline::Mono);
+        Deadline::earliest(self.now, [fresh, deals, resend, publish])
+    }
+
+    fn take(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => {}
+            Input::Inventory(inventory) => {
+                self.inventory = Some(inventory);
+                self.reoffer();
+            }
+            Input::Addresses(addresses) => {
+                self.addresses = addresses;
+                self.reoffer();
+            }
+            Input::Isolation(enforced) => {
+                self.isolation_enforced = enforced;
+                self.reoffer();
+            }
+            Input::Degraded(degraded) => self.degraded = degraded,
+            Input::Ad(ad) if ad.lease.provider == self.config.cluster() => {
+                self.publisher.learn(ad.lease.epoch, ad.lease.seq);
+            }
+            Input::Ad(ad) => self.book.insert(now, *ad, &self.peers),
+            Input::Withdrawn(withdraw) if withdraw.provider == self.config.cluster() => {
+                self.publisher.learn(withdraw.epoch, withdraw.seq);
+            }
+            Input::Withdrawn(withdraw) => self.book.withdraw(&withdraw),
+            Input::Message(message) => self.on_message(now, &message, effects),
+            Input::Usable(id) => {
+                self.try_edit(now, id, Side::Consumer, effects, Deal::on_usable);
+            }
+            Input::Unprovidable(id, text) => {
+                self.try_edit(now, id, Side::Provider, effects, |deal, turn| {
+                    if !deal.stage.is_leased() {
+                        return Ok(());
+                    }
+                    deal.close(turn, CloseReason::ProvisioningFailed, &text)
+                });
+            }
+            Input::Drained(id) => self.edit_or_log(now, id, effects, |deal, _| {
+                deal.drained |= matches!(deal.stage.state(), State::Closed);
+                Ok(())
+            }),
+            Input::Command(number, command) => {
+                let result = self.command(now, command, effects);
+                effects.push(Effect::Reply(number, result));
+            }
+        }
+    }
+
+    fn on_message(&mut self, now: Now, message: &Verified<Message>, effects: &mut Vec<Effect>) {
+        if message.to != self.config.cluster() || message.cluster() != Some(message.from) {
+            return;
+        }
+        let Some(deal) = self.deals.get(&message.negotiation) else {
+            match &message.body {
+                Body::Request(request) => self.on_request(now, message, request, effects),
+                Body::StatusQuery => self.on_unknown(now, message, effects),
+                Body::Review { .. }
+                | Body::Agreement { .. }
+                | Body::Verification { .. }
+                | Body::Finalized
+                | Body::Terminate { .. }
+                | Body::Status { .. }
+                | Body::Ready
+                | Body::UsageReport { .. }
+                | Body::UsageReceipt { .. }
+                | Body::Close { .. } => {}
+            }
+            return;
+        };
+        if (deal.talk.peer, deal.talk.key) != (message.from, *message.key()) {
+            return;
+        }
+        self.edit_or_log(now, message.negotiation, effects, |deal, turn| {
+            match deal.talk.hear(message) {
+                Hearing::Repeated(reply) => {
+                    turn.said.push(reply);
+                    Ok(())
+                }
+                Hearing::Conflict => deal.on_conflict(turn),
+                Hearing::Look => match deal.side {
+                    Side::Provider => deal.on_buyer(turn, message),
+                    Side::Consumer => deal.on_seller(turn, message),
+                },
+            }
+        });
+    }
+
+    /// Asked about a deal that is not known, or forgotten. Nothing is kept of it: the same
+    /// question gets the same bytes.
+    fn on_unknown(&self, now: Now, message: &Verified<Message>, effects: &mut Vec<Effect>) {
+        let mut talk = Talk::new(message.negotiation, message.from, *message.key());
+        talk.latest = Some(message.digest());
+        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let said = talk.say(&mut turn, Body::Status { state: State::Unknown });
+        log(message.negotiation, said);
+        let send = |message| Effect::Send { to: talk.peer, message };
+        effects.extend(turn.said.into_iter().map(send));
+    }
+
+    /// Changes one deal: what was said is released behind the record of the change.
+    pub(crate) fn edit(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        effects: &mut Vec<Effect>,
+        change: impl FnOnce(&mut Deal, &mut Turn<'_>) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        let Some(mut deal) = self.deals.get(&id).cloned() else { return Ok(()) };
+        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        change(&mut deal, &mut turn)?;
+        let said = turn.said;
+        self.store(now, deal, said, effects);
+        Ok(())
+    }
+
+    fn edit_or_log(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        effects: &mut Vec<Effect>,
+        change: impl FnOnce(&mut Deal, &mut Turn<'_>) -> Result<(), CodecError>,
+    ) {
+        let edited = self.edit(now, id, effects, change);
+        log(id, edited);
+    }
+
+    fn try_edit(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        side: Side,
+        effects: &mut Vec<Effect>,
+        change: impl FnOnce(&mut Deal, &mut Turn<'_>) -> Result<(), CodecError>,
+    ) {
+        if self.deals.get(&id).is_some_and(|deal| deal.side == side) {
+            self.edit_or_log(now, id, effects, change);
+        }
+    }
+
+    /// Keeps a deal, new or changed, and then lets others know.
+    pub(crate) fn store(
+        &mut self,
+        now: Now,
+        deal: Deal,
+        said: Vec<Signed<Message>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (id, to) = (deal.id(), deal.peer());
+        let before = self.deals.get(&id);
+        if before != Some(&deal) {
+            effects.push(Effect::Persist(Record::Deal(Box::new(deal.clone()))));
+        }
+        effects.extend(said.into_iter().map(|message| Effect::Send { to, message }));
+        if before.and_then(Deal::desired) != deal.desired() {
+            effects.extend(lease_effect(&deal));
+        }
+        if before.map(|before| &before.stage) != Some(&deal.stage) {
+            let state = deal.stage.state();
+            tracing::info!(deal = %id, side = ?deal.side, peer = %to, ?state, "deal");
+        }
+        if deal.talk.waiting.is_empty() {
+            self.resends.remove(&id);
+        } else if before.map(|before| &before.talk.waiting) != Some(&deal.talk.waiting) {
+            let wait_ms = limits::RESEND_MS;
+            self.resends.insert(id, Resend { at_ms: now.mono_ms + wait_ms, wait_ms });
+        }
+        self.deals.insert(id, deal);
+    }
+
+    fn forget(&mut self, id: NegotiationId, effects: &mut Vec<Effect>) {
+        self.deals.remove(&id);
+        self.resends.remove(&id);
+        effects.push(Effect::Forget(RecordKey::Deal(id)));
+    }
+
+    /// Drops what is remembered of strangers' requests beyond the bound, oldest first.
+    pub(crate) fn forget_strangers(&mut self, effects: &mut Vec<Effect>) {
+        let mut ended: Vec<_> = self
+            .deals
+            .values()
+            .filter(|deal| deal.side == Side::Provider && self.is_stranger(&deal.peer()))
+            .filter(|deal| deal.stage.state() == State::Terminated)
+            .map(|deal| (deal.opened_ms, deal.id()))
+            .collect();
+        ended.sort_unstable();
+        let excess = ended.len().saturating_sub(limits::ENDED_OF_STRANGERS);
+        ended.into_iter().take(excess).for_each(|(_, id)| self.forget(id, effects));
+    }
+
+    fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_due = |deal: &&Deal| deadline_ms(deal).is_some_and(|at_ms| at_ms <= now.wall_ms);
+        let due: Vec<_> = self.deals.values().filter(is_due).map(Deal::id).collect();
+        for id in due {
+            if self.deals.get(&id).and_then(Deal::forget_ms).is_some_and(|at| at <= now.wall_ms) {
+                self.forget(id, effects);
+                continue;
+            }
+            // A deadline may bring on another: the end of a lease its last report.
+            for _ in 0..STEPS_AT_ONCE {
+                if self.deals.get(&id).is_some_and(|deal| is_due(&deal)) {
+                    self.edit_or_log(now, id, effects, |deal, turn| match deal.side {
+                        _ if deal.gives_up_ms().is_some_and(|at_ms| at_ms <= now.wall_ms) => {
+                            deal.talk.waiting.clear();
+                            Ok(())
+                        }
+                        Side::Provider => deal.on_seller_deadline(turn),
+                        Side::Consumer => deal.on_buyer_deadline(turn),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Says again what waits for an answer. A question about the state is a new one each
+    /// time, for the state may have changed since.
+    fn resend(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let due = self.resends.iter().filter(|(_, resend)| resend.at_ms <= now.mono_ms);
+        let due: Vec<_> = due.map(|(id, resend)| (*id, *resend)).collect();
+        for (id, resend) in due {
+            let Some(deal) = self.deals.get(&id) else { continue };
+            if deal.talk.awaits(Kind::Query) {
+                self.edit_or_log(now, id, effects, |deal, turn| {
+                    deal.talk.ask(turn, Kind::Query, Body::StatusQuery)
+                });
+            } else {
+                let to = deal.peer();
+                let again = deal.talk.waiting.iter().map(|waiting| waiting.message.clone());
+                effects.extend(again.map(|message| Effect::Send { to, message }));
+            }
+            let wait_ms = (resend.wait_ms * 2).clamp(limits::RESEND_MS, limits::RESEND_MOST_MS);
+            self.resends.insert(id, Resend { at_ms: now.mono_ms + wait_ms, wait_ms });
+        }
+    }
+
+    /// What is on sale has to be worked out again.
+    pub(crate) fn reoffer(&mut self) {
+        self.offer = self.share.as_ref().zip(self.inventory.as_ref()).and_then(|(share, inventory)| {
+            let isolation = self.isolation_enforced;
+            Offer::new(&self.config, share, inventory, &self.addresses, isolation)
+        });
+    }
+
+    fn publishes(&self) -> bool {
+        !self.stopped && !self.degraded
+    }
+
+    fn publish(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if !self.publishes() {
+            return;
+        }
+        let ledger = self.offer.as_ref().map(|o| Ledger::new(&o.sellable, self.deals.values()));
+        self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+        let jitter = self.rng.next_u64();
+        let published = self.publisher.publish(now, &self.config, jitter, effects);
+        if let Err(error) = published {
+            tracing::warn!(%error, "no advertisement");
+        }
+    }
+
+    /// Nothing is offered any more, and nothing will be until the next start.
+    pub(crate) fn stop(&mut self, now: Now, effects: &mut Vec<Effect>) -> Result<(), CodecError> {
+        self.stopped = true;
+        self.publisher.withdraw(now, &self.config, effects)
+    }
+}
+
+/// A deadline, the end of the lease, its last report, and one to spare.
+const STEPS_AT_ONCE: usize = 4;
+
+fn lease_effect(deal: &Deal) -> Option<Effect> {
+    let (desired, agreement) = (deal.desired()?, deal.agreement()?);
+    let (side, contract) = (deal.side, agreement.contract.clone());
+    Some(Effect::Lease(Box::new(LeaseSpec { side, contract, desired })))
+}
+
+/// The deal's next deadline, wall clock.
+fn deadline_ms(deal: &Deal) -> Option<u64> {
+    let own = match deal.side {
+        Side::Provider => deal.seller_deadline_ms(),
+        Side::Consumer => deal.buyer_deadline_ms(),
+    };
+    [own, deal.gives_up_ms(), deal.forget_ms()].into_iter().flatten().min()
+}
+
+fn log(id: NegotiationId, result: Result<(), CodecError>) {
+    if let Err(error) = result {
+        tracing::warn!(deal = %id, %error, "cannot be said");
     }
 }

@@ -2,7 +2,6 @@
 
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::TerminateReason;
-use mercato_protocol::price::PriceError;
 use mercato_protocol::resources::Resource;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -98,10 +97,6 @@ pub enum Refusal {
     /// The policy, or the demand, cannot be.
     #[error("{0}")]
     Invalid(String),
-    /// There is no price.
-    #[error(transparent)]
-    #[serde(skip)]
-    Price(#[from] PriceError),
     /// The records cannot be written.
     #[error("nothing new can be promised: the records cannot be written")]
     Degraded,

@@ -1,14 +1,18 @@
 //! One negotiation and the lease that comes of it, as either side remembers it. What
 //! moves it on is the seller's and the buyer's.
 
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Contract;
-use mercato_protocol::envelope::Signed;
-use mercato_protocol::id::NegotiationId;
-use mercato_protocol::negotiation::{CloseReason, Request, State, TerminateReason};
+use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
+use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::negotiation::{Body, CloseReason, Request, State, TerminateReason};
 use serde::{Deserialize, Serialize};
 
+use crate::effect::Desired;
+use crate::limits;
 use crate::meter::Meter;
-use crate::talk::Talk;
+use crate::talk::{Kind, Talk, Turn, shortened};
 
 /// Which side of a deal this cluster is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -123,6 +127,11 @@ impl Deal {
         self.talk.id
     }
 
+    /// The other side.
+    pub fn peer(&self) -> ClusterId {
+        self.talk.peer
+    }
+
     /// Which side this cluster is on.
     pub fn side(&self) -> Side {
         self.side
@@ -142,4 +151,186 @@ impl Deal {
     pub fn agreement(&self) -> Option<&Agreement> {
         self.agreement.as_ref()
     }
+
+    /// What was used, as far as it was reported and signed.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    pub(crate) fn new(
+        side: Side,
+        id: NegotiationId,
+        (peer, key): (ClusterId, PublicKey),
+        request: Request,
+        (stage, opened_ms): (Stage, u64),
+    ) -> Self {
+        Self {
+            side,
+            talk: Talk::new(id, peer, key),
+            request,
+            stage,
+            opened_ms,
+            agreement: None,
+            meter: Meter::default(),
+            unwanted: None,
+            drained: false,
+        }
+    }
+
+    /// Whether this provider's capacity is held for it or committed to it: until nothing
+    /// of it is left in the cluster.
+    pub(crate) fn takes_capacity(&self) -> bool {
+        let holds = self.stage == Stage::Agreed || self.stage.is_leased();
+        let drains = matches!(self.stage, Stage::Closed { .. }) && !self.drained;
+        self.side == Side::Provider && (holds || drains)
+    }
+
+    /// Whether it is neither a contract yet nor over.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Requested { .. } | Stage::Review { .. } | Stage::Agreed)
+    }
+
+    /// How the lease is to be in this cluster; none: there never was one.
+    pub(crate) fn desired(&self) -> Option<Desired> {
+        let not_after_ms = self.agreement.as_ref()?.contract.not_after_ms;
+        match self.stage {
+            Stage::Pending { .. } | Stage::Active => {
+                let admit_until_ms = match self.side {
+                    Side::Provider => not_after_ms,
+                    Side::Consumer => not_after_ms.saturating_sub(CLOCK_SKEW_MS),
+                };
+                Some(Desired::Open { admit_until_ms })
+            }
+            Stage::Suspended => Some(Desired::Suspended),
+            Stage::Closed { .. } => {
+                Some(if self.drained { Desired::Gone } else { Desired::Drained })
+            }
+            Stage::Requested { .. }
+            | Stage::Review { .. }
+            | Stage::Agreed
+            | Stage::Terminated { .. } => None,
+        }
+    }
+
+    /// It comes to nothing. What it may have held is free again.
+    pub(crate) fn terminate(
+        &mut self,
+        turn: &mut Turn<'_>,
+        reason: TerminateReason,
+        text: &str,
+    ) -> Result<(), CodecError> {
+        self.end_negotiation(turn, reason, text);
+        self.talk.say(turn, self.outcome())
+    }
+
+    /// As [`terminate`](Self::terminate), without a word: the other side said so itself.
+    pub(crate) fn end_negotiation(
+        &mut self,
+        turn: &Turn<'_>,
+        reason: TerminateReason,
+        text: &str,
+    ) {
+        let at_ms = turn.now.wall_ms;
+        self.stage = Stage::Terminated { reason, text: shortened(text), at_ms };
+        self.talk.waiting.clear();
+    }
+
+    /// What a late or repeated message is told: how it ended, or that it stands.
+    pub(crate) fn outcome(&self) -> Body {
+        match &self.stage {
+            Stage::Terminated { reason, text, .. } => {
+                Body::Terminate { reason: *reason, text: text.clone() }
+            }
+            Stage::Requested { .. }
+            | Stage::Review { .. }
+            | Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended
+            | Stage::Closed { .. } => Body::Status { state: self.stage.state() },
+        }
+    }
+
+    /// The lease ends now, and the other side is told.
+    pub(crate) fn close(
+        &mut self,
+        turn: &mut Turn<'_>,
+        reason: CloseReason,
+        text: &str,
+    ) -> Result<(), CodecError> {
+        self.end_lease(turn, reason, text);
+        self.talk.ask(turn, Kind::Close, Body::Close { reason, text: shortened(text) })
+    }
+
+    fn end_lease(&mut self, turn: &Turn<'_>, reason: CloseReason, text: &str) {
+        let at_ms = turn.now.wall_ms;
+        let not_after_ms = self.agreement.as_ref().map(|a| a.contract.not_after_ms);
+        self.meter.ended_ms = Some(not_after_ms.map_or(at_ms, |end| end.min(at_ms)));
+        self.stage = Stage::Closed { reason, text: shortened(text), at_ms };
+        self.talk.waiting.retain(|waiting| waiting.kind == Kind::Report);
+    }
+
+    /// The other side says that the lease has ended.
+    pub(crate) fn on_close(
+        &mut self,
+        turn: &mut Turn<'_>,
+        reason: CloseReason,
+        text: &str,
+    ) -> Result<(), CodecError> {
+        if self.stage.is_leased() {
+            self.end_lease(turn, reason, text);
+        }
+        self.talk.answered(Kind::Close);
+        self.talk.say(turn, self.outcome())
+    }
+
+    /// Opens what the other side signed.
+    pub(crate) fn open<T: Payload>(
+        &self,
+        turn: &Turn<'_>,
+        signed: &Signed<T>,
+    ) -> Result<Verified<T>, EnvelopeError> {
+        open(turn, signed, (self.talk.key, self.talk.peer))
+    }
+
+    /// Opens what this side signed.
+    pub(crate) fn open_own<T: Payload>(
+        turn: &Turn<'_>,
+        signed: &Signed<T>,
+    ) -> Result<Verified<T>, EnvelopeError> {
+        open(turn, signed, (turn.config.key.public(), turn.config.cluster()))
+    }
+
+    /// When a closed lease stops waiting for the other side, wall clock.
+    pub(crate) fn gives_up_ms(&self) -> Option<u64> {
+        let Stage::Closed { at_ms, .. } = &self.stage else { return None };
+        (!self.talk.waiting.is_empty()).then(|| at_ms.saturating_add(limits::ENDED_KEPT_MS))
+    }
+
+    /// When it can be forgotten, wall clock.
+    pub(crate) fn forget_ms(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Terminated { at_ms, .. } => Some(at_ms.saturating_add(limits::ENDED_KEPT_MS)),
+            Stage::Closed { at_ms, .. } if self.drained => {
+                Some(at_ms.saturating_add(limits::CLOSED_KEPT_MS))
+            }
+            Stage::Requested { .. }
+            | Stage::Review { .. }
+            | Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended
+            | Stage::Closed { .. } => None,
+        }
+    }
+}
+
+fn open<T: Payload>(
+    turn: &Turn<'_>,
+    signed: &Signed<T>,
+    signer: (PublicKey, ClusterId),
+) -> Result<Verified<T>, EnvelopeError> {
+    let known = [signer].into();
+    let trust = Trust { federation: turn.config.federation, signers: Signers::Known(&known) };
+    signed.open(trust, turn.now)
 }

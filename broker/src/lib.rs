@@ -7,23 +7,33 @@
 
 pub mod book;
 mod broker;
+mod buyer;
 pub mod command;
 pub mod config;
 pub mod deal;
 pub mod effect;
 pub mod input;
+mod ledger;
 pub mod limits;
 pub mod meter;
+mod offer;
+mod orders;
 pub mod policy;
+mod publisher;
 pub mod record;
+mod seller;
 mod talk;
 pub mod trust;
+pub mod view;
 
+pub use book::{Candidate, Demand, Exclusion, Rate};
 pub use broker::Broker;
 pub use command::{Command, Refusal, Reply};
 pub use config::Config;
+pub use deal::{Agreement, Deal, Side, Stage};
 pub use effect::{Desired, Effect, LeaseSpec};
 pub use input::{Input, Inventory, PoolInventory};
 pub use policy::{Amount, Approve, SharePolicy};
 pub use record::{Record, RecordKey};
 pub use trust::Standing;
+pub use view::{Line, Statement};

@@ -59,6 +59,24 @@ pub enum Approve {
 }
 
 impl SharePolicy {
+    /// What the types alone do not say.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let parts = self.amounts.values().all(|amount| match amount {
+            Amount::Percent(percent) => *percent <= 100,
+            Amount::Exactly(_) => true,
+        });
+        let priced = match &self.price {
+            Price::Free => true,
+            Price::Posted { units, .. } => units.values().all(|unit| unit.period_s > 0),
+        };
+        match (parts, priced, self.max_term_s > 0) {
+            (false, ..) => Err("more than 100 % is shared"),
+            (_, false, _) => Err("a price for no time"),
+            (.., false) => Err("shared for no time"),
+            (true, true, true) => Ok(()),
+        }
+    }
+
     /// What becomes of a request from `buyer`.
     pub(crate) fn approval(&self, buyer: &ClusterId) -> Approve {
         if self.allow.contains(buyer) { Approve::Auto } else { self.approve }

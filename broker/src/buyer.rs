@@ -1,0 +1,183 @@
+//! The consumer's side of a deal: what each message and each deadline makes of it.
+//!
+//! Once it has signed it is in doubt until the provider's word, and never assumes
+//! failure. Choosing an offer is the book's.
+
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::Contract;
+use mercato_protocol::envelope::{Signed, Verified};
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+
+use crate::deal::{Agreement, Deal, Stage};
+use crate::limits;
+use crate::talk::{Kind, Turn};
+
+impl Deal {
+    /// The buyer hears the provider.
+    pub(crate) fn on_seller(
+        &mut self,
+        turn: &mut Turn<'_>,
+        message: &Verified<Message>,
+    ) -> Result<(), CodecError> {
+        match &message.body {
+            Body::Review { until_ms } => {
+                if matches!(self.stage, Stage::Requested { .. }) {
+                    let latest_ms = turn.now.wall_ms + limits::REVIEW_MS;
+                    self.stage = Stage::Review { until_ms: latest_ms.min(*until_ms) };
+                    self.talk.answered(Kind::Request);
+                }
+                Ok(())
+            }
+            Body::Agreement { contract } => self.on_agreement(turn, message, contract),
+            Body::Finalized => self.on_finalized(turn),
+            Body::Terminate { reason, text } => {
+                if self.is_open() {
+                    self.end_negotiation(turn, *reason, text);
+                }
+                Ok(())
+            }
+            Body::StatusQuery => self.talk.say(turn, self.outcome()),
+            Body::Status { state } => self.on_status(turn, *state),
+            Body::UsageReport { receipt } => self.on_report(turn, message, receipt),
+            Body::Close { reason, text } => {
+                self.on_finalized(turn)?;
+                self.on_close(turn, *reason, text)
+            }
+            Body::Request(_)
+            | Body::Verification { .. }
+            | Body::Ready
+            | Body::UsageReceipt { .. } => Ok(()),
+        }
+    }
+
+    fn on_agreement(
+        &mut self,
+        turn: &mut Turn<'_>,
+        message: &Verified<Message>,
+        signed: &Signed<Contract>,
+    ) -> Result<(), CodecError> {
+        match self.stage {
+            Stage::Requested { .. } | Stage::Review { .. } => {}
+            Stage::Terminated { .. } => {
+                return self.talk.reply(turn, message.digest(), self.outcome());
+            }
+            Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended
+            | Stage::Closed { .. } => return Ok(()),
+        }
+        let opened = self.open(turn, signed);
+        let Some(contract) = opened.ok().filter(|contract| self.is_as_ordered(turn, contract))
+        else {
+            let text = "the contract is not what was ordered";
+            return self.terminate(turn, TerminateReason::TermsRefused, text);
+        };
+        let consumer = turn.config.key.countersign(turn.config.federation, &contract);
+        self.agreement = Some(Agreement {
+            provider: contract.signed().clone(),
+            consumer: Some(consumer.clone()),
+            contract: contract.into_value(),
+        });
+        self.stage = Stage::Agreed;
+        self.talk.answered(Kind::Request);
+        self.talk.ask(turn, Kind::Verification, Body::Verification { contract: consumer })
+    }
+
+    fn is_as_ordered(&self, turn: &Turn<'_>, contract: &Verified<Contract>) -> bool {
+        let now_ms = turn.now.wall_ms;
+        let us: (_, PublicKey) = (turn.config.cluster(), turn.config.key.public());
+        contract.id == self.id()
+            && (contract.provider.cluster, contract.provider.key) == (self.talk.peer, self.talk.key)
+            && (contract.consumer.cluster, contract.consumer.key) == us
+            && contract.ad == self.request.ad
+            && contract.terms == self.request.terms
+            && contract.not_before_ms <= now_ms.saturating_add(CLOCK_SKEW_MS)
+            && contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
+            && contract.commit_by_ms
+                <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
+    }
+
+    /// The provider has stored this buyer's signature.
+    fn on_finalized(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        if self.stage != Stage::Agreed {
+            return Ok(());
+        }
+        self.stage = Stage::Pending { until_ms: turn.now.wall_ms + limits::PROVISION_MS };
+        self.talk.waiting.clear();
+        match self.unwanted.take() {
+            Some(text) => self.close(turn, CloseReason::Cancelled, &text),
+            None => Ok(()),
+        }
+    }
+
+    fn on_status(&mut self, turn: &mut Turn<'_>, state: State) -> Result<(), CodecError> {
+        match state {
+            State::Unknown | State::Terminated => {
+                if self.stage == Stage::Agreed {
+                    self.end_negotiation(turn, TerminateReason::Expired, "");
+                }
+                Ok(())
+            }
+            State::Requested | State::Review | State::Agreed => Ok(()),
+            State::Pending => self.on_finalized(turn),
+            State::Active | State::Suspended | State::Reclaiming => {
+                self.talk.answered(Kind::Ready);
+                self.on_finalized(turn)
+            }
+            State::Closed => {
+                self.talk.answered(Kind::Ready);
+                self.talk.answered(Kind::Close);
+                self.on_finalized(turn)
+            }
+        }
+    }
+
+    /// What was bought can be used: from the provider's hearing it, it is billed.
+    pub(crate) fn on_usable(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        if !matches!(self.stage, Stage::Pending { .. }) {
+            return Ok(());
+        }
+        self.stage = Stage::Active;
+        self.meter.started_ms = Some(turn.now.wall_ms);
+        self.talk.ask(turn, Kind::Ready, Body::Ready)
+    }
+
+    /// The consumer's next deadline, wall clock.
+    pub(crate) fn buyer_deadline_ms(&self) -> Option<u64> {
+        let contract = self.agreement.as_ref().map(|agreement| &agreement.contract);
+        match &self.stage {
+            Stage::Requested { until_ms } => Some(*until_ms),
+            Stage::Review { until_ms } => Some(until_ms.saturating_add(CLOCK_SKEW_MS)),
+            Stage::Agreed if self.talk.awaits(Kind::Verification) => {
+                contract.map(|contract| contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS))
+            }
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
+                contract.map(|contract| contract.not_after_ms)
+            }
+            Stage::Agreed | Stage::Closed { .. } | Stage::Terminated { .. } => None,
+        }
+    }
+
+    /// The consumer's deadline has come.
+    pub(crate) fn on_buyer_deadline(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        match self.stage {
+            Stage::Requested { .. } => {
+                self.terminate(turn, TerminateReason::Expired, "no answer in time")
+            }
+            Stage::Review { .. } => {
+                self.terminate(turn, TerminateReason::Expired, "the owner did not decide in time")
+            }
+            Stage::Agreed => {
+                self.talk.answered(Kind::Verification);
+                self.talk.ask(turn, Kind::Query, Body::StatusQuery)
+            }
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
+                self.close(turn, CloseReason::Expired, "")
+            }
+            Stage::Closed { .. } | Stage::Terminated { .. } => Ok(()),
+        }
+    }
+}

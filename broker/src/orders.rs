@@ -1,0 +1,317 @@
+//! What the owner asks for, and what a buyer's request is answered.
+
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::envelope::Verified;
+use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::negotiation::{
+    Body, CloseReason, Message, Request, State, TerminateReason,
+};
+use mercato_protocol::time::Now;
+use rand_chacha::rand_core::Rng as _;
+
+use crate::book::{Candidate, Demand};
+use crate::broker::Broker;
+use crate::command::{Command, Refusal, Reply};
+use crate::deal::{Deal, Side, Stage};
+use crate::effect::Effect;
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::offer::terms_of;
+use crate::policy::{Approve, SharePolicy};
+use crate::record::{Record, RecordKey};
+use crate::talk::{Kind, Turn};
+use crate::trust::Standing;
+
+/// Offers within so many hundredths of the cheapest are as good: a random pick among
+/// them keeps buyers from all running to the same one.
+const HERD_PERCENT: u64 = 2;
+
+/// What becomes of a request.
+enum Verdict {
+    Grant,
+    Ask,
+    Refuse(TerminateReason, &'static str),
+}
+
+impl Broker {
+    pub(crate) fn command(
+        &mut self,
+        now: Now,
+        command: Command,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        match command {
+            Command::Share(policy) => self.set_share(policy, effects),
+            Command::Peer(cluster, standing) => {
+                let known = self.peers.0.contains_key(&cluster);
+                if !known && self.peers.0.len() >= limits::PEERS {
+                    return Err(Refusal::TooMany);
+                }
+                self.peers.0.insert(cluster, standing);
+                effects.push(Effect::Persist(Record::Peer(cluster, standing)));
+                Ok(Reply::Done)
+            }
+            Command::Order { demand, note } => self.order(now, &demand, note, effects),
+            Command::Accept(id) => self.accept(now, id, effects),
+            Command::Deny { request, text } => {
+                if !self.is_asked(&request) {
+                    return Err(Refusal::Unknown(request));
+                }
+                self.edit(now, request, effects, |deal, turn| {
+                    deal.terminate(turn, TerminateReason::DeniedByOwner, &text)
+                })?;
+                Ok(Reply::Done)
+            }
+            Command::Cancel { deal, text } => self.cancel(now, deal, &text, effects),
+            Command::Stop => {
+                self.stop(now, effects)?;
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn set_share(
+        &mut self,
+        policy: Option<SharePolicy>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        if let Some(policy) = &policy {
+            policy.check().map_err(|text| Refusal::Invalid(text.to_owned()))?;
+        }
+        effects.push(match &policy {
+            Some(policy) => Effect::Persist(Record::Share(policy.clone())),
+            None => Effect::Forget(RecordKey::Share),
+        });
+        self.share = policy;
+        self.reoffer();
+        Ok(Reply::Done)
+    }
+
+    fn order(
+        &mut self,
+        now: Now,
+        demand: &Demand,
+        note: String,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        if self.degraded {
+            return Err(Refusal::Degraded);
+        }
+        let open = self.deals.values().filter(|deal| deal.side == Side::Consumer && deal.is_open());
+        if open.count() >= limits::OPEN_ORDERS || self.deals.len() >= limits::DEALS {
+            return Err(Refusal::TooMany);
+        }
+        if note.len() > limits::TEXT_BYTES {
+            return Err(Refusal::Invalid(format!("a note of over {} bytes", limits::TEXT_BYTES)));
+        }
+        let chosen = self.choose(now, demand)?;
+        let ad = self.book.ad(&chosen.provider).ok_or(Refusal::NoMatch { seen: 0 })?;
+        let offered = ad.body.terms.classes.first().copied();
+        let class = demand.class.or(offered).unwrap_or_default();
+        let what = (&demand.quantity, class, demand.term_s);
+        let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, what);
+        let request = Request { ad: ad.digest, terms, note };
+        let mut id = NegotiationId([0; 16]);
+        self.rng.fill_bytes(&mut id.0);
+        let stage = Stage::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
+        let peer = (chosen.provider, chosen.key);
+        let mut deal =
+            Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
+        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        deal.talk.ask(&mut turn, Kind::Request, Body::Request(request))?;
+        let said = turn.said;
+        self.store(now, deal, said, effects);
+        Ok(Reply::Ordered { id, provider: chosen.provider })
+    }
+
+    /// The cheapest offer that suits, of a provider that the owner trusts.
+    fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
+        if let Some(from) = demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
+        {
+            return Err(Refusal::Blocked(from));
+        }
+        let ranked = self.book.rank(now, Some(demand), &self.peers);
+        let seen = ranked.len();
+        let (trusted, strangers): (Vec<_>, Vec<_>) = ranked
+            .into_iter()
+            .filter(|candidate| candidate.excluded.is_none())
+            .partition(|candidate| candidate.standing == Standing::Trusted);
+        let Some(best) = trusted.first() else {
+            return Err(match strangers.into_iter().next() {
+                Some(Candidate { provider, name, key, .. }) => {
+                    Refusal::Untrusted { provider, name, key }
+                }
+                None => Refusal::NoMatch { seen },
+            });
+        };
+        let near = |candidate: &Candidate| match (candidate.total, best.total) {
+            (Some(total), Some(best)) => {
+                let most = u128::from(best.micros) * u128::from(100 + HERD_PERCENT);
+                total.currency == best.currency && u128::from(total.micros) * 100 <= most
+            }
+            (total, best) => total.is_none() && best.is_none(),
+        };
+        let near: Vec<_> = trusted.iter().filter(|candidate| near(candidate)).collect();
+        let pick = self.rng.next_u64() % near.len() as u64;
+        Ok(near[pick as usize].clone())
+    }
+
+    fn accept(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        if self.degraded {
+            return Err(Refusal::Degraded);
+        }
+        let asked = self.deals.get(&id).filter(|_| self.is_asked(&id));
+        let asked = asked.ok_or(Refusal::Unknown(id))?;
+        let terms = &asked.request.terms;
+        let offer = self.offer.as_ref();
+        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
+        let Some((offer, pool)) = pool else {
+            return Err(Refusal::Invalid("what was asked for is not shared any more".to_owned()));
+        };
+        let ledger = Ledger::new(&offer.sellable, self.deals.values());
+        if let Some(resource) = ledger.shortage(pool, &terms.quantity) {
+            return Err(Refusal::Short(resource));
+        }
+        self.edit(now, id, effects, |deal, turn| deal.agree(turn))?;
+        Ok(Reply::Done)
+    }
+
+    fn is_asked(&self, id: &NegotiationId) -> bool {
+        let deal = self.deals.get(id).filter(|deal| deal.side == Side::Provider);
+        deal.is_some_and(|deal| deal.stage.state() == State::Review)
+    }
+
+    fn cancel(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        text: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let deal = self.deals.get(&id).ok_or(Refusal::Unknown(id))?;
+        if let Stage::Terminated { reason, .. } = &deal.stage {
+            return Err(Refusal::Over(*reason));
+        }
+        if !deal.is_open() && !deal.stage.is_leased() {
+            return Err(Refusal::Unknown(id));
+        }
+        self.edit(now, id, effects, |deal, turn| match (deal.side, deal.is_open()) {
+            (Side::Consumer, true) if deal.stage == Stage::Agreed => {
+                deal.unwanted = Some(text.to_owned());
+                Ok(())
+            }
+            (Side::Consumer, true) => deal.terminate(turn, TerminateReason::Withdrawn, text),
+            (Side::Provider, true) => deal.terminate(turn, TerminateReason::DeniedByOwner, text),
+            (Side::Consumer, false) => deal.close(turn, CloseReason::Cancelled, text),
+            (Side::Provider, false) => deal.close(turn, CloseReason::EndedByProvider, text),
+        })?;
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn is_stranger(&self, cluster: &ClusterId) -> bool {
+        self.peers.standing(cluster) != Standing::Trusted
+    }
+
+    /// A request that is not known yet. Where nothing can be promised or remembered now
+    /// it stays unanswered, and the buyer asks again.
+    pub(crate) fn on_request(
+        &mut self,
+        now: Now,
+        message: &Verified<Message>,
+        request: &Request,
+        effects: &mut Vec<Effect>,
+    ) {
+        let not_yet = self.share.is_some() && self.inventory.is_none();
+        if self.degraded || not_yet || self.deals.len() >= limits::DEALS {
+            return;
+        }
+        let verdict = self.judge(message, request);
+        let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
+        let peer = (message.from, *message.key());
+        let stage = (Stage::Review { until_ms }, now.wall_ms);
+        let mut deal =
+            Deal::new(Side::Provider, message.negotiation, peer, request.clone(), stage);
+        deal.talk.hear(message);
+        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let answered = match verdict {
+            Verdict::Grant => deal.agree(&mut turn),
+            Verdict::Ask => {
+                deal.talk.reply(&mut turn, message.digest(), Body::Review { until_ms })
+            }
+            Verdict::Refuse(reason, text) => {
+                deal.end_negotiation(&turn, reason, text);
+                deal.talk.reply(&mut turn, message.digest(), deal.outcome())
+            }
+        };
+        if let Err(error) = answered {
+            tracing::warn!(deal = %message.negotiation, %error, "cannot be answered");
+            return;
+        }
+        let said = turn.said;
+        self.store(now, deal, said, effects);
+        self.forget_strangers(effects);
+    }
+
+    fn judge(&self, message: &Verified<Message>, request: &Request) -> Verdict {
+        use TerminateReason as Reason;
+        let Some(policy) = &self.share else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
+        };
+        let approval = policy.approval(&message.from);
+        if approval == Approve::Deny || self.peers.standing(&message.from) == Standing::Blocked {
+            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+        }
+        let terms = &request.terms;
+        let offer = self.offer.as_ref();
+        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
+        let Some((offer, pool)) = pool else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+        };
+        if terms.price != offer.price {
+            return Verdict::Refuse(Reason::PriceChanged, "the price is another one now");
+        }
+        let what = (&terms.quantity, terms.class, terms.term_s);
+        let range = offer.body.terms.min_term_s..=offer.body.terms.max_term_s;
+        if terms_of(&offer.body, pool, &offer.price, what) != *terms
+            || !offer.body.terms.classes.contains(&terms.class)
+            || !range.contains(&terms.term_s)
+        {
+            return Verdict::Refuse(Reason::TermsRefused, "these are not the terms on offer");
+        }
+        if self.is_full(message) {
+            return Verdict::Refuse(Reason::TooMany, "too many requests are open");
+        }
+        let ledger = Ledger::new(&offer.sellable, self.deals.values());
+        if ledger.shortage(pool, &terms.quantity).is_some() {
+            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+        }
+        if approval == Approve::Auto { Verdict::Grant } else { Verdict::Ask }
+    }
+
+    /// Whether the buyer's organisation has as much open as it may.
+    fn is_full(&self, message: &Verified<Message>) -> bool {
+        let organisation = self.peers.organisation(&message.from);
+        let open = self.deals.values().filter(|deal| {
+            deal.side == Side::Provider
+                && deal.is_open()
+                && self.peers.organisation(&deal.peer()) == organisation
+        });
+        let most = if self.is_stranger(&message.from) {
+            limits::OPEN_OF_STRANGERS
+        } else {
+            limits::OPEN_PER_ORGANISATION
+        };
+        open.count() >= most
+    }
+}
+
+impl From<CodecError> for Refusal {
+    fn from(error: CodecError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}

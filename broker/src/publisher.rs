@@ -1,0 +1,144 @@
+//! When to publish the advertisement, and under which number.
+//!
+//! Soon after a change, at most one in ten seconds; else at a third of its life, with
+//! jitter. Numbers are reserved in blocks, written ahead, so that none is ever used for
+//! two contents.
+
+use mercato_protocol::ad::{AdLease, PoolRow};
+use mercato_protocol::codec::{CodecError, Message as _};
+use mercato_protocol::gossip::Withdraw;
+use mercato_protocol::id::Digest;
+use mercato_protocol::text::Blob;
+use mercato_protocol::time::Now;
+
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::offer::{Offer, bucket};
+use crate::record::Record;
+
+/// What was published, and what is to be.
+#[derive(Debug, Default)]
+pub(crate) struct Publisher {
+    epoch: u64,
+    next_seq: u64,
+    /// Numbers below it are reserved on disk.
+    reserved_seq: u64,
+    /// What the offer says now; none: nothing is offered.
+    content: Option<Content>,
+    /// What was said last, since this daemon started.
+    last: Option<Content>,
+    /// When something was last said.
+    said_ms: Option<u64>,
+    /// When the last lease is to be renewed.
+    renew_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Content {
+    rows: Vec<PoolRow>,
+    body: Vec<u8>,
+}
+
+impl Publisher {
+    /// Goes on behind all numbers that may have been used. The first block is reserved
+    /// before the first use.
+    pub(crate) fn restore(series: Option<(u64, u64)>, copied: bool) -> Self {
+        let (epoch, seq) = series.unwrap_or((1, 0));
+        let (epoch, next_seq) = if copied { (epoch + 1, 0) } else { (epoch, seq) };
+        Self { epoch, next_seq, reserved_seq: next_seq, ..Self::default() }
+    }
+
+    /// Someone has seen this number of ours: rises above it.
+    pub(crate) fn learn(&mut self, epoch: u64, seq: u64) {
+        if (epoch, seq) >= (self.epoch, self.next_seq) {
+            (self.epoch, self.next_seq, self.reserved_seq) = (epoch.saturating_add(1), 0, 0);
+            self.last = None;
+        }
+    }
+
+    /// What the offer and the ledger say now.
+    pub(crate) fn refresh(&mut self, offer: Option<&Offer>, ledger: Option<&Ledger<'_>>) {
+        self.content = offer.zip(ledger).and_then(|(offer, ledger)| {
+            let rows = offer.body.pools.iter().map(|pool| PoolRow {
+                pool: pool.id.clone(),
+                free: bucket(&ledger.free(pool)),
+                price: offer.price.clone(),
+            });
+            let body = offer.body.to_bytes();
+            let body = body.inspect_err(|error| tracing::warn!(%error, "no advertisement")).ok()?;
+            Some(Content { rows: rows.collect(), body })
+        });
+    }
+
+    /// When something is to be published, monotonic.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        let soon_ms = self.said_ms.map_or(0, |said_ms| said_ms + limits::PUBLISH_MS);
+        match (&self.content, &self.last) {
+            (None, None) => None,
+            (None, Some(_)) => Some(0),
+            (Some(content), Some(last)) if content == last => Some(self.renew_ms),
+            (Some(_), _) => Some(soon_ms),
+        }
+    }
+
+    /// Publishes what is due. `jitter` is any number.
+    pub(crate) fn publish(
+        &mut self,
+        now: Now,
+        config: &Config,
+        jitter: u64,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), CodecError> {
+        if self.due_ms().is_none_or(|due_ms| due_ms > now.mono_ms) {
+            return Ok(());
+        }
+        let Some(content) = self.content.clone() else { return self.withdraw(now, config, effects) };
+        let (epoch, seq) = self.number(effects);
+        let lease = AdLease {
+            provider: config.cluster(),
+            epoch,
+            seq,
+            body: Digest::of(&content.body),
+            issued_ms: now.wall_ms,
+            ttl_s: config.ad_ttl_s,
+            rows: content.rows.clone(),
+        };
+        let lease = config.key.sign(config.federation, &lease)?;
+        let third_ms = u64::from(config.ad_ttl_s) * 1_000 / 3;
+        self.renew_ms = now.mono_ms + third_ms - jitter % (third_ms / 5).max(1);
+        self.said_ms = Some(now.mono_ms);
+        effects.push(Effect::Publish { lease, body: Blob(content.body.clone()) });
+        self.last = Some(content);
+        Ok(())
+    }
+
+    /// Says that nothing is offered any more, if something was.
+    pub(crate) fn withdraw(
+        &mut self,
+        now: Now,
+        config: &Config,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), CodecError> {
+        if self.last.take().is_none() {
+            return Ok(());
+        }
+        let (epoch, seq) = self.number(effects);
+        let provider = config.cluster();
+        let withdraw = Withdraw { provider, epoch, seq, issued_ms: now.wall_ms };
+        effects.push(Effect::Withdraw(config.key.sign(config.federation, &withdraw)?));
+        self.said_ms = Some(now.mono_ms);
+        Ok(())
+    }
+
+    fn number(&mut self, effects: &mut Vec<Effect>) -> (u64, u64) {
+        let (epoch, seq) = (self.epoch, self.next_seq);
+        if seq >= self.reserved_seq {
+            self.reserved_seq = seq + limits::SERIES_BLOCK;
+            effects.push(Effect::Persist(Record::Series { epoch, next_seq: self.reserved_seq }));
+        }
+        self.next_seq = seq + 1;
+        (epoch, seq)
+    }
+}

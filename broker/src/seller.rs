@@ -1,0 +1,178 @@
+//! The provider's side of a deal: what each message and each deadline makes of it.
+//!
+//! The commit point is the durable write of the buyer's signature, before `commit_by` by
+//! this clock alone. Whether to sell at all is decided where the request comes in.
+
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::{Contract, Party};
+use mercato_protocol::envelope::{Countersigned, Signed, Verified};
+use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+
+use crate::deal::{Agreement, Deal, Stage};
+use crate::limits;
+use crate::talk::{Kind, Turn};
+
+impl Deal {
+    /// Signs the contract and holds the capacity, which the ledger has to spare.
+    pub(crate) fn agree(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let now_ms = turn.now.wall_ms;
+        let terms = self.request.terms.clone();
+        let party = |cluster, key| Party { cluster, key, certificate: None };
+        let contract = Contract {
+            id: self.id(),
+            provider: party(turn.config.cluster(), turn.config.key.public()),
+            consumer: party(self.talk.peer, self.talk.key),
+            ad: self.request.ad,
+            not_before_ms: now_ms,
+            not_after_ms: now_ms.saturating_add(terms.term_s.saturating_mul(1_000)),
+            commit_by_ms: now_ms.saturating_add(limits::COMMIT_MS),
+            terms,
+        };
+        let provider = turn.config.key.sign(turn.config.federation, &contract)?;
+        self.agreement = Some(Agreement { contract, provider: provider.clone(), consumer: None });
+        self.stage = Stage::Agreed;
+        self.talk.ask(turn, Kind::Agreement, Body::Agreement { contract: provider })
+    }
+
+    /// The provider hears the buyer.
+    pub(crate) fn on_buyer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        message: &Verified<Message>,
+    ) -> Result<(), CodecError> {
+        match &message.body {
+            Body::Request(request) if *request == self.request => Ok(()),
+            Body::Request(_) => self.on_conflict(turn),
+            Body::Verification { contract } => self.on_verification(turn, message, contract),
+            Body::Terminate { reason, text } => {
+                if self.is_open() {
+                    self.end_negotiation(turn, *reason, text);
+                }
+                Ok(())
+            }
+            Body::StatusQuery => self.talk.say(turn, self.outcome()),
+            Body::Status { state } => {
+                if *state == State::Closed {
+                    self.talk.answered(Kind::Close);
+                }
+                Ok(())
+            }
+            Body::Ready => {
+                if matches!(self.stage, Stage::Pending { .. }) {
+                    self.stage = Stage::Active;
+                    self.meter.started_ms = Some(turn.now.wall_ms);
+                }
+                self.talk.say(turn, self.outcome())
+            }
+            Body::UsageReceipt { receipt } => {
+                self.on_receipt(turn, receipt);
+                Ok(())
+            }
+            Body::Close { reason, text } => self.on_close(turn, *reason, text),
+            Body::Review { .. }
+            | Body::Agreement { .. }
+            | Body::Finalized
+            | Body::UsageReport { .. } => Ok(()),
+        }
+    }
+
+    /// The same number came with other content: nothing comes of an open negotiation; a
+    /// contract stands.
+    pub(crate) fn on_conflict(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        self.terminate(turn, TerminateReason::Conflict, "a message came twice, with two contents")
+    }
+
+    fn on_verification(
+        &mut self,
+        turn: &mut Turn<'_>,
+        message: &Verified<Message>,
+        signed: &Signed<Contract>,
+    ) -> Result<(), CodecError> {
+        let reply = match self.stage {
+            Stage::Agreed => match self.countersigned(turn, signed) {
+                Some(consumer) => {
+                    self.commit(turn, consumer);
+                    Body::Finalized
+                }
+                None => {
+                    let text = "not this contract, or not signed by the buyer";
+                    self.end_negotiation(turn, TerminateReason::Malformed, text);
+                    self.outcome()
+                }
+            },
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended | Stage::Closed { .. } => {
+                Body::Finalized
+            }
+            Stage::Requested { .. } | Stage::Review { .. } | Stage::Terminated { .. } => {
+                self.outcome()
+            }
+        };
+        self.talk.reply(turn, message.digest(), reply)
+    }
+
+    /// The buyer's signature, if it is over the very bytes that this provider signed.
+    fn countersigned(
+        &self,
+        turn: &Turn<'_>,
+        signed: &Signed<Contract>,
+    ) -> Option<Signed<Contract>> {
+        let own = Self::open_own(turn, &self.agreement.as_ref()?.provider).ok()?;
+        let theirs = self.open(turn, signed).ok()?;
+        let both = Countersigned::join(own, theirs).ok()?;
+        Some(both.consumer().signed().clone())
+    }
+
+    fn commit(&mut self, turn: &Turn<'_>, consumer: Signed<Contract>) {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.consumer = Some(consumer);
+        }
+        self.stage = Stage::Pending { until_ms: turn.now.wall_ms + limits::PROVISION_MS };
+        self.talk.answered(Kind::Agreement);
+    }
+
+    /// The provider's next deadline, wall clock.
+    pub(crate) fn seller_deadline_ms(&self) -> Option<u64> {
+        let contract = self.agreement.as_ref().map(|agreement| &agreement.contract);
+        let not_after_ms = contract.map(|contract| contract.not_after_ms);
+        let metered = self.meter_deadline_ms();
+        match &self.stage {
+            Stage::Review { until_ms } => Some(*until_ms),
+            Stage::Agreed => contract.map(|contract| contract.commit_by_ms),
+            Stage::Pending { until_ms } => not_after_ms.into_iter().chain([*until_ms]).min(),
+            Stage::Active | Stage::Suspended => not_after_ms.into_iter().chain(metered).min(),
+            Stage::Closed { .. } => metered,
+            Stage::Requested { .. } | Stage::Terminated { .. } => None,
+        }
+    }
+
+    /// The provider's deadline has come.
+    pub(crate) fn on_seller_deadline(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let now_ms = turn.now.wall_ms;
+        match &self.stage {
+            Stage::Review { .. } => {
+                self.terminate(turn, TerminateReason::Expired, "the owner did not decide in time")
+            }
+            Stage::Agreed => {
+                self.terminate(turn, TerminateReason::Expired, "not signed by the buyer in time")
+            }
+            Stage::Pending { until_ms } if now_ms >= *until_ms => {
+                self.close(turn, CloseReason::ProvisioningFailed, "it was not ready in time")
+            }
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended if self.is_past_term(now_ms) => {
+                self.close(turn, CloseReason::Expired, "")
+            }
+            Stage::Active | Stage::Suspended | Stage::Closed { .. } => {
+                self.on_meter_deadline(turn)
+            }
+            Stage::Requested { .. } | Stage::Pending { .. } | Stage::Terminated { .. } => Ok(()),
+        }
+    }
+
+    /// Whether the contract's time is over.
+    pub(crate) fn is_past_term(&self, now_ms: u64) -> bool {
+        self.agreement.as_ref().is_some_and(|agreement| now_ms >= agreement.contract.not_after_ms)
+    }
+}

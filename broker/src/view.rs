@@ -1,0 +1,132 @@
+//! What the owner looks at: offers, deals, statements. Nothing here changes anything.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::ad::{AdBody, PoolRow};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::price::{Money, PriceError, Usage};
+use mercato_protocol::resources::Resource;
+use mercato_protocol::time::Now;
+use serde::{Deserialize, Serialize};
+
+use crate::book::{Candidate, Demand};
+use crate::broker::Broker;
+use crate::deal::{Deal, Side};
+use crate::ledger::Ledger;
+use crate::policy::SharePolicy;
+use crate::trust::Standing;
+
+/// What is billed so far, by what both have signed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Statement {
+    /// Which contract.
+    pub contract: ContractId,
+    /// Who sells.
+    pub provider: ClusterId,
+    /// Who buys.
+    pub consumer: ClusterId,
+    /// The first moment that is billed, wall clock; none: nothing is yet.
+    pub from_ms: Option<u64>,
+    /// The last moment that both have signed for, wall clock.
+    pub to_ms: Option<u64>,
+    /// By resource.
+    pub lines: BTreeMap<Resource, Line>,
+    /// Of all lines; none when free, or nothing is billed yet.
+    pub total: Option<Money>,
+}
+
+/// One resource of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// In the resource's metered unit times milliseconds.
+    pub counter: u64,
+    /// What it costs; none: it is included.
+    pub amount: Option<Money>,
+}
+
+impl Broker {
+    /// Every pool on offer beside a demand: those that suit first, the cheapest first,
+    /// each other with the reason.
+    pub fn browse(&self, now: Now, demand: Option<&Demand>) -> Vec<Candidate> {
+        self.book.rank(now, demand, &self.peers)
+    }
+
+    /// Orders, requests and leases, on both sides, running and remembered.
+    pub fn deals(&self) -> impl Iterator<Item = &Deal> {
+        self.deals.values()
+    }
+
+    /// One of them.
+    pub fn deal(&self, id: &NegotiationId) -> Option<&Deal> {
+        self.deals.get(id)
+    }
+
+    /// What the owner shares.
+    pub fn share(&self) -> Option<&SharePolicy> {
+        self.share.as_ref()
+    }
+
+    /// What is on sale, and how much of it is free, exactly. None: nothing is, be it for
+    /// want of a policy, of capacity or of isolation.
+    pub fn offer(&self) -> Option<(&AdBody, Vec<PoolRow>)> {
+        let offer = self.offer.as_ref()?;
+        let ledger = Ledger::new(&offer.sellable, self.deals.values());
+        let rows = offer.body.pools.iter().map(|pool| PoolRow {
+            pool: pool.id.clone(),
+            free: ledger.free(pool),
+            price: offer.price.clone(),
+        });
+        Some((&offer.body, rows.collect()))
+    }
+
+    /// Peers that the owner has an opinion of.
+    pub fn peers(&self) -> impl Iterator<Item = (ClusterId, Standing)> {
+        self.peers.0.iter().map(|(cluster, standing)| (*cluster, *standing))
+    }
+
+    /// What the owner thinks of one peer.
+    pub fn standing(&self, peer: &ClusterId) -> Standing {
+        self.peers.standing(peer)
+    }
+
+    /// What a contract has cost so far, by what both have signed.
+    pub fn statement(&self, id: &ContractId) -> Option<Result<Statement, PriceError>> {
+        let deal = self.deals.get(id)?;
+        deal.agreement()?;
+        Some(deal.statement(self.config.cluster()))
+    }
+}
+
+impl Deal {
+    /// What the whole term costs; none when free.
+    pub fn total(&self) -> Result<Option<Money>, PriceError> {
+        let terms = &self.request.terms;
+        let term_ms = terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
+        terms.price.total(&Usage::of(&terms.quantity, term_ms)?)
+    }
+
+    fn statement(&self, us: ClusterId) -> Result<Statement, PriceError> {
+        let (provider, consumer) = match self.side {
+            Side::Provider => (us, self.peer()),
+            Side::Consumer => (self.peer(), us),
+        };
+        let last = self.meter.signed().map(|signed| &signed.receipt);
+        let usage = last.map(|last| last.usage.clone()).unwrap_or_default();
+        let amounts = self.request.terms.price.lines(&usage)?;
+        let line = |(resource, counter): (Resource, u64)| {
+            let amount = amounts.get(&resource).copied();
+            (resource, Line { counter, amount })
+        };
+        Ok(Statement {
+            contract: self.id(),
+            provider,
+            consumer,
+            from_ms: self.meter.started_ms(),
+            to_ms: last.map(|last| last.to_ms),
+            lines: usage.counters.into_iter().map(line).collect(),
+            total: last.and_then(|last| last.amount),
+        })
+    }
+}
