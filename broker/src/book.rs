@@ -176,14 +176,10 @@ impl Book {
     }
 
     /// Every pool on offer, those that suit first, the cheapest first.
-    pub(crate) fn rank(
-        &self,
-        now: Now,
-        demand: Option<&Demand>,
-        peers: &Peers,
-    ) -> Vec<Candidate> {
+    pub(crate) fn rank(&self, now: Now, demand: Option<&Demand>, peers: &Peers) -> Vec<Candidate> {
         let live = self.entries.values().filter(|entry| !is_over(&entry.ad, now));
-        let mut candidates: Vec<_> = live.flat_map(|entry| entry.candidates(demand, peers)).collect();
+        let mut candidates: Vec<_> =
+            live.flat_map(|entry| entry.candidates(demand, peers)).collect();
         candidates.sort_by_cached_key(|candidate| {
             let price = candidate.total.map(|total| (total.currency, total.micros));
             let excluded = candidate.excluded.is_some();

@@ -284,24 +284,10 @@ impl Broker {
         self.deals.insert(id, deal);
     }
 
-    fn forget(&mut self, id: NegotiationId, effects: &mut Vec<Effect>) {
+    pub(crate) fn forget(&mut self, id: NegotiationId, effects: &mut Vec<Effect>) {
         self.deals.remove(&id);
         self.resends.remove(&id);
         effects.push(Effect::Forget(RecordKey::Deal(id)));
-    }
-
-    /// Drops what is remembered of strangers' requests beyond the bound, oldest first.
-    pub(crate) fn forget_strangers(&mut self, effects: &mut Vec<Effect>) {
-        let mut ended: Vec<_> = self
-            .deals
-            .values()
-            .filter(|deal| deal.side == Side::Provider && self.is_stranger(&deal.peer()))
-            .filter(|deal| deal.stage.state() == State::Terminated)
-            .map(|deal| (deal.opened_ms, deal.id()))
-            .collect();
-        ended.sort_unstable();
-        let excess = ended.len().saturating_sub(limits::ENDED_OF_STRANGERS);
-        ended.into_iter().take(excess).for_each(|(_, id)| self.forget(id, effects));
     }
 
     fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
@@ -351,10 +337,11 @@ impl Broker {
 
     /// What is on sale has to be worked out again.
     pub(crate) fn reoffer(&mut self) {
-        self.offer = self.share.as_ref().zip(self.inventory.as_ref()).and_then(|(share, inventory)| {
-            let isolation = self.isolation_enforced;
-            Offer::new(&self.config, share, inventory, &self.addresses, isolation)
-        });
+        self.offer =
+            self.share.as_ref().zip(self.inventory.as_ref()).and_then(|(share, inventory)| {
+                let isolation = self.isolation_enforced;
+                Offer::new(&self.config, share, inventory, &self.addresses, isolation)
+            });
     }
 
     fn publishes(&self) -> bool {

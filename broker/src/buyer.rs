@@ -22,22 +22,10 @@ impl Deal {
         message: &Verified<Message>,
     ) -> Result<(), CodecError> {
         match &message.body {
-            Body::Review { until_ms } => {
-                if matches!(self.stage, Stage::Requested { .. }) {
-                    let latest_ms = turn.now.wall_ms + limits::REVIEW_MS;
-                    self.stage = Stage::Review { until_ms: latest_ms.min(*until_ms) };
-                    self.talk.answered(Kind::Request);
-                }
-                Ok(())
-            }
+            Body::Review { until_ms } => self.on_review(turn, *until_ms),
             Body::Agreement { contract } => self.on_agreement(turn, message, contract),
             Body::Finalized => self.on_finalized(turn),
-            Body::Terminate { reason, text } => {
-                if self.is_open() {
-                    self.end_negotiation(turn, *reason, text);
-                }
-                Ok(())
-            }
+            Body::Terminate { reason, text } => self.on_terminate(turn, *reason, text),
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => self.on_status(turn, *state),
             Body::UsageReport { receipt } => self.on_report(turn, message, receipt),
@@ -49,6 +37,24 @@ impl Deal {
             | Body::Verification { .. }
             | Body::Ready
             | Body::UsageReceipt { .. } => Ok(()),
+        }
+    }
+
+    fn on_review(&mut self, turn: &mut Turn<'_>, until_ms: u64) -> Result<(), CodecError> {
+        match self.stage {
+            Stage::Requested { .. } => {
+                let latest_ms = turn.now.wall_ms + limits::REVIEW_MS;
+                self.stage = Stage::Review { until_ms: latest_ms.min(until_ms) };
+                self.talk.answered(Kind::Request);
+                Ok(())
+            }
+            Stage::Terminated { .. } => self.talk.ask(turn, Kind::Terminate, self.outcome()),
+            Stage::Review { .. }
+            | Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended
+            | Stage::Closed { .. } => Ok(()),
         }
     }
 
@@ -96,8 +102,7 @@ impl Deal {
             && contract.terms == self.request.terms
             && contract.not_before_ms <= now_ms.saturating_add(CLOCK_SKEW_MS)
             && contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
-            && contract.commit_by_ms
-                <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
+            && contract.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
     }
 
     /// The provider has stored this buyer's signature.
@@ -114,6 +119,7 @@ impl Deal {
     }
 
     fn on_status(&mut self, turn: &mut Turn<'_>, state: State) -> Result<(), CodecError> {
+        self.talk.answered(Kind::Terminate);
         match state {
             State::Unknown | State::Terminated => {
                 if self.stage == Stage::Agreed {

@@ -212,7 +212,8 @@ impl Deal {
         }
     }
 
-    /// It comes to nothing. What it may have held is free again.
+    /// It comes to nothing. What it may have held is free again. Who knows of the
+    /// negotiation is told until it has heard.
     pub(crate) fn terminate(
         &mut self,
         turn: &mut Turn<'_>,
@@ -220,16 +221,28 @@ impl Deal {
         text: &str,
     ) -> Result<(), CodecError> {
         self.end_negotiation(turn, reason, text);
-        self.talk.say(turn, self.outcome())
+        match self.talk.heard {
+            Some(_) => self.talk.ask(turn, Kind::Terminate, self.outcome()),
+            None => self.talk.say(turn, self.outcome()),
+        }
+    }
+
+    /// The other side says that it comes to nothing.
+    pub(crate) fn on_terminate(
+        &mut self,
+        turn: &mut Turn<'_>,
+        reason: TerminateReason,
+        text: &str,
+    ) -> Result<(), CodecError> {
+        if self.is_open() {
+            self.end_negotiation(turn, reason, text);
+        }
+        self.talk.answered(Kind::Terminate);
+        self.talk.say(turn, Body::Status { state: self.stage.state() })
     }
 
     /// As [`terminate`](Self::terminate), without a word: the other side said so itself.
-    pub(crate) fn end_negotiation(
-        &mut self,
-        turn: &Turn<'_>,
-        reason: TerminateReason,
-        text: &str,
-    ) {
+    pub(crate) fn end_negotiation(&mut self, turn: &Turn<'_>, reason: TerminateReason, text: &str) {
         let at_ms = turn.now.wall_ms;
         self.stage = Stage::Terminated { reason, text: shortened(text), at_ms };
         self.talk.waiting.clear();
@@ -301,10 +314,19 @@ impl Deal {
         open(turn, signed, (turn.config.key.public(), turn.config.cluster()))
     }
 
-    /// When a closed lease stops waiting for the other side, wall clock.
+    /// When what is over stops waiting for the other side to hear it, wall clock.
     pub(crate) fn gives_up_ms(&self) -> Option<u64> {
-        let Stage::Closed { at_ms, .. } = &self.stage else { return None };
-        (!self.talk.waiting.is_empty()).then(|| at_ms.saturating_add(limits::ENDED_KEPT_MS))
+        let gives_up_ms = match &self.stage {
+            Stage::Closed { at_ms, .. } => at_ms.saturating_add(limits::ENDED_KEPT_MS),
+            Stage::Terminated { at_ms, .. } => at_ms.saturating_add(limits::REVIEW_MS),
+            Stage::Requested { .. }
+            | Stage::Review { .. }
+            | Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended => return None,
+        };
+        (!self.talk.waiting.is_empty()).then_some(gives_up_ms)
     }
 
     /// When it can be forgotten, wall clock.

@@ -74,11 +74,9 @@ impl Meter {
     fn is_continued_by(&self, next: &Receipt, terms: &Terms) -> bool {
         let none = Usage::default();
         let (index, before, previous) = match &self.signed {
-            Some(last) => (
-                last.receipt.index + 1,
-                &last.receipt.usage,
-                payload_digest(&last.receipt),
-            ),
+            Some(last) => {
+                (last.receipt.index + 1, &last.receipt.usage, payload_digest(&last.receipt))
+            }
             None => (0, &none, None),
         };
         let window = Usage::of(&terms.quantity, next.to_ms.saturating_sub(next.from_ms));

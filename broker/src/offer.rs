@@ -58,7 +58,11 @@ impl Offer {
             region: config.region.clone(),
             attributes: config.attributes.clone(),
             carbon_g_per_kwh: config.carbon_g_per_kwh,
-            addresses: addresses.iter().take(mercato_protocol::limits::ADDRESSES).cloned().collect(),
+            addresses: addresses
+                .iter()
+                .take(mercato_protocol::limits::ADDRESSES)
+                .cloned()
+                .collect(),
             storage_classes: Vec::new(),
             services: Vec::new(),
             isolation: vec![Isolation::Runc],

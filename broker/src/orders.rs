@@ -3,9 +3,7 @@
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
-use mercato_protocol::negotiation::{
-    Body, CloseReason, Message, Request, State, TerminateReason,
-};
+use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
 
@@ -115,8 +113,7 @@ impl Broker {
         self.rng.fill_bytes(&mut id.0);
         let stage = Stage::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
         let peer = (chosen.provider, chosen.key);
-        let mut deal =
-            Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
+        let mut deal = Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
         deal.talk.ask(&mut turn, Kind::Request, Body::Request(request))?;
         let said = turn.said;
@@ -126,7 +123,8 @@ impl Broker {
 
     /// The cheapest offer that suits, of a provider that the owner trusts.
     fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
-        if let Some(from) = demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
+        if let Some(from) =
+            demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
         {
             return Err(Refusal::Blocked(from));
         }
@@ -234,15 +232,12 @@ impl Broker {
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
         let peer = (message.from, *message.key());
         let stage = (Stage::Review { until_ms }, now.wall_ms);
-        let mut deal =
-            Deal::new(Side::Provider, message.negotiation, peer, request.clone(), stage);
+        let mut deal = Deal::new(Side::Provider, message.negotiation, peer, request.clone(), stage);
         deal.talk.hear(message);
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
         let answered = match verdict {
             Verdict::Grant => deal.agree(&mut turn),
-            Verdict::Ask => {
-                deal.talk.reply(&mut turn, message.digest(), Body::Review { until_ms })
-            }
+            Verdict::Ask => deal.talk.reply(&mut turn, message.digest(), Body::Review { until_ms }),
             Verdict::Refuse(reason, text) => {
                 deal.end_negotiation(&turn, reason, text);
                 deal.talk.reply(&mut turn, message.digest(), deal.outcome())
@@ -291,6 +286,20 @@ impl Broker {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
         if approval == Approve::Auto { Verdict::Grant } else { Verdict::Ask }
+    }
+
+    /// Drops what is remembered of strangers' requests beyond the bound, oldest first.
+    fn forget_strangers(&mut self, effects: &mut Vec<Effect>) {
+        let mut ended: Vec<_> = self
+            .deals
+            .values()
+            .filter(|deal| deal.side == Side::Provider && self.is_stranger(&deal.peer()))
+            .filter(|deal| deal.stage.state() == State::Terminated)
+            .map(|deal| (deal.opened_ms, deal.id()))
+            .collect();
+        ended.sort_unstable();
+        let excess = ended.len().saturating_sub(limits::ENDED_OF_STRANGERS);
+        ended.into_iter().take(excess).for_each(|(_, id)| self.forget(id, effects));
     }
 
     /// Whether the buyer's organisation has as much open as it may.

@@ -94,7 +94,9 @@ impl Publisher {
         if self.due_ms().is_none_or(|due_ms| due_ms > now.mono_ms) {
             return Ok(());
         }
-        let Some(content) = self.content.clone() else { return self.withdraw(now, config, effects) };
+        let Some(content) = self.content.clone() else {
+            return self.withdraw(now, config, effects);
+        };
         let (epoch, seq) = self.number(effects);
         let lease = AdLease {
             provider: config.cluster(),

@@ -44,17 +44,13 @@ impl Deal {
             Body::Request(request) if *request == self.request => Ok(()),
             Body::Request(_) => self.on_conflict(turn),
             Body::Verification { contract } => self.on_verification(turn, message, contract),
-            Body::Terminate { reason, text } => {
-                if self.is_open() {
-                    self.end_negotiation(turn, *reason, text);
-                }
-                Ok(())
-            }
+            Body::Terminate { reason, text } => self.on_terminate(turn, *reason, text),
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => {
                 if *state == State::Closed {
                     self.talk.answered(Kind::Close);
                 }
+                self.talk.answered(Kind::Terminate);
                 Ok(())
             }
             Body::Ready => {
@@ -161,12 +157,12 @@ impl Deal {
             Stage::Pending { until_ms } if now_ms >= *until_ms => {
                 self.close(turn, CloseReason::ProvisioningFailed, "it was not ready in time")
             }
-            Stage::Pending { .. } | Stage::Active | Stage::Suspended if self.is_past_term(now_ms) => {
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended
+                if self.is_past_term(now_ms) =>
+            {
                 self.close(turn, CloseReason::Expired, "")
             }
-            Stage::Active | Stage::Suspended | Stage::Closed { .. } => {
-                self.on_meter_deadline(turn)
-            }
+            Stage::Active | Stage::Suspended | Stage::Closed { .. } => self.on_meter_deadline(turn),
             Stage::Requested { .. } | Stage::Pending { .. } | Stage::Terminated { .. } => Ok(()),
         }
     }

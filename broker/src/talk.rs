@@ -51,6 +51,7 @@ pub(crate) enum Kind {
     Ready,
     Report,
     Close,
+    Terminate,
 }
 
 /// One step of one deal: when, by whom, and what was said in it.
@@ -163,6 +164,7 @@ impl Talk {
 
 /// A person's words, as long as they may be.
 pub(crate) fn shortened(text: &str) -> String {
-    let end = (0..=text.len().min(limits::TEXT_BYTES)).rev().find(|end| text.is_char_boundary(*end));
+    let end =
+        (0..=text.len().min(limits::TEXT_BYTES)).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
 }

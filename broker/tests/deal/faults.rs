@@ -1,0 +1,127 @@
+//! Any order of losses, duplicates, delays and crashes: the invariants hold at each
+//! step, and after healing both sides agree.
+
+use mercato_broker::{Approve, Command, Stage};
+use mercato_protocol::negotiation::State;
+use proptest::prelude::*;
+
+use crate::world::{BUYER, SELLER, World, demand};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Order(u64),
+    Accept,
+    Cancel(usize, usize),
+    Deliver(usize),
+    Drop(usize),
+    Double(usize),
+    Local(usize),
+    Advance(u64),
+    CrashAfter(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        1 => (1..5u64).prop_map(|cores| Step::Order(cores * 1_000)),
+        2 => Just(Step::Accept),
+        1 => (0..2usize, any::<usize>()).prop_map(|(node, deal)| Step::Cancel(node, deal)),
+        12 => any::<usize>().prop_map(Step::Deliver),
+        3 => any::<usize>().prop_map(Step::Drop),
+        3 => any::<usize>().prop_map(Step::Double),
+        4 => (0..2usize).prop_map(Step::Local),
+        4 => prop_oneof![500..3_000u64, 10_000..70_000u64, Just(200_000)].prop_map(Step::Advance),
+        4 => (0..5usize).prop_map(Step::CrashAfter),
+    ]
+}
+
+fn take(world: &mut World, step: Step) {
+    let some = |index: usize, of: usize| (of > 0).then(|| index % of.max(1));
+    match step {
+        Step::Order(cpu_millis) => {
+            let order = Command::Order { demand: demand(cpu_millis), note: String::new() };
+            let _ = world.command(BUYER, order);
+        }
+        Step::Accept => {
+            let asked = |stage: &Stage| stage.state() == State::Review;
+            let deal = world.nodes[SELLER].broker.deals().find(|deal| asked(deal.stage()));
+            if let Some(id) = deal.map(|deal| deal.id()) {
+                let _ = world.command(SELLER, Command::Accept(id));
+            }
+        }
+        Step::Cancel(node, index) => {
+            let ids: Vec<_> = world.nodes[node].broker.deals().map(|deal| deal.id()).collect();
+            if let Some(index) = some(index, ids.len()) {
+                let cancel = Command::Cancel { deal: ids[index], text: "no".to_owned() };
+                let _ = world.command(node, cancel);
+            }
+        }
+        Step::Deliver(index) => {
+            some(index, world.wire.len()).into_iter().for_each(|index| world.deliver(index));
+        }
+        Step::Drop(index) => {
+            some(index, world.wire.len()).into_iter().for_each(|i| drop(world.wire.remove(i)));
+        }
+        Step::Double(index) => {
+            let twice = some(index, world.wire.len()).map(|index| world.wire[index].clone());
+            world.wire.extend(twice);
+        }
+        Step::Local(node) => world.report_local(node),
+        Step::Advance(ms) => world.advance(ms),
+        Step::CrashAfter(effects) => world.crash_after = Some(effects),
+    }
+}
+
+fn assert_both_agree(world: &World) {
+    let [seller, buyer] = &world.nodes;
+    for theirs in buyer.broker.deals() {
+        let ours = seller.broker.deal(&theirs.id());
+        match theirs.stage().state() {
+            State::Terminated => {
+                let state = ours.map(|ours| ours.stage().state());
+                assert!(
+                    matches!(state, None | Some(State::Terminated | State::Review)),
+                    "{state:?} for nothing"
+                );
+            }
+            state @ (State::Active | State::Closed) => {
+                let ours = ours.expect("a contract has two sides");
+                assert_eq!(ours.stage().state(), state, "{theirs:#?} {ours:#?}");
+                assert_eq!(ours.agreement(), theirs.agreement());
+                assert_eq!(ours.meter().signed(), theirs.meter().signed());
+            }
+            State::Review => assert_eq!(ours.map(|ours| ours.stage().state()), Some(State::Review)),
+            state => panic!("{state:?} after healing: {theirs:#?}"),
+        }
+    }
+    for ours in seller.broker.deals().filter(|deal| deal.stage().is_leased()) {
+        assert!(buyer.broker.deal(&ours.id()).is_some_and(|theirs| theirs.stage().is_leased()));
+    }
+}
+
+proptest! {
+    #[test]
+    fn both_sides_agree_after_any_fault(
+        ask in any::<bool>(),
+        ahead_ms in 0..20_000u64,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let approve = if ask { Approve::Ask } else { Approve::Auto };
+        let mut world = World::acquainted(approve, ahead_ms);
+        take(&mut world, Step::Order(1_000));
+        for step in steps {
+            take(&mut world, step);
+        }
+        world.crash_after = None;
+        world.heal(400_000);
+        assert_both_agree(&world);
+        for node in [SELLER, BUYER] {
+            let before: Vec<_> = world.nodes[node].broker.deals().cloned().collect();
+            let leases = world.nodes[node].leases.clone();
+            world.crash(node);
+            let after: Vec<_> = world.nodes[node].broker.deals().cloned().collect();
+            prop_assert_eq!(before, after, "restored exactly");
+            world.input(node, mercato_broker::Input::Tick);
+            prop_assert_eq!(&leases, &world.nodes[node].leases, "said again");
+        }
+    }
+}

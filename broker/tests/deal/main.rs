@@ -1,0 +1,7 @@
+//! Both sides of the market against each other.
+#![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
+
+mod faults;
+mod story;
+mod world;

@@ -1,0 +1,223 @@
+//! One purchase from end to end, and each refusal on the way.
+
+use mercato_broker::{
+    Approve, Command, Desired, Exclusion, Input, Rate, Refusal, Reply, Side, Stage, Standing,
+};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::price::Money;
+use mercato_protocol::resources::Resource;
+use mercato_protocol::terms::NetworkIsolation;
+
+use crate::world::{BUYER, SELLER, SOLD_MILLIS, World, demand, inventory, policy, resources};
+
+fn order(world: &mut World, cpu_millis: u64) -> NegotiationId {
+    let order = Command::Order { demand: demand(cpu_millis), note: "hello".to_owned() };
+    match world.command(BUYER, order) {
+        Ok(Reply::Ordered { id, .. }) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn stage(world: &World, node: usize, id: NegotiationId) -> Stage {
+    world.nodes[node].broker.deal(&id).unwrap().stage().clone()
+}
+
+#[test]
+fn a_purchase_from_order_to_statement() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let id = order(&mut world, 2_000);
+    world.settle();
+    assert_eq!(stage(&world, BUYER, id).state(), State::Review);
+    assert_eq!(world.command(SELLER, Command::Accept(id)), Ok(Reply::Done));
+    world.settle();
+    assert_eq!(stage(&world, SELLER, id), Stage::Active);
+    assert_eq!(stage(&world, BUYER, id), Stage::Active);
+    world.heal(100_000);
+    let cancel = Command::Cancel { deal: id, text: "enough".to_owned() };
+    assert_eq!(world.command(BUYER, cancel), Ok(Reply::Done));
+    world.settle();
+    for node in [SELLER, BUYER] {
+        let Stage::Closed { reason, text, .. } = stage(&world, node, id) else { panic!("{node}") };
+        assert_eq!((reason, text.as_str()), (CloseReason::Cancelled, "enough"));
+        assert_eq!(world.nodes[node].leases[&id], Desired::Gone);
+        let statement = world.nodes[node].broker.statement(&id).unwrap().unwrap();
+        assert_eq!(statement.lines[&Resource::Cpu].counter, 2_000 * 100_000);
+        assert_eq!(statement.total.unwrap().micros, 2 * 20_000 * 100 / 3_600);
+    }
+    let free = world.nodes[SELLER].broker.offer().unwrap().1[0].free.cpu_millis;
+    assert_eq!(free, SOLD_MILLIS, "all is free again");
+}
+
+#[test]
+fn nothing_is_bought_from_a_stranger() {
+    let mut world = World::new(Approve::Auto, 0);
+    world.show_ad();
+    let buy = Command::Order { demand: demand(1_000), note: String::new() };
+    let refused = world.command(BUYER, buy.clone());
+    let seller = &world.nodes[SELLER].config;
+    let (provider, key) = (seller.cluster(), seller.key.public());
+    let name = "cluster-1".to_owned();
+    assert_eq!(refused, Err(Refusal::Untrusted { provider, name, key }));
+    world.command(BUYER, Command::Peer(provider, Standing::Trusted)).unwrap();
+    assert!(world.command(BUYER, buy).is_ok());
+}
+
+#[test]
+fn nothing_is_sold_without_isolation() {
+    let mut world = World::new(Approve::Auto, 0);
+    assert_eq!(world.ad().body.network_isolation, NetworkIsolation::None, "the ad says so");
+    let required = mercato_broker::SharePolicy {
+        network_isolation: NetworkIsolation::Required,
+        ..policy(Approve::Auto)
+    };
+    world.command(SELLER, Command::Share(Some(required))).unwrap();
+    assert!(world.nodes[SELLER].broker.offer().is_none());
+    assert!(world.nodes[SELLER].published.is_empty(), "withdrawn");
+    world.advance(10_000);
+    world.input(SELLER, Input::Isolation(true));
+    assert_eq!(world.ad().body.network_isolation, NetworkIsolation::Required);
+}
+
+#[test]
+fn an_order_that_cannot_be_is_refused_with_its_reason() {
+    let cases = [
+        (Approve::Deny, TerminateReason::Denied),
+        (Approve::Auto, TerminateReason::NoCapacity),
+        (Approve::Auto, TerminateReason::PriceChanged),
+        (Approve::Auto, TerminateReason::AdUnknown),
+    ];
+    for (approve, expected) in cases {
+        let mut world = World::acquainted(approve, 0);
+        match expected {
+            TerminateReason::NoCapacity => drop(order(&mut world, 3_000)),
+            TerminateReason::PriceChanged => {
+                let price = mercato_protocol::price::Price::Free;
+                let free = mercato_broker::SharePolicy { price, ..policy(approve) };
+                world.command(SELLER, Command::Share(Some(free))).unwrap();
+            }
+            TerminateReason::AdUnknown => drop(world.command(SELLER, Command::Share(None))),
+            _ => {}
+        }
+        let id = order(&mut world, 3_000);
+        world.settle();
+        for node in [SELLER, BUYER] {
+            let Stage::Terminated { reason, .. } = stage(&world, node, id) else { panic!() };
+            assert_eq!(reason, expected);
+        }
+    }
+}
+
+#[test]
+fn the_book_says_why_an_offer_does_not_suit() {
+    let world = World::acquainted(Approve::Auto, 0);
+    let mut world = world;
+    let now = world.now(BUYER);
+    let excluded = |world: &World, demand| {
+        world.nodes[BUYER].broker.browse(now, Some(&demand))[0].excluded.clone()
+    };
+    assert_eq!(excluded(&world, demand(1_000)), None);
+    let short = Exclusion::Short { resource: Resource::Cpu, free: SOLD_MILLIS, asked: 9_000 };
+    assert_eq!(excluded(&world, demand(9_000)), Some(short));
+    let long = mercato_broker::Demand { term_s: 86_401, ..demand(1_000) };
+    assert_eq!(excluded(&world, long), Some(Exclusion::TermTooLong(86_400)));
+    let eur = |micros| Money { micros, currency: "EUR".parse().unwrap() };
+    let rate = Rate { amount: eur(10_000), per_s: 3_600 };
+    let dear = mercato_broker::Demand { max_price: Some(rate), ..demand(1_000) };
+    let too_dear = Exclusion::TooDear { total: eur(20_000), limit: eur(10_000) };
+    assert_eq!(excluded(&world, dear), Some(too_dear));
+    let other = mercato_broker::Demand { from: Some(world.cluster(BUYER)), ..demand(1_000) };
+    assert_eq!(excluded(&world, other), Some(Exclusion::OtherProvider));
+    world.command(BUYER, Command::Peer(world.cluster(SELLER), Standing::Blocked)).unwrap();
+    assert_eq!(excluded(&world, demand(1_000)), Some(Exclusion::Blocked));
+    world.now_ms += 900_000;
+    assert!(world.nodes[BUYER].broker.browse(world.now(BUYER), None).is_empty(), "it has expired");
+}
+
+#[test]
+fn unsigned_reports_suspend_and_then_close() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let id = order(&mut world, 1_000);
+    world.settle();
+    let mut seen = vec![];
+    for _ in 0..400 {
+        world.wire.clear();
+        world.advance(1_000);
+        let state = stage(&world, SELLER, id).state();
+        if seen.last() != Some(&state) {
+            seen.push(state);
+        }
+    }
+    assert_eq!(seen, [State::Active, State::Suspended, State::Closed]);
+    let Stage::Closed { reason, .. } = stage(&world, SELLER, id) else { panic!() };
+    assert_eq!(reason, CloseReason::Unsigned);
+}
+
+#[test]
+fn what_is_never_ready_is_never_billed() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let id = order(&mut world, 1_000);
+    while !world.wire.is_empty() {
+        world.deliver(0);
+    }
+    for _ in 0..130 {
+        world.advance(1_000);
+        while !world.wire.is_empty() {
+            world.deliver(0);
+        }
+    }
+    let Stage::Closed { reason, .. } = stage(&world, SELLER, id) else { panic!() };
+    assert_eq!(reason, CloseReason::ProvisioningFailed);
+    let statement = world.nodes[SELLER].broker.statement(&id).unwrap().unwrap();
+    assert_eq!((statement.from_ms, statement.total), (None, None));
+}
+
+#[test]
+fn all_strangers_share_one_cap() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let ids: Vec<_> = (0..17).map(|_| order(&mut world, 1_000)).collect();
+    world.settle();
+    let state = |id: &NegotiationId| stage(&world, SELLER, *id).state();
+    assert_eq!(ids.iter().filter(|id| state(id) == State::Review).count(), 16);
+    let Stage::Terminated { reason, .. } = stage(&world, BUYER, ids[16]) else { panic!() };
+    assert_eq!(reason, TerminateReason::TooMany);
+}
+
+#[test]
+fn an_advertisement_follows_changes_slowly_and_is_numbered_once() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    assert_eq!(world.ad().lease.rows[0].free, resources_of_offer());
+    order(&mut world, 1_000);
+    world.settle();
+    assert_eq!(world.nodes[SELLER].published.len(), 1, "not at once");
+    world.advance(10_000);
+    assert_eq!(world.ad().lease.rows[0].free.cpu_millis, SOLD_MILLIS - 1_000);
+    let before = world.ad().lease;
+    world.crash(SELLER);
+    world.input(SELLER, Input::Inventory(inventory()));
+    let after = world.ad().lease;
+    assert!((after.epoch, after.seq) > (before.epoch, before.seq));
+    let published = world.nodes[SELLER].published.len();
+    world.advance(301_000);
+    assert_eq!(world.nodes[SELLER].published.len(), published + 1, "renewed");
+    let ad = Box::new(mercato_protocol::ad::Ad {
+        lease: mercato_protocol::ad::AdLease { epoch: 7, ..world.ad().lease },
+        ..world.ad()
+    });
+    world.input(SELLER, Input::Ad(ad));
+    world.advance(10_000);
+    assert_eq!(world.ad().lease.epoch, 8, "risen above what others had seen");
+    let side = world.nodes[SELLER].broker.deals().next().unwrap().side();
+    assert_eq!(side, Side::Provider);
+    world.command(SELLER, Command::Stop).unwrap();
+    assert!(world.nodes[SELLER].published.is_empty(), "withdrawn");
+}
+
+fn resources_of_offer() -> mercato_protocol::resources::Resources {
+    mercato_protocol::resources::Resources {
+        cpu_millis: SOLD_MILLIS,
+        memory_bytes: 60 << 30,
+        pods: 100,
+        ..resources(0)
+    }
+}

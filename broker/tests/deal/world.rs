@@ -1,0 +1,324 @@
+//! Two brokers, a link that loses, doubles and reorders, and a crash at any effect.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use mercato_broker::{
+    Amount, Approve, Broker, Command, Config, Demand, Desired, Effect, Input, Inventory,
+    PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Stage, Standing,
+};
+use mercato_protocol::ad::{Ad, AdLease};
+use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
+use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::identity::Identity;
+use mercato_protocol::negotiation::{Body, Message};
+use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
+use mercato_protocol::text::Blob;
+use mercato_protocol::time::Now;
+
+pub(crate) const SELLER: usize = 0;
+pub(crate) const BUYER: usize = 1;
+pub(crate) const START_MS: u64 = 1_800_000_000_000;
+/// What the seller shares.
+pub(crate) const SOLD_MILLIS: u64 = 4_000;
+
+pub(crate) struct Node {
+    pub(crate) broker: Broker,
+    pub(crate) config: Config,
+    pub(crate) records: BTreeMap<RecordKey, Record>,
+    pub(crate) leases: BTreeMap<NegotiationId, Desired>,
+    pub(crate) replies: Vec<Result<Reply, Refusal>>,
+    pub(crate) published: Vec<(Signed<AdLease>, Blob)>,
+    local: VecDeque<Input>,
+    ahead_ms: u64,
+    restarts: u64,
+}
+
+pub(crate) struct World {
+    pub(crate) nodes: [Node; 2],
+    pub(crate) wire: Vec<(usize, Signed<Message>)>,
+    pub(crate) now_ms: u64,
+    /// After so many effects of the next answer its broker crashes.
+    pub(crate) crash_after: Option<usize>,
+    known: BTreeMap<PublicKey, ClusterId>,
+    said: BTreeMap<(ClusterId, NegotiationId, u32), Digest>,
+    contracts: BTreeMap<NegotiationId, Digest>,
+    /// Contracts whose two signatures were checked.
+    valid: BTreeSet<(Digest, Option<Digest>)>,
+}
+
+pub(crate) fn resources(cpu_millis: u64) -> Resources {
+    Resources { cpu_millis, memory_bytes: 1 << 30, pods: 10, ..Default::default() }
+}
+
+pub(crate) fn policy(approve: Approve) -> SharePolicy {
+    let hourly = UnitPrice { micros: 20_000, period_s: 3_600 };
+    SharePolicy {
+        amounts: [
+            (Resource::Cpu, Amount::Exactly(SOLD_MILLIS)),
+            (Resource::Memory, Amount::Percent(100)),
+            (Resource::Pods, Amount::Percent(100)),
+        ]
+        .into(),
+        keep_free: Resources::default(),
+        price: Price::Posted {
+            currency: "EUR".parse().unwrap(),
+            units: [(Resource::Cpu, hourly)].into(),
+        },
+        class: Class::Reserved,
+        network_isolation: NetworkIsolation::None,
+        pod_security: PodSecurity::Baseline,
+        approve,
+        allow: [].into(),
+        reclaim_notice_s: 3_600,
+        max_term_s: 86_400,
+    }
+}
+
+pub(crate) fn inventory() -> Inventory {
+    let all =
+        Resources { cpu_millis: 16_000, memory_bytes: 64 << 30, pods: 110, ..Default::default() };
+    Inventory {
+        pools: vec![PoolInventory {
+            platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },
+            allocatable: all.clone(),
+            requested: resources(1_000),
+            largest_pod: all,
+            gpus: vec![],
+        }],
+    }
+}
+
+pub(crate) fn demand(cpu_millis: u64) -> Demand {
+    Demand {
+        quantity: resources(cpu_millis),
+        term_s: 3_600,
+        class: None,
+        max_price: None,
+        from: None,
+    }
+}
+
+impl World {
+    pub(crate) fn new(approve: Approve, buyer_ahead_ms: u64) -> Self {
+        let node = |seed: u8, ahead_ms| {
+            let key = Arc::new(KeyPair::from_seed(&[seed; 32]));
+            let at = Now { mono_ms: 0, wall_ms: START_MS };
+            let identity = Identity::found(&key, &format!("cluster-{seed}"), at).unwrap();
+            let config = Config { metering_interval_s: 30, ..Config::new(key, identity) };
+            Node {
+                broker: Broker::restore(config.clone(), u64::from(seed), []),
+                config,
+                records: BTreeMap::new(),
+                leases: BTreeMap::new(),
+                replies: vec![],
+                published: vec![],
+                local: VecDeque::new(),
+                ahead_ms,
+                restarts: 0,
+            }
+        };
+        let nodes = [node(1, 0), node(2, buyer_ahead_ms)];
+        let known = nodes.iter().map(|n| (n.config.key.public(), n.config.cluster())).collect();
+        let mut world = Self {
+            nodes,
+            wire: vec![],
+            now_ms: START_MS,
+            crash_after: None,
+            known,
+            said: BTreeMap::new(),
+            contracts: BTreeMap::new(),
+            valid: BTreeSet::new(),
+        };
+        world.command(SELLER, Command::Share(Some(policy(approve)))).unwrap();
+        world.input(SELLER, Input::Inventory(inventory()));
+        world
+    }
+
+    /// A world in which the buyer trusts the seller and has seen its offer.
+    pub(crate) fn acquainted(approve: Approve, buyer_ahead_ms: u64) -> Self {
+        let mut world = Self::new(approve, buyer_ahead_ms);
+        world.command(BUYER, Command::Peer(world.cluster(SELLER), Standing::Trusted)).unwrap();
+        world.show_ad();
+        world
+    }
+
+    pub(crate) fn cluster(&self, node: usize) -> ClusterId {
+        self.nodes[node].config.cluster()
+    }
+
+    pub(crate) fn ad(&self) -> Ad {
+        let (lease, body) = self.nodes[SELLER].published.last().unwrap();
+        let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
+        let lease = lease.open(trust, self.now(SELLER)).unwrap();
+        Ad::assemble(&lease, &body.0, self.now(SELLER)).unwrap()
+    }
+
+    pub(crate) fn show_ad(&mut self) {
+        let ad = Box::new(self.ad());
+        self.input(BUYER, Input::Ad(ad));
+    }
+
+    pub(crate) fn now(&self, node: usize) -> Now {
+        let mono_ms = self.now_ms - START_MS;
+        Now { mono_ms, wall_ms: self.now_ms + self.nodes[node].ahead_ms }
+    }
+
+    pub(crate) fn command(&mut self, node: usize, command: Command) -> Result<Reply, Refusal> {
+        self.input(node, Input::Command(0, command));
+        self.nodes[node].replies.pop().unwrap_or(Err(Refusal::Degraded))
+    }
+
+    /// One input; its effects, up to a crash; then what the cluster itself reports.
+    pub(crate) fn input(&mut self, node: usize, input: Input) {
+        let now = self.now(node);
+        let effects = self.nodes[node].broker.handle(now, input);
+        let survives = self.crash_after.take().map_or(effects.len(), |n| n.min(effects.len()));
+        let crashes = survives < effects.len();
+        for effect in effects.into_iter().take(survives) {
+            self.perform(node, effect);
+        }
+        if crashes {
+            self.crash(node);
+        }
+        self.check(node);
+    }
+
+    fn perform(&mut self, node: usize, effect: Effect) {
+        let us = &mut self.nodes[node];
+        match effect {
+            Effect::Persist(record) => drop(us.records.insert(record.key(), record)),
+            Effect::Forget(key) => drop(us.records.remove(&key)),
+            Effect::Send { message, .. } => self.say(node, message),
+            Effect::Publish { lease, body } => us.published.push((lease, body)),
+            Effect::Withdraw(_) => us.published.clear(),
+            Effect::Lease(lease) => {
+                let id = lease.contract.id;
+                us.leases.insert(id, lease.desired);
+                match (lease.side, lease.desired) {
+                    (Side::Consumer, Desired::Open { .. }) => us.local.push_back(Input::Usable(id)),
+                    (_, Desired::Drained) => us.local.push_back(Input::Drained(id)),
+                    _ => {}
+                }
+            }
+            Effect::Reply(_, result) => us.replies.push(result),
+        }
+    }
+
+    /// The same number always means the same bytes, and one contract is signed once.
+    fn say(&mut self, node: usize, message: Signed<Message>) {
+        let trust = Trust { federation: FederationId::lan(), signers: Signers::Known(&self.known) };
+        let opened = message.open(trust, self.now(node)).unwrap();
+        let number = (opened.from, opened.negotiation, opened.seq);
+        let before = self.said.insert(number, opened.digest());
+        assert!(before.is_none_or(|before| before == opened.digest()), "{number:?} twice");
+        if let Body::Agreement { contract } = &opened.body {
+            let before = self.contracts.insert(opened.negotiation, contract.digest());
+            assert!(before.is_none_or(|before| before == contract.digest()), "signed twice");
+        }
+        self.wire.push((1 - node, message));
+    }
+
+    /// The daemon dies, and starts again from its disk. The cluster says again what it is.
+    pub(crate) fn crash(&mut self, node: usize) {
+        let us = &mut self.nodes[node];
+        us.restarts += 1;
+        let records = us.records.values().cloned();
+        us.broker = Broker::restore(us.config.clone(), 100 + us.restarts, records);
+        us.leases.clear();
+        us.local.clear();
+        if node == SELLER {
+            self.input(SELLER, Input::Inventory(inventory()));
+        } else if !self.nodes[SELLER].published.is_empty() {
+            self.show_ad();
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, index: usize) {
+        let (to, message) = self.wire.remove(index);
+        let trust = Trust { federation: FederationId::lan(), signers: Signers::Known(&self.known) };
+        let opened = message.open(trust, self.now(to)).unwrap();
+        self.input(to, Input::Message(Box::new(opened)));
+    }
+
+    pub(crate) fn report_local(&mut self, node: usize) {
+        if let Some(input) = self.nodes[node].local.pop_front() {
+            self.input(node, input);
+        }
+    }
+
+    /// Time passes, and each broker that asked for it is woken.
+    pub(crate) fn advance(&mut self, ms: u64) {
+        self.now_ms += ms;
+        for node in [SELLER, BUYER] {
+            let now = self.now(node);
+            if self.nodes[node].broker.wakeup().is_some_and(|deadline| deadline.is_due(now)) {
+                self.input(node, Input::Tick);
+            }
+        }
+    }
+
+    /// Everything arrives and nothing crashes, until nobody has anything to say.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..1_000 {
+            if !self.wire.is_empty() {
+                self.deliver(0);
+            } else if let Some(node) =
+                [SELLER, BUYER].into_iter().find(|n| !self.nodes[*n].local.is_empty())
+            {
+                self.report_local(node);
+            } else {
+                return;
+            }
+        }
+        panic!("they never stop talking");
+    }
+
+    /// Settles again and again while time passes.
+    pub(crate) fn heal(&mut self, for_ms: u64) {
+        let end_ms = self.now_ms + for_ms;
+        while self.now_ms < end_ms {
+            self.settle();
+            self.advance(1_000);
+        }
+        self.settle();
+    }
+
+    fn check(&mut self, node: usize) {
+        let us = &self.nodes[node];
+        let now = self.now(node);
+        let held = us.broker.deals().filter(|deal| deal.side() == Side::Provider).filter(|deal| {
+            let drains = us.leases.get(&deal.id()) == Some(&Desired::Drained);
+            *deal.stage() == Stage::Agreed || deal.stage().is_leased() || drains
+        });
+        let held: u64 = held.map(|deal| deal.request().terms.quantity.cpu_millis).sum();
+        assert!(held <= SOLD_MILLIS, "{held} is promised");
+        for deal in us.broker.deals() {
+            if deal.side() == Side::Provider && deal.meter().started_ms().is_some() {
+                let buyer = self.nodes[BUYER].broker.deal(&deal.id()).unwrap();
+                assert!(buyer.meter().started_ms().is_some(), "it accrues before Ready");
+            }
+            if let Some(Record::Deal(kept)) = us.records.get(&RecordKey::Deal(deal.id()))
+                && let Some(before) = kept.meter().signed()
+            {
+                let after = deal.meter().signed().expect("receipts stay");
+                assert!(after.receipt.usage.is_at_least(&before.receipt.usage));
+            }
+            let leased = deal.stage().is_leased() || us.leases.contains_key(&deal.id());
+            if leased {
+                let agreement = deal.agreement().unwrap();
+                let consumer = agreement.consumer.as_ref().map(Signed::digest);
+                if !self.valid.insert((agreement.provider.digest(), consumer)) {
+                    continue;
+                }
+                let trust =
+                    Trust { federation: FederationId::lan(), signers: Signers::Known(&self.known) };
+                let provider = agreement.provider.open(trust, now).unwrap();
+                let consumer = agreement.consumer.as_ref().unwrap().open(trust, now).unwrap();
+                assert_eq!(*Countersigned::join(provider, consumer).unwrap(), agreement.contract);
+            }
+        }
+    }
+}
