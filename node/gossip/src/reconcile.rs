@@ -1,0 +1,114 @@
+//! Comparing all that two neighbours hold: roots, then fingerprints of buckets, then the
+//! marks in those that differ. The one that answers wants what it lacks, and tells what
+//! the other lacks.
+
+use mercato_protocol::gossip::{Fingerprint, Mark, Message};
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::limits::GOSSIP_ITEMS;
+use mercato_protocol::time::Now;
+use rand::RngExt as _;
+
+use crate::gossip::{Gossip, send};
+use crate::limits;
+use crate::vocabulary::Effect;
+
+impl Gossip {
+    /// With a random neighbour, now and then; also drops what is over.
+    pub(crate) fn reconcile_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if self.neighbours.is_empty() || self.reconcile_ms > now.mono_ms {
+            return;
+        }
+        self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
+        self.shelf.sweep(now);
+        let nth = self.rng.random_range(0..self.neighbours.len());
+        if let Some(peer) = self.neighbours.keys().nth(nth).copied() {
+            self.reconcile(now, peer, effects);
+        }
+    }
+
+    /// Opens a reconciliation, in the place of one that is under way.
+    pub(crate) fn reconcile(&mut self, now: Now, peer: PublicKey, effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        let session = self.rng.random();
+        neighbour.opened = Some(session);
+        let root = self.shelf.root(now, session);
+        effects.push(send(peer, Message::Root { session, root }));
+    }
+
+    pub(crate) fn on_root(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        session: u64,
+        root: Fingerprint,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        if neighbour.answer_ms > now.mono_ms {
+            return;
+        }
+        neighbour.answer_ms = now.mono_ms + limits::ANSWER_ROOT_MS;
+        if self.shelf.root(now, session) != root {
+            neighbour.answered = Some(session);
+            let fingerprints = self.shelf.buckets(now, session);
+            effects.push(send(peer, Message::Buckets { session, fingerprints }));
+        }
+    }
+
+    /// Sends all our marks in the buckets that differ, each bucket whole in one message.
+    pub(crate) fn on_buckets(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        session: u64,
+        theirs: &[Fingerprint],
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        if neighbour.opened.take_if(|opened| *opened == session).is_none() {
+            return;
+        }
+        let ours = self.shelf.buckets(now, session);
+        let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
+        let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs).map(|(bucket, _)| bucket);
+        let (mut buckets, mut marks) = (Vec::new(), Vec::new());
+        let ids = |buckets, marks| send(peer, Message::Ids { session, buckets, marks });
+        for bucket in differ {
+            let more: Vec<Mark> = self.shelf.bucket(bucket).take(GOSSIP_ITEMS).copied().collect();
+            if marks.len() + more.len() > GOSSIP_ITEMS {
+                effects.push(ids(std::mem::take(&mut buckets), std::mem::take(&mut marks)));
+            }
+            buckets.push(bucket);
+            marks.extend(more);
+        }
+        if !buckets.is_empty() {
+            effects.push(ids(buckets, marks));
+        }
+    }
+
+    pub(crate) fn on_ids(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        session: u64,
+        buckets: &[u32],
+        marks: &[Mark],
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        if neighbour.answered != Some(session) {
+            return;
+        }
+        // These marks are all that it holds there, whatever it said before.
+        neighbour.knows.retain(|publisher, _| {
+            let bucket = u32::from(publisher.0[0]);
+            buckets.binary_search(&bucket).is_err()
+        });
+        self.on_marks(now, peer, marks);
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        for bucket in buckets {
+            let ours = self.shelf.bucket(*bucket).filter(|mark| !neighbour.is_told(mark));
+            let untold: Vec<PublicKey> = ours.map(|mark| mark.publisher).collect();
+            neighbour.untold.extend(untold);
+        }
+    }
+}
