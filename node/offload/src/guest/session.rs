@@ -154,7 +154,7 @@ impl GuestSession {
                 let Some(object) = self.objects.get_mut(key) else { return };
                 object.seen = None;
                 object.absent = true;
-                object.missing = object.wanted.is_none() && !object.dropped;
+                object.missing = object.wanted.is_none() && !object.dropped && !self.closing;
                 self.drop_if_absent(key);
             }
             Item::Pod(id) => {
