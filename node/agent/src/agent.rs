@@ -1,0 +1,280 @@
+//! The agent: takes an input to the part that it is for, and gathers what they want done.
+//! What the broker wants is in `market`, leases in `leases`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use mercato_broker::{Broker, Standing};
+use mercato_discovery::Directory;
+use mercato_gossip::Gossip;
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::identity::Owner;
+use mercato_protocol::negotiation::State;
+use mercato_protocol::time::{Deadline, Now};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha12Rng;
+
+use crate::lease::Lease;
+use crate::peers::Peers;
+use crate::record::{Change, Record, Records};
+use crate::vocabulary::{Effect, Input, Notice};
+
+/// What the agent is told once.
+pub type Config = mercato_broker::Config;
+
+/// A cluster's agent. See the crate's page.
+pub struct Agent {
+    pub(crate) config: Config,
+    pub(crate) broker: Broker,
+    pub(crate) directory: Directory,
+    pub(crate) gossip: Gossip,
+    pub(crate) peers: Peers,
+    pub(crate) leases: BTreeMap<ContractId, Lease>,
+    /// Records of leases that the broker has not spoken of yet.
+    pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
+    /// Where each deal stood when it was last told.
+    pub(crate) states: BTreeMap<NegotiationId, State>,
+    /// What the broker is yet to hear, after what is under way.
+    pub(crate) for_broker: VecDeque<mercato_broker::Input>,
+    /// Why records cannot be written.
+    pub(crate) degraded: Option<String>,
+    started: bool,
+    /// The last time that was told, to compare deadlines of both clocks.
+    last: Now,
+}
+
+impl Agent {
+    /// The agent that these records tell of. The first `handle`, with any input, says again
+    /// all that they imply. `degraded` says why the records cannot be written, if so: then
+    /// nothing new is promised, and leases stay as they are, with their pods left alone.
+    pub fn restore(
+        config: Config,
+        seed: [u8; 32],
+        records: &Records,
+        degraded: Option<String>,
+    ) -> Self {
+        let mut rng = ChaCha12Rng::from_seed(seed);
+        let (mut of_broker, mut peers) = (Vec::new(), Peers::default());
+        let mut shelved: BTreeMap<ContractId, Vec<Record>> = BTreeMap::new();
+        let mut states = BTreeMap::new();
+        for record in records.iter() {
+            match record {
+                Record::Home(id, _) | Record::Guest(id, _) | Record::Namespaces(id, _) => {
+                    shelved.entry(*id).or_default().push(record.clone());
+                }
+                Record::Broker(of) => {
+                    of_broker.push(of.clone());
+                    match of {
+                        mercato_broker::Record::Peer(cluster, standing) => {
+                            peers.judge(*cluster, *standing);
+                        }
+                        mercato_broker::Record::Deal(deal) => {
+                            states.insert(deal.id(), deal.stage().state());
+                        }
+                        mercato_broker::Record::Series { .. }
+                        | mercato_broker::Record::Share(_) => {}
+                    }
+                }
+            }
+        }
+        let me = config.key.public();
+        Self {
+            broker: Broker::restore(config.clone(), rng.random(), of_broker),
+            directory: Directory::new(me, rng.random()),
+            gossip: Gossip::new(me, rng.random()),
+            config,
+            peers,
+            leases: BTreeMap::new(),
+            shelved,
+            states,
+            for_broker: VecDeque::new(),
+            degraded,
+            started: false,
+            last: Now::default(),
+        }
+    }
+
+    /// Takes in what happened; says what is to be done, in order.
+    pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        self.last = now;
+        let mut out = Vec::new();
+        if !self.started {
+            self.start(now, &mut out);
+        }
+        match input {
+            Input::Tick => self.tick(now, &mut out),
+            Input::Sighted(report) => {
+                self.direct(now, mercato_discovery::Input::Report(report), &mut out);
+            }
+            Input::Dialled { attempt, result } => {
+                let input = mercato_discovery::Input::Dialled { attempt, result };
+                self.direct(now, input, &mut out);
+            }
+            Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
+            Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
+            Input::Addresses(addresses) => {
+                self.for_broker.push_back(mercato_broker::Input::Addresses(addresses));
+            }
+            Input::Gossip { peer, message } => {
+                let input = mercato_gossip::Input::Received { peer, message };
+                self.spread(now, input, &mut out);
+            }
+            Input::Negotiation(message) => {
+                self.for_broker.push_back(mercato_broker::Input::Message(message));
+            }
+            Input::Workload { peer, contract, frame } => {
+                self.on_frame(now, peer, contract, frame, &mut out);
+            }
+            Input::Command(reply_to, command) => {
+                self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
+            }
+            Input::Inventory(inventory) => {
+                self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
+            }
+            Input::Isolation(enforced) => {
+                self.for_broker.push_back(mercato_broker::Input::Isolation(enforced));
+            }
+            Input::Lease(contract, news) => self.on_lease_news(contract, news),
+            Input::Home(contract, input) => self.on_home(now, contract, input, &mut out),
+            Input::Guest(contract, input) => self.on_guest(now, contract, input, &mut out),
+        }
+        self.trade(now, &mut out);
+        out
+    }
+
+    /// When [`Input::Tick`] is next needed.
+    pub fn wakeup(&self) -> Option<Deadline> {
+        if !self.started {
+            return Some(Deadline::Mono(0));
+        }
+        let parts = [self.broker.wakeup(), self.directory.wakeup(), self.gossip.wakeup()];
+        let leases = self.leases.values().map(Lease::wakeup);
+        Deadline::earliest(self.last, parts.into_iter().chain(leases))
+    }
+
+    /// Why the records cannot be written, if so.
+    pub fn degraded(&self) -> Option<&str> {
+        self.degraded.as_deref()
+    }
+
+    /// The market, to look at.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// Whom we know, to look at.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What spreads, to look at.
+    pub fn gossip(&self) -> &Gossip {
+        &self.gossip
+    }
+
+    /// Who is connected, by key.
+    pub fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
+        self.peers.connected()
+    }
+
+    fn start(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.started = true;
+        if let Some(why) = &self.degraded {
+            out.push(Effect::Notice(Notice::Degraded(why.clone())));
+            self.for_broker.push_back(mercato_broker::Input::Degraded(true));
+        }
+        self.for_broker.push_back(mercato_broker::Input::Tick);
+        self.trade(now, out);
+        // What no lease stands for any more.
+        for record in std::mem::take(&mut self.shelved).into_values().flatten() {
+            out.push(Effect::Persist(Change::Erase(record.key())));
+        }
+    }
+
+    fn tick(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let due = |deadline: Option<Deadline>| deadline.is_some_and(|at| at.is_due(now));
+        if due(self.directory.wakeup()) {
+            self.direct(now, mercato_discovery::Input::Tick, out);
+        }
+        if due(self.gossip.wakeup()) {
+            self.spread(now, mercato_gossip::Input::Tick, out);
+        }
+        if due(self.broker.wakeup()) {
+            self.for_broker.push_back(mercato_broker::Input::Tick);
+        }
+        self.wake_leases(now, out);
+    }
+
+    fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
+        let (key, cluster) = (peer.key, peer.cluster_id());
+        let name = peer.name.clone();
+        self.peers.connect(peer);
+        self.meet(now, cluster, key, out);
+        let connected = mercato_discovery::Input::Connected { peer: key, dialled };
+        self.direct(now, connected, out);
+        if self.peers.standing(&cluster) == Standing::Blocked {
+            return;
+        }
+        out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
+        self.spread(now, mercato_gossip::Input::Connected(key), out);
+        self.link_leases(now, key, true, out);
+    }
+
+    fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
+        let Some(owner) = self.peers.disconnect(&peer) else { return };
+        self.direct(now, mercato_discovery::Input::Disconnected(peer), out);
+        self.spread(now, mercato_gossip::Input::Disconnected(peer), out);
+        out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
+        self.link_leases(now, peer, false, out);
+    }
+
+    /// `key` stands for `cluster`: what the owner thinks of it counts for the key.
+    pub(crate) fn meet(
+        &mut self,
+        now: Now,
+        cluster: ClusterId,
+        key: PublicKey,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.peers.learn(cluster, key) {
+            match self.peers.standing(&cluster) {
+                Standing::Stranger => {}
+                Standing::Trusted => self.tell_trusted(now, out),
+                Standing::Blocked => self.judge(now, cluster, out),
+            }
+        }
+    }
+
+    /// Tells the parts that know peers by key what the owner thinks of one.
+    pub(crate) fn judge(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
+        let Some(key) = self.peers.key(&cluster) else { return };
+        let blocked = self.peers.standing(&cluster) == Standing::Blocked;
+        let input = match blocked {
+            true => mercato_discovery::Input::Block(key),
+            false => mercato_discovery::Input::Unblock(key),
+        };
+        self.direct(now, input, out);
+        out.push(Effect::Block(key, blocked));
+        self.tell_trusted(now, out);
+    }
+
+    fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.spread(now, mercato_gossip::Input::Known(self.peers.trusted()), out);
+    }
+
+    pub(crate) fn direct(
+        &mut self,
+        now: Now,
+        input: mercato_discovery::Input,
+        out: &mut Vec<Effect>,
+    ) {
+        for effect in self.directory.handle(now, input) {
+            match effect {
+                mercato_discovery::Effect::Dial { attempt, peer, addresses } => {
+                    out.push(Effect::Dial { attempt, peer, addresses });
+                }
+                // Nothing else is kept by sighting.
+                mercato_discovery::Effect::Forget(_) => {}
+            }
+        }
+    }
+}

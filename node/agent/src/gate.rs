@@ -1,0 +1,145 @@
+//! Nothing is visible before it is durable: the one place that holds effects back. It
+//! also mirrors the records that are on disk, for the rebuild after a failed write.
+//! Writing is the driver's:
+//!
+//! ```text
+//! gate.pass(agent.handle(now, input));
+//! if let Some(changes) = gate.write() {          // one transaction, one fsync
+//!     match store.write(changes) {
+//!         Ok(()) => gate.written(),
+//!         Err(why) => agent = Agent::restore(config, seed, gate.failed(), Some(why)),
+//!     }
+//! }
+//! while let Some(effect) = gate.release() { perform(effect) }
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::record::{Change, Records};
+use crate::vocabulary::Effect;
+
+/// Effects on their way out, in the order in which they were wanted.
+#[derive(Debug, Default)]
+pub struct Gate {
+    records: Records,
+    /// With the number of the group that has to be on disk first.
+    effects: VecDeque<(u64, Effect)>,
+    /// Being written: the group after those that are durable.
+    writing: Option<Vec<Change>>,
+    /// The group that is gathered meanwhile.
+    gathered: Vec<Change>,
+    /// Groups on disk.
+    durable: u64,
+}
+
+impl Gate {
+    /// A gate over what is on disk.
+    pub fn new(records: Records) -> Self {
+        Self { records, ..Self::default() }
+    }
+
+    /// What is on disk.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Takes an answer. Its effects wait for the changes before them, in this answer and in
+    /// earlier ones, since what the agent does next may rest on any of them.
+    pub fn pass(&mut self, answer: Vec<Effect>) {
+        for effect in answer {
+            if let Effect::Persist(change) = effect {
+                self.gathered.push(change);
+            } else {
+                let under_way = u64::from(self.writing.is_some());
+                let group = self.durable + under_way + u64::from(!self.gathered.is_empty());
+                self.effects.push_back((group, effect));
+            }
+        }
+    }
+
+    /// What is to be written next, as one transaction; nothing while a write is under way.
+    pub fn write(&mut self) -> Option<&[Change]> {
+        if self.writing.is_some() || self.gathered.is_empty() {
+            return None;
+        }
+        self.writing.insert(std::mem::take(&mut self.gathered)).as_slice().into()
+    }
+
+    /// What was to be written is on disk.
+    pub fn written(&mut self) {
+        if let Some(changes) = self.writing.take() {
+            self.durable += 1;
+            changes.into_iter().for_each(|change| self.records.apply(change));
+        }
+    }
+
+    /// It is not. All that waits is dropped, with the changes that were gathered: the agent
+    /// that wanted it is to be rebuilt from these records. What was free to go still goes.
+    pub fn failed(&mut self) -> &Records {
+        self.writing = None;
+        self.gathered.clear();
+        self.effects.retain(|(group, _)| *group <= self.durable);
+        &self.records
+    }
+
+    /// What is to be done next; nothing as long as it has to wait.
+    pub fn release(&mut self) -> Option<Effect> {
+        self.effects.pop_front_if(|(group, _)| *group <= self.durable).map(|(_, effect)| effect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mercato_protocol::id::NegotiationId;
+
+    use super::*;
+    use crate::record::Record;
+
+    fn persist(n: u8) -> Effect {
+        Effect::Persist(Change::Put(Record::Namespaces(NegotiationId([n; 16]), BTreeMap::new())))
+    }
+
+    fn effect(n: u8) -> Effect {
+        Effect::Forget(NegotiationId([n; 16]))
+    }
+
+    fn released(gate: &mut Gate) -> Vec<Effect> {
+        std::iter::from_fn(|| gate.release()).collect()
+    }
+
+    #[test]
+    fn effects_wait_for_all_that_was_to_be_written_before_them() {
+        let mut gate = Gate::default();
+        gate.pass(vec![effect(1), persist(1), effect(2)]);
+        assert_eq!(released(&mut gate), [effect(1)]);
+        assert_eq!(gate.write().map(<[Change]>::len), Some(1));
+        gate.pass(vec![effect(3), persist(2), persist(3), effect(4)]);
+        assert_eq!(gate.write(), None, "one write at a time");
+        assert_eq!(released(&mut gate), []);
+        gate.written();
+        assert_eq!(released(&mut gate), [effect(2), effect(3)]);
+        assert_eq!(gate.write().map(<[Change]>::len), Some(2));
+        gate.written();
+        assert_eq!(released(&mut gate), [effect(4)]);
+        assert_eq!(gate.records().iter().count(), 3);
+        assert_eq!(gate.write(), None);
+    }
+
+    #[test]
+    fn a_failed_write_drops_what_waits_and_nothing_else() {
+        let mut gate = Gate::default();
+        gate.pass(vec![persist(1)]);
+        assert!(gate.write().is_some());
+        gate.written();
+        gate.pass(vec![effect(1), persist(2), effect(2)]);
+        assert!(gate.write().is_some());
+        gate.pass(vec![persist(3), effect(3)]);
+        assert_eq!(gate.failed().iter().count(), 1);
+        assert_eq!(released(&mut gate), [effect(1)]);
+        assert_eq!(gate.write(), None);
+        gate.pass(vec![effect(4)]);
+        assert_eq!(released(&mut gate), [effect(4)]);
+    }
+}

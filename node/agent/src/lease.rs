@@ -1,0 +1,295 @@
+//! One lease in this cluster: its offload session, and how it is to be. Which leases
+//! there are is told by the broker; what the session does is offload's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_broker::{Desired, LeaseSpec, Side};
+use mercato_offload::guest::{self, GuestSession};
+use mercato_offload::home::{self, HomeSession};
+use mercato_offload::key::Item;
+use mercato_offload::message::{self, ToGuest};
+use mercato_protocol::contract::Party;
+use mercato_protocol::id::ContractId;
+use mercato_protocol::time::{Deadline, Now};
+
+use crate::limits;
+use crate::record::{Change, Record, RecordKey};
+use crate::vocabulary::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
+
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) spec: LeaseSpec,
+    session: Session,
+    /// Provider: guest namespaces by home namespace.
+    pub(crate) namespaces: BTreeMap<String, String>,
+    /// What is kept of it, to be erased with it.
+    kept: BTreeSet<RecordKey>,
+    /// The last that was wanted of the cluster.
+    said: Option<LeaseDesire>,
+    /// Until when the session lives on once nothing of the lease is left, monotonic.
+    ends_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Session {
+    Home(HomeSession),
+    Guest(GuestSession),
+    /// The records cannot be written: pods are left as they are.
+    Resting,
+}
+
+impl Lease {
+    /// As its records have it.
+    pub(crate) fn restore(spec: LeaseSpec, records: Vec<Record>, rests: bool) -> Self {
+        let kept = records.iter().map(Record::key).collect();
+        let (mut at_home, mut guests, mut namespaces) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for record in records {
+            match record {
+                Record::Home(_, record) => at_home.push(record),
+                Record::Guest(_, record) => guests.push(record),
+                Record::Namespaces(_, map) => namespaces = map,
+                Record::Broker(_) => {}
+            }
+        }
+        let (contract, terms) = (&spec.contract, &spec.contract.terms);
+        let (provider, consumer) = (contract.provider.cluster, contract.consumer.cluster);
+        let session = match spec.side {
+            _ if rests => Session::Resting,
+            Side::Consumer => {
+                let config = home::Config { cluster: consumer, provider, hops: terms.transit_hops };
+                Session::Home(HomeSession::restore(config, at_home))
+            }
+            Side::Provider => {
+                let transit = terms.transit_hops > 0;
+                let config = guest::Config { cluster: provider, consumer, transit };
+                Session::Guest(GuestSession::restore(config, guests))
+            }
+        };
+        Self { spec, session, namespaces, kept, said: None, ends_ms: None }
+    }
+
+    pub(crate) fn id(&self) -> ContractId {
+        self.spec.contract.id
+    }
+
+    /// The other side.
+    pub(crate) fn peer(&self) -> &Party {
+        match self.spec.side {
+            Side::Provider => &self.spec.contract.consumer,
+            Side::Consumer => &self.spec.contract.provider,
+        }
+    }
+
+    fn rests(&self) -> bool {
+        matches!(self.session, Session::Resting)
+    }
+
+    pub(crate) fn wakeup(&self) -> Option<Deadline> {
+        let session = match &self.session {
+            Session::Home(session) => session.wakeup(),
+            Session::Guest(session) => session.wakeup(),
+            Session::Resting => None,
+        };
+        // Sessions have no deadlines but monotonic ones, as has the afterlife.
+        session.into_iter().chain(self.ends_ms.map(Deadline::Mono)).min()
+    }
+
+    /// Nothing of it is left in the cluster. The provider's session lives on to tell home
+    /// how its pods ended, for as long as home has not taken it.
+    pub(crate) fn retire(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.ends_ms.is_none() {
+            self.ends_ms = Some(now.mono_ms + limits::AFTERLIFE_MS);
+            self.handle_guest(now, guest::Input::Close, out);
+            self.handle_guest(now, guest::Input::Synced(Vec::new()), out);
+        }
+    }
+
+    /// Whether it is over and nobody waits for its word.
+    pub(crate) fn is_done(&self, now: Now) -> bool {
+        let of_pod = |key: &RecordKey| matches!(key, RecordKey::Guest(_, guest::RecordKey::Pod(_)));
+        self.ends_ms.is_some_and(|ends_ms| ends_ms <= now.mono_ms || !self.kept.iter().any(of_pod))
+    }
+
+    /// The link to the other side has come up, or gone.
+    pub(crate) fn link(&mut self, now: Now, up: bool, out: &mut Vec<Effect>) {
+        let (at_home, guest) = match up {
+            true => (home::Input::LinkUp, guest::Input::LinkUp),
+            false => (home::Input::LinkDown, guest::Input::LinkDown),
+        };
+        self.handle_home(now, at_home, out);
+        self.handle_guest(now, guest, out);
+    }
+
+    pub(crate) fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.wakeup().is_some_and(|deadline| deadline.is_due(now)) {
+            self.handle_home(now, home::Input::Wake, out);
+            self.handle_guest(now, guest::Input::Wake, out);
+        }
+    }
+
+    /// For a session at home; nothing otherwise.
+    pub(crate) fn handle_home(&mut self, now: Now, input: home::Input, out: &mut Vec<Effect>) {
+        let Session::Home(session) = &mut self.session else { return };
+        let effects = session.handle(now, input);
+        out.extend(effects.into_iter().map(|effect| self.at_home(effect)));
+    }
+
+    /// For a session at the provider; nothing otherwise.
+    pub(crate) fn handle_guest(&mut self, now: Now, input: guest::Input, out: &mut Vec<Effect>) {
+        let Session::Guest(session) = &mut self.session else { return };
+        let effects = session.handle(now, input);
+        out.extend(effects.into_iter().map(|effect| self.at_provider(effect)));
+    }
+
+    fn at_home(&mut self, effect: home::Effect) -> Effect {
+        let contract = self.id();
+        let work = |work| Effect::Home(contract, work);
+        match effect {
+            home::Effect::Persist(record) => self.keep(Record::Home(contract, record)),
+            home::Effect::Erase(key) => self.drop(RecordKey::Home(contract, key)),
+            home::Effect::Send(frame) => self.send(Frame::ToGuest(frame)),
+            home::Effect::Watch(key) => work(HomeWork::Watch(key)),
+            home::Effect::Unwatch(key) => work(HomeWork::Unwatch(key)),
+            home::Effect::Confirm(pod) => work(HomeWork::Confirm(pod)),
+            home::Effect::Write(pod, write) => work(HomeWork::Write(pod, write)),
+            home::Effect::ObjectRefused(key, refusal) => {
+                work(HomeWork::ObjectRefused(key, refusal))
+            }
+        }
+    }
+
+    fn at_provider(&mut self, effect: guest::Effect) -> Effect {
+        let contract = self.id();
+        let work = |work| Effect::Guest(contract, work);
+        match effect {
+            guest::Effect::Persist(record) => self.keep(Record::Guest(contract, record)),
+            guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),
+            guest::Effect::Send(frame) => self.send(Frame::ToHome(frame)),
+            guest::Effect::Apply(item, digest) => work(GuestWork::Apply(item, digest)),
+            guest::Effect::Update(pod, digest) => work(GuestWork::Update(pod, digest)),
+            guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
+            guest::Effect::Release(pod) => work(GuestWork::Release(pod)),
+            guest::Effect::Confirm(item) => work(GuestWork::Confirm(item)),
+        }
+    }
+
+    fn send(&self, frame: Frame) -> Effect {
+        Effect::Workload { peer: self.peer().key, contract: self.id(), frame }
+    }
+
+    fn keep(&mut self, record: Record) -> Effect {
+        self.kept.insert(record.key());
+        Effect::Persist(Change::Put(record))
+    }
+
+    fn drop(&mut self, key: RecordKey) -> Effect {
+        self.kept.remove(&key);
+        Effect::Persist(Change::Erase(key))
+    }
+
+    /// Says how the lease is to be in the cluster, if that is not what was said last.
+    pub(crate) fn desire(
+        &mut self,
+        now: Now,
+        reachable: bool,
+        name: Option<String>,
+        out: &mut Vec<Effect>,
+    ) {
+        let phase = match self.spec.desired {
+            Desired::Open { admit_until_ms } => Phase::Open { admit_until_ms },
+            Desired::Suspended => Phase::Suspended,
+            Desired::Drained | Desired::Gone if self.rests() => Phase::Suspended,
+            Desired::Drained | Desired::Gone => self.drain(now, out),
+        };
+        let said = self.said.take();
+        let known_name = said.as_ref().and_then(|said| said.peer_name.clone());
+        let desire = LeaseDesire {
+            side: self.spec.side,
+            contract: self.spec.contract.clone(),
+            peer_name: name.or(known_name),
+            reachable,
+            phase,
+            namespaces: self.namespaces.clone(),
+        };
+        if said.as_ref() != Some(&desire) {
+            out.push(Effect::Lease(Box::new(desire.clone())));
+        }
+        self.said = Some(desire);
+    }
+
+    /// The session at the provider removes its guests; that of home is told by its pods.
+    fn drain(&mut self, now: Now, out: &mut Vec<Effect>) -> Phase {
+        let draining = |said: &LeaseDesire| said.phase >= Phase::Draining;
+        if !self.said.as_ref().is_some_and(draining) {
+            self.handle_guest(now, guest::Input::Close, out);
+        }
+        match &self.session {
+            Session::Guest(session) if session.is_empty() => Phase::Ended,
+            Session::Guest(_) | Session::Home(_) | Session::Resting => Phase::Draining,
+        }
+    }
+
+    /// Gives each home namespace of the items that the consumer sends a guest namespace;
+    /// `taken` are names that other leases have.
+    pub(crate) fn map_namespaces(
+        &mut self,
+        frame: &message::Frame<ToGuest>,
+        name: Option<&str>,
+        taken: &BTreeSet<String>,
+        out: &mut Vec<Effect>,
+    ) {
+        if !matches!(self.spec.desired, Desired::Open { .. }) {
+            return;
+        }
+        let before = self.namespaces.len();
+        for statement in &frame.statements {
+            let ToGuest::Put { item, .. } = statement else { continue };
+            let namespace = match item {
+                Item::Object(key) => &key.namespace,
+                Item::Pod(pod) => &pod.namespace,
+            };
+            let fits = self.namespaces.len() < limits::NAMESPACES && is_label(namespace);
+            if fits && !self.namespaces.contains_key(namespace) {
+                let guest = self.guest_name(namespace, name, taken);
+                self.namespaces.insert(namespace.clone(), guest);
+            }
+        }
+        if self.namespaces.len() > before {
+            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
+        }
+    }
+
+    /// `shop-rome`; where another lease has that, or it is too long, with the contract's id.
+    fn guest_name(&self, home: &str, peer: Option<&str>, taken: &BTreeSet<String>) -> String {
+        let own = |name: &str| self.namespaces.values().any(|guest| guest == name);
+        let free = |name: &String| is_label(name) && !taken.contains(name) && !own(name);
+        let short = self.id().short();
+        let room = limits::NAMESPACE_BYTES - short.len() - 1;
+        let head = home.get(..room.min(home.len())).unwrap_or(home).trim_end_matches('-');
+        let plain = peer.map(|peer| format!("{home}-{}", slug(peer)));
+        let with_id = format!("{head}-{short}");
+        let whole = format!("{:.63}", mercato_protocol::id::Digest::of(home.as_bytes()));
+        plain.into_iter().chain([with_id]).find(free).unwrap_or(whole)
+    }
+
+    /// Erases all that is kept of it.
+    pub(crate) fn erase(self, out: &mut Vec<Effect>) {
+        let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
+        out.extend(erasures);
+    }
+}
+
+/// What people call a cluster, as part of a DNS label.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+}
+
+/// Whether a namespace may be called so: a DNS label (RFC 1123).
+fn is_label(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let inner = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let bytes = name.as_bytes();
+    let fits = bytes.len() <= limits::NAMESPACE_BYTES;
+    fits && bytes.iter().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}

@@ -1,0 +1,172 @@
+//! Which leases there are, and what reaches their sessions.
+
+use std::collections::BTreeSet;
+
+use mercato_broker::{Desired, LeaseSpec, Side};
+use mercato_offload::{guest, home};
+use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::time::Now;
+
+use crate::agent::Agent;
+use crate::lease::Lease;
+use crate::vocabulary::{Effect, Frame, LeaseNews};
+
+impl Agent {
+    /// The broker says how a lease is to be.
+    pub(crate) fn on_spec(&mut self, now: Now, spec: LeaseSpec, out: &mut Vec<Effect>) {
+        let id = spec.contract.id;
+        let gone = spec.desired == Desired::Gone;
+        if gone && !self.leases.contains_key(&id) && !self.shelved.contains_key(&id) {
+            return;
+        }
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.spec = spec;
+        } else {
+            let records = self.shelved.remove(&id).unwrap_or_default();
+            let lease = Lease::restore(spec, records, self.degraded.is_some());
+            let (cluster, key) = (lease.peer().cluster, lease.peer().key);
+            self.leases.insert(id, lease);
+            self.meet(now, cluster, key, out);
+            self.direct(now, mercato_discovery::Input::Keep(key), out);
+            self.desire(now, id, out);
+            if self.peers.connected().contains_key(&key)
+                && let Some(lease) = self.leases.get_mut(&id)
+            {
+                lease.link(now, true, out);
+            }
+        }
+        if gone {
+            out.push(Effect::Forget(id));
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.retire(now, out);
+            }
+        }
+        self.settle(now, id, out);
+    }
+
+    fn forget(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
+        let Some(lease) = self.leases.remove(&id) else { return };
+        let key = lease.peer().key;
+        lease.erase(out);
+        if self.leases.values().all(|other| other.peer().key != key) {
+            self.direct(now, mercato_discovery::Input::Release(key), out);
+        }
+    }
+
+    /// Says how a lease is to be, as long as anything of it is left.
+    fn desire(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        if lease.spec.desired == Desired::Gone {
+            return;
+        }
+        let owner = self.peers.connected().get(&lease.peer().key);
+        let name = owner.map(|owner| owner.name.clone());
+        lease.desire(now, owner.is_some(), name, out);
+    }
+
+    pub(crate) fn link_leases(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        up: bool,
+        out: &mut Vec<Effect>,
+    ) {
+        let of_peer = |lease: &&Lease| lease.peer().key == peer;
+        let ids: Vec<ContractId> = self.leases.values().filter(of_peer).map(Lease::id).collect();
+        for id in ids {
+            self.desire(now, id, out);
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.link(now, up, out);
+            }
+        }
+    }
+
+    pub(crate) fn wake_leases(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let ids: Vec<ContractId> = self.leases.keys().copied().collect();
+        for id in ids {
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.wake(now, out);
+            }
+            self.settle(now, id, out);
+        }
+    }
+
+    /// Only the other party of the contract, in its own role, is listened to.
+    pub(crate) fn on_frame(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        contract: ContractId,
+        frame: Frame,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(lease) = self.leases.get(&contract) else { return };
+        if lease.peer().key != peer {
+            return;
+        }
+        match (lease.spec.side, frame) {
+            (Side::Consumer, Frame::ToHome(frame)) => {
+                self.on_home(now, contract, home::Input::Frame(frame), out);
+            }
+            (Side::Provider, Frame::ToGuest(frame)) => {
+                let owner = self.peers.connected().get(&peer);
+                let name = owner.map(|owner| owner.name.clone());
+                let others = self.leases.values().filter(|other| other.id() != contract);
+                let taken: BTreeSet<String> =
+                    others.flat_map(|other| other.namespaces.values().cloned()).collect();
+                if let Some(lease) = self.leases.get_mut(&contract) {
+                    lease.map_namespaces(&frame, name.as_deref(), &taken, out);
+                }
+                self.desire(now, contract, out);
+                self.on_guest(now, contract, guest::Input::Frame(frame), out);
+            }
+            (Side::Consumer, Frame::ToGuest(_)) | (Side::Provider, Frame::ToHome(_)) => {}
+        }
+    }
+
+    pub(crate) fn on_home(
+        &mut self,
+        now: Now,
+        contract: ContractId,
+        input: home::Input,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(lease) = self.leases.get_mut(&contract) {
+            lease.handle_home(now, input, out);
+        }
+    }
+
+    pub(crate) fn on_guest(
+        &mut self,
+        now: Now,
+        contract: ContractId,
+        input: guest::Input,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(lease) = self.leases.get_mut(&contract) {
+            lease.handle_guest(now, input, out);
+        }
+        self.settle(now, contract, out);
+    }
+
+    /// A lease that is being drained may have become empty; one that is over, done.
+    fn settle(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
+        if self.leases.get(&id).is_some_and(|lease| lease.is_done(now)) {
+            self.forget(now, id, out);
+        }
+        self.desire(now, id, out);
+    }
+
+    pub(crate) fn on_lease_news(&mut self, contract: ContractId, news: LeaseNews) {
+        let Some(lease) = self.leases.get(&contract) else { return };
+        let input = match (lease.spec.side, news) {
+            (Side::Consumer, LeaseNews::Ready) => mercato_broker::Input::Usable(contract),
+            (Side::Provider, LeaseNews::Failed(why)) => {
+                mercato_broker::Input::Unprovidable(contract, why)
+            }
+            (_, LeaseNews::Removed) => mercato_broker::Input::Drained(contract),
+            (Side::Provider, LeaseNews::Ready) | (Side::Consumer, LeaseNews::Failed(_)) => return,
+        };
+        self.for_broker.push_back(input);
+    }
+}

@@ -1,0 +1,25 @@
+//! The cluster agent as a value: inputs go in, effects come out; the clock and the seed
+//! are arguments. It joins the broker, the directory, gossip and one offload session for
+//! each lease, and decides nothing that one of them can.
+//!
+//! The daemon performs the effects on Kubernetes, the network and disk, and so does the
+//! simulator in virtual time. Both pass each answer through a [`Gate`], so that nothing is
+//! visible before it is durable, and rebuild the agent from the gate's [`Records`] after a
+//! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
+
+mod agent;
+mod gate;
+mod lease;
+mod leases;
+pub mod limits;
+mod market;
+mod peers;
+mod record;
+mod vocabulary;
+
+pub use agent::{Agent, Config};
+pub use gate::Gate;
+pub use record::{Change, Record, RecordKey, Records};
+pub use vocabulary::{
+    Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Notice, Phase,
+};

@@ -1,0 +1,80 @@
+//! What the agent remembers: the records of all its parts under one key space. The state
+//! is a scan of them. Writing them to disk is the driver's.
+
+use std::collections::BTreeMap;
+
+use mercato_offload::{guest, home};
+use mercato_protocol::id::ContractId;
+use serde::{Deserialize, Serialize};
+
+/// What must be remembered. Never the body of a Kubernetes object, never a tenant's secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// Of the broker.
+    Broker(mercato_broker::Record),
+    /// Of a lease's session at home.
+    Home(ContractId, home::Record),
+    /// Of a lease's session at the provider.
+    Guest(ContractId, guest::Record),
+    /// The provider's guest namespaces of a lease, by home namespace.
+    Namespaces(ContractId, BTreeMap<String, String>),
+}
+
+/// What a record is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RecordKey {
+    /// Of [`Record::Broker`].
+    Broker(mercato_broker::RecordKey),
+    /// Of [`Record::Home`].
+    Home(ContractId, home::RecordKey),
+    /// Of [`Record::Guest`].
+    Guest(ContractId, guest::RecordKey),
+    /// Of [`Record::Namespaces`].
+    Namespaces(ContractId),
+}
+
+impl Record {
+    /// Where it is kept; a later record of the same key replaces it.
+    pub fn key(&self) -> RecordKey {
+        match self {
+            Self::Broker(record) => RecordKey::Broker(record.key()),
+            Self::Home(contract, record) => RecordKey::Home(*contract, record.key()),
+            Self::Guest(contract, record) => RecordKey::Guest(*contract, record.key()),
+            Self::Namespaces(contract, _) => RecordKey::Namespaces(*contract),
+        }
+    }
+}
+
+/// One change of the records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// Keep this.
+    Put(Record),
+    /// Keep what has this key no longer.
+    Erase(RecordKey),
+}
+
+/// All records that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records(BTreeMap<RecordKey, Record>);
+
+impl Records {
+    /// Makes one change.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Put(record) => drop(self.0.insert(record.key(), record)),
+            Change::Erase(key) => drop(self.0.remove(&key)),
+        }
+    }
+
+    /// Each of them, by key.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.0.values()
+    }
+}
+
+impl FromIterator<Record> for Records {
+    fn from_iter<I: IntoIterator<Item = Record>>(records: I) -> Self {
+        Self(records.into_iter().map(|record| (record.key(), record)).collect())
+    }
+}

@@ -1,0 +1,258 @@
+//! What goes into the agent and what comes out.
+
+use std::collections::BTreeMap;
+
+use mercato_broker::{Command, Inventory, Refusal, Reply, Side, Standing};
+use mercato_discovery::{Address, DialFailure, Report};
+use mercato_gossip::Opened;
+use mercato_offload::home::Write;
+use mercato_offload::key::{Item, ObjectKey, PodId};
+use mercato_offload::message::{self, ToGuest, ToHome};
+use mercato_offload::{guest, home};
+use mercato_protocol::ad::AdError;
+use mercato_protocol::contract::Contract;
+use mercato_protocol::envelope::{Signed, Verified};
+use mercato_protocol::id::{ClusterId, ContractId, Digest, NegotiationId, PublicKey};
+use mercato_protocol::identity::Owner;
+use mercato_protocol::negotiation::{self, State};
+
+use crate::record::Change;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The time of [`Agent::wakeup`](crate::Agent::wakeup) has come. Also the first input
+    /// after a restore: the answer says again all that the records imply.
+    Tick,
+    /// A source of sightings speaks.
+    Sighted(Report),
+    /// The answer to [`Effect::Dial`].
+    Dialled {
+        /// Of which dial.
+        attempt: u64,
+        /// The proven key, or why there is none.
+        result: Result<PublicKey, DialFailure>,
+    },
+    /// A connection with a peer is up, and both have said hello. Said again when another
+    /// connection has replaced it: what was under way may be lost.
+    Connected {
+        /// Who, by the hello's identity document, whose key the connection proved.
+        peer: Owner,
+        /// Whether we dialled.
+        dialled: bool,
+    },
+    /// The last connection with a peer is gone.
+    Disconnected(PublicKey),
+    /// Where this daemon can be dialled, now: multiaddresses.
+    Addresses(Vec<String>),
+    /// A neighbour's gossip.
+    Gossip {
+        /// Who.
+        peer: PublicKey,
+        /// What it says, opened.
+        message: Opened,
+    },
+    /// A peer's word in a negotiation, opened by the key of the connection.
+    Negotiation(Box<Verified<negotiation::Message>>),
+    /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
+    Workload {
+        /// Who.
+        peer: PublicKey,
+        /// Of which lease.
+        contract: ContractId,
+        /// What it says.
+        frame: Frame,
+    },
+    /// The owner wants something; answered by [`Effect::Reply`] with the same number.
+    Command(u64, Command),
+    /// What the cluster has, now.
+    Inventory(Inventory),
+    /// Guests can, or cannot, be kept apart on this cluster's network.
+    Isolation(bool),
+    /// How a lease's part in this cluster is.
+    Lease(ContractId, LeaseNews),
+    /// Home's API server says this of a lease's pods and objects. Frames and links are
+    /// inputs of their own.
+    Home(ContractId, home::Input),
+    /// The provider's API server says this of a lease's guests, likewise.
+    Guest(ContractId, guest::Input),
+}
+
+/// How a lease's part in this cluster is, against its latest [`LeaseDesire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseNews {
+    /// Consumer: the virtual node is ready.
+    Ready,
+    /// Provider: it cannot be set up, and why.
+    Failed(String),
+    /// Nothing of it is left: the node and its pods (consumer, once [`Phase::Draining`]), the
+    /// guest namespaces (provider, once [`Phase::Ended`]).
+    Removed,
+}
+
+/// What is to be done. Whatever follows a [`Effect::Persist`] waits until that is on disk:
+/// [`Gate`](crate::Gate).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep, or forget, a record.
+    Persist(Change),
+    /// Try these addresses, and report [`Input::Dialled`].
+    Dial {
+        /// To be named in the answer.
+        attempt: u64,
+        /// Who has to be there; anybody, if nobody is known to.
+        peer: Option<PublicKey>,
+        /// Where, the best first; never empty.
+        addresses: Vec<Address>,
+    },
+    /// Close and refuse this peer's connections (`true`), or no longer.
+    Block(PublicKey, bool),
+    /// Tell a neighbour. May get lost.
+    Gossip {
+        /// Whom.
+        peer: PublicKey,
+        /// What.
+        message: mercato_protocol::gossip::Message,
+    },
+    /// Say this in a negotiation to a connected peer. May get lost, it is said again.
+    Negotiation {
+        /// To whom.
+        peer: PublicKey,
+        /// What.
+        message: Signed<negotiation::Message>,
+    },
+    /// Send a frame on the workload stream of a lease, with the bodies that its statements
+    /// name, as far as they are here and fit. May get lost, it is said again.
+    Workload {
+        /// To whom.
+        peer: PublicKey,
+        /// Of which lease.
+        contract: ContractId,
+        /// What.
+        frame: Frame,
+    },
+    /// How a lease is to be in this cluster from now on. Level-triggered, one for each
+    /// contract, said again after every restore.
+    Lease(Box<LeaseDesire>),
+    /// Nothing of this lease is needed any more: stop following it.
+    Forget(ContractId),
+    /// Work of a lease at home's API server.
+    Home(ContractId, HomeWork),
+    /// Work of a lease at the provider's API server.
+    Guest(ContractId, GuestWork),
+    /// The answer to a command.
+    Reply(u64, Result<Reply, Refusal>),
+    /// Something worth a line in the log and in `mercato events`.
+    Notice(Notice),
+}
+
+/// A frame on the workload stream of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// From home to the provider.
+    ToGuest(message::Frame<ToGuest>),
+    /// From the provider to home.
+    ToHome(message::Frame<ToHome>),
+}
+
+/// How a lease is to be in this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseDesire {
+    /// Which side this cluster is on: the consumer shows a virtual node and follows its
+    /// pods, the provider keeps guest namespaces and follows what is in them.
+    pub side: Side,
+    /// What both signed.
+    pub contract: Contract,
+    /// What the other side calls itself, as far as that is known.
+    pub peer_name: Option<String>,
+    /// Whether the other side is connected.
+    pub reachable: bool,
+    /// How far the lease is.
+    pub phase: Phase,
+    /// Provider: guest namespaces by home namespace. They have to be there before any
+    /// [`GuestWork`] that comes after this is done.
+    pub namespaces: BTreeMap<String, String>,
+}
+
+/// How far a lease is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Set up, and open to pods; home admits new ones until then, wall clock.
+    Open {
+        /// Milliseconds.
+        admit_until_ms: u64,
+    },
+    /// As it is; no new pods.
+    Suspended,
+    /// Being ended in good order. Consumer: no new pods, those there are evicted; then the
+    /// node is removed. Provider: the session removes the guests.
+    Draining,
+    /// Provider: no guest is left; the namespaces are removed.
+    Ended,
+}
+
+/// Work at home's API server; what comes of it is an [`Input::Home`]. The words are those
+/// of [`home::Effect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HomeWork {
+    /// Tell of this object, now and whenever it changes.
+    Watch(ObjectKey),
+    /// No longer.
+    Unwatch(ObjectKey),
+    /// Ask for this pod by name.
+    Confirm(PodId),
+    /// Write to this pod.
+    Write(PodId, Write),
+    /// Tell the owner of this object that the provider refuses it.
+    ObjectRefused(ObjectKey, message::Refusal),
+}
+
+/// Work at the provider's API server; what comes of it is an [`Input::Guest`]. The words
+/// are those of [`guest::Effect`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GuestWork {
+    /// Make the guest object of this body, or update it.
+    Apply(Item, Digest),
+    /// Update this pod, never make it.
+    Update(PodId, Digest),
+    /// Delete, with the grace in seconds or its own.
+    Delete(Item, Option<u32>),
+    /// Take our finalizer off this pod.
+    Release(PodId),
+    /// Ask for this by name.
+    Confirm(Item),
+}
+
+/// Something worth telling a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A peer connected.
+    Connected {
+        /// Who.
+        peer: ClusterId,
+        /// What it calls itself.
+        name: String,
+    },
+    /// A peer is gone.
+    Disconnected(ClusterId),
+    /// A provider that was not known offers something.
+    Offered(ClusterId),
+    /// A provider offers nothing any more.
+    Withdrawn(ClusterId),
+    /// A publication is no advertisement.
+    BadAd(PublicKey, AdError),
+    /// The owner thinks this of a peer now.
+    Standing(ClusterId, Standing),
+    /// A negotiation or lease has gone on.
+    Deal {
+        /// Which.
+        id: NegotiationId,
+        /// Our side of it.
+        side: Side,
+        /// Where it stands now.
+        state: State,
+    },
+    /// The records cannot be written: nothing new is promised, and pods are left as they
+    /// are until the agent is restored in health.
+    Degraded(String),
+}

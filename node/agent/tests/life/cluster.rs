@@ -1,0 +1,220 @@
+//! Just enough of a Kubernetes cluster to stand behind a lease, on either side.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_broker::Side;
+use mercato_offload::guest::{self, Observed, ObservedPod};
+use mercato_offload::home::{self, HomePod, Write};
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
+use mercato_offload::message::Outcome;
+use mercato_protocol::id::{ContractId, Digest};
+
+/// The config map that every pod needs.
+pub(crate) fn settings() -> ObjectKey {
+    key(ObjectKind::ConfigMap, "shop", "settings")
+}
+
+/// The one reason for which anything may be refused: the provider knows first that the
+/// lease has ended.
+const OVER: &str = "the lease is over";
+
+/// What outlives the daemon.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    /// Home: pods bound to the virtual node, and whether a status of theirs was written.
+    pub(crate) pods: BTreeMap<Uid, (HomePod, bool)>,
+    /// Provider: guest objects.
+    pub(crate) guests: BTreeMap<Item, Observed>,
+    /// Provider: guest namespaces that are there.
+    pub(crate) namespaces: BTreeMap<String, String>,
+    /// Home: the virtual node is there.
+    pub(crate) node: bool,
+    /// Every pod that was ever made here as a guest.
+    ran: BTreeSet<Uid>,
+    /// Followed since the daemon's start.
+    followed: Option<LeaseDesire>,
+}
+
+impl Cluster {
+    /// The daemon has crashed: nobody follows the cluster.
+    pub(crate) fn unfollow(&mut self) {
+        self.followed = None;
+    }
+
+    /// A person makes a pod on the virtual node.
+    pub(crate) fn create(&mut self, contract: ContractId, uid: &str) -> Vec<Input> {
+        let pod = PodId { uid: Uid(uid.into()), namespace: "shop".into(), name: "web".into() };
+        let pod = HomePod {
+            digest: Digest::of(uid.as_bytes()),
+            needs: vec![settings()],
+            deletion_grace_s: None,
+            terminal: false,
+            route: None,
+            refusal: None,
+            pod,
+        };
+        self.pods.insert(pod.pod.uid.clone(), (pod.clone(), false));
+        vec![Input::Home(contract, home::Input::Pod(pod))]
+    }
+
+    /// A person, or a drain, asks for the end of a pod.
+    pub(crate) fn delete(&mut self, contract: ContractId, uid: &Uid) -> Vec<Input> {
+        let Some((pod, _)) = self.pods.get_mut(uid) else { return vec![] };
+        pod.deletion_grace_s.get_or_insert(30);
+        vec![Input::Home(contract, home::Input::Pod(pod.clone()))]
+    }
+
+    pub(crate) fn follow(&mut self, desire: LeaseDesire) -> Vec<Input> {
+        let (contract, phase, side) = (desire.contract.id, desire.phase, desire.side);
+        let first = self.followed.is_none();
+        self.namespaces.extend(desire.namespaces.clone());
+        self.followed = Some(desire);
+        let mut inputs = Vec::new();
+        match side {
+            Side::Consumer => {
+                self.node = true;
+                if first {
+                    let pods = self.pods.values().map(|(pod, _)| pod.clone()).collect();
+                    inputs.push(Input::Home(contract, home::Input::Synced(pods)));
+                }
+                if matches!(phase, Phase::Open { .. }) {
+                    inputs.push(Input::Lease(contract, LeaseNews::Ready));
+                }
+                if phase == Phase::Draining {
+                    for uid in self.pods.keys().cloned().collect::<Vec<_>>() {
+                        inputs.extend(self.delete(contract, &uid));
+                    }
+                    inputs.extend(self.drained(contract));
+                }
+            }
+            Side::Provider => {
+                if first {
+                    let guests = self.guests.values().cloned().collect();
+                    inputs.push(Input::Guest(contract, guest::Input::Synced(guests)));
+                }
+                if phase == Phase::Ended {
+                    assert!(self.guests.is_empty(), "a guest is left as its namespace goes");
+                    self.namespaces.clear();
+                    inputs.push(Input::Lease(contract, LeaseNews::Removed));
+                }
+            }
+        }
+        inputs
+    }
+
+    /// A drained node goes once its last pod has gone.
+    fn drained(&mut self, contract: ContractId) -> Option<Input> {
+        let drains = self.followed.as_ref().is_some_and(|lease| lease.phase == Phase::Draining);
+        (drains && self.pods.is_empty()).then(|| {
+            self.node = false;
+            Input::Lease(contract, LeaseNews::Removed)
+        })
+    }
+
+    pub(crate) fn at_home(&mut self, contract: ContractId, work: HomeWork) -> Vec<Input> {
+        let gone = |uid| home::Input::PodGone(uid);
+        let inputs = match work {
+            HomeWork::Watch(key) => {
+                let digest = (key == settings()).then(|| Digest::of(b"settings"));
+                vec![home::Input::Object { key, digest }]
+            }
+            HomeWork::Confirm(pod) => match self.pods.get(&pod.uid) {
+                Some((pod, _)) => vec![home::Input::Pod(pod.clone())],
+                None => vec![gone(pod.uid)],
+            },
+            HomeWork::Write(pod, Write::FinishDeletion) => {
+                self.pods.remove(&pod.uid);
+                vec![gone(pod.uid)]
+            }
+            HomeWork::Write(pod, Write::Status { outcome, .. }) => {
+                match self.pods.get_mut(&pod.uid) {
+                    None => vec![gone(pod.uid)],
+                    Some((seen, told)) => {
+                        *told = true;
+                        seen.terminal |= outcome.is_some();
+                        vec![home::Input::Written(pod.uid), home::Input::Pod(seen.clone())]
+                    }
+                }
+            }
+            HomeWork::Write(pod, Write::Refusal(refusal)) => {
+                assert_eq!(refusal.reason, OVER, "{pod:?}");
+                vec![home::Input::Written(pod.uid)]
+            }
+            HomeWork::ObjectRefused(key, refusal) => {
+                assert_eq!(refusal.reason, OVER, "{key:?}");
+                vec![]
+            }
+            HomeWork::Unwatch(_) => vec![],
+        };
+        let inputs = inputs.into_iter().map(|input| Input::Home(contract, input));
+        inputs.chain(self.drained(contract)).collect()
+    }
+
+    pub(crate) fn at_provider(&mut self, contract: ContractId, work: GuestWork) -> Vec<Input> {
+        let inputs = match work {
+            GuestWork::Apply(item, digest) => {
+                let namespace = match &item {
+                    Item::Object(key) => &key.namespace,
+                    Item::Pod(pod) => &pod.namespace,
+                };
+                assert!(self.namespaces.contains_key(namespace), "applied before its namespace");
+                let pod = match &item {
+                    Item::Pod(pod) if !self.guests.contains_key(&item) => {
+                        assert!(self.ran.insert(pod.uid.clone()), "{pod:?} runs twice");
+                        let status = Digest::of(b"running");
+                        let (deleting, ended) = (false, false);
+                        let (terminal, unschedulable) = (None, None);
+                        Some(ObservedPod { status, terminal, deleting, ended, unschedulable })
+                    }
+                    Item::Pod(_) => self.guests[&item].pod.clone(),
+                    Item::Object(_) => None,
+                };
+                let observed = Observed { item: item.clone(), digest, pod };
+                self.guests.insert(item.clone(), observed.clone());
+                vec![guest::Input::Written(item), guest::Input::Observed(observed)]
+            }
+            GuestWork::Update(pod, digest) => {
+                let item = Item::Pod(pod);
+                self.guests.get_mut(&item).unwrap().digest = digest;
+                vec![guest::Input::Written(item)]
+            }
+            GuestWork::Delete(item @ Item::Object(_), _) => {
+                self.guests.remove(&item);
+                vec![guest::Input::Written(item.clone()), guest::Input::Gone(item)]
+            }
+            GuestWork::Delete(item @ Item::Pod(_), _) => match self.guests.get_mut(&item) {
+                None => vec![guest::Input::NotWritten(item, guest::Failure::Absent)],
+                Some(observed) => {
+                    let pod = observed.pod.as_mut().unwrap();
+                    (pod.deleting, pod.ended) = (true, true);
+                    pod.terminal = Some(Outcome::Succeeded);
+                    pod.status = Digest::of(b"succeeded");
+                    let observed = observed.clone();
+                    vec![guest::Input::Written(item), guest::Input::Observed(observed)]
+                }
+            },
+            GuestWork::Release(pod) => {
+                let item = Item::Pod(pod);
+                self.guests.remove(&item);
+                vec![guest::Input::Written(item.clone()), guest::Input::Gone(item)]
+            }
+            GuestWork::Confirm(item) => match self.guests.get(&item) {
+                Some(observed) => vec![guest::Input::Observed(observed.clone())],
+                None => vec![guest::Input::Gone(item)],
+            },
+        };
+        inputs.into_iter().map(|input| Input::Guest(contract, input)).collect()
+    }
+
+    /// Whether this pod runs here as a guest.
+    pub(crate) fn runs(&self, uid: &str) -> bool {
+        let is = |item: &Item| matches!(item, Item::Pod(pod) if pod.uid.0 == uid);
+        self.guests.keys().any(is)
+    }
+
+    /// Whether home's record shows how this pod is.
+    pub(crate) fn shows(&self, uid: &str) -> bool {
+        self.pods.get(&Uid(uid.into())).is_some_and(|(_, told)| *told)
+    }
+}

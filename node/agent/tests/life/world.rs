@@ -1,0 +1,270 @@
+//! Two daemons in virtual time: what a driver does around the agent, with a crash at any
+//! step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mercato_agent::{Agent, Config, Effect, Gate, Input, Notice, Records};
+use mercato_broker::{Command, Refusal, Reply};
+use mercato_discovery::{Report, Sighting, SightingId, Source};
+use mercato_gossip::Opened;
+use mercato_protocol::envelope::{KeyPair, Signers, Trust};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::time::Now;
+
+use crate::cluster::Cluster;
+
+const START_MS: u64 = 1_800_000_000_000;
+
+pub(crate) struct Node {
+    pub(crate) config: Config,
+    pub(crate) agent: Agent,
+    gate: Gate,
+    pub(crate) cluster: Cluster,
+    /// Commands that wait for their answer.
+    pub(crate) asked: BTreeMap<u64, Command>,
+    pub(crate) replies: Vec<Result<Reply, Refusal>>,
+    pub(crate) notices: Vec<Notice>,
+    /// Effects and writes so far.
+    pub(crate) steps: usize,
+    /// After so many the daemon crashes, once.
+    pub(crate) crash_at: Option<usize>,
+    /// From this step on so many writes fail.
+    pub(crate) fail_at: Option<usize>,
+    life: u64,
+}
+
+impl Node {
+    /// What is on disk.
+    pub(crate) fn records(&self) -> &Records {
+        self.gate.records()
+    }
+}
+
+/// An input on its way to a node, of the life in which it was caused.
+struct Coming {
+    node: usize,
+    input: Input,
+    life: u64,
+    /// Through the link, if so.
+    link: Option<u64>,
+}
+
+pub(crate) struct World {
+    pub(crate) now_ms: u64,
+    pub(crate) nodes: [Node; 2],
+    coming: BTreeMap<(u64, u64), Coming>,
+    count: u64,
+    /// Of the connection that is up.
+    link: Option<u64>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let node = |seed: u8, name: &str| {
+            let key = Arc::new(KeyPair::from_seed(&[seed; 32]));
+            let identity = Identity::found(&key, name, at(0)).unwrap();
+            let config = Config { metering_interval_s: 30, ..Config::new(key, identity) };
+            Node {
+                agent: Agent::restore(config.clone(), [seed; 32], &Records::default(), None),
+                config,
+                gate: Gate::default(),
+                cluster: Cluster::default(),
+                asked: BTreeMap::new(),
+                replies: Vec::new(),
+                notices: Vec::new(),
+                steps: 0,
+                crash_at: None,
+                fail_at: None,
+                life: 0,
+            }
+        };
+        let nodes = [node(1, "Rome"), node(2, "turin")];
+        let mut world = Self { now_ms: 1, nodes, coming: BTreeMap::new(), count: 0, link: None };
+        (0..2).for_each(|node| world.begin(node));
+        world
+    }
+
+    /// What every daemon hears at its start.
+    fn begin(&mut self, node: usize) {
+        let other = self.key(1 - node);
+        let id = SightingId { source: Source::List, instance: other.to_string() };
+        let addresses = vec!["/ip4/192.0.2.1/tcp/7474".parse().unwrap()];
+        let sighting = Sighting { id, peer: Some(other), addresses };
+        self.tell(node, Input::Sighted(Report::Seen(sighting)));
+        self.tell(node, Input::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()]));
+        self.tell(node, Input::Isolation(true));
+        self.tell(node, Input::Inventory(crate::story::inventory()));
+    }
+
+    pub(crate) fn cluster_id(&self, node: usize) -> ClusterId {
+        self.nodes[node].config.cluster()
+    }
+
+    fn key(&self, node: usize) -> PublicKey {
+        self.nodes[node].config.key.public()
+    }
+
+    fn owner(&self, node: usize) -> Owner {
+        self.nodes[node].config.identity.open_identity(at(self.now_ms)).unwrap()
+    }
+
+    fn come(&mut self, node: usize, input: Input, link: Option<u64>) {
+        let life = self.nodes[node].life;
+        self.count += 1;
+        self.coming.insert((self.now_ms + 1, self.count), Coming { node, input, life, link });
+    }
+
+    pub(crate) fn tell(&mut self, node: usize, input: Input) {
+        self.come(node, input, None);
+    }
+
+    pub(crate) fn command(&mut self, node: usize, command: Command) {
+        self.count += 1;
+        let number = self.count;
+        self.nodes[node].asked.insert(number, command.clone());
+        self.tell(node, Input::Command(number, command));
+    }
+
+    /// Lets the next thing happen.
+    pub(crate) fn step(&mut self) {
+        let wakes = (0..2).filter_map(|node| {
+            let deadline = self.nodes[node].agent.wakeup()?;
+            Some((self.now_ms + deadline.remaining_ms(at(self.now_ms)), node))
+        });
+        let wake = wakes.min();
+        let arrival = self.coming.first_key_value().map(|((at_ms, _), _)| *at_ms);
+        match (arrival, wake) {
+            (Some(at_ms), wake) if wake.is_none_or(|(wake_ms, _)| at_ms <= wake_ms) => {
+                self.now_ms = self.now_ms.max(at_ms);
+                let (_, coming) = self.coming.pop_first().unwrap();
+                let current = self.nodes[coming.node].life == coming.life;
+                if current && (coming.link.is_none() || coming.link == self.link) {
+                    self.handle(coming.node, coming.input);
+                }
+            }
+            (_, Some((at_ms, node))) => {
+                self.now_ms = self.now_ms.max(at_ms);
+                self.handle(node, Input::Tick);
+            }
+            (_, None) => panic!("nothing will ever happen"),
+        }
+    }
+
+    fn handle(&mut self, node: usize, input: Input) {
+        let now = at(self.now_ms);
+        let this = &mut self.nodes[node];
+        let answer = this.agent.handle(now, input);
+        this.gate.pass(answer);
+        loop {
+            let released = self.nodes[node].gate.release();
+            let this = &mut self.nodes[node];
+            if let Some(effect) = released {
+                self.perform(node, effect);
+            } else if this.gate.write().is_some() {
+                if this.fail_at.is_some_and(|step| this.steps >= step) {
+                    this.gate.failed();
+                    this.fail_at = None;
+                    return self.restart(node, Some("the disk is full".into()));
+                }
+                this.gate.written();
+            } else {
+                return;
+            }
+            self.nodes[node].steps += 1;
+            if self.nodes[node].crash_at == Some(self.nodes[node].steps) {
+                return self.crash(node);
+            }
+        }
+    }
+
+    /// The daemon is gone with all that it had not written, and starts again.
+    fn crash(&mut self, node: usize) {
+        let this = &mut self.nodes[node];
+        this.gate = Gate::new(this.gate.records().clone());
+        if self.link.take().is_some() {
+            let gone = self.key(node);
+            self.tell(1 - node, Input::Disconnected(gone));
+        }
+        self.restart(node, None);
+    }
+
+    /// The agent is rebuilt from what is on disk; connections stay.
+    pub(crate) fn restart(&mut self, node: usize, degraded: Option<String>) {
+        let this = &mut self.nodes[node];
+        this.life += 1;
+        this.asked.clear();
+        let seed = [u8::try_from(this.life % 200).unwrap(); 32];
+        let config = this.config.clone();
+        this.agent = Agent::restore(config, seed, this.gate.records(), degraded);
+        this.cluster.unfollow();
+        self.begin(node);
+        if self.link.is_some() {
+            self.connected(node, true);
+        }
+    }
+
+    fn connected(&mut self, node: usize, dialled: bool) {
+        let peer = self.owner(1 - node);
+        self.come(node, Input::Connected { peer, dialled }, self.link);
+    }
+
+    fn perform(&mut self, node: usize, effect: Effect) {
+        let lan = FederationId::lan();
+        let now = at(self.now_ms);
+        let (me, other) = (self.key(node), 1 - node);
+        let this = &mut self.nodes[node];
+        let inputs = match effect {
+            Effect::Persist(_) => unreachable!("the gate keeps it"),
+            Effect::Dial { attempt, .. } => {
+                if self.link.is_none() {
+                    self.count += 1;
+                    self.link = Some(self.count);
+                    self.connected(node, true);
+                    self.connected(other, false);
+                }
+                vec![Input::Dialled { attempt, result: Ok(self.key(other)) }]
+            }
+            Effect::Gossip { peer, message } => {
+                assert_eq!(peer, self.key(other));
+                let message = Opened::open(message, lan, now);
+                self.come(other, Input::Gossip { peer: me, message }, self.link);
+                vec![]
+            }
+            Effect::Negotiation { message, .. } => {
+                let keys = BTreeMap::from([(me, this.config.cluster())]);
+                let trust = Trust { federation: lan, signers: Signers::Known(&keys) };
+                let message = message.open(trust, now).unwrap();
+                self.come(other, Input::Negotiation(Box::new(message)), self.link);
+                vec![]
+            }
+            Effect::Workload { contract, frame, .. } => {
+                self.come(other, Input::Workload { peer: me, contract, frame }, self.link);
+                vec![]
+            }
+            Effect::Lease(desire) => this.cluster.follow(*desire),
+            Effect::Forget(_) => {
+                this.cluster.unfollow();
+                vec![]
+            }
+            Effect::Home(contract, work) => this.cluster.at_home(contract, work),
+            Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
+            Effect::Reply(number, reply) => {
+                this.asked.remove(&number);
+                this.replies.push(reply);
+                vec![]
+            }
+            Effect::Notice(notice) => {
+                this.notices.push(notice);
+                vec![]
+            }
+            Effect::Block(..) => vec![],
+        };
+        inputs.into_iter().for_each(|input| self.tell(node, input));
+    }
+}
+
+pub(crate) fn at(ms: u64) -> Now {
+    Now { mono_ms: ms, wall_ms: START_MS + ms }
+}
