@@ -243,6 +243,9 @@ impl GuestSession {
                 self.retries.back_off(now.mono_ms, item);
             }
         }
+        if let Item::Object(key) = item {
+            self.drop_if_absent(key); // it may have been seen to go meanwhile
+        }
         self.unsaid.insert(item.clone());
         self.step(now, item, out);
     }
