@@ -1,7 +1,7 @@
 //! One lease in this cluster: its offload session, and how it is to be. Which leases
 //! there are is told by the broker; what the session does is offload's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_offload::guest::{self, GuestSession};
@@ -104,10 +104,10 @@ impl Lease {
         }
     }
 
-    /// Whether it is over and nobody waits for its word.
+    /// Whether it has been over for so long that nobody waits for its word. Home may hold
+    /// pods that never came here, and asks after them too.
     pub(crate) fn is_done(&self, now: Now) -> bool {
-        let of_pod = |key: &RecordKey| matches!(key, RecordKey::Guest(_, guest::RecordKey::Pod(_)));
-        self.ends_ms.is_some_and(|ends_ms| ends_ms <= now.mono_ms || !self.kept.iter().any(of_pod))
+        self.ends_ms.is_some_and(|ends_ms| ends_ms <= now.mono_ms)
     }
 
     /// The link to the other side has come up, or gone.
@@ -136,9 +136,17 @@ impl Lease {
 
     /// For a session at the provider; nothing otherwise.
     pub(crate) fn handle_guest(&mut self, now: Now, input: guest::Input, out: &mut Vec<Effect>) {
-        let Session::Guest(session) = &mut self.session else { return };
-        let effects = session.handle(now, input);
-        out.extend(effects.into_iter().map(|effect| self.at_provider(effect)));
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            let Session::Guest(session) = &mut self.session else { return };
+            for effect in session.handle(now, input) {
+                // In its afterlife nobody asks the API server any more.
+                match self.ends_ms.and_then(|_| nothing_there(&effect)) {
+                    Some(answer) => inputs.push_back(answer),
+                    None => out.push(self.at_provider(effect)),
+                }
+            }
+        }
     }
 
     fn at_home(&mut self, effect: home::Effect) -> Effect {
@@ -238,7 +246,8 @@ impl Lease {
         taken: &BTreeSet<String>,
         out: &mut Vec<Effect>,
     ) {
-        if !matches!(self.spec.desired, Desired::Open { .. }) {
+        // One that is suspended may open again, and home does not say it again then.
+        if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
             return;
         }
         let before = self.namespaces.len();
@@ -276,6 +285,19 @@ impl Lease {
     pub(crate) fn erase(self, out: &mut Vec<Effect>) {
         let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
         out.extend(erasures);
+    }
+}
+
+/// What the API server would answer to work of a lease of which nothing is left.
+fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
+    let absent = |item| Some(guest::Input::NotWritten(item, guest::Failure::Absent));
+    match work {
+        guest::Effect::Apply(item, _) | guest::Effect::Delete(item, _) => absent(item.clone()),
+        guest::Effect::Update(pod, _) | guest::Effect::Release(pod) => {
+            absent(Item::Pod(pod.clone()))
+        }
+        guest::Effect::Confirm(item) => Some(guest::Input::Gone(item.clone())),
+        guest::Effect::Persist(_) | guest::Effect::Erase(_) | guest::Effect::Send(_) => None,
     }
 }
 
