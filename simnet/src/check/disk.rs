@@ -1,0 +1,144 @@
+//! What is on disk: no more promised than is for sale, receipts that only grow, ends that
+//! are final.
+
+use std::collections::BTreeMap;
+
+use mercato_agent::{Record, Records};
+use mercato_broker::{self as broker, Deal, Side, Stage};
+use mercato_protocol::id::{ContractId, Digest, NegotiationId};
+use mercato_protocol::receipt::Receipt;
+use mercato_protocol::resources::Resources;
+use serde_json::Value;
+
+use super::{Violation, ensure};
+use crate::owners;
+use crate::site::Site;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    receipts: BTreeMap<(usize, ContractId), Receipt>,
+    /// By contract and index, with who had it first.
+    signed: BTreeMap<(ContractId, u64), Digest>,
+    ended: BTreeMap<(usize, NegotiationId), String>,
+}
+
+impl Disk {
+    pub(crate) fn check(&mut self, at: usize, site: &Site, _: u64) -> Result<(), Violation> {
+        let mut taken = Resources::default();
+        for deal in deals(site.gate.records()) {
+            if takes(deal) {
+                let sum = taken.checked_add(&deal.request().terms.quantity);
+                taken = sum.map_err(|error| Violation(error.to_string()))?;
+            }
+            self.check_receipt(at, deal)?;
+            self.check_end(at, deal)?;
+        }
+        let short = taken.shortage(&sellable());
+        ensure(short.is_none(), || format!("{}: more {short:?} is promised than sold", site.name))
+    }
+
+    fn check_receipt(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
+        let last = deal.meter().signed().map(|signed| &signed.receipt);
+        let place = (at, deal.id());
+        let Some(before) = self.receipts.get(&place) else {
+            if let Some(last) = last {
+                self.receipts.insert(place, last.clone());
+            }
+            return Ok(());
+        };
+        let Some(last) = last else {
+            return Err(Violation(format!("{:.8} has lost its receipts", deal.id())));
+        };
+        let counters = &before.usage.counters;
+        let shrinks =
+            |(resource, before): (_, &u64)| last.usage.counters.get(resource) < Some(before);
+        let grows = last.index >= before.index
+            && last.to_ms >= before.to_ms
+            && !counters.iter().any(shrinks)
+            && last.amount.map(|money| money.micros) >= before.amount.map(|money| money.micros);
+        ensure(grows, || format!("the receipt of {:.8} shrinks", deal.id()))?;
+        let own = deal.side() == Side::Provider;
+        ensure(!own || Some(last.from_ms) >= deal.meter().started_ms(), || {
+            format!("{:.8} is billed from before it was ready", deal.id())
+        })?;
+        if before != last {
+            self.receipts.insert(place, last.clone());
+        }
+        Ok(())
+    }
+
+    fn check_end(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
+        let place = (at, deal.id());
+        let over = matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
+        let state = format!("{:?}", deal.stage().state());
+        let before = self.ended.get(&place);
+        ensure(before.is_none_or(|before| *before == state), || {
+            format!("{:.8} was {before:?} and is {state} again", deal.id())
+        })?;
+        if over {
+            self.ended.insert(place, state);
+        }
+        Ok(())
+    }
+
+    /// Both sides of a contract have the same receipts.
+    pub(crate) fn compare(&mut self) -> Result<(), Violation> {
+        for ((_, contract), receipt) in &self.receipts {
+            let digest = Digest::of(format!("{receipt:?}").as_bytes());
+            let first = *self.signed.entry((*contract, receipt.index)).or_insert(digest);
+            ensure(first == digest, || {
+                format!("receipt {} of {contract:.8} differs", receipt.index)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Half of what a seller has: what its policy shares.
+fn sellable() -> Resources {
+    let all = owners::owned();
+    Resources {
+        cpu_millis: all.cpu_millis / 2,
+        memory_bytes: all.memory_bytes / 2,
+        pods: all.pods / 2,
+        ..all
+    }
+}
+
+pub(crate) fn deals(records: &Records) -> impl Iterator<Item = &Deal> {
+    records.iter().filter_map(|record| match record {
+        Record::Broker(broker::Record::Deal(deal)) => Some(&**deal),
+        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+    })
+}
+
+pub(crate) fn deal(records: &Records, id: NegotiationId) -> Option<&Deal> {
+    deals(records).find(|deal| deal.id() == id)
+}
+
+/// Whether a provider's capacity is held for it.
+pub(crate) fn takes(deal: &Deal) -> bool {
+    let drains = matches!(deal.stage(), Stage::Closed { .. }) && !is_drained(deal);
+    let holds = *deal.stage() == Stage::Agreed || deal.stage().is_leased() || drains;
+    deal.side() == Side::Provider && holds
+}
+
+pub(crate) fn is_drained(deal: &Deal) -> bool {
+    inside(deal)["drained"] == true
+}
+
+/// The number of the next message of this side in a negotiation, as the disk has it.
+pub(crate) fn next_seq(records: &Records, id: NegotiationId) -> Option<u64> {
+    inside(deal(records, id)?)["talk"]["nextSeq"].as_u64()
+}
+
+pub(crate) fn is_over(records: &Records, contract: &str) -> bool {
+    let of = deals(records).find(|deal| deal.id().to_string() == contract);
+    of.is_some_and(|deal| matches!(deal.stage(), Stage::Closed { .. }))
+}
+
+/// What a deal keeps for itself, as it is on disk.
+fn inside(deal: &Deal) -> Value {
+    serde_json::to_value(deal).unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! The invariants, judged from outside: by what is on the wire, on disk and in the
+//! clusters, never by what an agent says of itself.
+
+mod disk;
+mod goal;
+mod pods;
+mod wire;
+
+use mercato_agent::Effect;
+use mercato_cluster_model::Cluster;
+use mercato_protocol::id::ClusterId;
+use thiserror::Error;
+
+pub(crate) use goal::Goal;
+
+use crate::world::World;
+
+/// A promise of the design that did not hold.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Violation(pub String);
+
+/// An error unless `holds`.
+pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(Violation(what())) }
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) pods: pods::Pods,
+    wire: wire::Wire,
+    disk: disk::Disk,
+}
+
+impl pods::Clusters for Vec<crate::site::Site> {
+    fn cluster(&self, at: usize) -> &Cluster {
+        &self[at].kube
+    }
+
+    fn place_of(&self, cluster: ClusterId) -> Option<usize> {
+        self.iter().position(|site| site.id() == cluster)
+    }
+
+    fn is_over(&self, at: usize, contract: &str) -> bool {
+        disk::is_over(self[at].gate.records(), contract)
+    }
+}
+
+impl World {
+    /// Right before an effect is performed.
+    pub(crate) fn check_effect(&mut self, at: usize, effect: &Effect) -> Result<(), Violation> {
+        let site = &self.sites[at];
+        self.checks.wire.check((at, site, site.now(self.at_ms)), effect)
+    }
+
+    /// Right after something was written to disk.
+    pub(crate) fn check_records(&mut self, at: usize) -> Result<(), Violation> {
+        let site = &self.sites[at];
+        self.checks.disk.check(at, site, self.at_ms)
+    }
+
+    /// Right after something changed in a cluster.
+    pub(crate) fn check_pods(&mut self, at: usize) -> Result<(), Violation> {
+        self.checks.pods.look(&self.sites, at)
+    }
+
+    /// Every so often: everything.
+    pub(crate) fn check_all(&mut self) -> Result<(), Violation> {
+        for at in 0..self.sites.len() {
+            self.check_records(at)?;
+            self.check_pods(at)?;
+        }
+        self.checks.disk.compare()
+    }
+}

@@ -1,0 +1,166 @@
+//! What holds for pods in all clusters: a uid never runs twice, a terminal phase never
+//! reverts, a guest goes only for a reason, a home pod only after its guest, and what is
+//! not ours is never touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_cluster_model::{Cluster, Event};
+use mercato_offload::forge::labels;
+use mercato_protocol::id::ClusterId;
+use serde_json::Value;
+
+use super::{Violation, ensure};
+
+/// A pod, by its cluster's place in the topology and its uid.
+type Place = (usize, String);
+
+/// The version of a cluster in which nothing has happened yet.
+const FIRST_VERSION: u64 = 1;
+
+/// What was seen of all pods so far.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    /// Up to which version each cluster's events were looked at.
+    seen: BTreeMap<usize, u64>,
+    /// Home uid to the one guest that ran it.
+    ran: BTreeMap<String, Place>,
+    /// Guests that are there, by home uid, and whether they have ended.
+    guests: BTreeMap<String, bool>,
+    ended: BTreeMap<Place, String>,
+    deleting: BTreeSet<Place>,
+    /// Home pods whose owners do not wait for the guest.
+    forced: BTreeSet<String>,
+    /// Guests that the provider's own people take away.
+    evicted: BTreeSet<Place>,
+}
+
+/// The clusters, as far as this needs them.
+pub(crate) trait Clusters {
+    fn cluster(&self, at: usize) -> &Cluster;
+    fn place_of(&self, cluster: ClusterId) -> Option<usize>;
+    /// Whether the provider at `at` is free of the contract, or on its way there.
+    fn is_over(&self, at: usize, contract: &str) -> bool;
+}
+
+impl Pods {
+    /// The owner removes a pod without waiting.
+    pub(crate) fn force(&mut self, uid: &str) {
+        self.forced.insert(uid.to_owned());
+    }
+
+    /// The provider's people delete a guest.
+    pub(crate) fn evict(&mut self, at: usize, uid: &str) {
+        self.evicted.insert((at, uid.to_owned()));
+    }
+
+    /// Looks at what happened in one cluster since the last time.
+    pub(crate) fn look(&mut self, world: &impl Clusters, at: usize) -> Result<(), Violation> {
+        let cluster = world.cluster(at);
+        let since = self.seen.get(&at).copied().unwrap_or(FIRST_VERSION);
+        let events = cluster.events_since("Pod", since);
+        let events = events.map_err(|_| Violation("events were lost unseen".to_owned()))?;
+        for (version, event) in events {
+            self.seen.insert(at, version);
+            match event {
+                Event::Applied(pod) => self.on_applied(world, at, &pod)?,
+                Event::Deleted(pod) => self.on_deleted(at, &pod)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn on_applied(
+        &mut self,
+        world: &impl Clusters,
+        at: usize,
+        pod: &Value,
+    ) -> Result<(), Violation> {
+        let uid = text(&pod["metadata"]["uid"]);
+        let phase = text(&pod["status"]["phase"]);
+        let place = (at, uid.clone());
+        let before = self.ended.get(&place);
+        ensure(before.is_none_or(|before| *before == phase), || {
+            format!("{} was {before:?} and is {phase} again", name(pod))
+        })?;
+        let ended = phase == "Succeeded" || phase == "Failed";
+        if ended {
+            self.ended.insert(place.clone(), phase);
+        }
+        match home_uid(pod) {
+            Some(home) => self.on_guest(world, &place, &home, pod),
+            None => {
+                let runs = self.guests.get(&uid) == Some(&false);
+                let forced = self.forced.contains(&uid);
+                ensure(!ended || !runs || forced, || {
+                    format!("{} has ended at home while its guest runs", name(pod))
+                })
+            }
+        }
+    }
+
+    fn on_guest(
+        &mut self,
+        world: &impl Clusters,
+        place: &Place,
+        home: &str,
+        pod: &Value,
+    ) -> Result<(), Violation> {
+        let ran = self.ran.entry(home.to_owned()).or_insert_with(|| place.clone());
+        ensure(ran == place, || format!("{} runs a second time as {}", home, name(pod)))?;
+        self.guests.insert(home.to_owned(), self.ended.contains_key(place));
+        let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+        if deleting && self.deleting.insert(place.clone()) {
+            let contract = text(&pod["metadata"]["labels"][labels::CONTRACT]);
+            let reason = self.is_unwanted(world, home, pod)
+                || self.evicted.contains(place)
+                || world.is_over(place.0, &contract);
+            ensure(reason, || format!("{} is deleted though home wants it", name(pod)))?;
+        }
+        let path = text(&pod["metadata"]["annotations"][labels::PATH]);
+        let path: Vec<ClusterId> = path.split(',').filter_map(|id| id.parse().ok()).collect();
+        let mut clusters: BTreeSet<_> = path.iter().filter_map(|id| world.place_of(*id)).collect();
+        ensure(clusters.insert(place.0) && clusters.len() == path.len() + 1, || {
+            format!("{} has come in a circle", name(pod))
+        })
+    }
+
+    fn is_unwanted(&self, world: &impl Clusters, home: &str, guest: &Value) -> bool {
+        let origin = text(&guest["metadata"]["annotations"][labels::ORIGIN]);
+        let origin = origin.parse().ok().and_then(|id| world.place_of(id));
+        let Some(at) = origin else { return false };
+        let (_, pods) = world.cluster(at).list("Pod");
+        let found = pods.iter().find(|pod| pod["metadata"]["uid"] == home);
+        found.is_none_or(|pod| {
+            let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
+            deleting || self.ended.contains_key(&(at, home.to_owned()))
+        })
+    }
+
+    fn on_deleted(&mut self, at: usize, pod: &Value) -> Result<(), Violation> {
+        let uid = text(&pod["metadata"]["uid"]);
+        if let Some(home) = home_uid(pod) {
+            self.guests.remove(&home);
+            return Ok(());
+        }
+        let runs = self.guests.get(&uid) == Some(&false) && !self.forced.contains(&uid);
+        ensure(!runs, || format!("{} is gone from home (cluster {at}) while it runs", name(pod)))
+    }
+}
+
+fn home_uid(pod: &Value) -> Option<String> {
+    pod["metadata"]["labels"][labels::HOME_UID].as_str().map(str::to_owned)
+}
+
+fn name(pod: &Value) -> String {
+    let metadata = &pod["metadata"];
+    format!(
+        "pod {}/{} ({})",
+        text(&metadata["namespace"]),
+        text(&metadata["name"]),
+        text(&metadata["uid"])
+    )
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

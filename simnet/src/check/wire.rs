@@ -1,0 +1,198 @@
+//! What may be let go: nothing that the disk does not know of, no number twice for other
+//! bytes, no work for a contract that is not signed by both.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_agent::{Effect, Frame, GuestWork, Record, Records};
+use mercato_broker as broker;
+use mercato_cluster_model::Key;
+use mercato_offload::guest::{self, Life};
+use mercato_offload::home;
+use mercato_offload::key::PodId;
+use mercato_offload::message::ToGuest;
+use mercato_protocol::envelope::{Countersigned, Signed, Signers, Trust};
+use mercato_protocol::gossip::{Message as Gossip, Publication};
+use mercato_protocol::id::{ContractId, Digest, NegotiationId, PublicKey};
+use mercato_protocol::negotiation::{Body, Message, State};
+use mercato_protocol::time::Now;
+
+use super::{Violation, disk, ensure};
+use crate::shell::released;
+use crate::site::Site;
+
+/// What was let go so far.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    /// By publisher, epoch and number: the bytes.
+    publications: BTreeMap<(PublicKey, u64, u64), Digest>,
+    /// By speaker, negotiation and number: the bytes.
+    said: BTreeMap<(usize, NegotiationId, u32), Digest>,
+    /// By contract: the provider's signature.
+    agreements: BTreeMap<ContractId, Digest>,
+    /// Contracts that were seen with both signatures.
+    signed: BTreeSet<(usize, ContractId)>,
+    /// Pods that are gone from home, and that its disk has known of.
+    entombed: BTreeSet<PodId>,
+}
+
+impl Wire {
+    pub(crate) fn check(
+        &mut self,
+        (at, site, now): (usize, &Site, Now),
+        effect: &Effect,
+    ) -> Result<(), Violation> {
+        match effect {
+            Effect::Gossip { message: Gossip::Push { publications }, .. } => {
+                publications.iter().try_for_each(|one| self.on_publication((site, now), one))
+            }
+            Effect::Negotiation { message, .. } => self.on_negotiation(at, site, message),
+            Effect::Workload { contract, frame, .. } => {
+                self.is_signed(at, site, *contract)?;
+                let records = site.gate.records();
+                if let Frame::ToGuest(frame) = frame {
+                    frame.statements.iter().try_for_each(|said| self.on_deletion(site, said))?;
+                }
+                let (used, kept) = match frame {
+                    Frame::ToGuest(frame) => (frame.from, home_epoch(records, *contract)),
+                    Frame::ToHome(frame) => (frame.from, guest_epoch(records, *contract)),
+                };
+                ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
+            }
+            Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
+            Effect::Home(contract, _) => self.is_signed(at, site, *contract),
+            Effect::Lease(desire) => self.is_signed(at, site, desire.contract.id),
+            Effect::Gossip { .. }
+            | Effect::Persist(_)
+            | Effect::Dial { .. }
+            | Effect::Block(..)
+            | Effect::Forget(_)
+            | Effect::Reply(..)
+            | Effect::Notice(_) => Ok(()),
+        }
+    }
+
+    fn on_publication(
+        &mut self,
+        (site, now): (&Site, Now),
+        said: &Publication,
+    ) -> Result<(), Violation> {
+        // What is passed on after its time is for its receivers to drop.
+        let Ok(opened) = said.open(site.config.federation, now) else { return Ok(()) };
+        let mark = opened.mark();
+        let place = (mark.publisher, mark.epoch, mark.seq);
+        let before = *self.publications.entry(place).or_insert(mark.digest);
+        let numbers = format!("{}/{}", mark.epoch, mark.seq);
+        ensure(before == mark.digest, || format!("number {numbers} is used for two contents"))?;
+        if mark.publisher != site.key() {
+            return Ok(());
+        }
+        let reserved = site.gate.records().iter().find_map(|record| match record {
+            Record::Broker(broker::Record::Series { epoch, next_seq }) => Some((*epoch, *next_seq)),
+            Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => {
+                None
+            }
+        });
+        let known = reserved.is_some_and(|reserved| (mark.epoch, mark.seq) < reserved);
+        ensure(known, || format!("number {numbers} is used, the disk has {reserved:?}"))
+    }
+
+    fn on_negotiation(
+        &mut self,
+        at: usize,
+        site: &Site,
+        signed: &Signed<Message>,
+    ) -> Result<(), Violation> {
+        let known = [(site.key(), site.id())].into();
+        let trust = Trust { federation: site.config.federation, signers: Signers::Known(&known) };
+        let opened = signed.open(trust, Now::default());
+        let message = opened.map_err(|error| Violation(format!("an own message: {error}")))?;
+        let id = message.negotiation;
+        if message.body == (Body::Status { state: State::Unknown }) {
+            return Ok(()); // of what is not known nothing is kept
+        }
+        let place = (at, id, message.seq);
+        let before = *self.said.entry(place).or_insert(signed.digest());
+        ensure(before == signed.digest(), || {
+            format!("message {} of {id:.8} is said with two contents", message.seq)
+        })?;
+        if let Body::Agreement { contract } = &message.body {
+            let before = *self.agreements.entry(id).or_insert(contract.digest());
+            ensure(before == contract.digest(), || format!("{id:.8} is signed a second time"))?;
+        }
+        let next = disk::next_seq(site.gate.records(), id);
+        ensure(next.is_some_and(|next| u64::from(message.seq) < next), || {
+            format!("message {} of {id:.8} is sent, the disk knows of {next:?}", message.seq)
+        })
+    }
+
+    /// That a pod which home has already removed is to end, only the disk can know.
+    fn on_deletion(&mut self, site: &Site, said: &ToGuest) -> Result<(), Violation> {
+        let ToGuest::Delete { pod, grace_s: 0 } = said else { return Ok(()) };
+        if self.entombed.contains(pod) {
+            return Ok(());
+        }
+        let found = site.kube.get(&Key::new("Pod", &pod.namespace, &pod.name));
+        let is_here = found.is_some_and(|found| found["metadata"]["uid"] == pod.uid.0.as_str());
+        let on_disk = site.gate.records().iter().any(
+            |record| matches!(record, Record::Home(_, home::Record::Tombstone(id)) if id == pod),
+        );
+        if on_disk {
+            self.entombed.insert(pod.clone());
+        }
+        ensure(is_here || on_disk, || format!("no tombstone of {} is on disk", pod.key()))
+    }
+
+    fn on_guest_work(
+        &mut self,
+        at: usize,
+        site: &Site,
+        contract: ContractId,
+        work: &GuestWork,
+    ) -> Result<(), Violation> {
+        self.is_signed(at, site, contract)?;
+        let Some(pod) = released(work) else { return Ok(()) };
+        let over = site.gate.records().iter().any(|record| {
+            matches!(record, Record::Guest(of, guest::Record::Pod(id, Life::Over(_)))
+                if *of == contract && id == pod)
+        });
+        ensure(over, || format!("{} is let go before its end is on disk", pod.key()))
+    }
+
+    /// A lease has one contract with two valid signatures over the same bytes, on disk.
+    fn is_signed(&mut self, at: usize, site: &Site, id: ContractId) -> Result<(), Violation> {
+        if self.signed.contains(&(at, id)) {
+            return Ok(());
+        }
+        let deal = disk::deal(site.gate.records(), id);
+        let agreement = deal.and_then(|deal| deal.agreement());
+        let unsigned = || Violation(format!("{id:.8} is acted on without both signatures"));
+        let agreement = agreement.ok_or_else(unsigned)?;
+        let consumer = agreement.consumer.as_ref().ok_or_else(unsigned)?;
+        let parties = [&agreement.contract.provider, &agreement.contract.consumer];
+        let known = parties.map(|party| (party.key, party.cluster)).into();
+        let trust = Trust { federation: site.config.federation, signers: Signers::Known(&known) };
+        let provider = agreement.provider.open(trust, Now::default());
+        let both = provider.and_then(|provider| {
+            Countersigned::join(provider, consumer.open(trust, Now::default())?)
+        });
+        both.map_err(|_| unsigned())?;
+        self.signed.insert((at, id));
+        Ok(())
+    }
+}
+
+fn home_epoch(records: &Records, contract: ContractId) -> u64 {
+    let epoch = records.iter().find_map(|record| match record {
+        Record::Home(of, home::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
+        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+    });
+    epoch.unwrap_or(0)
+}
+
+fn guest_epoch(records: &Records, contract: ContractId) -> u64 {
+    let epoch = records.iter().find_map(|record| match record {
+        Record::Guest(of, guest::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
+        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+    });
+    epoch.unwrap_or(0)
+}

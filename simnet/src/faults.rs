@@ -1,0 +1,185 @@
+//! What goes wrong in a run, and until when: by chance, or at one chosen moment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::dice::Dice;
+use crate::link::Quality;
+
+/// One fault at one chosen moment, in a run that is clean otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// The cluster at a place dies right before its effect of that number.
+    Crash(usize, u64),
+    /// This befalls the message of that number.
+    Message(u64, Fate),
+}
+
+impl fmt::Display for Strike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crash(at, effect) => write!(f, "crash:{at}:{effect}"),
+            Self::Message(number, Fate::Lost) => write!(f, "lost:{number}"),
+            Self::Message(number, Fate::Doubled) => write!(f, "doubled:{number}"),
+            Self::Message(number, Fate::Late) => write!(f, "late:{number}"),
+        }
+    }
+}
+
+impl FromStr for Strike {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
+        match parts[..] {
+            ["crash", at, effect] => {
+                let at = at.parse().map_err(|_| format!("{at:?} is no place"))?;
+                Ok(Self::Crash(at, number(effect)?))
+            }
+            ["lost", n] => Ok(Self::Message(number(n)?, Fate::Lost)),
+            ["doubled", n] => Ok(Self::Message(number(n)?, Fate::Doubled)),
+            ["late", n] => Ok(Self::Message(number(n)?, Fate::Late)),
+            _ => Err(format!("{text:?}: crash:PLACE:EFFECT, or lost, doubled or late:MESSAGE")),
+        }
+    }
+}
+
+/// What befalls one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It never comes.
+    Lost,
+    /// It comes twice.
+    Doubled,
+    /// It comes after many later ones.
+    Late,
+}
+
+impl Fate {
+    /// After how many ms each copy arrives.
+    pub(crate) fn arrivals(self) -> Vec<u64> {
+        match self {
+            Self::Lost => Vec::new(),
+            Self::Doubled => vec![10, 900],
+            Self::Late => vec![7_000],
+        }
+    }
+}
+
+/// The faults of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    /// Wall clocks are up to so many ms off, either way.
+    pub(crate) skew_ms: u64,
+    pub(crate) strike: Option<Strike>,
+    bad: Quality,
+    good: Quality,
+    /// Crashes in a million effects.
+    crashes: u32,
+    /// Writes in a thousand that fail; whose answer is lost.
+    writes: (u32, u32),
+    /// Watches in a thousand that break when they have something to tell.
+    relists: u32,
+    /// Cuts of a link in a hundred seconds.
+    pub(crate) cuts: u32,
+    mixed: bool,
+    /// By chance, at present.
+    on: bool,
+    dice: Dice,
+}
+
+impl Faults {
+    /// Nothing goes wrong but for the strike.
+    pub(crate) fn clean(seed: u64, strike: Option<Strike>) -> Self {
+        let good = Quality::clean(5..=15);
+        Self {
+            skew_ms: 0,
+            strike,
+            bad: good.clone(),
+            good,
+            crashes: 0,
+            writes: (0, 0),
+            relists: 0,
+            cuts: 0,
+            mixed: false,
+            on: false,
+            dice: Dice::new(seed, "faults"),
+        }
+    }
+
+    /// Each kind of fault is frequent, rare or absent, as the seed says.
+    pub(crate) fn mixed(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, "faults");
+        let mut often = |most: u32| {
+            let share = [0, 0, 1, 3, 10][usize::try_from(dice.within(0..=4)).unwrap_or(0)];
+            most * share / 10
+        };
+        let slow = u64::from(often(400));
+        let bad = Quality {
+            latency_ms: 1 + slow..=20 + 2 * slow,
+            lost: often(150),
+            doubled: often(300),
+            late: often(200),
+            late_ms: 500..=20_000,
+        };
+        Self {
+            skew_ms: u64::from(often(10_000)),
+            strike: None,
+            good: Quality::clean(1..=20),
+            bad,
+            crashes: often(10_000),
+            writes: (often(200), often(200)),
+            relists: often(100),
+            cuts: often(10),
+            mixed: true,
+            on: true,
+            dice,
+        }
+    }
+
+    /// Whether faults come by chance at all.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.mixed
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.on = false;
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.on = true;
+    }
+
+    pub(crate) fn quality(&self) -> &Quality {
+        if self.on { &self.bad } else { &self.good }
+    }
+
+    /// Whether a daemon dies before this effect, and for how many ms it stays down.
+    pub(crate) fn crash(&mut self, at: usize, effect: u64) -> Option<u64> {
+        if self.strike == Some(Strike::Crash(at, effect)) {
+            return Some(1_500);
+        }
+        let dies = self.on && self.dice.within(0..=999_999) < u64::from(self.crashes);
+        dies.then(|| self.dice.within(200..=30_000))
+    }
+
+    /// Writes in a thousand that fail; whose answer is lost.
+    pub(crate) fn writes(&self) -> (u32, u32) {
+        if self.on { self.writes } else { (0, 0) }
+    }
+
+    /// Whether a watch breaks now.
+    pub(crate) fn relists(&mut self) -> bool {
+        self.on && self.dice.chance(self.relists)
+    }
+
+    /// In how many ms from now a link is cut and mended, if it is.
+    pub(crate) fn cut(&mut self) -> Option<(u64, u64)> {
+        let cut = self.on && self.dice.within(0..=99) < u64::from(self.cuts);
+        cut.then(|| {
+            let after_ms = self.dice.within(0..=1_000);
+            (after_ms, after_ms + self.dice.within(1_000..=60_000))
+        })
+    }
+}

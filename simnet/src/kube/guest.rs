@@ -1,0 +1,250 @@
+//! The provider's side of one lease: guest objects forged, applied, watched and removed.
+
+use std::collections::BTreeMap;
+
+use mercato_agent::GuestWork;
+use mercato_cluster_model::{ApiError, Cluster, Key};
+use mercato_offload::forge::labels::HOME_UID;
+use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
+use mercato_offload::guest::{Failure, Input, Observed};
+use mercato_offload::key::{Item, ObjectKind};
+use mercato_offload::message::{Route, ToGuest};
+use mercato_protocol::id::{ContractId, Digest};
+use mercato_protocol::time::Now;
+use serde_json::{Value, json};
+
+use super::{Bodies, Luck};
+
+/// What the watches of one lease have told, and how what home wants has come here.
+#[derive(Debug)]
+pub(crate) struct GuestSide {
+    context: GuestContext,
+    /// None before the first list.
+    objects: Option<BTreeMap<Item, Observed>>,
+    routes: BTreeMap<Item, Route>,
+}
+
+impl GuestSide {
+    pub(crate) fn new(contract: ContractId) -> Self {
+        let context = GuestContext {
+            contract,
+            namespaces: BTreeMap::new(),
+            priority_class: None,
+            runtime_class: None,
+            node_selector: BTreeMap::new(),
+            dns_policy: "ClusterFirst".to_owned(),
+            dns_config: None,
+            user_namespaces: false,
+            default_requests: BTreeMap::new(),
+            default_limits: BTreeMap::new(),
+            allocatable: BTreeMap::new(),
+        };
+        Self { context, objects: None, routes: BTreeMap::new() }
+    }
+
+    /// Guest namespaces by home namespace, from now on; makes those that are not there.
+    pub(crate) fn open(
+        &mut self,
+        cluster: &mut Cluster,
+        now: Now,
+        namespaces: &BTreeMap<String, String>,
+    ) -> Result<(), ApiError> {
+        self.context.namespaces = namespaces.clone();
+        for namespace in self.context.namespaces.values() {
+            if cluster.get(&Key::new("Namespace", "", namespace)).is_none() {
+                let object = json!({ "kind": "Namespace", "metadata": { "name": namespace } });
+                cluster.create(now, object)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the guest namespaces; whether they are gone.
+    pub(crate) fn close(&self, cluster: &mut Cluster, now: Now) -> Result<bool, ApiError> {
+        let mut gone = true;
+        for namespace in self.context.namespaces.values() {
+            let key = Key::new("Namespace", "", namespace);
+            if let Some(found) = cluster.get(&key) {
+                if found["metadata"]["deletionTimestamp"].is_null() {
+                    cluster.delete(now, &key, None, None)?;
+                }
+                gone &= cluster.get(&key).is_none();
+            }
+        }
+        Ok(gone)
+    }
+
+    /// How the items of a frame came here.
+    pub(crate) fn came_by(&mut self, statements: &[ToGuest]) {
+        for statement in statements {
+            if let ToGuest::Put { item, route, .. } = statement {
+                self.routes.insert(item.clone(), route.clone());
+            }
+        }
+    }
+
+    /// The watch breaks: the next word is a whole list.
+    pub(crate) fn relist(&mut self) {
+        self.objects = None;
+    }
+
+    /// What the watches have to tell.
+    pub(crate) fn news(&mut self, cluster: &Cluster, bodies: &mut Bodies) -> Vec<Input> {
+        let kinds = ["Pod", "ConfigMap", "Secret"];
+        let all = kinds.iter().flat_map(|kind| cluster.list(kind).1);
+        let ours = all.filter_map(|object| self.observe(&object, bodies));
+        let ours: BTreeMap<Item, Observed> = ours.map(|one| (one.item.clone(), one)).collect();
+        let mut news = Vec::new();
+        match &self.objects {
+            None => news.push(Input::Synced(ours.values().cloned().collect())),
+            Some(told) => {
+                let gone = told.keys().filter(|item| !ours.contains_key(*item));
+                news.extend(gone.cloned().map(Input::Gone));
+                let changed = ours.iter().filter(|(item, one)| told.get(*item) != Some(*one));
+                news.extend(changed.map(|(_, one)| Input::Observed(one.clone())));
+            }
+        }
+        self.objects = Some(ours);
+        news
+    }
+
+    /// Performs a write, or asks.
+    pub(crate) fn perform(
+        &self,
+        cluster: &mut Cluster,
+        bodies: &mut Bodies,
+        now: Now,
+        (work, luck): (&GuestWork, Luck),
+    ) -> Input {
+        let (item, done) = match work {
+            GuestWork::Confirm(item) => {
+                let found = self.present(cluster, item).cloned();
+                let found = found.and_then(|found| self.observe(&found, bodies));
+                let found = found.filter(|found| found.item == *item);
+                return found.map_or(Input::Gone(item.clone()), Input::Observed);
+            }
+            GuestWork::Apply(item, _) | GuestWork::Delete(item, _) if luck == Luck::Fails => {
+                return Input::NotWritten(item.clone(), Failure::Transient);
+            }
+            GuestWork::Update(pod, _) | GuestWork::Release(pod) if luck == Luck::Fails => {
+                return Input::NotWritten(Item::Pod(pod.clone()), Failure::Transient);
+            }
+            GuestWork::Apply(item, digest) => {
+                (item.clone(), self.apply(cluster, bodies, now, (item, *digest, true)))
+            }
+            GuestWork::Update(pod, digest) => {
+                let item = Item::Pod(pod.clone());
+                let done = self.apply(cluster, bodies, now, (&item, *digest, false));
+                (item, done)
+            }
+            GuestWork::Delete(item, grace_s) => {
+                let grace_s = grace_s.map(u64::from);
+                let done = self.on_ours(cluster, item, |cluster, key, uid| {
+                    cluster.delete(now, key, Some(uid), grace_s)
+                });
+                (item.clone(), done)
+            }
+            GuestWork::Release(pod) => {
+                let item = Item::Pod(pod.clone());
+                let done = self.on_ours(cluster, &item, |cluster, key, uid| {
+                    cluster.release(now, key, Some(uid), FINALIZER)
+                });
+                (item, done)
+            }
+        };
+        match done {
+            Ok(()) if luck == Luck::Good => Input::Written(item),
+            Ok(()) => Input::NotWritten(item, Failure::Transient),
+            Err(failure) => Input::NotWritten(item, failure),
+        }
+    }
+
+    fn apply(
+        &self,
+        cluster: &mut Cluster,
+        bodies: &Bodies,
+        now: Now,
+        (item, digest, create): (&Item, Digest, bool),
+    ) -> Result<(), Failure> {
+        let route = self.routes.get(item).ok_or(Failure::MissingBody)?;
+        let body = bodies.get(&digest).ok_or(Failure::MissingBody)?;
+        let mut object = forge::forge(item, body, digest, route, &self.context);
+        if let (Ok(object), Some(present)) = (&mut object, self.present(cluster, item)) {
+            match self.ownership(item, present) {
+                Ownership::Ours => {
+                    object["metadata"]["uid"] = present["metadata"]["uid"].clone();
+                }
+                Ownership::Earlier => return Err(Failure::Transient),
+                Ownership::Foreign => {
+                    let reason = "there is another object of this name over there".to_owned();
+                    return Err(Failure::Refused(Refusal { path: "metadata.name".into(), reason }));
+                }
+            }
+        } else if !create {
+            return Err(Failure::Absent);
+        }
+        let object = object.map_err(Failure::Refused)?;
+        let done = cluster.apply(now, object);
+        done.map(drop).map_err(|error| forge::classify(&error.status()))
+    }
+
+    fn on_ours(
+        &self,
+        cluster: &mut Cluster,
+        item: &Item,
+        act: impl FnOnce(&mut Cluster, &Key, &str) -> Result<(), ApiError>,
+    ) -> Result<(), Failure> {
+        let (Some(key), Some(present)) = (self.place(item), self.present(cluster, item)) else {
+            return Err(Failure::Absent);
+        };
+        if self.ownership(item, present) != Ownership::Ours {
+            return Err(Failure::Absent);
+        }
+        let uid = present["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        act(cluster, &key, &uid).map_err(|error| forge::classify(&error.status()))
+    }
+
+    fn ownership(&self, item: &Item, present: &Value) -> Ownership {
+        let labels = &present["metadata"]["labels"];
+        if labels[forge::labels::CONTRACT] != self.context.contract.to_string() {
+            return Ownership::Foreign;
+        }
+        match item {
+            Item::Pod(pod) if labels[HOME_UID] != pod.uid.0.as_str() => Ownership::Earlier,
+            Item::Pod(_) | Item::Object(_) => Ownership::Ours,
+        }
+    }
+
+    fn present<'a>(&self, cluster: &'a Cluster, item: &Item) -> Option<&'a Value> {
+        cluster.get(&self.place(item)?)
+    }
+
+    fn place(&self, item: &Item) -> Option<Key> {
+        let key = self.context.guest_key(&item.key())?;
+        let kind = match key.kind {
+            ObjectKind::Pod => "Pod",
+            ObjectKind::ConfigMap => "ConfigMap",
+            ObjectKind::Secret => "Secret",
+            ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
+        };
+        Some(Key::new(kind, &key.namespace, &key.name))
+    }
+
+    /// A guest object of this lease; a pod's status is kept, to be sent home.
+    fn observe(&self, object: &Value, bodies: &mut Bodies) -> Option<Observed> {
+        let observed = forge::observe(self.context.contract, object)?;
+        if observed.pod.is_some() {
+            bodies.keep(object["status"].clone());
+        }
+        Some(observed)
+    }
+}
+
+/// Whose the object is that stands there.
+#[derive(Debug, PartialEq, Eq)]
+enum Ownership {
+    Ours,
+    /// This lease's, of an earlier pod of the name, which has still to go.
+    Earlier,
+    Foreign,
+}

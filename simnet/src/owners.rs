@@ -1,0 +1,255 @@
+//! The people of a run: who shares, trusts, orders and accepts, and what they do with
+//! their pods. They look once a second, and do the next thing that makes sense.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_agent::Input;
+use mercato_broker::{
+    Amount, Approve, Command, Demand, Inventory, PoolInventory, Refusal, Reply, SharePolicy, Side,
+    Stage, Standing,
+};
+use mercato_protocol::gpu::GpuPool;
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
+
+use crate::check::Violation;
+use crate::dice::Dice;
+use crate::network::pair;
+use crate::story::{Deed, Story};
+use crate::topology::Topology;
+use crate::world::{Event, World};
+
+/// All of them.
+pub(crate) struct Owners {
+    topology: Topology,
+    people: Vec<Person>,
+    /// Numbers of commands.
+    asked: u64,
+    /// They want no lease any more.
+    pub(crate) leaving: bool,
+}
+
+/// One cluster's owner.
+struct Person {
+    story: Story,
+    next_ms: u64,
+    /// The answer is awaited since.
+    waits_since_ms: Option<u64>,
+    /// Which request it was to grant; one that cannot be granted is denied.
+    asked: Option<NegotiationId>,
+    denies: Option<NegotiationId>,
+}
+
+/// How long an owner waits until a name is free, in ms.
+const PATIENCE_MS: u64 = 60_000;
+
+const CORE: u64 = 1_000;
+const GI: u64 = 1 << 30;
+
+/// What each of the buyers wants.
+pub(crate) fn wanted() -> Resources {
+    let gpus = BTreeMap::new();
+    Resources { cpu_millis: 4 * CORE, memory_bytes: 8 * GI, pods: 10, gpus }
+}
+
+/// What each of the sellers has.
+pub(crate) fn owned() -> Resources {
+    let gpus = BTreeMap::new();
+    Resources { cpu_millis: 16 * CORE, memory_bytes: 64 * GI, pods: 110, gpus }
+}
+
+impl Owners {
+    pub(crate) fn new(topology: Topology, story: impl Fn(usize) -> Story) -> Self {
+        let places = 0..topology.clusters().len();
+        let person = |at| Person {
+            story: story(at),
+            next_ms: 0,
+            waits_since_ms: None,
+            asked: None,
+            denies: None,
+        };
+        Self { topology, people: places.map(person).collect(), asked: 0, leaving: false }
+    }
+
+    /// What a cluster has; the same after every start.
+    pub(crate) fn inventory(&self, _: usize) -> Inventory {
+        let slug = |text: &str| text.parse().expect("it has the form of a slug");
+        let gpus: Vec<GpuPool> = Vec::new();
+        let pool = PoolInventory {
+            platform: Platform { arch: slug("amd64"), os: slug("linux") },
+            allocatable: owned(),
+            requested: Resources::default(),
+            largest_pod: owned(),
+            gpus,
+        };
+        Inventory { pools: vec![pool] }
+    }
+
+    pub(crate) fn on_reply(&mut self, at: usize, _: u64, reply: &Result<Reply, Refusal>) {
+        let person = &mut self.people[at];
+        person.waits_since_ms = None;
+        if matches!(reply, Err(Refusal::Short(_))) {
+            person.denies = person.asked.take();
+        }
+    }
+
+    /// Whether every story has been told.
+    pub(crate) fn are_done(&self) -> bool {
+        self.people.iter().all(|person| person.story.is_over())
+    }
+}
+
+/// Half of what there is, at a price, after a look at each request.
+fn policy() -> SharePolicy {
+    let half = |resource| (resource, Amount::Percent(50));
+    let unit = |resource, micros| (resource, UnitPrice { micros, period_s: 3_600 });
+    let units = [unit(Resource::Cpu, 40_000), unit(Resource::Memory, 5_000)];
+    SharePolicy {
+        amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
+        keep_free: Resources::default(),
+        price: Price::Posted {
+            currency: "EUR".parse().expect("it is a currency"),
+            units: units.into(),
+        },
+        class: Class::Reserved,
+        network_isolation: NetworkIsolation::None,
+        pod_security: PodSecurity::Baseline,
+        approve: Approve::Ask,
+        allow: BTreeSet::new(),
+        reclaim_notice_s: 120,
+        max_term_s: 86_400,
+    }
+}
+
+impl World {
+    /// Everybody looks, and does the next thing.
+    pub(crate) fn act(&mut self) -> Result<(), Violation> {
+        for at in 0..self.sites.len() {
+            if self.sites[at].agent.is_some() {
+                match self.owners.topology.sells(at) {
+                    true => self.sell(at)?,
+                    false => self.buy(at)?,
+                }
+            }
+            self.live(at)?;
+        }
+        for a in 0..self.sites.len() {
+            for b in a + 1..self.sites.len() {
+                if let Some((cut_ms, mend_ms)) = self.faults.cut() {
+                    let (a, b) = pair(a, b);
+                    self.plan(cut_ms, Event::Cut(a, b))?;
+                    self.plan(mend_ms, Event::Mend(a, b))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sell(&mut self, at: usize) -> Result<(), Violation> {
+        let Some(agent) = &self.sites[at].agent else { return Ok(()) };
+        if agent.broker().share().is_none() {
+            return self.command(at, Command::Share(Some(policy())));
+        }
+        let asked = agent.broker().deals().find(|deal| {
+            deal.side() == Side::Provider && matches!(deal.stage(), Stage::Review { .. })
+        });
+        let asked = asked.map(|deal| deal.id());
+        let denied = self.owners.people[at].denies.take();
+        match asked {
+            Some(request) if denied == Some(request) => {
+                self.command(at, Command::Deny { request, text: String::new() })
+            }
+            Some(request) => {
+                self.owners.people[at].asked = Some(request);
+                self.command(at, Command::Accept(request))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// One lease for as long as it takes; every provider seen is trusted.
+    fn buy(&mut self, at: usize) -> Result<(), Violation> {
+        let Some(agent) = &self.sites[at].agent else { return Ok(()) };
+        let (now, broker) = (self.sites[at].now(self.at_ms), agent.broker());
+        let live = broker
+            .deals()
+            .find(|deal| !matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. }));
+        let live: Option<NegotiationId> = live.map(|deal| deal.id());
+        if self.owners.leaving {
+            let text = String::new();
+            return live.map_or(Ok(()), |deal| self.command(at, Command::Cancel { deal, text }));
+        }
+        if live.is_some() || self.owners.people[at].story.is_over() {
+            return Ok(());
+        }
+        let seen = broker.browse(now, None);
+        let stranger = seen.iter().find(|one| one.standing == Standing::Stranger);
+        if let Some(stranger) = stranger {
+            let peer = stranger.provider;
+            return self.command(at, Command::Peer(peer, Standing::Trusted));
+        }
+        if seen.is_empty() {
+            return Ok(());
+        }
+        let demand =
+            Demand { quantity: wanted(), term_s: 7_200, class: None, max_price: None, from: None };
+        self.command(at, Command::Order { demand, note: String::new() })
+    }
+
+    /// Asks the agent, and waits for the answer, though not for ever: it may have died.
+    fn command(&mut self, at: usize, command: Command) -> Result<(), Violation> {
+        let person = &mut self.owners.people[at];
+        if person.waits_since_ms.is_some_and(|since_ms| self.at_ms < since_ms + 5_000) {
+            return Ok(());
+        }
+        person.waits_since_ms = Some(self.at_ms);
+        self.owners.asked += 1;
+        let number = self.owners.asked;
+        self.note(at, format!("owner asks {number}: {command:?}"));
+        self.tell(at, Input::Command(number, command))
+    }
+
+    /// Goes on with the story of the pods.
+    fn live(&mut self, at: usize) -> Result<(), Violation> {
+        let person = &self.owners.people[at];
+        if person.next_ms > self.at_ms {
+            return Ok(());
+        }
+        let Some(deed) = person.story.next() else { return Ok(()) };
+        // A lease is worth waiting for, whatever it takes; a name is not.
+        let tired = deed != Deed::Move && self.at_ms > person.next_ms + PATIENCE_MS;
+        if !self.can(at, deed) && !tired {
+            return Ok(());
+        }
+        let pause_ms = self.owners.people[at].story.advance();
+        self.owners.people[at].next_ms = self.at_ms + pause_ms;
+        self.do_deed(at, deed)
+    }
+
+    /// Whether the time for it has come.
+    fn can(&self, at: usize, deed: Deed) -> bool {
+        match deed {
+            Deed::Move => self.sites[at].agent.as_ref().is_some_and(|agent| {
+                agent.broker().deals().any(|deal| *deal.stage() == Stage::Active)
+            }),
+            Deed::Create(name, _) => !self.has_pod(at, name),
+            Deed::Edit(_)
+            | Deed::Configure
+            | Deed::Unconfigure
+            | Deed::Delete(..)
+            | Deed::Force(_)
+            | Deed::Evict
+            | Deed::Wait => true,
+        }
+    }
+}
+
+/// A story by chance.
+pub(crate) fn by_chance(topology: Topology, seed: u64) -> impl Fn(usize) -> Story {
+    move |at| match topology.sells(at) {
+        true => Story::of_seller(&mut Dice::new(seed, &format!("seller {at}"))),
+        false => Story::of_buyer(&mut Dice::new(seed, &format!("buyer {at}"))),
+    }
+}

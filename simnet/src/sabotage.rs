@@ -1,0 +1,263 @@
+//! Planted bugs: each corrupts what goes into an agent or what comes out, at its
+//! vocabulary, so that no code of the agent's carries a switch for it. The tests demand
+//! that the invariants catch every one.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "a bug concerns few words of many")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use mercato_agent::{Change, Effect, GuestWork, HomeWork, Input, Record, RecordKey};
+use mercato_broker as broker;
+use mercato_offload::home::Write;
+use mercato_offload::key::{Item, PodId};
+use mercato_offload::{guest, home};
+use mercato_protocol::id::ContractId;
+
+/// A bug that somebody might write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// What is said goes out before it is on disk.
+    SendBeforePersist,
+    /// An empty list of pods is taken for "all deleted", at home.
+    EmptyListDeletesAtHome,
+    /// An empty list of guests is taken for "all gone", at the provider.
+    EmptyListDeletesGuests,
+    /// A contract's record is not kept: what was held for it is forgotten in a crash, and
+    /// it is signed anew.
+    HoldForgotten,
+    /// That a pod was removed at home is not remembered.
+    TombstoneForgotten,
+    /// That a pod has run is not remembered: it may run again.
+    LifeForgotten,
+    /// Our finalizer is taken off before the pod's end is on record.
+    ReleasedEarly,
+    /// Numbers of advertisements are not reserved on disk.
+    AdNumberReused,
+    /// Epochs of links are not kept: a new run says things anew under an old one.
+    EpochReused,
+    /// A receipt is overwritten by an earlier one.
+    ReceiptShrinks,
+    /// A pod that is over is made once more.
+    UidRunsAgain,
+    /// A link that is down is taken for a node that is down: its pods are finished off.
+    LinkDownIsNodeDown,
+    /// Home finishes a deletion before the guest is over.
+    DeletionFinishedEarly,
+    /// A new link is not noticed: nothing is said again.
+    ResyncForgotten,
+    /// The end of a lease is not remembered.
+    EndForgotten,
+}
+
+impl Bug {
+    /// All there are.
+    pub const ALL: [Self; 15] = [
+        Self::SendBeforePersist,
+        Self::EmptyListDeletesAtHome,
+        Self::EmptyListDeletesGuests,
+        Self::HoldForgotten,
+        Self::TombstoneForgotten,
+        Self::LifeForgotten,
+        Self::ReleasedEarly,
+        Self::AdNumberReused,
+        Self::EpochReused,
+        Self::ReceiptShrinks,
+        Self::UidRunsAgain,
+        Self::LinkDownIsNodeDown,
+        Self::DeletionFinishedEarly,
+        Self::ResyncForgotten,
+        Self::EndForgotten,
+    ];
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
+}
+
+impl FromStr for Bug {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|bug| bug.to_string() == text);
+        found.ok_or_else(|| format!("{text:?} is no bug that can be planted: simnet bugs"))
+    }
+}
+
+/// A bug at work, in every cluster.
+#[derive(Debug)]
+pub(crate) struct Sabotage {
+    bug: Bug,
+    /// By cluster and lease: home pods that were seen.
+    pods: BTreeMap<(usize, ContractId), BTreeMap<PodId, bool>>,
+    /// By cluster and lease: guests that were seen.
+    guests: BTreeMap<(usize, ContractId), Vec<Item>>,
+    /// By cluster and deal: the first record that had a receipt.
+    receipts: BTreeMap<(usize, RecordKey), Record>,
+    /// How each guest was made.
+    made: BTreeMap<Item, GuestWork>,
+    /// What is to be done beside the next answer.
+    beside: Vec<Effect>,
+}
+
+impl Sabotage {
+    pub(crate) fn new(bug: Bug) -> Self {
+        Self {
+            bug,
+            pods: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+            made: BTreeMap::new(),
+            beside: Vec::new(),
+        }
+    }
+
+    /// What an agent hears instead.
+    pub(crate) fn twist_input(&mut self, at: usize, input: Input) -> Vec<Input> {
+        self.look(at, &input);
+        match (self.bug, &input) {
+            // A watch that starts again shows nothing first, and that is believed.
+            (Bug::EmptyListDeletesAtHome, Input::Home(of, home::Input::Synced(_))) => {
+                let known = self.pods.get(&(at, *of)).into_iter().flatten();
+                let gone = known.map(|(pod, _)| home::Input::PodGone(pod.uid.clone()));
+                let gone = gone.map(|gone| Input::Home(*of, gone));
+                std::iter::once(input.clone()).chain(gone).collect()
+            }
+            (Bug::EmptyListDeletesGuests, Input::Guest(of, guest::Input::Synced(_))) => {
+                let known = self.guests.get(&(at, *of)).into_iter().flatten();
+                let gone = known.map(|item| Input::Guest(*of, guest::Input::Gone(item.clone())));
+                std::iter::once(input.clone()).chain(gone).collect()
+            }
+            (Bug::LinkDownIsNodeDown, Input::Disconnected(_)) => {
+                let known = self.pods.iter().filter(|((place, _), _)| *place == at);
+                let gone = known.flat_map(|((_, of), pods)| {
+                    pods.keys().map(|pod| Input::Home(*of, home::Input::PodGone(pod.uid.clone())))
+                });
+                std::iter::once(input.clone()).chain(gone).collect()
+            }
+            // The old link is believed to be still there.
+            (Bug::ResyncForgotten, Input::Disconnected(_)) => Vec::new(),
+            (Bug::ResyncForgotten, Input::Connected { .. }) if !self.pods.is_empty() => Vec::new(),
+            (Bug::UidRunsAgain, Input::Guest(of, guest::Input::Gone(item))) => {
+                let again = self.made.get(item).cloned();
+                self.beside.extend(again.map(|work| Effect::Guest(*of, work)));
+                vec![input]
+            }
+            (_, _) => vec![input],
+        }
+    }
+
+    /// What an agent wants instead.
+    pub(crate) fn twist(&mut self, at: usize, answer: Vec<Effect>) -> Vec<Effect> {
+        match self.bug {
+            Bug::SendBeforePersist => {
+                let persists = |effect: &Effect| matches!(effect, Effect::Persist(_));
+                let (late, early): (Vec<_>, Vec<_>) = answer.into_iter().partition(persists);
+                early.into_iter().chain(late).collect()
+            }
+            Bug::HoldForgotten => without(answer, |record| {
+                matches!(record, Record::Broker(broker::Record::Deal(deal))
+                    if *deal.stage() == broker::Stage::Agreed)
+            }),
+            Bug::TombstoneForgotten => without(answer, |record| {
+                matches!(record, Record::Home(_, home::Record::Tombstone(_)))
+            }),
+            Bug::LifeForgotten => {
+                without(answer, |record| matches!(record, Record::Guest(_, guest::Record::Pod(..))))
+            }
+            Bug::AdNumberReused => without(answer, |record| {
+                matches!(record, Record::Broker(broker::Record::Series { .. }))
+            }),
+            Bug::EpochReused => without(answer, |record| {
+                matches!(
+                    record,
+                    Record::Guest(_, guest::Record::Epoch(_))
+                        | Record::Home(_, home::Record::Epoch(_))
+                )
+            }),
+            Bug::EndForgotten => without(answer, |record| {
+                matches!(record, Record::Broker(broker::Record::Deal(deal))
+                    if matches!(deal.stage(), broker::Stage::Closed { .. }))
+            }),
+            Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
+            Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
+            Bug::UidRunsAgain => {
+                for effect in &answer {
+                    if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), _)) =
+                        effect
+                    {
+                        self.made.insert(item.clone(), work.clone());
+                    }
+                }
+                answer.into_iter().chain(self.beside.drain(..)).collect()
+            }
+            Bug::DeletionFinishedEarly => {
+                let finish = self.finish_early(at);
+                answer.into_iter().chain(finish).collect()
+            }
+            Bug::EmptyListDeletesAtHome
+            | Bug::EmptyListDeletesGuests
+            | Bug::LinkDownIsNodeDown
+            | Bug::ResyncForgotten => answer,
+        }
+    }
+
+    fn look(&mut self, at: usize, input: &Input) {
+        match input {
+            Input::Home(of, home::Input::Pod(pod)) => {
+                let deleting = pod.deletion_grace_s.is_some();
+                self.pods.entry((at, *of)).or_default().insert(pod.pod.clone(), deleting);
+            }
+            Input::Home(of, home::Input::PodGone(uid)) => {
+                self.pods.entry((at, *of)).or_default().retain(|pod, _| pod.uid != *uid);
+            }
+            Input::Guest(of, guest::Input::Observed(seen)) => {
+                self.guests.entry((at, *of)).or_default().push(seen.item.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn old_receipt(&mut self, at: usize, effect: Effect) -> Effect {
+        let Effect::Persist(Change::Put(record)) = effect else { return effect };
+        let Record::Broker(broker::Record::Deal(deal)) = &record else {
+            return Effect::Persist(Change::Put(record));
+        };
+        if deal.meter().signed().is_none() {
+            return Effect::Persist(Change::Put(record));
+        }
+        let first = self.receipts.entry((at, record.key())).or_insert(record.clone());
+        let second = deal.meter().signed().is_some_and(|signed| signed.receipt.index == 2);
+        Effect::Persist(Change::Put(if second { first.clone() } else { record }))
+    }
+
+    fn finish_early(&self, at: usize) -> Vec<Effect> {
+        let here = self.pods.iter().filter(|((place, _), _)| *place == at);
+        let deleting = here.flat_map(|((_, of), pods)| {
+            let deleting = pods.iter().filter(|(_, deleting)| **deleting);
+            deleting.map(|(pod, _)| (*of, pod.clone()))
+        });
+        let finish = |(of, pod)| Effect::Home(of, HomeWork::Write(pod, Write::FinishDeletion));
+        deleting.map(finish).collect()
+    }
+}
+
+fn without(answer: Vec<Effect>, forgets: impl Fn(&Record) -> bool) -> Vec<Effect> {
+    let kept = |effect: &Effect| match effect {
+        Effect::Persist(Change::Put(record)) => !forgets(record),
+        _ => true,
+    };
+    answer.into_iter().filter(kept).collect()
+}
+
+fn release_early(effect: Effect) -> Vec<Effect> {
+    match &effect {
+        Effect::Guest(of, GuestWork::Delete(Item::Pod(pod), _)) => {
+            vec![effect.clone(), Effect::Guest(*of, GuestWork::Release(pod.clone()))]
+        }
+        _ => vec![effect],
+    }
+}

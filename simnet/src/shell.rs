@@ -1,0 +1,302 @@
+//! What agents want done, performed: the second place, beside the daemon's driver, that
+//! matches on [`Effect`] without a wildcard.
+
+use std::collections::BTreeMap;
+
+use mercato_agent::{Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_broker::deal;
+use mercato_cluster_model::{ApiError, Cluster, Key};
+use mercato_offload::{guest, home};
+use mercato_protocol::id::ContractId;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::time::Now;
+use serde_json::{Value, json};
+
+use crate::check::Violation;
+use crate::kube::{GuestSide, HomeSide, node_name};
+use crate::packet::{Packet, carried};
+use crate::site::{Lease, Side, Told, cluster_now};
+use crate::world::{Event, Work, World};
+
+/// The taint of virtual nodes; pods that may leave home tolerate it.
+pub(crate) const TAINT: &str = "mercato.dev/virtual";
+
+impl World {
+    /// Does one thing that is free to be done.
+    pub(crate) fn perform(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
+        self.check_effect(at, &effect)?;
+        match effect {
+            // The gate writes these, and never lets go of them.
+            Effect::Persist(_) => Ok(()),
+            Effect::Dial { attempt, peer, addresses: to } => {
+                let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
+                self.plan(delay_ms, Event::Dialled { at, run, attempt, peer, to })
+            }
+            Effect::Block(peer, blocked) => {
+                let peer = self.sites.iter().position(|site| site.key() == peer);
+                match peer.filter(|_| blocked) {
+                    Some(peer) => self.disconnect(at, peer),
+                    None => Ok(()),
+                }
+            }
+            Effect::Gossip { peer, message } => self.send(at, peer, &Packet::Gossip(message)),
+            Effect::Negotiation { peer, message } => {
+                self.send(at, peer, &Packet::Negotiation(message))
+            }
+            Effect::Workload { peer, contract, frame } => {
+                let kept = &self.sites[at].bodies;
+                let named = carried(&frame).into_iter();
+                let bodies = named.filter_map(|digest| kept.get(&digest).cloned()).collect();
+                let packet = Packet::Workload { contract, frame, bodies };
+                self.send(at, peer, &packet)
+            }
+            Effect::Lease(desire) => self.on_desire(at, *desire),
+            Effect::Forget(contract) => {
+                self.note(at, format!("forgets lease {contract:.8}"));
+                self.sites[at].leases.remove(&contract);
+                Ok(())
+            }
+            Effect::Home(contract, work) => self.on_home_work(at, contract, work),
+            Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            Effect::Reply(number, reply) => {
+                self.note(at, format!("reply {number}: {reply:?}"));
+                self.owners.on_reply(at, number, &reply);
+                Ok(())
+            }
+            Effect::Notice(notice) => {
+                self.note(at, format!("notice: {notice:?}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn on_home_work(
+        &mut self,
+        at: usize,
+        contract: ContractId,
+        work: HomeWork,
+    ) -> Result<(), Violation> {
+        let lease = self.sites[at].leases.get_mut(&contract);
+        let side = lease.and_then(|lease| match &mut lease.side {
+            Side::Home(side) => Some(side),
+            Side::Guest(_) => None,
+        });
+        match (work, side) {
+            (HomeWork::Watch(key), Some(side)) => side.watch(key),
+            (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
+            (HomeWork::ObjectRefused(key, refusal), _) => {
+                self.note(at, format!("{key} is refused: {refusal:?}"));
+                return Ok(());
+            }
+            (work, _) => return self.ask(at, contract, Work::Home(work)),
+        }
+        self.kube_changed(at)
+    }
+
+    /// A request on its way to the API server.
+    fn ask(&mut self, at: usize, contract: ContractId, work: Work) -> Result<(), Violation> {
+        let what = match &work {
+            Work::Home(work) => format!("{work:?}"),
+            Work::Guest(work) => format!("{work:?}"),
+        };
+        self.note(at, format!("asks the API server: {what}"));
+        let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
+        self.plan(delay_ms, Event::Work { at, run, contract, work })
+    }
+
+    /// The request arrives; its answer is on its way. If the daemon dies meanwhile, what was
+    /// asked for is done, and nobody hears of it.
+    pub(crate) fn on_work(
+        &mut self,
+        at: usize,
+        run: u32,
+        contract: ContractId,
+        work: Work,
+    ) -> Result<(), Violation> {
+        let luck = self.luck();
+        let now = cluster_now(self.at_ms);
+        let site = &mut self.sites[at];
+        if site.run != run || site.agent.is_none() {
+            return Ok(());
+        }
+        let Some(lease) = site.leases.get(&contract) else { return Ok(()) };
+        let (kube, bodies) = (&mut site.kube, &mut site.bodies);
+        let input = match (&work, &lease.side) {
+            (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
+                Input::Home(contract, side.confirm(kube, bodies, pod))
+            }
+            (Work::Home(HomeWork::Write(pod, write)), Side::Home(_)) => {
+                Input::Home(contract, HomeSide::write(kube, bodies, now, (pod, write, luck)))
+            }
+            (Work::Guest(work), Side::Guest(side)) => {
+                Input::Guest(contract, side.perform(kube, bodies, now, (work, luck)))
+            }
+            (Work::Home(_), _) | (Work::Guest(_), Side::Home(_)) => return Ok(()),
+        };
+        self.note(at, format!("API server answers: {}", brief(&input)));
+        self.kube_changed(at)?;
+        let delay_ms = self.dice.kube.within(1..=30);
+        self.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
+    }
+
+    /// How the items of a frame came here has to be known before they are applied.
+    pub(crate) fn came_by(&mut self, at: usize, contract: ContractId, frame: &Frame) {
+        let Frame::ToGuest(frame) = frame else { return };
+        if let Some(Lease { side: Side::Guest(side), .. }) =
+            self.sites[at].leases.get_mut(&contract)
+        {
+            side.came_by(&frame.statements);
+        }
+    }
+
+    fn on_desire(&mut self, at: usize, desire: LeaseDesire) -> Result<(), Violation> {
+        let contract = desire.contract.id;
+        self.note(at, format!("lease {contract:.8} is to be {:?}", desire.phase));
+        let leases = &mut self.sites[at].leases;
+        if let Some(lease) = leases.get_mut(&contract) {
+            lease.desire = desire;
+        } else {
+            let side = match desire.side {
+                deal::Side::Consumer => Side::Home(HomeSide::new(contract)),
+                deal::Side::Provider => Side::Guest(Box::new(GuestSide::new(contract))),
+            };
+            leases.insert(contract, Lease { desire, side, told: None });
+        }
+        self.tend(at, contract)?;
+        self.kube_changed(at)
+    }
+
+    /// The watches tell what they have to tell, and leases come closer to what is wanted.
+    pub(crate) fn on_watch(&mut self, at: usize) -> Result<(), Violation> {
+        self.sites[at].watch_planned = false;
+        let contracts: Vec<ContractId> = self.sites[at].leases.keys().copied().collect();
+        for contract in contracts {
+            self.tend(at, contract)?;
+            let breaks = self.faults.relists();
+            let site = &mut self.sites[at];
+            let Some(lease) = site.leases.get_mut(&contract) else { continue };
+            let news: Vec<Input> = match &mut lease.side {
+                Side::Home(side) => {
+                    if breaks {
+                        side.relist();
+                    }
+                    let news = side.news(&site.kube, &mut site.bodies);
+                    news.into_iter().map(|input| Input::Home(contract, input)).collect()
+                }
+                Side::Guest(side) => {
+                    if breaks {
+                        side.relist();
+                    }
+                    let news = side.news(&site.kube, &mut site.bodies);
+                    news.into_iter().map(|input| Input::Guest(contract, input)).collect()
+                }
+            };
+            let run = site.run;
+            for input in news {
+                if self.sites[at].run == run && self.sites[at].agent.is_some() {
+                    self.note(at, format!("watch tells: {}", brief(&input)));
+                    self.tell(at, input)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster's part of a lease as it is to be.
+    fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
+        let now = cluster_now(self.at_ms);
+        let site = &mut self.sites[at];
+        let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
+        let before = lease.told;
+        // What fails now is tried again when the watches tell the next time.
+        let told = match &mut lease.side {
+            Side::Home(_) => tend_node(&mut site.kube, now, &lease.desire),
+            Side::Guest(side) if lease.desire.phase == Phase::Ended => {
+                let gone = side.close(&mut site.kube, now);
+                gone.map(|gone| gone.then_some(Told::Removed))
+            }
+            Side::Guest(side) => {
+                let opened = side.open(&mut site.kube, now, &lease.desire.namespaces);
+                opened.map(|()| None)
+            }
+        };
+        let told = told.unwrap_or_default().or(before);
+        lease.told = told;
+        match told.filter(|_| told != before) {
+            None => Ok(()),
+            Some(Told::Ready) => self.tell(at, Input::Lease(contract, LeaseNews::Ready)),
+            Some(Told::Removed) => self.tell(at, Input::Lease(contract, LeaseNews::Removed)),
+        }
+    }
+}
+
+/// The virtual node of a lease, as it is to be; what can be told of it.
+fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Option<Told>, ApiError> {
+    let contract = desire.contract.id;
+    let name = node_name(contract);
+    let node = Key::new("Node", "", &name);
+    if matches!(desire.phase, Phase::Open { .. } | Phase::Suspended) {
+        if kube.get(&node).is_none() {
+            let taint = json!([{ "key": TAINT, "effect": "NoSchedule" }]);
+            let object = json!({ "kind": "Node", "spec": { "taints": taint },
+                "metadata": { "name": name, "labels": { "type": "virtual-kubelet" } } });
+            kube.create(now, object)?;
+            let room = allocatable(&desire.contract.terms.quantity);
+            let status = json!({ "allocatable": room, "capacity": room });
+            kube.write_status(now, &node, None, status)?;
+        }
+        return Ok(Some(Told::Ready));
+    }
+    let Some(mut object) = kube.get(&node).cloned() else { return Ok(Some(Told::Removed)) };
+    if object["spec"]["taints"].as_array().is_some_and(|taints| taints.len() == 1) {
+        let draining = json!({ "key": "mercato.dev/draining", "effect": "NoSchedule" });
+        object["spec"]["taints"] = json!([object["spec"]["taints"][0], draining]);
+        kube.apply(now, object)?;
+    }
+    let (_, pods) = kube.list("Pod");
+    let mut left = false;
+    for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"] == name.as_str()) {
+        left = true;
+        if pod["metadata"]["deletionTimestamp"].is_null() {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let metadata = &pod["metadata"];
+            let key = Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]));
+            kube.delete(now, &key, metadata["uid"].as_str(), None)?;
+        }
+    }
+    if left {
+        return Ok(None);
+    }
+    kube.delete(now, &node, None, Some(0))?;
+    Ok(kube.get(&node).is_none().then_some(Told::Removed))
+}
+
+fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("cpu".to_owned(), format!("{}m", quantity.cpu_millis)),
+        ("memory".to_owned(), quantity.memory_bytes.to_string()),
+        ("pods".to_owned(), quantity.pods.to_string()),
+    ])
+}
+
+/// What is said of a lease; of a list only its length.
+fn brief(input: &Input) -> String {
+    if let Input::Home(_, home::Input::Synced(pods)) = input {
+        return format!("Synced {} pods", pods.len());
+    }
+    if let Input::Guest(_, guest::Input::Synced(all)) = input {
+        return format!("Synced {} guests", all.len());
+    }
+    format!("{input:?}")
+}
+
+/// Whether a piece of work is to end something for good.
+pub(crate) fn released(work: &GuestWork) -> Option<&mercato_offload::key::PodId> {
+    match work {
+        GuestWork::Release(pod) => Some(pod),
+        GuestWork::Apply(..)
+        | GuestWork::Update(..)
+        | GuestWork::Delete(..)
+        | GuestWork::Confirm(_) => None,
+    }
+}

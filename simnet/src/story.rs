@@ -1,0 +1,190 @@
+//! What an owner does with pods: created, updated, deleted, created again under the same
+//! name; and what the provider's own people do to guests.
+
+use mercato_cluster_model::Key;
+use mercato_offload::forge::labels;
+use serde_json::{Value, json};
+
+use crate::check::Violation;
+use crate::dice::Dice;
+use crate::shell::TAINT;
+use crate::site::cluster_now;
+use crate::world::World;
+
+/// One thing to do. Pods go by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Waits for a lease.
+    Move,
+    /// Makes a pod, or a job that ends, once there is none of that name.
+    Create(u64, bool),
+    /// Gives a pod another image.
+    Edit(u64),
+    /// Changes the config map, or makes it.
+    Configure,
+    /// Removes it.
+    Unconfigure,
+    /// Deletes a pod with that grace in seconds.
+    Delete(u64, u64),
+    /// Removes a pod without waiting for its guest.
+    Force(u64),
+    /// The provider's people delete a guest.
+    Evict,
+    /// Looks on.
+    Wait,
+}
+
+/// Deeds in order, each with a pause after it in ms.
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    deeds: Vec<(Deed, u64)>,
+    told: usize,
+}
+
+impl Story {
+    /// Every turn that a pod's life can take, once, at a steady pace.
+    pub(crate) fn whole(sells: bool) -> Self {
+        use Deed::*;
+        let deeds = match sells {
+            true => Vec::new(),
+            false => vec![
+                (Move, 0),
+                (Configure, 0),
+                (Create(0, false), 3_000),
+                (Edit(0), 2_000),
+                (Configure, 2_000),
+                (Create(1, true), 7_000),
+                (Delete(0, 5), 0),
+                (Create(0, false), 3_000),
+                (Force(0), 0),
+                (Create(0, false), 3_000),
+                (Delete(1, 1), 2_000),
+            ],
+        };
+        Self { deeds, told: 0 }
+    }
+
+    /// A buyer's deeds by chance.
+    pub(crate) fn of_buyer(dice: &mut Dice) -> Self {
+        let mut deeds = vec![(Deed::Move, 0), (Deed::Configure, 0)];
+        for _ in 0..dice.within(5..=25) {
+            let name = dice.within(0..=2);
+            let deed = match dice.within(0..=13) {
+                0..=4 => Deed::Create(name, dice.chance(250)),
+                5 => Deed::Edit(name),
+                6 => Deed::Configure,
+                7 => Deed::Unconfigure,
+                8..=9 => Deed::Delete(name, dice.within(1..=20)),
+                10 => Deed::Force(name),
+                _ => Deed::Wait,
+            };
+            deeds.push((deed, dice.within(0..=8_000)));
+        }
+        Self { deeds, told: 0 }
+    }
+
+    /// A seller's.
+    pub(crate) fn of_seller(dice: &mut Dice) -> Self {
+        let evictions = if dice.chance(300) { dice.within(1..=3) } else { 0 };
+        let pauses = (0..evictions).map(|_| dice.within(20_000..=90_000));
+        let deeds = pauses.flat_map(|ms| [(Deed::Wait, ms), (Deed::Evict, 0)]).collect();
+        Self { deeds, told: 0 }
+    }
+
+    pub(crate) fn next(&self) -> Option<Deed> {
+        self.deeds.get(self.told).map(|(deed, _)| *deed)
+    }
+
+    /// Goes on; after how many ms the next deed is due.
+    pub(crate) fn advance(&mut self) -> u64 {
+        let pause_ms = self.deeds.get(self.told).map_or(0, |(_, pause_ms)| *pause_ms);
+        self.told += 1;
+        pause_ms
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.told >= self.deeds.len()
+    }
+}
+
+impl World {
+    pub(crate) fn has_pod(&self, at: usize, name: u64) -> bool {
+        self.sites[at].kube.get(&pod_key(name)).is_some()
+    }
+
+    pub(crate) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
+        let now = cluster_now(self.at_ms);
+        self.note(at, format!("owner: {deed:?}"));
+        let kube = &mut self.sites[at].kube;
+        // What there is not cannot be changed; the owner shrugs.
+        let done = match deed {
+            Deed::Move | Deed::Wait => Ok(()),
+            Deed::Create(name, ends) => kube.create(now, pod(name, ends)).map(drop),
+            Deed::Edit(name) => match kube.get(&pod_key(name)).cloned() {
+                Some(mut pod) => {
+                    pod["spec"]["containers"][0]["image"] = json!(format!("web:{}", now.mono_ms));
+                    kube.apply(now, pod).map(drop)
+                }
+                None => Ok(()),
+            },
+            Deed::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
+            Deed::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
+            Deed::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
+            Deed::Force(name) => {
+                if let Some(pod) = kube.get(&pod_key(name)) {
+                    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+                    self.checks.pods.force(&uid);
+                }
+                kube.delete(now, &pod_key(name), None, Some(0))
+            }
+            Deed::Evict => {
+                let (_, pods) = kube.list("Pod");
+                let guest =
+                    pods.iter().find(|pod| !pod["metadata"]["labels"][labels::HOME_UID].is_null());
+                let Some(guest) = guest else { return Ok(()) };
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let metadata = &guest["metadata"];
+                let key = Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]));
+                let uid = text(&metadata["uid"]);
+                self.checks.pods.evict(at, &uid);
+                kube.delete(now, &key, Some(&uid), Some(5))
+            }
+        };
+        if let Err(error) = done {
+            self.note(at, format!("not done: {error}"));
+        }
+        self.kube_changed(at)
+    }
+}
+
+fn pod_key(name: u64) -> Key {
+    Key::new("Pod", "shop", &format!("web-{name}"))
+}
+
+pub(crate) fn settings_key() -> Key {
+    Key::new("ConfigMap", "shop", "settings")
+}
+
+fn settings(version: u64) -> Value {
+    json!({ "kind": "ConfigMap", "metadata": { "namespace": "shop", "name": "settings" },
+        "data": { "version": version.to_string() } })
+}
+
+/// A pod that may only run on a virtual node.
+fn pod(name: u64, ends: bool) -> Value {
+    let (image, policy) = if ends { ("job:1", "Never") } else { ("web:1", "Always") };
+    json!({
+        "kind": "Pod",
+        "metadata": { "namespace": "shop", "name": format!("web-{name}") },
+        "spec": {
+            "restartPolicy": policy,
+            "nodeSelector": { "type": "virtual-kubelet" },
+            "tolerations": [{ "key": TAINT, "operator": "Exists" }],
+            "containers": [{
+                "name": "web", "image": image,
+                "envFrom": [{ "configMapRef": { "name": "settings", "optional": true } }],
+                "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
+            }],
+        },
+    })
+}
