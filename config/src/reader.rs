@@ -1,0 +1,137 @@
+//! A text, read from left to right.
+
+use crate::text::SyntaxError;
+
+/// What is left of a text.
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    example: &'static str,
+}
+
+/// A number as it was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decimal {
+    digits: u128,
+    decimals: u32,
+    /// Where it began.
+    at: usize,
+}
+
+impl Decimal {
+    /// So many units, rounded down.
+    pub(crate) fn floor(self, unit: u64) -> Option<u64> {
+        let scale = 10u128.checked_pow(self.decimals)?;
+        u64::try_from(self.digits.checked_mul(u128::from(unit))? / scale).ok()
+    }
+
+    /// So many units, if that is a whole number.
+    pub(crate) fn exact(self, unit: u64) -> Option<u64> {
+        let scale = 10u128.checked_pow(self.decimals)?;
+        let whole = self.digits.checked_mul(u128::from(unit))?.is_multiple_of(scale);
+        whole.then(|| self.floor(unit))?
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(text: &'a str, example: &'static str) -> Self {
+        Self { text, at: 0, example }
+    }
+
+    /// Reads the whole of `text` with `read`; nothing may be left.
+    pub(crate) fn whole<T>(
+        text: &'a str,
+        example: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, SyntaxError>,
+    ) -> Result<T, SyntaxError> {
+        let mut reader = Self::new(text, example);
+        let value = read(&mut reader)?;
+        reader.spaces();
+        if reader.rest().is_empty() { Ok(value) } else { Err(reader.error("nothing more")) }
+    }
+
+    /// `KEY=VALUE, KEY=VALUE, …`
+    pub(crate) fn pairs<V>(
+        &mut self,
+        mut each: impl FnMut(&mut Self, &'a str, usize) -> Result<V, SyntaxError>,
+    ) -> Result<Vec<V>, SyntaxError> {
+        let mut values = Vec::new();
+        loop {
+            self.spaces();
+            let at = self.at;
+            let key = self.word(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+            self.expect('=')?;
+            self.spaces();
+            values.push(each(self, key, at)?);
+            self.spaces();
+            if !self.take(',') {
+                return Ok(values);
+            }
+        }
+    }
+
+    pub(crate) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(crate) fn spaces(&mut self) {
+        self.word(char::is_whitespace);
+    }
+
+    /// As many characters as suit.
+    pub(crate) fn word(&mut self, suits: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !suits(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    pub(crate) fn take(&mut self, wanted: char) -> bool {
+        let there = self.rest().starts_with(wanted);
+        if there {
+            self.at += wanted.len_utf8();
+        }
+        there
+    }
+
+    pub(crate) fn expect(&mut self, wanted: char) -> Result<(), SyntaxError> {
+        if self.take(wanted) { Ok(()) } else { Err(self.error(&format!("{wanted:?}"))) }
+    }
+
+    /// Digits, perhaps with a point among them.
+    pub(crate) fn number(&mut self) -> Result<Decimal, SyntaxError> {
+        let at = self.at;
+        let whole = self.word(|c| c.is_ascii_digit());
+        let mut part = "";
+        if !whole.is_empty() && self.take('.') {
+            part = self.word(|c| c.is_ascii_digit());
+            if part.is_empty() {
+                return Err(self.error("a digit"));
+            }
+        }
+        if whole.is_empty() {
+            return Err(self.error("a number"));
+        }
+        let digits = format!("{whole}{part}").parse();
+        let decimals = u32::try_from(part.len()).ok();
+        match (digits, decimals) {
+            (Ok(digits), Some(decimals)) => Ok(Decimal { digits, decimals, at }),
+            _ => Err(self.error_at(at, "a smaller number")),
+        }
+    }
+
+    /// What is wrong here.
+    pub(crate) fn error(&self, expected: &str) -> SyntaxError {
+        self.error_at(self.at, expected)
+    }
+
+    /// What is wrong with a number.
+    pub(crate) fn bad(&self, number: Decimal, expected: &str) -> SyntaxError {
+        self.error_at(number.at, expected)
+    }
+
+    pub(crate) fn error_at(&self, at: usize, expected: &str) -> SyntaxError {
+        let (text, expected) = (self.text.to_owned(), expected.to_owned());
+        SyntaxError { text, at, expected, example: self.example }
+    }
+}

@@ -1,0 +1,236 @@
+//! The configuration file. Each key has a default, and none is needed; an unknown key is
+//! an error.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use mercato_broker::{Amount, Approve, SharePolicy};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+use crate::amount;
+use crate::duration::Seconds;
+use crate::quantity::Gpus;
+use crate::text::{some_text, text};
+
+/// The annotated example, with every key at its default or at a plausible value.
+pub const EXAMPLE: &str = include_str!("../mercato.yaml");
+
+/// The configuration is not what it should be: where, why, and the lines around it.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct SettingsError(String);
+
+/// How a daemon runs. What is none is the daemon's to choose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// What the owner calls the cluster; none: the name of the machine. Fixed at the
+    /// first start.
+    pub name: Option<String>,
+    /// Where identity and records are kept.
+    pub data_dir: Option<PathBuf>,
+    /// Where peers may connect: `IP:PORT`. Empty: on all interfaces, port 7474 or a free
+    /// one.
+    pub listen: Vec<String>,
+    /// Clusters to connect to: `HOST:PORT`, or a multiaddr.
+    pub peers: Vec<String>,
+    /// Search the local network.
+    pub lan: Switch,
+    /// The Kubernetes cluster that is shared from and bought for.
+    pub kubernetes: Kubernetes,
+    /// ISO 3166 country of the law that applies here.
+    pub jurisdiction: Option<String>,
+    /// The owner's word for where this is.
+    pub region: Option<String>,
+    /// Grams of CO2 equivalent for each kilowatt-hour.
+    pub carbon: Option<u32>,
+    /// Time between two usage reports of what is sold here.
+    #[serde(deserialize_with = "some_text")]
+    pub metering_interval: Option<Seconds>,
+    /// What is shared from the first start on; later `mercato share` decides.
+    pub share: Option<Share>,
+}
+
+/// On unless it is turned off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Switch {
+    /// On.
+    #[default]
+    On,
+    /// Off.
+    Off,
+}
+
+/// Which Kubernetes cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Kubernetes {
+    /// Off: none, even where there is one.
+    pub enabled: Switch,
+    /// Another kubeconfig than `$KUBECONFIG`, `~/.kube/config` or that of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Another context than the current one.
+    pub context: Option<String>,
+}
+
+/// What is shared, as it is written; [`policy`](Share::policy) fills in the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Share {
+    /// Of the processors.
+    #[serde(deserialize_with = "cpu")]
+    pub cpu: Option<Amount>,
+    /// Of the memory.
+    #[serde(deserialize_with = "memory")]
+    pub memory: Option<Amount>,
+    /// Pods of guests; none: as many as the nodes take.
+    #[serde(deserialize_with = "pods")]
+    pub pods: Option<Amount>,
+    /// GPUs by model, `h100=2`.
+    #[serde(deserialize_with = "gpus")]
+    pub gpu: BTreeMap<Resource, Amount>,
+    /// Kept free for home beside what its pods ask for.
+    #[serde(deserialize_with = "some_text")]
+    pub keep_free: Option<Resources>,
+    /// Asked for it; none: free.
+    #[serde(deserialize_with = "some_text")]
+    pub price: Option<Price>,
+    /// How firmly capacity is held.
+    pub class: Class,
+    /// Whether guests must be kept apart on the network.
+    pub network_isolation: NetworkIsolation,
+    /// Of the guest namespaces.
+    pub pod_security: PodSecurity,
+    /// What becomes of a request.
+    pub approve: Approve,
+    /// Clusters whose requests are granted without asking.
+    pub allow: BTreeSet<ClusterId>,
+    /// Notice before capacity is taken back; none: an hour.
+    #[serde(deserialize_with = "some_text")]
+    pub reclaim: Option<Seconds>,
+    /// The longest term; none: thirty days.
+    #[serde(deserialize_with = "some_text")]
+    pub max_term: Option<Seconds>,
+}
+
+impl Settings {
+    /// Reads a configuration file's text. `name` is what it is called in errors.
+    pub fn parse(name: &str, yaml: &str) -> Result<Self, SettingsError> {
+        // An empty file, or one of comments alone, changes nothing.
+        if yaml.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#')) {
+            return Ok(Self::default());
+        }
+        serde_saphyr::from_str(yaml).map_err(|error| SettingsError(format!("{name}: {error}")))
+    }
+}
+
+impl Share {
+    /// The policy, with what was not written at its default.
+    pub fn policy(&self) -> SharePolicy {
+        let plain = [(Resource::Cpu, self.cpu), (Resource::Memory, self.memory)];
+        let mut amounts: BTreeMap<Resource, Amount> =
+            plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?))).collect();
+        amounts.extend(self.gpu.clone());
+        amounts.insert(Resource::Pods, self.pods.unwrap_or(Amount::Percent(100)));
+        SharePolicy {
+            amounts,
+            keep_free: self.keep_free.clone().unwrap_or_default(),
+            price: self.price.clone().unwrap_or(Price::Free),
+            class: self.class,
+            network_isolation: self.network_isolation,
+            pod_security: self.pod_security,
+            approve: self.approve,
+            allow: self.allow.clone(),
+            reclaim_notice_s: self.reclaim.map_or(3_600, |reclaim| reclaim.0),
+            max_term_s: self.max_term.map_or(30 * 86_400, |term| term.0),
+        }
+    }
+}
+
+fn amount<'de, D: Deserializer<'de>>(
+    from: D,
+    resource: &Resource,
+) -> Result<Option<Amount>, D::Error> {
+    let text = String::deserialize(from)?;
+    let amount = amount::of(resource, &text);
+    amount.map(Some).map_err(|error| serde::de::Error::custom(error.line()))
+}
+
+fn cpu<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Cpu)
+}
+
+fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Memory)
+}
+
+fn pods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Pods)
+}
+
+fn gpus<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Resource, Amount>, D::Error> {
+    let Gpus(counts) = text(from)?;
+    Ok(counts.into_iter().map(|(model, n)| (Resource::Gpu(model), Amount::Exactly(n))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(yaml: &str) -> String {
+        Settings::parse("mercato.yaml", yaml).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn nothing_needs_to_be_written() {
+        for nothing in ["", "# a comment\n"] {
+            assert_eq!(Settings::parse("x", nothing).unwrap(), Settings::default());
+        }
+    }
+
+    #[test]
+    fn the_example_shows_every_key() {
+        let example = Settings::parse("mercato.yaml", EXAMPLE).unwrap();
+        let written = Settings {
+            name: Some("rome".to_owned()),
+            data_dir: Some("/var/lib/mercato".into()),
+            listen: vec!["0.0.0.0:7474".to_owned()],
+            peers: vec!["hub.example:7474".to_owned()],
+            lan: Switch::On,
+            kubernetes: Kubernetes {
+                enabled: Switch::On,
+                kubeconfig: Some("/etc/mercato/kubeconfig".into()),
+                context: Some("rome".to_owned()),
+            },
+            jurisdiction: Some("IT".to_owned()),
+            region: Some("eu-south-1".to_owned()),
+            carbon: Some(180),
+            metering_interval: Some(Seconds(300)),
+            share: example.share.clone(),
+        };
+        assert_eq!(example, written);
+        let policy = example.share.unwrap().policy();
+        assert_eq!(policy.amounts[&Resource::Cpu], Amount::Percent(30));
+        assert_eq!(policy.amounts[&"gpu.h100".parse().unwrap()], Amount::Exactly(2));
+        assert_eq!((policy.keep_free.cpu_millis, policy.reclaim_notice_s), (2_000, 3_600));
+        assert_eq!(policy.max_term_s, 30 * 86_400);
+    }
+
+    #[test]
+    fn an_error_says_where_and_what_would_be_right() {
+        let said = refused("name: rome\nshare:\n  price: cpu=0.02 EUR\n");
+        assert!(said.contains("expected '/' at character 13"), "{said}");
+        assert!(said.contains("for example cpu=0.02 EUR/h"), "{said}");
+        assert!(said.contains("line 3"), "{said}");
+        let said = refused("shares: {}\n");
+        assert!(said.contains("shares"), "{said}");
+        let said = refused("share:\n  cpu: 130%\n");
+        assert!(said.contains("0 to 100 percent"), "{said}");
+    }
+}
