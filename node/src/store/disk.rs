@@ -1,0 +1,164 @@
+//! Records in sled 0.34, with a fence around what it does not do by itself: `flush`
+//! writes without syncing, a death in mid-snapshot leaves a half-written file that the
+//! next open trips over, and large values are slow and fragile.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sled::transaction::TransactionError;
+
+use super::{Batch, Records, Store, StoreError};
+use crate::limits;
+
+const FORMAT: u64 = 1;
+/// Of the numbers in `META`.
+const FORMAT_KEY: &[u8] = b"format";
+const COMMITS_KEY: &[u8] = b"commits";
+
+/// A sled database in a directory of its own.
+pub(crate) struct Disk {
+    path: PathBuf,
+    /// None after an error, which sled never forgets.
+    open: Option<Open>,
+}
+
+struct Open {
+    db: sled::Db,
+    records: sled::Tree,
+    meta: sled::Tree,
+    /// sled's only data file.
+    file: File,
+    commits: u64,
+}
+
+impl Disk {
+    /// Opens the records in `path`; makes them if there are none.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let open = open(path)?;
+        Ok(Self { path: path.to_owned(), open: Some(open) })
+    }
+
+    fn ready(&self) -> Result<&Open, StoreError> {
+        self.open.as_ref().ok_or_else(|| {
+            disk(&self.path, io::Error::other("an earlier error has not been overcome"))
+        })
+    }
+}
+
+impl Store for Disk {
+    fn commit(&mut self, batch: &Batch) -> Result<u64, StoreError> {
+        let sizes = batch.values().flatten().map(Vec::len);
+        if let Some(bytes) = sizes.filter(|bytes| *bytes > limits::RECORD_BYTES).max() {
+            return Err(StoreError::TooLarge { bytes, most: limits::RECORD_BYTES });
+        }
+        let commits = self.ready()?.commits + 1;
+        match self.ready()?.write(batch, commits) {
+            Ok(()) => {
+                self.open.as_mut().expect("it was just written to").commits = commits;
+                Ok(commits)
+            }
+            Err(source) => {
+                self.open = None;
+                Err(disk(&self.path, source))
+            }
+        }
+    }
+
+    fn scan(&self) -> Result<Records, StoreError> {
+        let pair = |pair: sled::Result<(sled::IVec, sled::IVec)>| {
+            let (key, value) = pair.map_err(|error| failed(&self.path, error))?;
+            Ok((key.to_vec(), value.to_vec()))
+        };
+        self.ready()?.records.iter().map(pair).collect()
+    }
+
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        // The lock is released first.
+        self.open = None;
+        self.open = Some(open(&self.path)?);
+        Ok(())
+    }
+}
+
+impl Open {
+    fn write(&self, batch: &Batch, commits: u64) -> io::Result<()> {
+        let written = sled::Transactional::transaction(&(&self.records, &self.meta), |trees| {
+            let (records, meta) = trees;
+            for (key, value) in batch {
+                match value {
+                    Some(value) => drop(records.insert(key.as_slice(), value.as_slice())?),
+                    None => drop(records.remove(key.as_slice())?),
+                }
+            }
+            meta.insert(COMMITS_KEY, &commits.to_be_bytes())?;
+            Ok(())
+        });
+        written.map_err(|error: TransactionError<()>| match error {
+            TransactionError::Storage(error) => io_error(error),
+            TransactionError::Abort(()) => io::Error::other("the transaction was given up"),
+        })?;
+        self.db.flush().map_err(io_error)?;
+        self.file.sync_data()
+    }
+}
+
+fn open(path: &Path) -> Result<Open, StoreError> {
+    let failed_here = |error| failed(path, error);
+    fs::create_dir_all(path).map_err(|source| disk(path, source))?;
+    remove_unfinished(path).map_err(|source| disk(path, source))?;
+    let db = sled::Config::new()
+        .path(path)
+        .cache_capacity(limits::STORE_CACHE_BYTES)
+        .flush_every_ms(None)
+        .open()
+        .map_err(failed_here)?;
+    let records = db.open_tree("records").map_err(failed_here)?;
+    let meta = db.open_tree("meta").map_err(failed_here)?;
+    let number = |key| match meta.get(key).map_err(failed_here)? {
+        Some(bytes) => Ok(bytes.as_ref().try_into().map_or(0, u64::from_be_bytes)),
+        None => Ok(0),
+    };
+    let (found, commits) = (number(FORMAT_KEY)?, number(COMMITS_KEY)?);
+    if found > FORMAT {
+        return Err(StoreError::Format { path: path.to_owned(), found, known: FORMAT });
+    }
+    if found < FORMAT {
+        meta.insert(FORMAT_KEY, &FORMAT.to_be_bytes()).map_err(failed_here)?;
+    }
+    let file = File::open(path.join("db")).map_err(|source| disk(path, source))?;
+    Ok(Open { db, records, meta, file, commits })
+}
+
+/// A snapshot that a death interrupted; the data are whole without it.
+fn remove_unfinished(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "generating") {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, error: sled::Error) -> StoreError {
+    let source = io_error(error);
+    if source.to_string().contains("could not acquire lock") {
+        return StoreError::InUse(path.to_owned());
+    }
+    disk(path, source)
+}
+
+fn io_error(error: sled::Error) -> io::Error {
+    match error {
+        sled::Error::Io(error) => error,
+        other @ (sled::Error::CollectionNotFound(_)
+        | sled::Error::Unsupported(_)
+        | sled::Error::ReportableBug(_)
+        | sled::Error::Corruption { .. }) => io::Error::other(other),
+    }
+}
+
+fn disk(path: &Path, source: io::Error) -> StoreError {
+    StoreError::Disk { path: path.to_owned(), source }
+}

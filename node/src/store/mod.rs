@@ -1,0 +1,80 @@
+//! Where records are kept: keyed upserts and deletes in atomic batches, each on disk
+//! before its index is returned. The state is a scan.
+//!
+//! What the records say, and what to do when they cannot be written, is left to the
+//! driver.
+
+mod disk;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+pub(crate) use disk::Disk;
+
+/// Records by key, in order.
+pub(crate) type Records = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What one commit changes: a value to keep, or none to delete. A later change of one
+/// key replaces an earlier one.
+pub(crate) type Batch = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// A place for records.
+pub(crate) trait Store: Send {
+    /// Writes all of `batch` or nothing, and returns once it is on disk: the number of
+    /// commits so far. After an error the store may refuse everything until it is
+    /// [`reopen`](Store::reopen)ed.
+    fn commit(&mut self, batch: &Batch) -> Result<u64, StoreError>;
+
+    /// All records.
+    fn scan(&self) -> Result<Records, StoreError>;
+
+    /// Tries to write again after an error.
+    fn reopen(&mut self) -> Result<(), StoreError>;
+}
+
+/// Why records cannot be read or written.
+#[derive(Debug, Error)]
+pub(crate) enum StoreError {
+    /// Another daemon has it.
+    #[error("{0} is in use by another daemon")]
+    InUse(PathBuf),
+    /// Written by a later release.
+    #[error("{path} has format {found}, this release knows format {known}")]
+    Format {
+        /// Where.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// Ours.
+        known: u64,
+    },
+    /// A record is above its bound.
+    #[error("a record of {bytes} bytes, at most {most} are kept")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// Its bound.
+        most: usize,
+    },
+    /// A record that this release cannot read.
+    #[error("the record {} cannot be read: {reason}", String::from_utf8_lossy(.key))]
+    Unreadable {
+        /// Where it is kept.
+        key: Vec<u8>,
+        /// Why not.
+        reason: String,
+    },
+    /// The disk, or the file on it.
+    #[error("{path}: {source}")]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

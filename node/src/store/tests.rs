@@ -1,0 +1,163 @@
+//! What was acknowledged is there after any death, whole, and nothing else is.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{Batch, Disk, Store, StoreError};
+
+/// Where the writer of [`killed_at_any_point`] writes.
+const WRITER_DIR: &str = "MERCATO_TEST_STORE";
+/// Records that each commit writes, all with its number.
+const WIDTH: u8 = 20;
+
+fn put(key: &str, value: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
+    (key.as_bytes().to_vec(), Some(value.to_vec()))
+}
+
+#[test]
+fn records_are_written_replaced_and_deleted() {
+    let dir = TempDir::new().unwrap();
+    let mut store = Disk::open(dir.path()).unwrap();
+    assert!(store.scan().unwrap().is_empty());
+    assert_eq!(store.commit(&Batch::from([put("a", b"1"), put("b", b"2")])).unwrap(), 1);
+    let change = Batch::from([put("b", b"3"), (b"a".to_vec(), None)]);
+    assert_eq!(store.commit(&change).unwrap(), 2);
+    assert_eq!(store.scan().unwrap().get(&b"a"[..]), None);
+    assert_eq!(store.scan().unwrap()[&b"b"[..]], b"3");
+    store.reopen().unwrap();
+    assert_eq!(store.scan().unwrap().len(), 1);
+    assert_eq!(store.commit(&Batch::new()).unwrap(), 3);
+}
+
+#[test]
+fn a_record_above_its_bound_is_refused_and_harms_nothing() {
+    let dir = TempDir::new().unwrap();
+    let mut store = Disk::open(dir.path()).unwrap();
+    let large = Batch::from([put("a", &vec![0; crate::limits::RECORD_BYTES + 1])]);
+    assert!(matches!(store.commit(&large), Err(StoreError::TooLarge { .. })));
+    assert_eq!(store.commit(&Batch::from([put("a", b"1")])).unwrap(), 1);
+}
+
+#[test]
+fn two_daemons_do_not_share_a_directory() {
+    let dir = TempDir::new().unwrap();
+    let _first = Disk::open(dir.path()).unwrap();
+    assert!(matches!(Disk::open(dir.path()), Err(StoreError::InUse(_))));
+}
+
+#[test]
+fn a_later_format_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    drop(Disk::open(dir.path()).unwrap());
+    let db = sled::open(dir.path()).unwrap();
+    db.open_tree("meta").unwrap().insert("format", &9u64.to_be_bytes()).unwrap();
+    db.flush().unwrap();
+    drop(db);
+    assert!(matches!(Disk::open(dir.path()), Err(StoreError::Format { found: 9, .. })));
+}
+
+#[test]
+fn an_unfinished_snapshot_is_no_obstacle() {
+    let dir = TempDir::new().unwrap();
+    Disk::open(dir.path()).unwrap().commit(&Batch::from([put("a", b"1")])).unwrap();
+    std::fs::write(dir.path().join("snap.0000000000000009.generating"), b"half").unwrap();
+    assert_eq!(Disk::open(dir.path()).unwrap().scan().unwrap()[&b"a"[..]], b"1");
+}
+
+#[test]
+fn killed_at_any_point_what_was_acknowledged_is_there() {
+    let dir = TempDir::new().unwrap();
+    let mut acknowledged = 0;
+    for kill in 0..20 {
+        let mut writer = writer(dir.path());
+        let lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+        // Kills fall at different points of the writer's life, the first within its start.
+        for line in lines.map_while(Result::ok).filter_map(|line| line.parse::<u64>().ok()) {
+            assert!(line > acknowledged);
+            acknowledged = line;
+            if line % 41 > kill * 2 {
+                break;
+            }
+        }
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let store = Disk::open(dir.path()).unwrap();
+        let records = store.scan().unwrap();
+        let written: Vec<u64> = records
+            .values()
+            .map(|value| u64::from_be_bytes(value[..8].try_into().unwrap()))
+            .collect();
+        assert_eq!(written.len(), usize::from(WIDTH));
+        assert!(written.iter().all(|n| *n == written[0]), "half a batch: {written:?}");
+        assert!(written[0] >= acknowledged, "{} of {acknowledged}", written[0]);
+        acknowledged = written[0];
+    }
+}
+
+fn writer(dir: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "store::tests::the_writer", "--ignored", "--nocapture"])
+        .env(WRITER_DIR, dir)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The program that is killed: says the number of each commit.
+#[test]
+#[ignore = "a part of the tests that kill it"]
+fn the_writer() {
+    let dir = std::env::var_os(WRITER_DIR).expect("set by those who start it");
+    let mut store = Disk::open(Path::new(&dir)).unwrap();
+    let mut number = store.commit(&Batch::new()).unwrap();
+    loop {
+        number += 1;
+        let value = [&number.to_be_bytes()[..], &[0; 2_000]].concat();
+        let batch = (0..WIDTH).map(|key| (vec![key], Some(value.clone()))).collect();
+        println!("\n{}", store.commit(&batch).unwrap());
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+/// The program whose disk is full.
+#[test]
+#[ignore = "a part of the test of a full disk"]
+fn the_filler() {
+    let dir = std::env::var_os(WRITER_DIR).expect("set by those who start it");
+    let mut store = Disk::open(Path::new(&dir)).unwrap();
+    let batch = |key: u32| Batch::from([(key.to_be_bytes().to_vec(), Some(vec![7; 30_000]))]);
+    let (kept, error) = (0..10_000)
+        .find_map(|key| store.commit(&batch(key)).err().map(|error| (key, error)))
+        .expect("8 MiB do not take 300");
+    println!("\nerror: {error}");
+    assert!(store.commit(&batch(0)).is_err(), "a failed store takes nothing");
+    assert!(store.scan().is_err());
+    std::fs::remove_file(Path::new(&dir).join("ballast")).unwrap();
+    store.reopen().unwrap();
+    assert_eq!(store.scan().unwrap().len() as u32, kept);
+    store.commit(&batch(kept)).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_an_error_until_there_is_space() {
+    let dir = TempDir::new().unwrap();
+    let exe = std::env::current_exe().unwrap();
+    let script = "mount -t tmpfs -o size=16m none \"$0\" \
+                  && head -c 8388608 /dev/zero > \"$0/ballast\" \
+                  && exec timeout 60 \"$1\" --exact store::tests::the_filler --ignored --nocapture";
+    // A mount of its own, seen by nobody else; as any user, where the kernel lets them.
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .arg(dir.path())
+        .arg(exe)
+        .env(WRITER_DIR, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("error: ") && said.contains("No space left"), "{said}{errors}");
+    assert!(output.status.success(), "{said}{errors}");
+}
