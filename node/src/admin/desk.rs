@@ -1,0 +1,66 @@
+//! Where requests are answered.
+
+use futures::future::BoxFuture;
+use mercato_broker::{Candidate, Demand, Statement};
+use mercato_protocol::id::ContractId;
+
+use super::types::{Answer, Deal, Event, Peer, Pong, Request, Share, Status};
+use super::{Class, Problem};
+
+/// Answers the owner: the driver, which holds the agent, or a client of one.
+pub(crate) trait Desk: Send + Sync {
+    /// Does it, or says why not.
+    fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>>;
+}
+
+/// Asks that have one form of answer, by that form.
+macro_rules! typed {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $answer:ty: $request:expr => $variant:ident;)*) => {
+        impl dyn Desk + '_ {
+            $($(#[$doc])* pub(crate) async fn $name(&self, $($arg: $of),*) -> Result<$answer, Problem> {
+                match self.ask($request).await? {
+                    Answer::$variant(answer) => Ok(answer),
+                    other => Err(unexpected(&other)),
+                }
+            })*
+        }
+    };
+}
+
+typed! {
+    /// Who this is, and how it is.
+    status() -> Status: Request::Status => Status;
+    /// Who is known.
+    peers() -> Vec<Peer>: Request::Peers => Peers;
+    /// Whether somebody is there.
+    ping(address: String) -> Pong: Request::Ping(address) => Pong;
+    /// What is on offer.
+    browse(demand: Option<Demand>) -> Vec<Candidate>: Request::Browse(demand) => Offers;
+    /// What this cluster offers.
+    share() -> Share: Request::Share => Share;
+    /// Orders, requests and contracts.
+    deals() -> Vec<Deal>: Request::Deals => Deals;
+    /// What is billed so far.
+    statement(id: ContractId) -> Statement: Request::Statement(id) => Statement;
+    /// What happened since.
+    events(after: u64) -> Vec<Event>: Request::Events(after) => Events;
+}
+
+impl dyn Desk + '_ {
+    /// What is done, or not.
+    pub(crate) async fn tell(&self, request: Request) -> Result<(), Problem> {
+        match self.ask(request).await? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// The daemon is of another release.
+pub(crate) fn unexpected(answer: &impl std::fmt::Debug) -> Problem {
+    let mut problem =
+        Problem::new(Class::Failed, "the daemon answered something else than was asked")
+            .todo("run the daemon and the command from the same release: mercato --version");
+    problem.causes.push(format!("{answer:?}"));
+    problem
+}

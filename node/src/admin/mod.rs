@@ -1,0 +1,26 @@
+//! The admin API: what the owner can ask of a running daemon. HTTP and JSON over a Unix
+//! socket that only the owner can open; `POST /v1/ask` takes a [`Request`] and answers an
+//! [`Answer`], or a [`Problem`].
+//!
+//! Whoever holds the agent is a [`Desk`]. So is the [`Client`], so that the command line
+//! does not know whether it speaks to a daemon or to a part of its own program. What an
+//! answer looks like to a person is the command line's.
+
+mod client;
+mod desk;
+mod problem;
+mod server;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub(crate) use client::Client;
+pub(crate) use desk::{Desk, unexpected};
+pub(crate) use problem::{Class, Problem};
+pub(crate) use server::Server;
+pub(crate) use types::{
+    Answer, Deal, Event, Found, Offload, OnSale, Peer, Pong, Request, Share, Status, Strategy,
+};
+
+/// The only path, with the version of the vocabulary.
+const PATH: &str = "/v1/ask";

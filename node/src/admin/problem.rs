@@ -1,0 +1,131 @@
+//! Why something was not done, for whoever asked: what failed, why, and what to do.
+
+use std::fmt;
+
+use mercato_broker::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Problem {
+    /// Of which kind.
+    pub(crate) class: Class,
+    /// What failed, and why, in a line: `"turin" is not trusted yet`.
+    pub(crate) what: String,
+    /// What to do about it, a line each; may be empty.
+    pub(crate) todo: Vec<String>,
+    /// What lies behind it, the nearest first; may be empty.
+    pub(crate) causes: Vec<String>,
+}
+
+/// Kinds of problems; a program can tell them apart by its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Class {
+    /// It failed.
+    Failed = 1,
+    /// It was asked in the wrong way.
+    Usage = 2,
+    /// Nothing matched.
+    NoMatch = 3,
+    /// The other side refused, or the owner's own word on it does.
+    Refused = 4,
+    /// The daemon cannot be reached.
+    Unreachable = 5,
+    /// It took too long.
+    TimedOut = 6,
+    /// Ctrl-C, as shells say it.
+    Interrupted = 130,
+}
+
+impl Class {
+    /// Of the program.
+    pub(crate) fn exit_code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl Problem {
+    /// So far without advice.
+    pub(crate) fn new(class: Class, what: impl Into<String>) -> Self {
+        Self { class, what: what.into(), todo: Vec::new(), causes: Vec::new() }
+    }
+
+    /// It failed.
+    pub(crate) fn failed(what: impl Into<String>) -> Self {
+        Self::new(Class::Failed, what)
+    }
+
+    /// With one more thing to do about it.
+    #[must_use]
+    pub(crate) fn todo(mut self, line: impl Into<String>) -> Self {
+        self.todo.push(line.into());
+        self
+    }
+
+    /// With all that lies behind it.
+    #[must_use]
+    pub(crate) fn because(mut self, error: &dyn std::error::Error) -> Self {
+        let causes = std::iter::successors(Some(error), |error| error.source());
+        self.causes.extend(causes.map(ToString::to_string));
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        self.todo.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// What a daemon cannot start for, in one line.
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        error.downcast().unwrap_or_else(|error| {
+            let causes = error.chain().map(ToString::to_string).collect();
+            Self { causes, ..Self::failed(format!("{error:#}")) }
+        })
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let (class, todo) = match &refusal {
+            Refusal::Untrusted { provider, name, .. } => {
+                let what = format!("nothing is ordered: {name:?} is not trusted yet");
+                return Self::new(Class::Refused, what)
+                    .todo(format!("fingerprint: {provider}"))
+                    .todo("compare it with what its owner sees in mercato status, then:")
+                    .todo(format!("mercato peer trust {provider:.12}"));
+            }
+            Refusal::NoMatch { seen: 0 } => {
+                (Class::NoMatch, "who is known, and connected: mercato peers".to_owned())
+            }
+            Refusal::NoMatch { .. } => {
+                let browse = "what each of them lacks: the same order with --dry-run";
+                (Class::NoMatch, browse.to_owned())
+            }
+            Refusal::Unknown(_) => {
+                (Class::NoMatch, "what there is: mercato contracts, mercato requests".to_owned())
+            }
+            Refusal::Short(_) => (Class::Failed, "what is left: mercato share show".to_owned()),
+            Refusal::TooMany => {
+                (Class::Failed, "see what is open: mercato contracts, mercato peers".to_owned())
+            }
+            Refusal::Blocked(peer) => {
+                (Class::Refused, format!("to think otherwise: mercato peer trust {peer:.12}"))
+            }
+            Refusal::Invalid(_) => (Class::Usage, String::new()),
+            Refusal::Degraded => {
+                (Class::Failed, "see what is wrong with the data folder: mercato status".to_owned())
+            }
+            Refusal::Over(_) => (Class::Refused, String::new()),
+        };
+        let todo = Some(todo).filter(|line| !line.is_empty()).into_iter().collect();
+        Self { todo, ..Self::new(class, refusal.to_string()) }
+    }
+}

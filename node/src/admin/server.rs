@@ -1,0 +1,85 @@
+//! The daemon's end of the admin API.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::post;
+use axum::{Json, Router};
+use http::StatusCode;
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use super::{Answer, Class, Desk, PATH, Problem, Request};
+use crate::limits;
+
+/// Answers on a socket until it is dropped.
+pub(crate) struct Server {
+    socket: PathBuf,
+    serving: AbortHandle,
+}
+
+struct Shared {
+    desk: Arc<dyn Desk>,
+    /// How many more may ask.
+    room: Semaphore,
+}
+
+impl Server {
+    /// Opens the socket, for the owner alone, in place of one that an earlier daemon left.
+    /// The caller makes sure that no other daemon runs on the same folder.
+    pub(crate) fn start(socket: &Path, desk: Arc<dyn Desk>) -> io::Result<Self> {
+        // Made beside and moved: at no time may others open it.
+        let made = socket.with_extension("new");
+        if let Err(error) = std::fs::remove_file(&made)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let listener = UnixListener::bind(&made)?;
+        std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::rename(&made, socket)?;
+        let shared = Shared { desk, room: Semaphore::new(limits::ADMIN_REQUESTS) };
+        let routes = Router::new()
+            .route(PATH, post(answer))
+            .layer(DefaultBodyLimit::max(limits::ADMIN_REQUEST_BYTES))
+            .with_state(Arc::new(shared));
+        let serving = tokio::spawn(async move { axum::serve(listener, routes).await });
+        Ok(Self { socket: socket.to_owned(), serving: serving.abort_handle() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+        if let Err(error) = std::fs::remove_file(&self.socket) {
+            tracing::debug!(socket = %self.socket.display(), %error, "the admin socket stays");
+        }
+    }
+}
+
+async fn answer(
+    State(shared): State<Arc<Shared>>,
+    Json(request): Json<Request>,
+) -> Result<Json<Answer>, (StatusCode, Json<Problem>)> {
+    let answer = match shared.room.try_acquire() {
+        Ok(_permit) => shared.desk.ask(request).await,
+        Err(_) => Err(Problem::failed("the daemon is busy with too many requests")
+            .todo("try again in a moment")),
+    };
+    answer.map(Json).map_err(|problem| (status(problem.class), Json(problem)))
+}
+
+fn status(class: Class) -> StatusCode {
+    match class {
+        Class::Failed | Class::Interrupted => StatusCode::INTERNAL_SERVER_ERROR,
+        Class::Usage => StatusCode::BAD_REQUEST,
+        Class::NoMatch => StatusCode::NOT_FOUND,
+        Class::Refused => StatusCode::CONFLICT,
+        Class::Unreachable => StatusCode::SERVICE_UNAVAILABLE,
+        Class::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+    }
+}

@@ -1,0 +1,270 @@
+//! The vocabulary: what can be asked, what is answered. Ids are whole here; to complete
+//! what a person types is the command line's. Times are wall clock, in milliseconds.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mercato_broker::{Candidate, Demand, SharePolicy, Side, Standing, Statement};
+use mercato_protocol::ad::Pool;
+use mercato_protocol::contract::Terms;
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::negotiation::State;
+use mercato_protocol::price::{Money, Price};
+use mercato_protocol::resources::Resources;
+use serde::{Deserialize, Serialize};
+
+/// What the owner asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Request {
+    /// Who this is, and how it is. Answered by [`Answer::Status`].
+    Status,
+    /// Who is known. Answered by [`Answer::Peers`].
+    Peers,
+    /// Think this of a cluster.
+    Judge(ClusterId, Standing),
+    /// Connect to whoever is there, until the daemon ends: `HOST:PORT` or a multiaddr.
+    AddPeer(String),
+    /// No longer.
+    RemovePeer(String),
+    /// Dial whoever is there. Answered by [`Answer::Pong`].
+    Ping(String),
+    /// Every pool on offer, beside a demand if there is one: those that suit first, the
+    /// cheapest first, each other with the reason. Answered by [`Answer::Offers`].
+    Browse(Option<Demand>),
+    /// What this cluster offers. Answered by [`Answer::Share`].
+    Share,
+    /// Offer this from now on; none: nothing.
+    SetShare(Option<SharePolicy>),
+    /// Buy. Answered by [`Answer::Ordered`].
+    Order {
+        /// What.
+        demand: Demand,
+        /// A word to the provider's owner; may be empty.
+        note: String,
+    },
+    /// Orders, requests and contracts, on both sides, running and remembered. Answered by
+    /// [`Answer::Deals`].
+    Deals,
+    /// Grant a request.
+    Accept(NegotiationId),
+    /// Deny a request.
+    Deny(NegotiationId, String),
+    /// End an order or a contract, on either side.
+    Cancel(NegotiationId, String),
+    /// What is billed so far. Answered by [`Answer::Statement`].
+    Statement(ContractId),
+    /// Let the pods of a namespace leave home.
+    Offload(Offload),
+    /// Keep them at home; those elsewhere are ended there.
+    Unoffload(String),
+    /// What happened after the event of this number; zero: all that is remembered.
+    /// Answered by [`Answer::Events`].
+    Events(u64),
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[allow(clippy::large_enum_variant, reason = "one at a time, and moved once")]
+pub(crate) enum Answer {
+    /// It was done.
+    Done,
+    /// Who this is, and how it is.
+    Status(Status),
+    /// Who is known.
+    Peers(Vec<Peer>),
+    /// Somebody is there.
+    Pong(Pong),
+    /// What is on offer, those that suit first.
+    Offers(Vec<Candidate>),
+    /// What this cluster offers.
+    Share(Share),
+    /// The order was sent.
+    Ordered {
+        /// Its id, and that of the contract to come.
+        id: NegotiationId,
+        /// To whom.
+        provider: ClusterId,
+    },
+    /// Orders, requests and contracts.
+    Deals(Vec<Deal>),
+    /// What is billed so far.
+    Statement(Statement),
+    /// What happened, newest last.
+    Events(Vec<Event>),
+}
+
+/// Who a daemon is, and how it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    /// Of the program.
+    pub(crate) version: String,
+    /// Which cluster; the fingerprint that others are shown.
+    pub(crate) cluster: ClusterId,
+    /// What its owner calls it.
+    pub(crate) name: String,
+    /// The key that signs for it.
+    pub(crate) key: PublicKey,
+    /// Where identity and records are kept.
+    pub(crate) data_dir: PathBuf,
+    /// Where peers can reach it, as multiaddresses.
+    pub(crate) addresses: Vec<String>,
+    /// The address of the Kubernetes API server; none: without a cluster.
+    pub(crate) kubernetes: Option<String>,
+    /// What is off or broken, and what to do, a line each.
+    pub(crate) attention: Vec<String>,
+}
+
+/// Somebody who is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Peer {
+    /// Which cluster; none: that is not known yet.
+    pub(crate) cluster: Option<ClusterId>,
+    /// Its key, claimed or proven.
+    pub(crate) key: Option<PublicKey>,
+    /// What it calls itself.
+    pub(crate) name: Option<String>,
+    /// What the owner thinks of it.
+    pub(crate) standing: Standing,
+    /// Who says that it is there, in the order in which that is believed.
+    pub(crate) found: Vec<Found>,
+    /// Where it may be dialled, as multiaddresses.
+    pub(crate) addresses: Vec<String>,
+    /// The other end of the connection, as a multiaddress; none: not connected.
+    pub(crate) connected: Option<String>,
+    /// The last round trip, in microseconds.
+    pub(crate) rtt_us: Option<u64>,
+}
+
+/// Who says that somebody is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Found {
+    /// The owner's list.
+    List,
+    /// The local network, by multicast DNS.
+    Mdns,
+    /// Another peer, or itself: it dialled us.
+    Peer,
+}
+
+/// Somebody is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pong {
+    /// The key that was proven.
+    pub(crate) key: PublicKey,
+    /// Which cluster; none: that is not known yet.
+    pub(crate) cluster: Option<ClusterId>,
+    /// What it calls itself.
+    pub(crate) name: Option<String>,
+    /// The last round trip, in microseconds; none: none was measured yet.
+    pub(crate) rtt_us: Option<u64>,
+}
+
+/// What this cluster offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Share {
+    /// What its owner said; none: nothing is shared.
+    pub(crate) policy: Option<SharePolicy>,
+    /// What that comes to. Empty in spite of a policy: there is no capacity for it, or
+    /// guests cannot be kept apart.
+    pub(crate) on_sale: Vec<OnSale>,
+}
+
+/// One pool that is for sale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OnSale {
+    /// Which.
+    pub(crate) pool: Pool,
+    /// How much of it nobody has bought, exactly.
+    pub(crate) free: Resources,
+    /// At what price.
+    pub(crate) price: Price,
+}
+
+/// An order, a request or a contract, on either side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Deal {
+    /// Of the negotiation, and of the contract that comes of it.
+    pub(crate) id: NegotiationId,
+    /// Which side this cluster is on.
+    pub(crate) side: Side,
+    /// The other side.
+    pub(crate) peer: ClusterId,
+    /// What it calls itself, as far as that is known.
+    pub(crate) peer_name: Option<String>,
+    /// How far it is. At `Review` the provider's owner is asked.
+    pub(crate) state: State,
+    /// Why it is over, in the words of market protocol and owner; none: it is not.
+    pub(crate) reason: Option<String>,
+    /// What is bought, how.
+    pub(crate) terms: Terms,
+    /// What the buyer says to the provider's owner; may be empty.
+    pub(crate) note: String,
+    /// When it ends, or ended; before it is agreed, when it lapses.
+    pub(crate) until_ms: Option<u64>,
+    /// For the whole term; none when free.
+    pub(crate) total: Option<Money>,
+    /// Signed for by both so far; none when free, or nothing is yet.
+    pub(crate) billed: Option<Money>,
+    /// Consumer: the virtual node. It is Ready when the contract is active.
+    pub(crate) node: Option<String>,
+    /// Provider: guest namespaces by home namespace.
+    pub(crate) namespaces: BTreeMap<String, String>,
+}
+
+/// How a namespace may leave home.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Offload {
+    /// Which.
+    pub(crate) namespace: String,
+    /// Where its pods may run.
+    pub(crate) strategy: Strategy,
+    /// Whether pods elsewhere get tokens for home's API server.
+    pub(crate) api_access: bool,
+}
+
+/// Where the pods of a namespace may run.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Strategy {
+    /// At home only.
+    Local,
+    /// Elsewhere only.
+    Remote,
+    /// Wherever the scheduler finds best.
+    #[default]
+    Both,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Event {
+    /// Rises by one; starts again with the daemon.
+    pub(crate) number: u64,
+    /// When.
+    pub(crate) at_ms: u64,
+    /// What, in a line.
+    pub(crate) text: String,
+}

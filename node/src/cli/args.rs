@@ -1,0 +1,174 @@
+//! The words of the command line: what can be typed, with the help to it. What a word does
+//! is in the module of its command.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use mercato_config::Seconds;
+
+use super::deals::{Contracts, Requests};
+use super::look::{Browse, Events};
+use super::namespaces::Offload;
+use super::order::Order;
+use super::peer::Peer;
+use super::run::{Demo, Run};
+use super::share::Share;
+use super::text::text;
+
+/// A market of Kubernetes clusters, peer to peer.
+#[derive(Debug, Parser)]
+#[command(name = "mercato", version, arg_required_else_help = true, term_width = 80)]
+#[command(after_help = "Examples:
+  mercato demo
+  mercato run --share 30%
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 nothing matched, 4 refused by the other
+side, 5 daemon not reachable, 6 timed out.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command understands.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Where the daemon keeps identity and records [default: /var/lib/mercato as root,
+    /// otherwise $XDG_STATE_HOME/mercato]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The daemon's admin socket [default: admin.sock in the data folder]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// How to print: table fits 80 columns, json and yaml say everything
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
+    /// Show what lies behind an error
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Answer every question with yes
+    #[arg(long, global = true)]
+    pub(crate) yes: bool,
+    /// No colour, as with NO_COLOR
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    /// How long to wait [default: 30s for an answer, no limit with --wait]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = text::<Seconds>)]
+    timeout: Option<Seconds>,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show a federation on this machine: offer, purchase, pod, logs, bill
+    Demo(Demo),
+    /// Run the daemon of this cluster
+    Run(Run),
+    /// Identity, links, contracts and what needs attention, in one screen
+    #[command(after_help = "Examples:
+  mercato status
+  mercato status -o json")]
+    Status,
+    /// Who is known, how found, how reached, and what you think of them
+    #[command(after_help = "Examples:
+  mercato peers
+  mercato peers -o wide")]
+    Peers,
+    /// Connect to somebody, trust or block them
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  mercato peer add turin.example:7474
+  mercato peer trust turin")]
+    Peer(Peer),
+    /// What others offer
+    Browse(Browse),
+    /// One provider's whole offer
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  mercato offer show turin
+  mercato offer show 4f3c21ab -o yaml")]
+    Offer(Offer),
+    /// What this cluster offers
+    Share(Share),
+    /// Buy from a provider that you trust
+    Order(Order),
+    /// What others ask of this cluster
+    Requests(Requests),
+    /// Orders and contracts, on both sides
+    Contracts(Contracts),
+    /// Let the pods of a namespace run elsewhere
+    Offload(Offload),
+    /// Bring the pods of a namespace home
+    #[command(after_help = "Examples:
+  mercato unoffload shop
+  mercato unoffload shop --yes")]
+    Unoffload {
+        /// Which namespace
+        namespace: String,
+    },
+    /// What happened, newest last
+    Events(Events),
+    /// Print the completion script of a shell
+    #[command(after_help = "Examples:
+  mercato completion bash > ~/.local/share/bash-completion/completions/mercato
+  mercato completion fish | source")]
+    Completion {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Offer {
+    /// Show it
+    #[command(after_help = "Examples:
+  mercato offer show turin
+  mercato offer show 4f3c21ab -o yaml")]
+    Show {
+        /// Its name, or the beginning of its id
+        provider: String,
+    },
+}
+
+impl Global {
+    /// For one answer of the daemon.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        self.limit().unwrap_or(Duration::from_secs(30))
+    }
+
+    /// For what may take as long as it takes; none: no limit.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.timeout.map(|Seconds(seconds)| Duration::from_secs(seconds))
+    }
+
+    /// Where the daemon keeps identity and records.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        let own = || {
+            let state = std::env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty());
+            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+            state.map(PathBuf::from).or_else(home).map(|state| state.join("mercato"))
+        };
+        let root = nix::unistd::geteuid().is_root();
+        let default = if root { None } else { own() };
+        let default = || default.unwrap_or_else(|| PathBuf::from("/var/lib/mercato"));
+        self.data_dir.clone().unwrap_or_else(default)
+    }
+
+    /// The daemon's admin socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(|| self.data_dir().join("admin.sock"))
+    }
+}

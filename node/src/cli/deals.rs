@@ -1,0 +1,314 @@
+//! `mercato requests` and `mercato contracts`: what others ask, what was agreed, what it
+//! cost.
+
+use clap::{Args, Subcommand};
+use mercato_broker::{Side, Statement};
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::negotiation::State;
+use mercato_protocol::resources::Resource;
+
+use super::screen::Screen;
+use super::table::{Table, pairs};
+use super::text::{called, fingerprint, left, moment, money, name};
+use super::{lookup, now_ms};
+use crate::admin::{Deal, Desk, Problem, Request};
+
+const REQUEST: (&str, &str) = ("request", "mercato requests");
+const CONTRACT: (&str, &str) = ("order or contract", "mercato contracts list --all");
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato requests
+  mercato requests accept 3f2a91bc")]
+pub(crate) struct Requests {
+    #[command(subcommand)]
+    what: Option<RequestsWhat>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RequestsWhat {
+    /// Those that wait for your answer (the default)
+    #[command(after_help = "Examples:
+  mercato requests list
+  mercato requests list -o json")]
+    List,
+    /// Grant one: its buyer is sent a signed contract
+    #[command(after_help = "Examples:
+  mercato requests accept 3f2a91bc
+  mercato requests accept 3f2")]
+    Accept {
+        /// The beginning of its id
+        id: String,
+    },
+    /// Refuse one
+    #[command(after_help = "Examples:
+  mercato requests deny 3f2a91bc --reason 'maintenance this week'
+  mercato requests deny 3f2 --reason 'unknown organisation'")]
+    Deny {
+        /// The beginning of its id
+        id: String,
+        /// Told to the buyer
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato contracts
+  mercato contracts statement 3f2a91bc")]
+pub(crate) struct Contracts {
+    #[command(subcommand)]
+    what: Option<ContractsWhat>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ContractsWhat {
+    /// Open orders and running contracts (the default)
+    #[command(after_help = "Examples:
+  mercato contracts list
+  mercato contracts list --all -o wide")]
+    List {
+        /// Those that are over, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// All that was agreed
+    #[command(after_help = "Examples:
+  mercato contracts show 3f2a91bc
+  mercato contracts show 3f2 -o yaml")]
+    Show {
+        /// The beginning of its id
+        id: String,
+    },
+    /// End an order or a contract: pods are drained, then the node goes
+    #[command(after_help = "Examples:
+  mercato contracts cancel 3f2a91bc
+  mercato contracts cancel 3f2 --reason 'done early' --yes")]
+    Cancel {
+        /// The beginning of its id
+        id: String,
+        /// Told to the other side
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        reason: String,
+    },
+    /// What is billed so far, by what both sides have signed
+    #[command(after_help = "Examples:
+  mercato contracts statement 3f2a91bc
+  mercato contracts statement 3f2 -o json")]
+    Statement {
+        /// The beginning of its id
+        id: String,
+    },
+}
+
+impl Requests {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self.what.unwrap_or(RequestsWhat::List) {
+            RequestsWhat::List => {
+                let mut requests = desk.deals().await?;
+                requests.retain(is_asked);
+                requests.sort_by_key(|request| (request.until_ms, request.id));
+                screen.render(&requests, || requests_table(&requests, screen.is_wide()))
+            }
+            RequestsWhat::Accept { id } => {
+                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
+                desk.tell(Request::Accept(request.id)).await?;
+                Ok(screen.done(format!("{} of {} is granted", request.id.short(), peer(&request))))
+            }
+            RequestsWhat::Deny { id, reason } => {
+                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
+                desk.tell(Request::Deny(request.id, reason)).await?;
+                Ok(screen.done(format!("{} of {} is denied", request.id.short(), peer(&request))))
+            }
+        }
+    }
+}
+
+impl Contracts {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self.what.unwrap_or(ContractsWhat::List { all: false }) {
+            ContractsWhat::List { all } => {
+                let mut deals = desk.deals().await?;
+                deals.retain(|deal| !is_asked(deal) && (all || is_running(deal)));
+                deals.sort_by_key(|deal| (!is_running(deal), deal.until_ms, deal.id));
+                screen.render(&deals, || {
+                    if deals.is_empty() {
+                        return "nothing is ordered, bought or sold now\n".to_owned();
+                    }
+                    table(&deals.iter().collect::<Vec<_>>(), now_ms()).render(screen.is_wide())
+                })
+            }
+            ContractsWhat::Show { id } => {
+                let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
+                screen.render(&deal, || page(&deal))
+            }
+            ContractsWhat::Cancel { id, reason } => cancel(desk, screen, &id, reason).await,
+            ContractsWhat::Statement { id } => {
+                let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
+                let statement = desk.statement(deal.id).await?;
+                screen.render(&statement, || bill(&statement, &deal, screen.is_wide()))
+            }
+        }
+    }
+}
+
+async fn cancel(
+    desk: &dyn Desk,
+    screen: &Screen,
+    id: &str,
+    reason: String,
+) -> Result<String, Problem> {
+    let deal = lookup::deal(desk, CONTRACT, id, is_running).await?;
+    let (short, peer) = (deal.id.short(), peer(&deal));
+    let what = deal.terms.quantity.show();
+    let until = deal.until_ms.map_or_else(String::new, |ms| format!(", until {} UTC", moment(ms)));
+    let said = match (deal.side, deal.state) {
+        (Side::Consumer, State::Active | State::Suspended | State::Pending) => {
+            format!("{short}: {what} from {peer}{until}; its node and the pods on it are ended")
+        }
+        (Side::Provider, State::Active | State::Suspended | State::Pending) => {
+            format!("{short}: {what} sold to {peer}{until}; the buyer's pods here are ended")
+        }
+        _ => format!("{short}: {what}, not agreed yet with {peer}"),
+    };
+    screen.confirm(&said, "end it?")?;
+    desk.tell(Request::Cancel(deal.id, reason)).await?;
+    Ok(screen.done(format!("{short} is being ended; see: mercato contracts show {short}")))
+}
+
+/// Whether it waits for the answer of this cluster's owner.
+pub(crate) fn is_asked(deal: &Deal) -> bool {
+    deal.side == Side::Provider && deal.state == State::Review
+}
+
+/// Whether it is not over.
+pub(crate) fn is_running(deal: &Deal) -> bool {
+    !matches!(deal.state, State::Closed | State::Terminated | State::Unknown)
+}
+
+/// Who the other side is.
+pub(crate) fn peer(deal: &Deal) -> String {
+    called(deal.peer_name.as_deref(), &deal.peer)
+}
+
+fn state(deal: &Deal) -> String {
+    match deal.state {
+        State::Review => "in review".to_owned(),
+        other => name(other),
+    }
+}
+
+/// Orders and contracts, a line each.
+pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
+    let mut table = Table::new(["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "TOTAL"]);
+    for deal in deals {
+        let side = match deal.side {
+            Side::Provider => "sells to",
+            Side::Consumer => "buys from",
+        };
+        table.row([
+            deal.id.short(),
+            side.to_owned(),
+            peer(deal),
+            state(deal),
+            deal.terms.quantity.show(),
+            if is_running(deal) { left(now_ms, deal.until_ms) } else { "-".to_owned() },
+            money(&deal.terms.price, deal.total),
+        ]);
+    }
+    table
+}
+
+fn requests_table(requests: &[Deal], wide: bool) -> String {
+    if requests.is_empty() {
+        return "nobody waits for an answer\n".to_owned();
+    }
+    let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"]);
+    for request in requests {
+        table.row([
+            request.id.short(),
+            peer(request),
+            request.terms.quantity.show(),
+            Seconds(request.terms.term_s).show(),
+            money(&request.terms.price, request.total),
+            left(now_ms(), request.until_ms),
+            request.note.clone(),
+        ]);
+    }
+    table.render(wide)
+}
+
+fn page(deal: &Deal) -> String {
+    let terms = &deal.terms;
+    let side = match deal.side {
+        Side::Provider => "sold to",
+        Side::Consumer => "bought from",
+    };
+    let reason = deal.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    let mut lines = vec![
+        (side, format!("{}\n{}", peer(deal), fingerprint(&deal.peer).join("\n"))),
+        ("state", format!("{}{reason}", state(deal))),
+        ("what", terms.quantity.show()),
+        ("class", name(terms.class)),
+        ("price", terms.price.show()),
+        ("term", Seconds(terms.term_s).show()),
+        ("total", money(&terms.price, deal.total)),
+        ("billed", money(&terms.price, deal.billed)),
+    ];
+    lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
+    lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
+    lines.push(("network isolation", name(terms.network_isolation)));
+    lines.push(("pod security", name(terms.pod_security)));
+    lines.extend(deal.node.clone().map(|node| ("node", node)));
+    let spaces = deal.namespaces.iter().map(|(home, guest)| format!("{home} as {guest}"));
+    let spaces: Vec<_> = spaces.collect();
+    lines.extend((!spaces.is_empty()).then(|| ("namespaces", spaces.join("\n"))));
+    lines.extend((!deal.note.is_empty()).then(|| ("note", deal.note.clone())));
+    format!("{}\n{}", deal.id, pairs(&lines))
+}
+
+fn bill(statement: &Statement, deal: &Deal, wide: bool) -> String {
+    let (Some(from_ms), Some(to_ms)) = (statement.from_ms, statement.to_ms) else {
+        return "nothing is billed yet\n".to_owned();
+    };
+    let mut table = Table::new(["RESOURCE", "RESERVED", "AMOUNT"]);
+    for (resource, line) in &statement.lines {
+        let amount = line.amount.map_or_else(|| "included".to_owned(), |money| money.to_string());
+        table.row([resource.to_string(), reserved(resource, line.counter), amount]);
+    }
+    let total = money(&deal.terms.price, statement.total);
+    table.row(["total".to_owned(), String::new(), total]);
+    let head = pairs(&[
+        ("with", peer(deal)),
+        ("from", format!("{} UTC", moment(from_ms))),
+        ("to", format!("{} UTC", moment(to_ms))),
+        ("price", deal.terms.price.show()),
+    ]);
+    format!("{}\n{head}\n{}", statement.contract, table.render(wide))
+}
+
+/// A metered counter, in units that prices are in, by the hour.
+fn reserved(resource: &Resource, counter: u64) -> String {
+    const HOUR_MS: u64 = 3_600_000;
+    let (per_unit, unit) = match resource {
+        Resource::Cpu => (1_000, "core-hours"),
+        Resource::Memory => (1_024, "GiB-hours"),
+        Resource::Pods => (1, "pod-hours"),
+        Resource::Gpu(_) => (1, "GPU-hours"),
+    };
+    let thousandths = u128::from(counter) * 1_000 / u128::from(per_unit * HOUR_MS);
+    format!("{}.{:03} {unit}", thousandths / 1_000, thousandths % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_shown_in_the_units_of_prices() {
+        assert_eq!(reserved(&Resource::Cpu, 8_000 * 3_600_000 * 4), "32.000 core-hours");
+        assert_eq!(reserved(&Resource::Memory, 1_024 * 1_800_000), "0.500 GiB-hours");
+        assert_eq!(reserved(&Resource::Pods, u64::MAX), "5124095576030.431 pod-hours");
+    }
+}

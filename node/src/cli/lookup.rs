@@ -1,0 +1,119 @@
+//! From what a person types, a name or the beginning of an id, to the one that is meant.
+
+use std::collections::BTreeMap;
+
+use mercato_broker::Standing;
+use mercato_protocol::id::ClusterId;
+
+use super::text::called;
+use crate::admin::{Class, Deal, Desk, Problem};
+
+/// A cluster that something is known of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) cluster: ClusterId,
+    pub(crate) name: Option<String>,
+    pub(crate) standing: Standing,
+}
+
+impl Known {
+    pub(crate) fn called(&self) -> String {
+        called(self.name.as_deref(), &self.cluster)
+    }
+}
+
+/// The cluster that is meant. A whole id needs not be known yet.
+pub(crate) async fn cluster(desk: &dyn Desk, text: &str) -> Result<Known, Problem> {
+    let mut all: BTreeMap<ClusterId, Known> = BTreeMap::new();
+    let mut learn = |cluster, name: Option<String>, standing| {
+        let known = Known { cluster, name: name.clone(), standing };
+        let known = all.entry(cluster).or_insert(known);
+        known.name = known.name.take().or(name);
+        known.standing = known.standing.max(standing);
+    };
+    for peer in desk.peers().await? {
+        if let Some(cluster) = peer.cluster {
+            learn(cluster, peer.name, peer.standing);
+        }
+    }
+    for offer in desk.browse(None).await? {
+        learn(offer.provider, Some(offer.name), offer.standing);
+    }
+    for deal in desk.deals().await? {
+        learn(deal.peer, deal.peer_name, Standing::Stranger);
+    }
+    let whole = text.parse().ok().filter(|cluster| !all.contains_key(cluster));
+    if let Some(cluster) = whole {
+        return Ok(Known { cluster, name: None, standing: Standing::Stranger });
+    }
+    let id = |known: &Known| known.cluster.to_string();
+    let found = all.into_values().collect();
+    pick("cluster", "mercato peers, mercato browse", text, found, id, |known| known.name.as_deref())
+}
+
+/// The order, request or contract that is meant, among those that can be.
+pub(crate) async fn deal(
+    desk: &dyn Desk,
+    (kind, list): (&str, &str),
+    text: &str,
+    among: impl Fn(&Deal) -> bool,
+) -> Result<Deal, Problem> {
+    let deals = desk.deals().await?.into_iter().filter(among).collect();
+    pick(kind, list, text, deals, |deal: &Deal| deal.id.to_string(), |_| None)
+}
+
+fn pick<T>(
+    kind: &str,
+    list: &str,
+    text: &str,
+    all: Vec<T>,
+    id: impl Fn(&T) -> String,
+    name: impl Fn(&T) -> Option<&str>,
+) -> Result<T, Problem> {
+    let start = text.to_ascii_lowercase();
+    let meant =
+        |one: &T| name(one) == Some(text) || (!start.is_empty() && id(one).starts_with(&start));
+    let mut found: Vec<T> = all.into_iter().filter(meant).collect();
+    match (found.pop(), found.len()) {
+        (Some(one), 0) => Ok(one),
+        (None, _) => Err(Problem::new(Class::NoMatch, format!("no {kind} is called {text:?}"))
+            .todo(format!("see what there is: {list}"))),
+        (Some(last), _) => {
+            found.push(last);
+            let said = |one: &T| match name(one) {
+                Some(name) => format!("{:.12} {name}", id(one)),
+                None => format!("{:.12}", id(one)),
+            };
+            let what = format!("{text:?} may be each of {} {kind}s", found.len());
+            let problem = Problem::new(Class::Usage, what).todo("say more of the id of one:");
+            Err(found.iter().fold(problem, |problem, one| problem.todo(format!("  {}", said(one)))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(text: &str) -> Result<&'static str, Problem> {
+        let all = vec![("4f3c", "rome"), ("4fab", "turin"), ("77aa", "turin")];
+        let id = |one: &(&str, &str)| one.0.to_owned();
+        pick("cluster", "mercato peers", text, all, id, |one| Some(one.1)).map(|one| one.0)
+    }
+
+    #[test]
+    fn a_name_or_the_beginning_of_an_id_will_do() {
+        assert_eq!(find("rome"), Ok("4f3c"));
+        assert_eq!(find("4FA"), Ok("4fab"));
+        let nobody = find("milan").unwrap_err();
+        assert_eq!(nobody.class, Class::NoMatch);
+        assert_eq!(
+            nobody.to_string(),
+            "no cluster is called \"milan\"\n  see what there is: mercato peers"
+        );
+        assert_eq!(find("").unwrap_err().class, Class::NoMatch);
+        let both = find("turin").unwrap_err();
+        assert_eq!(both.class, Class::Usage);
+        assert!(both.to_string().contains("4fab turin"), "{both}");
+    }
+}

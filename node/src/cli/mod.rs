@@ -1,0 +1,110 @@
+//! The command line: reads what was typed, asks the desk, shows the answer.
+//!
+//! `args` has the words; each command's options and what it does are in one module:
+//! `look` (status, peers, browse, offer, events), `peer`, `share`, `order`, `deals`
+//! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
+
+mod args;
+mod deals;
+mod demand;
+mod look;
+mod lookup;
+mod namespaces;
+mod order;
+mod peer;
+mod progress;
+mod run;
+mod screen;
+mod share;
+pub(crate) mod style;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
+
+use self::args::{Cli, Command, Global, Offer};
+use self::screen::{Screen, print};
+use crate::admin::{Client, Desk, Problem};
+
+/// Does what was typed.
+pub(crate) fn main() -> ExitCode {
+    let cli = read();
+    let screen = Screen::new(&cli.global);
+    match perform(cli, &screen) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            screen.complain(&problem);
+            problem.class.exit_code().into()
+        }
+    }
+}
+
+/// What was typed. Help and mistakes end the program here.
+fn read() -> Cli {
+    // The option is needed before it can be read, for help and mistakes themselves.
+    let plain = std::env::args_os().any(|arg| arg == "--no-color");
+    let color = if plain { ColorChoice::Never } else { ColorChoice::Auto };
+    let matches = Cli::command().color(color).get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
+    let Cli { global, command } = cli;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::failed("no threads can be started").because(&error))?;
+    let text = runtime.block_on(async {
+        match command {
+            Command::Run(run) => run.perform(&global).await,
+            Command::Demo(demo) => demo.perform(&global, screen).await,
+            Command::Completion { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "mercato", &mut script);
+                Ok(String::from_utf8_lossy(&script).into_owned())
+            }
+            asks => {
+                let desk = Client::new(global.socket(), global.answer_timeout());
+                ask(&desk, screen, &global, asks).await
+            }
+        }
+    })?;
+    print(&text)
+}
+
+/// What a desk is asked; the text to be shown in the end.
+async fn ask(
+    desk: &dyn Desk,
+    screen: &Screen,
+    global: &Global,
+    command: Command,
+) -> Result<String, Problem> {
+    match command {
+        Command::Status => look::status(desk, screen).await,
+        Command::Peers => look::peers(desk, screen).await,
+        Command::Peer(peer) => peer.perform(desk, screen).await,
+        Command::Browse(browse) => browse.perform(desk, screen).await,
+        Command::Offer(Offer::Show { provider }) => look::offer(desk, screen, &provider).await,
+        Command::Share(share) => share.perform(desk, screen).await,
+        Command::Order(order) => order.perform(desk, screen, global.limit()).await,
+        Command::Requests(requests) => requests.perform(desk, screen).await,
+        Command::Contracts(contracts) => contracts.perform(desk, screen).await,
+        Command::Offload(offload) => offload.perform(desk, screen).await,
+        Command::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
+        Command::Events(events) => events.perform(desk, screen).await,
+        Command::Run(_) | Command::Demo(_) | Command::Completion { .. } => {
+            Err(Problem::failed("this command asks no daemon"))
+        }
+    }
+}
+
+/// Milliseconds since 1970-01-01 UTC.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}

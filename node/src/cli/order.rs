@@ -1,0 +1,143 @@
+//! `mercato order`: buy, and follow the order until its node is ready.
+
+use std::time::Duration;
+
+use clap::Args;
+use mercato_broker::{Demand, Refusal};
+use mercato_config::Seconds;
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::State;
+use serde_json::json;
+
+use super::deals;
+use super::demand::Wanted;
+use super::look::{nothing_on_offer, offers_table};
+use super::progress::Progress;
+use super::screen::Screen;
+use super::text::text;
+use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, Strategy};
+
+/// Between two looks at an order.
+const POLL: Duration = Duration::from_millis(250);
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato order --cpu 8 --memory 32Gi --for 4h --wait
+  mercato order --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --from turin --dry-run
+
+The cheapest offer that suits is taken, among those of providers that you trust.")]
+pub(crate) struct Order {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// For how long
+    #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
+    term: Seconds,
+    /// Show what there is to choose from, and buy nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Wait until the node is Ready
+    #[arg(long)]
+    wait: bool,
+    /// Let the pods of this namespace run there, or at home
+    #[arg(long, value_name = "NS")]
+    namespace: Vec<String>,
+    /// A word to the provider's owner
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    note: String,
+}
+
+impl Order {
+    pub(crate) async fn perform(
+        self,
+        desk: &dyn Desk,
+        screen: &Screen,
+        limit: Option<Duration>,
+    ) -> Result<String, Problem> {
+        let Self { wanted, term, dry_run, wait, namespace, note } = self;
+        let demand = wanted
+            .demand(desk, Some(term))
+            .await?
+            .filter(|demand| demand.quantity.cpu_millis > 0 && demand.quantity.memory_bytes > 0);
+        let demand = demand.ok_or_else(|| {
+            Problem::new(Class::Usage, "pods need processors and memory")
+                .todo("say how much of both: --cpu 8 --memory 32Gi")
+        })?;
+        if dry_run {
+            return candidates(desk, screen, &demand).await;
+        }
+        let id = buy(desk, demand, note).await?;
+        for namespace in namespace {
+            let offload = Offload { namespace, strategy: Strategy::Both, api_access: false };
+            desk.tell(Request::Offload(offload)).await?;
+        }
+        if wait {
+            let follow = follow(desk, screen, id);
+            let late = |_| {
+                Problem::new(Class::TimedOut, "the node is not ready yet")
+                    .todo(format!("the order goes on; see: mercato contracts show {}", id.short()))
+            };
+            match limit {
+                Some(limit) => tokio::time::timeout(limit, follow).await.map_err(late)??,
+                None => follow.await?,
+            }
+        }
+        screen.render(&json!({ "id": id }), || format!("{}\n", id.short()))
+    }
+}
+
+async fn candidates(desk: &dyn Desk, screen: &Screen, demand: &Demand) -> Result<String, Problem> {
+    let offers = desk.browse(Some(demand.clone())).await?;
+    if offers.is_empty() {
+        return Err(nothing_on_offer());
+    }
+    screen.render(&offers, || offers_table(&offers, Some(demand), screen.is_wide()))
+}
+
+async fn buy(desk: &dyn Desk, demand: Demand, note: String) -> Result<NegotiationId, Problem> {
+    match desk.ask(Request::Order { demand, note }).await? {
+        Answer::Ordered { id, .. } => Ok(id),
+        other => Err(crate::admin::unexpected(&other)),
+    }
+}
+
+/// Shows how far an order is, until its node is ready or it is over.
+async fn follow(desk: &dyn Desk, screen: &Screen, id: NegotiationId) -> Result<(), Problem> {
+    let mut progress = Progress::start(screen.style);
+    let mut polls = tokio::time::interval(POLL);
+    let mut shown = None;
+    loop {
+        polls.tick().await;
+        let deals = desk.deals().await?;
+        let deal = deals.into_iter().find(|deal| deal.id == id);
+        let deal = deal.ok_or_else(|| Problem::from(Refusal::Unknown(id)))?;
+        if shown != Some(deal.state) {
+            shown = Some(deal.state);
+            match step(&deal)? {
+                Some(step) => progress.step(step),
+                None => {
+                    let node = deal.node.as_deref().unwrap_or("the node");
+                    progress.done(&format!("{node} is ready"));
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// What is waited for; none: it is ready.
+fn step(deal: &Deal) -> Result<Option<String>, Problem> {
+    let (peer, id) = (deals::peer(deal), deal.id.short());
+    Ok(Some(match deal.state {
+        State::Requested => format!("{id}: asking {peer}"),
+        State::Review => format!("{id}: waiting for {peer}'s owner to accept"),
+        State::Agreed => format!("{id}: both sign"),
+        State::Pending => format!("{id}: the node is being made"),
+        State::Suspended => format!("{id}: suspended, usage is not signed for"),
+        State::Active => return Ok(None),
+        State::Unknown | State::Reclaiming | State::Closed | State::Terminated => {
+            let why = deal.reason.clone().unwrap_or_else(|| "without a reason".to_owned());
+            return Err(Problem::new(Class::Refused, format!("{peer} ended order {id}: {why}"))
+                .todo("see what others offer: the same order with --dry-run"));
+        }
+    }))
+}

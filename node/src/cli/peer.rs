@@ -1,0 +1,103 @@
+//! `mercato peer`: connect to somebody, trust or block them.
+
+use clap::Subcommand;
+use mercato_broker::Standing;
+
+use super::lookup;
+use super::screen::Screen;
+use super::text::{called, fingerprint, round_trip};
+use crate::admin::{Desk, Problem, Request};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Peer {
+    /// Connect to whoever is there, until the daemon ends; the configuration file's
+    /// `peers` are for good
+    #[command(after_help = "Examples:
+  mercato peer add turin.example:7474
+  mercato peer add /ip4/192.0.2.1/udp/7474/quic-v1")]
+    Add {
+        /// HOST:PORT, or a multiaddr
+        address: String,
+    },
+    /// No longer connect to whoever is there
+    #[command(after_help = "Examples:
+  mercato peer remove turin.example:7474
+  mercato peer remove /ip4/192.0.2.1/udp/7474/quic-v1")]
+    Remove {
+        /// As it was added
+        address: String,
+    },
+    /// See who is there, and how far away
+    #[command(after_help = "Examples:
+  mercato peer ping turin.example:7474
+  mercato peer ping '[2001:db8::1]:7474'")]
+    Ping {
+        /// HOST:PORT, or a multiaddr
+        address: String,
+    },
+    /// Buy from a cluster, once you have compared its fingerprint
+    #[command(after_help = "Examples:
+  mercato peer trust turin
+  mercato peer trust 4f3c21ab --yes
+
+The other side sees its own fingerprint with: mercato status")]
+    Trust {
+        /// Its name, or the beginning of its id
+        peer: String,
+    },
+    /// Refuse a cluster's connections, requests and offers
+    #[command(after_help = "Examples:
+  mercato peer block turin
+  mercato peer block 4f3c21ab")]
+    Block {
+        /// Its name, or the beginning of its id
+        peer: String,
+    },
+}
+
+impl Peer {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self {
+            Self::Add { address } => {
+                desk.tell(Request::AddPeer(address.clone())).await?;
+                Ok(screen.done(format!("{address} will be dialled; see: mercato peers")))
+            }
+            Self::Remove { address } => {
+                desk.tell(Request::RemovePeer(address.clone())).await?;
+                Ok(screen.done(format!("{address} is not dialled any more")))
+            }
+            Self::Ping { address } => {
+                let pong = desk.ping(address).await?;
+                let who = pong.cluster.map_or_else(
+                    || format!("key {}", pong.key.short()),
+                    |cluster| called(pong.name.as_deref(), &cluster),
+                );
+                let rtt =
+                    pong.rtt_us.map_or_else(String::new, |us| format!(" in {}", round_trip(us)));
+                screen.render(&pong, || format!("{who} answers{rtt}\n"))
+            }
+            Self::Trust { peer } => trust(desk, screen, &peer).await,
+            Self::Block { peer } => {
+                let known = lookup::cluster(desk, &peer).await?;
+                desk.tell(Request::Judge(known.cluster, Standing::Blocked)).await?;
+                Ok(screen.done(format!("{} is blocked", known.called())))
+            }
+        }
+    }
+}
+
+async fn trust(desk: &dyn Desk, screen: &Screen, peer: &str) -> Result<String, Problem> {
+    let known = lookup::cluster(desk, peer).await?;
+    let called = known.called();
+    if known.standing == Standing::Trusted {
+        return Ok(screen.done(format!("{called} is trusted already")));
+    }
+    let [first, second] = fingerprint(&known.cluster);
+    let said = format!(
+        "the fingerprint of {called}:\n  {first}\n  {second}\n\
+         its owner sees the same with: mercato status"
+    );
+    screen.confirm(&said, &format!("buy from {called} from now on?"))?;
+    desk.tell(Request::Judge(known.cluster, Standing::Trusted)).await?;
+    Ok(screen.done(format!("{called} is trusted")))
+}

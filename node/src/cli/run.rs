@@ -1,0 +1,189 @@
+//! `mercato run` and `mercato demo`: what is typed, on top of the configuration file, as
+//! the settings of a daemon. Nothing is bound or written here.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use mercato_broker::Amount;
+use mercato_config::Settings;
+use mercato_config::settings::Switch;
+use mercato_config::{SyntaxError, amount};
+use mercato_protocol::resources::{Resource, Resources};
+use tracing_subscriber::EnvFilter;
+
+use super::args::{Format, Global};
+use super::screen::Screen;
+use super::style::Style;
+use super::text::text;
+use crate::admin::{Class, Problem};
+use crate::{daemon, demo};
+
+#[derive(Args, Debug, Default)]
+#[command(after_help = "Examples:
+  mercato run --share 30%
+  mercato run --config /etc/mercato.yaml --peer turin.example:7474")]
+pub(crate) struct Run {
+    /// The configuration file; none is needed
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What this cluster is called, from the first start on [default: that of the machine]
+    #[arg(long)]
+    name: Option<String>,
+    /// Share so much of processors and memory from the first start on: 30%
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    share: Option<Amount>,
+    /// The cluster to share from and to buy for [default: $KUBECONFIG, ~/.kube/config, or
+    /// that of the pod]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_kubernetes")]
+    kubeconfig: Option<PathBuf>,
+    /// Leave Kubernetes alone, even where there is a cluster
+    #[arg(long)]
+    no_kubernetes: bool,
+    /// In the place of a cluster, one that is simulated: cpu=8,memory=32Gi,pods=110
+    #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
+    #[arg(conflicts_with_all = ["kubeconfig", "no_kubernetes"])]
+    simulated_cluster: Option<Resources>,
+    /// Do not search the local network
+    #[arg(long)]
+    no_lan: bool,
+    /// Connect to this cluster: HOST:PORT, or a multiaddr
+    #[arg(long, value_name = "ADDR")]
+    peer: Vec<String>,
+    /// Where peers may connect: IP:PORT [default: port 7474 on all interfaces]
+    #[arg(long, value_name = "ADDR")]
+    listen: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato demo
+  mercato demo -o json")]
+pub(crate) struct Demo {
+    /// Leave the daemons running before the end, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Run {
+    pub(crate) async fn perform(self, global: &Global) -> Result<String, Problem> {
+        let simulated = self.simulated_cluster.clone();
+        let (settings, data_dir) = self.settings(global)?;
+        logs(global, if global.verbose { "info,mercato=debug" } else { "info" });
+        daemon::run(settings, daemon::Options { data_dir, simulated }).await?;
+        Ok(String::new())
+    }
+
+    /// The configuration file's settings under what was typed, and the data folder.
+    fn settings(self, global: &Global) -> Result<(Settings, PathBuf), Problem> {
+        let mut settings = match &self.config {
+            Some(file) => {
+                let name = file.display().to_string();
+                let unreadable = |error: std::io::Error| {
+                    Problem::failed(format!("{name} cannot be read: {error}")).because(&error)
+                };
+                let text = std::fs::read_to_string(file).map_err(unreadable)?;
+                Settings::parse(&name, &text)
+                    .map_err(|error| Problem::new(Class::Usage, error.to_string()))?
+            }
+            None => Settings::default(),
+        };
+        if let Some(amount) = self.share {
+            let share = settings.share.get_or_insert_default();
+            (share.cpu, share.memory) = (Some(amount), Some(amount));
+        }
+        settings.name = self.name.or(settings.name);
+        if self.no_lan {
+            settings.lan = Switch::Off;
+        }
+        if self.no_kubernetes {
+            settings.kubernetes.enabled = Switch::Off;
+        }
+        let kubeconfig = self.kubeconfig.or(settings.kubernetes.kubeconfig.take());
+        settings.kubernetes.kubeconfig = kubeconfig;
+        settings.peers.extend(self.peer);
+        if !self.listen.is_empty() {
+            settings.listen = self.listen;
+        }
+        let mut global = global.clone();
+        global.data_dir = global.data_dir.or(settings.data_dir.take());
+        Ok((settings, global.data_dir()))
+    }
+}
+
+impl Demo {
+    pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
+        logs(global, "error");
+        let form = match global.output {
+            Format::Json => demo::Form::Json,
+            Format::Table | Format::Wide | Format::Yaml => {
+                demo::Form::Text { spins: std::io::stdout().is_terminal(), style: screen.style }
+            }
+        };
+        demo::play(form, self.keep).await?;
+        Ok(String::new())
+    }
+}
+
+/// One line an event: human on a terminal, JSON otherwise. `MERCATO_LOG` may say more.
+fn logs(global: &Global, level: &str) {
+    let filter = EnvFilter::try_from_env("MERCATO_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_target(global.verbose);
+    if std::io::stderr().is_terminal() {
+        log.with_ansi(Style::detect(global.no_color).is_on()).init();
+    } else {
+        log.json().flatten_event(true).init();
+    }
+}
+
+/// A share of processors and memory alike, with its sign or without.
+fn percent(text: &str) -> Result<Amount, SyntaxError> {
+    amount::of(&Resource::Cpu, &format!("{}%", text.strip_suffix('%').unwrap_or(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::super::args::{Cli, Command};
+    use super::*;
+    use clap::Parser as _;
+
+    fn settings(args: &[&str]) -> Result<(Settings, PathBuf), Problem> {
+        let cli = Cli::try_parse_from(["mercato", "run"].iter().chain(args)).unwrap();
+        let Command::Run(run) = cli.command else { panic!("another command") };
+        run.settings(&cli.global)
+    }
+
+    #[test]
+    fn what_is_typed_lies_over_what_is_written() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "dataDir: /a\npeers: [one:1]\nlisten: ['0.0.0.0:1']\nshare: {{cpu: 10%}}")
+            .unwrap();
+        let file = file.path().to_str().unwrap();
+        assert_eq!(settings(&["--config", file]).unwrap().1, PathBuf::from("/a"));
+        let typed = ["--config", file, "--data-dir", "/b", "--peer", "two:2", "--share", "30"];
+        let (typed, data_dir) = settings(&typed).unwrap();
+        assert_eq!(data_dir, PathBuf::from("/b"));
+        assert_eq!(
+            (typed.peers, typed.listen),
+            (vec!["one:1".to_owned(), "two:2".to_owned()], vec!["0.0.0.0:1".to_owned()],)
+        );
+        let share = typed.share.unwrap();
+        assert_eq!((share.cpu, share.memory), (Some(Amount::Percent(30)), share.cpu));
+        let (listen, _) = settings(&["--config", file, "--listen", "127.0.0.1:2"]).unwrap();
+        assert_eq!(listen.listen, ["127.0.0.1:2"]);
+    }
+
+    #[test]
+    fn a_configuration_that_is_wrong_stops_the_start() {
+        let missing = settings(&["--config", "/nowhere/mercato.yaml"]).unwrap_err();
+        assert_eq!(missing.class, Class::Failed);
+        assert!(missing.what.starts_with("/nowhere/mercato.yaml cannot be read"), "{missing}");
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "shares: {{}}").unwrap();
+        let wrong = settings(&["--config", file.path().to_str().unwrap()]).unwrap_err();
+        assert_eq!(wrong.class, Class::Usage);
+    }
+}

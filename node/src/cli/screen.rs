@@ -1,0 +1,99 @@
+//! Where results, questions and errors go: results to standard output in the form that was
+//! asked for, the rest to standard error.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use super::args::{Format, Global};
+use super::style::Style;
+use crate::admin::{Class, Problem};
+
+/// The terminal, the pipe, or the file that is written to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    pub(crate) format: Format,
+    pub(crate) style: Style,
+    yes: bool,
+    verbose: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            format: global.output,
+            style: Style::detect(global.no_color),
+            yes: global.yes,
+            verbose: global.verbose,
+        }
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.format == Format::Wide
+    }
+
+    /// The text for a value, as a whole or as a table of what matters most.
+    pub(crate) fn render<T: Serialize>(
+        &self,
+        value: &T,
+        table: impl FnOnce() -> String,
+    ) -> Result<String, Problem> {
+        let odd = |error: &dyn std::error::Error| {
+            Problem::failed("the answer cannot be written in this form").because(error)
+        };
+        match self.format {
+            Format::Table | Format::Wide => Ok(table()),
+            Format::Json => serde_json::to_string_pretty(value)
+                .map(|json| json + "\n")
+                .map_err(|error| odd(&error)),
+            Format::Yaml => serde_saphyr::to_string(value).map_err(|error| odd(&error)),
+        }
+    }
+
+    /// A sentence about what was done; nothing for programs, which have the exit code.
+    pub(crate) fn done(&self, sentence: impl Into<String>) -> String {
+        match self.format {
+            Format::Table | Format::Wide => sentence.into() + "\n",
+            Format::Json | Format::Yaml => String::new(),
+        }
+    }
+
+    /// Asks on the terminal, after what is said first.
+    pub(crate) fn confirm(&self, said: &str, question: &str) -> Result<(), Problem> {
+        eprintln!("{said}");
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Err(Problem::new(Class::Usage, "nothing was done: there is nobody to ask")
+                .todo("if that is what you want: the same with --yes"));
+        }
+        eprint!("{question} [y/N] ");
+        let mut line = String::new();
+        // Who cannot be heard has not agreed.
+        let _ = io::stdin().lock().read_line(&mut line);
+        match line.trim() {
+            "y" | "Y" | "yes" => Ok(()),
+            _ => Err(Problem::failed("nothing was done")),
+        }
+    }
+
+    /// Shows what went wrong.
+    pub(crate) fn complain(&self, problem: &Problem) {
+        eprintln!("{} {problem}", self.style.bad("error:"));
+        if self.verbose {
+            problem.causes.iter().for_each(|cause| eprintln!("  because: {cause}"));
+        }
+    }
+}
+
+/// Writes to standard output. A reader that has gone wants no more.
+pub(crate) fn print(text: &str) -> Result<(), Problem> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Problem::failed(format!("standard output cannot be written: {error}")))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

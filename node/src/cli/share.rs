@@ -1,0 +1,213 @@
+//! `mercato share`: what this cluster offers.
+
+use std::collections::BTreeSet;
+
+use clap::{Args, Subcommand};
+use mercato_broker::{Amount, Approve, SharePolicy};
+use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount, settings};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+
+use super::lookup;
+use super::screen::Screen;
+use super::table::{Table, pairs};
+use super::text::{amounts, gpus, name, of, text, word};
+use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato share
+  mercato share set --cpu 30% --memory 30% --price 'cpu=0.02 EUR/h'")]
+pub(crate) struct Share {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one")]
+enum What {
+    /// What is offered, and what that comes to (the default)
+    #[command(after_help = "Examples:
+  mercato share show
+  mercato share show -o yaml")]
+    Show,
+    /// Offer something, or change how; what is not said stays as it is
+    Set(Set),
+    /// Offer nothing any more; contracts run on
+    #[command(after_help = "Examples:
+  mercato share stop
+  mercato share stop && mercato contracts")]
+    Stop,
+}
+
+#[derive(Args, Debug, Default)]
+#[command(after_help = "Examples:
+  mercato share set --cpu 30% --memory 30% --network-isolation none
+  mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'")]
+pub(crate) struct Set {
+    /// Of the processors: 30%, or 8
+    #[arg(long, value_name = "AMOUNT", value_parser = cpu)]
+    cpu: Option<Amount>,
+    /// Of the memory: 30%, or 32Gi
+    #[arg(long, value_name = "AMOUNT", value_parser = memory)]
+    memory: Option<Amount>,
+    /// Of the pods that the nodes take: 50%, or 110
+    #[arg(long, value_name = "AMOUNT", value_parser = pods)]
+    pods: Option<Amount>,
+    /// GPUs by model: h100=2
+    #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
+    gpu: Option<Gpus>,
+    /// Left for your own pods, beside what they ask for: cpu=2,memory=4Gi
+    #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
+    keep_free: Option<Resources>,
+    /// For one processor, GiB, GPU: 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'; or free
+    #[arg(long, value_parser = text::<Price>)]
+    price: Option<Price>,
+    /// reserved is really held; spot may be taken back at once
+    #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]
+    class: Option<Class>,
+    /// required sells only where the network keeps guests apart; none sells without
+    #[arg(long, value_parser = word::<NetworkIsolation>(&["required", "none"]))]
+    network_isolation: Option<NetworkIsolation>,
+    /// The pod-security level of guest namespaces
+    #[arg(long, value_parser = word::<PodSecurity>(&["privileged", "baseline", "restricted"]))]
+    pod_security: Option<PodSecurity>,
+    /// What becomes of a request
+    #[arg(long, value_parser = word::<Approve>(&["auto", "ask", "deny"]))]
+    approve: Option<Approve>,
+    /// Clusters whose requests are granted without asking, or none
+    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    allow: Vec<String>,
+    /// Notice before capacity is taken back
+    #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
+    reclaim: Option<Seconds>,
+    /// The longest term
+    #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
+    max_term: Option<Seconds>,
+}
+
+impl Share {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self.what.unwrap_or(What::Show) {
+            What::Show => show(desk, screen).await,
+            What::Set(set) => {
+                let before = desk.share().await?.policy;
+                let allow = set.allowed(desk).await?;
+                desk.tell(Request::SetShare(Some(set.policy(before, allow)?))).await?;
+                show(desk, screen).await
+            }
+            What::Stop => {
+                desk.tell(Request::SetShare(None)).await?;
+                Ok(screen.done("nothing is offered any more; contracts run on: mercato contracts"))
+            }
+        }
+    }
+}
+
+impl Set {
+    async fn allowed(&self, desk: &dyn Desk) -> Result<Option<BTreeSet<ClusterId>>, Problem> {
+        let mut allow = BTreeSet::new();
+        for peer in self.allow.iter().filter(|peer| *peer != "none") {
+            allow.insert(lookup::cluster(desk, peer).await?.cluster);
+        }
+        Ok((!self.allow.is_empty()).then_some(allow))
+    }
+
+    /// What is offered from now on.
+    fn policy(
+        self,
+        before: Option<SharePolicy>,
+        allow: Option<BTreeSet<ClusterId>>,
+    ) -> Result<SharePolicy, Problem> {
+        let mut policy = before.unwrap_or_else(|| settings::Share::default().policy());
+        let plain = [
+            (Resource::Cpu, self.cpu),
+            (Resource::Memory, self.memory),
+            (Resource::Pods, self.pods),
+        ];
+        let plain = plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?)));
+        policy.amounts.extend(plain);
+        if let Some(Gpus(gpus)) = self.gpu {
+            policy.amounts.retain(|resource, _| !matches!(resource, Resource::Gpu(_)));
+            let gpus =
+                gpus.into_iter().map(|(model, n)| (Resource::Gpu(model), Amount::Exactly(n)));
+            policy.amounts.extend(gpus);
+        }
+        let both = [Resource::Cpu, Resource::Memory];
+        if both.iter().any(|resource| !policy.amounts.contains_key(resource)) {
+            return Err(Problem::new(Kind::Usage, "pods of guests need processors and memory")
+                .todo("say how much of both: --cpu 30% --memory 30%"));
+        }
+        policy.reclaim_notice_s = self.reclaim.map_or(policy.reclaim_notice_s, |notice| notice.0);
+        policy.max_term_s = self.max_term.map_or(policy.max_term_s, |term| term.0);
+        policy.keep_free = self.keep_free.unwrap_or(policy.keep_free);
+        policy.price = self.price.unwrap_or(policy.price);
+        policy.class = self.class.unwrap_or(policy.class);
+        policy.network_isolation = self.network_isolation.unwrap_or(policy.network_isolation);
+        policy.pod_security = self.pod_security.unwrap_or(policy.pod_security);
+        policy.approve = self.approve.unwrap_or(policy.approve);
+        policy.allow = allow.unwrap_or(policy.allow);
+        Ok(policy)
+    }
+}
+
+async fn show(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    let share = desk.share().await?;
+    screen.render(&share, || page(&share, screen.is_wide()))
+}
+
+fn page(share: &admin::Share, wide: bool) -> String {
+    let Some(policy) = &share.policy else {
+        return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
+            .to_owned();
+    };
+    let allow: Vec<_> = policy.allow.iter().map(|cluster| cluster.short()).collect();
+    let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let said = pairs(&[
+        ("shared", amounts(policy)),
+        ("kept free", dash(policy.keep_free.show())),
+        ("price", policy.price.show()),
+        ("class", name(policy.class)),
+        ("network isolation", name(policy.network_isolation)),
+        ("pod security", name(policy.pod_security)),
+        ("requests", format!("{}; granted to: {}", name(policy.approve), dash(allow.join(", ")))),
+        ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
+        ("longest term", Seconds(policy.max_term_s).show()),
+    ]);
+    let mut table = Table::new(["ON SALE", "CPU", "MEMORY", "PODS", "GPUS", "LARGEST POD"]);
+    for OnSale { pool, free, .. } in &share.on_sale {
+        table.row([
+            pool.id.to_string(),
+            of(&Resource::Cpu, free),
+            of(&Resource::Memory, free),
+            of(&Resource::Pods, free),
+            gpus(free),
+            pool.largest_pod.show(),
+        ]);
+    }
+    if table.is_empty() {
+        let why = match policy.network_isolation {
+            NetworkIsolation::Required => {
+                "nothing is on sale: there is no room for it, or the network cannot keep guests\n\
+                 apart; to sell without: mercato share set --network-isolation none\n"
+            }
+            NetworkIsolation::None => "nothing is on sale: the cluster has no room for it\n",
+        };
+        return format!("{said}\n{why}");
+    }
+    format!("{said}\n{}", table.render(wide))
+}
+
+fn cpu(text: &str) -> Result<Amount, SyntaxError> {
+    amount::of(&Resource::Cpu, text)
+}
+
+fn memory(text: &str) -> Result<Amount, SyntaxError> {
+    amount::of(&Resource::Memory, text)
+}
+
+fn pods(text: &str) -> Result<Amount, SyntaxError> {
+    amount::of(&Resource::Pods, text)
+}

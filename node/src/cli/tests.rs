@@ -1,0 +1,338 @@
+//! Commands against a scripted desk, over a real socket: what is asked, what is shown.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::{CommandFactory as _, Parser as _};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_broker::{Refusal, Side, Standing};
+use mercato_config::settings;
+use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::negotiation::State;
+use serde_json::json;
+
+use super::args::Cli;
+use super::screen::Screen;
+use super::table::WIDTH;
+use crate::admin::{
+    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Server, Share, Status,
+};
+
+const TURIN: ClusterId = ClusterId([0x4f; 32]);
+const ORDER: NegotiationId = NegotiationId([0x3f; 16]);
+
+/// Answers from a script, and keeps what it was asked.
+#[derive(Default)]
+struct Script {
+    asked: Mutex<Vec<Request>>,
+    /// One for each look at the deals; the last one stays.
+    states: Mutex<Vec<State>>,
+    refuses: Option<Refusal>,
+    side: Option<Side>,
+}
+
+impl Desk for Script {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        self.asked.lock().unwrap().push(request.clone());
+        let answer = match request {
+            Request::Status => Ok(Answer::Status(status())),
+            Request::Peers => Ok(Answer::Peers(vec![peer()])),
+            Request::Browse(_) => Ok(Answer::Offers(Vec::new())),
+            Request::Share => Ok(Answer::Share(Share { policy: None, on_sale: Vec::new() })),
+            Request::Deals => {
+                let mut states = self.states.lock().unwrap();
+                let state =
+                    if states.len() > 1 { Some(states.remove(0)) } else { states.last().copied() };
+                Ok(Answer::Deals(state.map(|state| self.deal(state)).into_iter().collect()))
+            }
+            Request::Order { .. } => match &self.refuses {
+                Some(refusal) => Err(refusal.clone().into()),
+                None => Ok(Answer::Ordered { id: ORDER, provider: TURIN }),
+            },
+            Request::Events(_) => Ok(Answer::Events(Vec::new())),
+            _ => Ok(Answer::Done),
+        };
+        async move { answer }.boxed()
+    }
+}
+
+impl Script {
+    fn deal(&self, state: State) -> Deal {
+        Deal { side: self.side.unwrap_or(Side::Consumer), ..deal(state) }
+    }
+}
+
+fn status() -> Status {
+    Status {
+        version: "0.1.0".to_owned(),
+        cluster: ClusterId([0x4e; 32]),
+        name: "rome".to_owned(),
+        key: PublicKey([1; 32]),
+        data_dir: "/var/lib/mercato".into(),
+        addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
+        kubernetes: None,
+        attention: vec!["no cluster".to_owned()],
+    }
+}
+
+fn peer() -> Peer {
+    Peer {
+        cluster: Some(TURIN),
+        key: Some(PublicKey([2; 32])),
+        name: Some("turin".to_owned()),
+        standing: Standing::Stranger,
+        found: vec![Found::Mdns],
+        addresses: vec!["/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()],
+        connected: Some("/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()),
+        rtt_us: Some(12_345),
+    }
+}
+
+fn deal(state: State) -> Deal {
+    let terms = json!({
+        "pool": "amd64", "platform": { "arch": "amd64", "os": "linux" },
+        "quantity": { "cpuMillis": 8_000, "memoryBytes": 34_359_738_368_u64, "pods": 20 },
+        "class": "reserved", "termS": 14_400, "isolation": "runc", "networkIsolation": "none",
+        "price": { "posted": { "currency": "EUR", "units": {
+            "cpu": { "micros": 20_000, "periodS": 3_600 } } } },
+        "podSecurity": "baseline", "network": {}, "transitHops": 0, "onDisconnect": "keep",
+        "reclaimNoticeS": 3_600, "sla": null, "meteringIntervalS": 300,
+        "disputeTolerancePpm": 10_000,
+    });
+    Deal {
+        id: ORDER,
+        side: Side::Consumer,
+        peer: TURIN,
+        peer_name: Some("turin".to_owned()),
+        state,
+        reason: (state == State::Terminated).then(|| "DeniedByOwner: not today".to_owned()),
+        terms: serde_json::from_value(terms).unwrap(),
+        note: "please".to_owned(),
+        until_ms: Some(4_102_444_800_000),
+        total: serde_json::from_value(json!({ "micros": 640_000, "currency": "EUR" })).unwrap(),
+        billed: None,
+        node: Some("mercato-turin".to_owned()),
+        namespaces: Default::default(),
+    }
+}
+
+/// What a command line prints, through a server and a client on a socket.
+fn mercato(desk: &Arc<Script>, line: &str) -> Result<String, Problem> {
+    let cli = Cli::try_parse_from(["mercato"].into_iter().chain(line.split(' '))).unwrap();
+    let screen = Screen::new(&cli.global);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let _server = Server::start(&socket, desk.clone()).unwrap();
+        let client = Client::new(socket, Duration::from_secs(30));
+        super::ask(&client, &screen, &cli.global, cli.command).await
+    })
+}
+
+fn script(states: &[State]) -> Arc<Script> {
+    Arc::new(Script { states: Mutex::new(states.to_vec()), ..Script::default() })
+}
+
+/// The last thing asked that was not a look.
+fn told(desk: &Script) -> Option<Request> {
+    let asked = desk.asked.lock().unwrap();
+    let looks = |request: &&Request| {
+        !matches!(request, Request::Peers | Request::Browse(_) | Request::Deals | Request::Share)
+    };
+    asked.iter().rev().find(looks).cloned()
+}
+
+fn fits(text: &str) {
+    assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+}
+
+#[test]
+fn every_command_is_well_formed_and_has_two_examples() {
+    fn check(command: &clap::Command) {
+        let subcommands: Vec<_> = command.get_subcommands().collect();
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples = help.lines().filter(|line| line.starts_with("  mercato ")).count();
+        assert_eq!(examples, 2, "{}", command.get_name());
+        subcommands.into_iter().for_each(check);
+    }
+    Cli::command().debug_assert();
+    check(&Cli::command());
+}
+
+#[test]
+fn every_example_is_understood() {
+    fn examples(command: &clap::Command, into: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        into.extend(help.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned));
+        command.get_subcommands().for_each(|command| examples(command, into));
+    }
+    let mut lines = Vec::new();
+    examples(&Cli::command(), &mut lines);
+    assert!(lines.len() > 30);
+    for line in lines {
+        let typed = line.split([';', '>', '|', '&']).next().unwrap_or_default();
+        let quoted = typed.split('\'').enumerate();
+        let words = quoted.flat_map(|(n, part)| match n % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        if let Err(error) = Cli::try_parse_from(words) {
+            panic!("{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_argument_is_pointed_at() {
+    let wrong = |line: &str| {
+        let error = Cli::try_parse_from(line.split('_')).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        error.to_string()
+    };
+    let said = wrong("mercato_order_--cpu_8_--for_4 h");
+    assert!(said.contains("expected a unit of time: s, m, h, d or w, for example 1h30m"), "{said}");
+    assert!(said.contains("\n  4 h\n   ^"), "{said}");
+    let said = wrong("mercato_share_set_--price_cpu=1 EUR");
+    assert!(said.contains("\n  cpu=1 EUR\n           ^"), "{said}");
+    let said = wrong("mercato_share_set_--class_gold");
+    assert!(said.contains("spot, reserved"), "{said}");
+    let said = wrong("mercato_ordr");
+    assert!(said.contains("'order'"), "{said}");
+}
+
+#[test]
+fn peers_are_a_table() {
+    let text = mercato(&script(&[]), "peers").unwrap();
+    assert_eq!(
+        text,
+        "NAME   CLUSTER   TRUST     FOUND BY  REACHED  RTT   ADDRESS\n\
+         turin  4f4f4f4f  stranger  mdns      direct   12ms  /ip4/192.0.2.2/udp/7474/qui…\n"
+    );
+    fits(&text);
+    let wide = mercato(&script(&[]), "peers -o wide").unwrap();
+    assert!(wide.contains(&TURIN.to_string()), "{wide}");
+}
+
+#[test]
+fn status_is_one_screen() {
+    let asked = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
+    asked.states.lock().unwrap().push(State::Review);
+    let text = mercato(&asked, "status").unwrap();
+    fits(&text);
+    for part in [
+        "rome (mercato 0.1.0)\n",
+        "  peers         1 known, 1 connected, 0 trusted\n",
+        "3f3f3f3f  sells to  turin  in review  cpu=8,memory=32Gi,pods=…",
+        "Needs attention:\n  no cluster\n  1 wait for your answer: mercato requests\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn programs_get_all_of_it() {
+    let desk = script(&[State::Active]);
+    let text = mercato(&desk, "contracts -o json").unwrap();
+    let deals: Vec<Deal> = serde_json::from_str(&text).unwrap();
+    assert_eq!(deals, [deal(State::Active)]);
+    let yaml = mercato(&desk, "contracts show 3f -o yaml").unwrap();
+    assert!(yaml.contains("state: active\n"), "{yaml}");
+    assert_eq!(mercato(&desk, "contracts cancel 3f --yes -o json").unwrap(), "");
+}
+
+#[test]
+fn contracts_are_shown_and_ended() {
+    let desk = script(&[State::Active]);
+    let text = mercato(&desk, "contracts").unwrap();
+    fits(&text);
+    let (head, line) = text.split_once('\n').unwrap();
+    assert!(head.starts_with("ID        SIDE       WITH   STATE   WHAT "), "{text}");
+    assert!(line.starts_with("3f3f3f3f  buys from  turin  active  cpu=8,memory=32Gi"), "{text}");
+    assert!(line.ends_with("  0.64 EUR\n"), "{text}");
+    fits(&mercato(&desk, "contracts show 3f").unwrap());
+    // Nobody is there to be asked.
+    let problem = mercato(&desk, "contracts cancel 3f").unwrap_err();
+    assert_eq!((problem.class, told(&desk)), (Class::Usage, None));
+    mercato(&desk, "contracts cancel 3f --reason early --yes").unwrap();
+    assert_eq!(told(&desk), Some(Request::Cancel(ORDER, "early".to_owned())));
+    let over = script(&[State::Closed]);
+    assert_eq!(mercato(&over, "contracts").unwrap(), "nothing is ordered, bought or sold now\n");
+    assert_eq!(mercato(&over, "contracts cancel 3f --yes").unwrap_err().class, Class::NoMatch);
+}
+
+#[test]
+fn requests_are_answered() {
+    let desk = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
+    desk.states.lock().unwrap().push(State::Review);
+    let text = mercato(&desk, "requests").unwrap();
+    fits(&text);
+    assert!(text.contains("3f3f3f3f  turin  cpu=8,memory=32Gi,pods=20  4h   0.64 EUR"), "{text}");
+    mercato(&desk, "requests accept 3f3").unwrap();
+    assert_eq!(told(&desk), Some(Request::Accept(ORDER)));
+    mercato(&desk, "requests deny 3f3 --reason no").unwrap();
+    assert_eq!(told(&desk), Some(Request::Deny(ORDER, "no".to_owned())));
+    let nothing = mercato(&desk, "requests accept 77").unwrap_err();
+    assert_eq!(nothing.class, Class::NoMatch);
+}
+
+#[test]
+fn an_order_stops_at_an_unknown_key() {
+    let refuses =
+        Refusal::Untrusted { provider: TURIN, name: "turin".to_owned(), key: PublicKey([2; 32]) };
+    let desk = Arc::new(Script { refuses: Some(refuses), ..Script::default() });
+    let problem = mercato(&desk, "order --cpu 8 --memory 32Gi --for 4h").unwrap_err();
+    assert_eq!(problem.class, Class::Refused);
+    let text = problem.to_string();
+    fits(&text);
+    assert!(text.contains(&TURIN.to_string()), "{text}");
+    assert!(text.ends_with("mercato peer trust 4f4f4f4f4f4f"), "{text}");
+    assert_eq!(mercato(&desk, "peer trust 4f4f").unwrap_err().class, Class::Usage);
+    mercato(&desk, "peer trust turin --yes").unwrap();
+    assert_eq!(told(&desk), Some(Request::Judge(TURIN, Standing::Trusted)));
+}
+
+#[test]
+fn an_order_is_followed_until_its_node_is_ready() {
+    use State::{Active, Agreed, Pending, Requested, Review, Terminated};
+    const ORDERED: &str = "order --cpu 8 --memory 32Gi --for 4h";
+    let desk = script(&[Requested, Review, Agreed, Pending, Active]);
+    assert_eq!(mercato(&desk, &format!("{ORDERED} --wait")).unwrap(), "3f3f3f3f\n");
+    assert_eq!(desk.states.lock().unwrap().as_slice(), [Active]);
+    let denied = mercato(&script(&[Review, Terminated]), &format!("{ORDERED} --wait")).unwrap_err();
+    assert_eq!(denied.class, Class::Refused);
+    assert!(denied.what.ends_with("DeniedByOwner: not today"), "{denied}");
+    let late = mercato(&script(&[Review]), &format!("{ORDERED} --wait --timeout 1s")).unwrap_err();
+    assert_eq!(late.class, Class::TimedOut);
+    let little = mercato(&script(&[]), "order --cpu 8 --for 4h").unwrap_err();
+    assert_eq!(little.class, Class::Usage);
+}
+
+#[test]
+fn what_is_shared_changes_only_where_it_is_said() {
+    let desk = script(&[]);
+    mercato(&desk, "share set --cpu 30% --memory 8Gi --approve auto --allow 4f").unwrap();
+    let Some(Request::SetShare(Some(policy))) = told(&desk) else { panic!("nothing is set") };
+    let said = settings::Share {
+        cpu: Some(mercato_broker::Amount::Percent(30)),
+        memory: Some(mercato_broker::Amount::Exactly(8 << 30)),
+        approve: mercato_broker::Approve::Auto,
+        allow: [TURIN].into(),
+        ..settings::Share::default()
+    };
+    assert_eq!(policy, said.policy());
+    assert_eq!(mercato(&desk, "share set --cpu 8").unwrap_err().class, Class::Usage);
+}
+
+#[test]
+fn a_namespace_leaves_and_comes_back() {
+    let desk = script(&[]);
+    mercato(&desk, "offload shop --strategy remote").unwrap();
+    let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
+    assert_eq!((offload.namespace.as_str(), offload.api_access), ("shop", false));
+    assert_eq!(offload.strategy, crate::admin::Strategy::Remote);
+    assert_eq!(mercato(&desk, "unoffload shop").unwrap_err().class, Class::Usage);
+    mercato(&desk, "unoffload shop --yes").unwrap();
+    assert_eq!(told(&desk), Some(Request::Unoffload("shop".to_owned())));
+}

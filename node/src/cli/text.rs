@@ -1,0 +1,176 @@
+//! Between people and types: what is typed, and how quantities, times and ids are shown.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use mercato_broker::{Demand, Exclusion, SharePolicy, Standing};
+use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::{Money, Price};
+use mercato_protocol::resources::{Resource, Resources};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Reads an option in the syntax that configuration and command line share.
+pub(crate) fn text<T: FromText>(text: &str) -> Result<T, SyntaxError> {
+    T::from_text(text)
+}
+
+/// Reads an option that is one of a few words, by the names that serde has for them.
+pub(crate) fn word<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(word.into()))
+}
+
+/// The name that serde has for a plain word: `reserved`, `inReview`.
+pub(crate) fn name(word: impl Serialize) -> String {
+    match serde_json::to_value(word) {
+        Ok(serde_json::Value::String(name)) => name,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What a person compares over the telephone: all digits, in groups, on two lines.
+pub(crate) fn fingerprint(cluster: &ClusterId) -> [String; 2] {
+    let digits = cluster.to_string();
+    let groups: Vec<&str> =
+        (0..digits.len()).step_by(4).filter_map(|at| digits.get(at..at + 4)).collect();
+    let (first, second) = groups.split_at(groups.len() / 2);
+    [first.join(" "), second.join(" ")]
+}
+
+/// A name, or the short id of one that has none.
+pub(crate) fn called(name: Option<&str>, cluster: &ClusterId) -> String {
+    name.filter(|name| !name.is_empty()).map_or_else(|| cluster.short(), str::to_owned)
+}
+
+/// So much of one resource.
+pub(crate) fn of(resource: &Resource, resources: &Resources) -> String {
+    match resources.quantity(resource) {
+        0 => "-".to_owned(),
+        n => quantity::show(resource, n),
+    }
+}
+
+/// GPUs by model, or a dash.
+pub(crate) fn gpus(resources: &Resources) -> String {
+    let gpus: Vec<_> = resources.gpus.iter().map(|(model, n)| format!("{model}={n}")).collect();
+    if gpus.is_empty() { "-".to_owned() } else { gpus.join(",") }
+}
+
+/// Money, or free.
+pub(crate) fn money(price: &Price, total: Option<Money>) -> String {
+    match (price, total) {
+        (Price::Free, _) => "free".to_owned(),
+        (Price::Posted { .. }, Some(total)) => total.to_string(),
+        (Price::Posted { .. }, None) => "-".to_owned(),
+    }
+}
+
+/// A length of time in whole units, the two largest: `3h59m`.
+pub(crate) fn span(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let unit = [604_800, 86_400, 3_600, 60, 1].into_iter().find(|unit| seconds >= *unit);
+    let second = unit.map_or(1, |unit| match unit {
+        604_800 => 86_400,
+        86_400 => 3_600,
+        3_600 => 60,
+        _ => 1,
+    });
+    Seconds(seconds - seconds % second).show()
+}
+
+/// What is left until then.
+pub(crate) fn left(now_ms: u64, until_ms: Option<u64>) -> String {
+    until_ms.map_or_else(|| "-".to_owned(), |until_ms| span(until_ms.saturating_sub(now_ms)))
+}
+
+/// A moment, in UTC.
+pub(crate) fn moment(ms: u64) -> String {
+    let form = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+    let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);
+    let moment = time::OffsetDateTime::from_unix_timestamp(seconds);
+    moment.ok().and_then(|moment| moment.format(form).ok()).unwrap_or_else(|| "-".to_owned())
+}
+
+/// A round trip: `12ms`, `0.3ms`.
+pub(crate) fn round_trip(us: u64) -> String {
+    match us {
+        0..10_000 => format!("{}.{}ms", us / 1_000, us % 1_000 / 100),
+        _ => format!("{}ms", us / 1_000),
+    }
+}
+
+/// What the owner thinks of somebody.
+pub(crate) fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Stranger => "stranger",
+        Standing::Trusted => "trusted",
+        Standing::Blocked => "blocked",
+    }
+}
+
+/// Why an offer does not suit, in units that people use.
+pub(crate) fn exclusion(why: &Exclusion, demand: Option<&Demand>) -> String {
+    let term = || demand.map_or_else(String::new, |demand| Seconds(demand.term_s).show());
+    match why {
+        Exclusion::Short { resource, free, asked } => {
+            let [free, asked] = [free, asked].map(|n| quantity::show(resource, *n));
+            format!("{resource}: {free} free, {asked} asked for")
+        }
+        Exclusion::TermTooShort(least) => {
+            format!("{}: not for less than {}", term(), Seconds(*least).show())
+        }
+        Exclusion::TermTooLong(most) => {
+            format!("{}: not for more than {}", term(), Seconds(*most).show())
+        }
+        Exclusion::Class(class) => format!("not offered as {}", name(class)),
+        Exclusion::Blocked
+        | Exclusion::OtherProvider
+        | Exclusion::TooDear { .. }
+        | Exclusion::Currency(_)
+        | Exclusion::Price => why.to_string(),
+    }
+}
+
+/// How much is shared, in a line.
+pub(crate) fn amounts(policy: &SharePolicy) -> String {
+    let each = |(resource, share): (&Resource, &_)| {
+        format!("{resource}={}", amount::show(resource, *share))
+    };
+    policy.amounts.iter().map(each).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_two_units() {
+        for (ms, shown) in [
+            (0, "0s"),
+            (59_999, "59s"),
+            (14_399_000, "3h59m"),
+            (14_400_000, "4h"),
+            (90_061_000, "1d1h"),
+        ] {
+            assert_eq!(span(ms), shown);
+        }
+        assert_eq!((round_trip(340), round_trip(12_900)), ("0.3ms".into(), "12ms".into()));
+        assert_eq!(moment(1_795_161_600_000), "2026-11-20 08:00:00");
+    }
+
+    #[test]
+    fn a_fingerprint_is_whole_and_fits() {
+        let lines = fingerprint(&ClusterId([0x4f; 32]));
+        assert!(lines.iter().all(|line| line.len() == 39));
+        assert_eq!(lines.concat().replace(' ', ""), "4f".repeat(32));
+    }
+
+    #[test]
+    fn what_is_short_is_said_in_units() {
+        let why = Exclusion::Short { resource: Resource::Cpu, free: 4_000, asked: 8_000 };
+        assert_eq!(exclusion(&why, None), "cpu: 4 free, 8 asked for");
+    }
+}
