@@ -1,0 +1,139 @@
+//! A daemon: driver, network, sources of sightings, cluster and admin socket, put
+//! together, and taken apart in good order. `mercato run` starts one, the demo two.
+
+pub(crate) mod identity;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use mercato_agent::{Config, Input};
+use mercato_discovery::{Report, Transport};
+use mercato_net::{Limits, Listen, Net, NetConfig};
+use mercato_sources::{DEFAULT_SKIPPED, Lan, LanConfig};
+use tokio::task::JoinSet;
+
+use crate::admin::{Desk, Server};
+use crate::driver::{self, About, Handle, Office, Parts};
+use crate::kubernetes::Kubernetes;
+use crate::store::Disk;
+use identity::Identity;
+
+pub(crate) use run::{Options, run};
+
+/// What a daemon is to be.
+pub(crate) struct Plan {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) identity: Identity,
+    /// What this cluster says of itself; its key and identity are those of `identity`.
+    pub(crate) config: Config,
+    pub(crate) listen: Vec<Listen>,
+    /// Entries of the owner's list.
+    pub(crate) peers: Vec<String>,
+    /// Search the local network.
+    pub(crate) lan: bool,
+    pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+    /// What is off, and why: a line each.
+    pub(crate) off: Vec<String>,
+}
+
+/// A daemon that runs.
+pub(crate) struct Daemon {
+    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) driver: Handle,
+    lan: Option<Lan>,
+    /// End with the daemon.
+    tasks: JoinSet<()>,
+    _server: Server,
+}
+
+impl Daemon {
+    /// Starts it. Must run within a tokio runtime of several threads.
+    pub(crate) async fn start(plan: Plan) -> anyhow::Result<Self> {
+        let Plan { data_dir, identity, config, listen, peers, lan, kubernetes, off } = plan;
+        let peers: Vec<_> =
+            peers.iter().map(|peer| mercato_sources::entry(peer)).collect::<Result<_, _>>()?;
+        let store = Disk::open(&data_dir.join("records"))
+            .context("the records of this cluster cannot be opened")?;
+        let net = NetConfig { seed: *identity.seed(), listen, limits: Limits::default() };
+        let (net, events) = Net::start(net)?;
+        let name = identity.name().to_owned();
+        let key = config.key.public();
+        let parts = Parts {
+            config,
+            store: Box::new(store),
+            net: net.clone(),
+            kubernetes: kubernetes.clone(),
+        };
+        let driver = driver::start(parts).context("the records of this cluster cannot be read")?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(driver::wire::listen(driver.clone(), events));
+        for sighting in peers {
+            driver.tell(Input::Sighted(Report::Seen(sighting))).await;
+        }
+        if let Some(cluster) = &kubernetes {
+            driver.tell(Input::Isolation(cluster.isolates())).await;
+            tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
+        }
+        let mut off = off;
+        let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off) } else { None };
+        let socket = data_dir.join("admin.sock");
+        let about = About { name, data_dir, off };
+        let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes));
+        let server = Server::start(&socket, desk.clone())
+            .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;
+        Ok(Self { desk, driver, lan, tasks, _server: server })
+    }
+
+    /// Withdraws the advertisement, leaves the network and ends. Leases run on.
+    pub(crate) async fn stop(mut self) {
+        if let Some(lan) = self.lan.take() {
+            lan.stop().await;
+        }
+        self.driver.stop().await;
+        self.tasks.abort_all();
+    }
+}
+
+async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    let mut inventory = cluster.inventory();
+    while let Some(inventory) = inventory.next().await {
+        driver.tell(Input::Inventory(inventory)).await;
+    }
+}
+
+/// Announces us on the local network, at the ports that we got.
+fn search_lan(
+    driver: &Handle,
+    peer: mercato_protocol::id::PublicKey,
+    tasks: &mut JoinSet<()>,
+    off: &mut Vec<String>,
+) -> Option<Lan> {
+    let local = driver.net().local_addresses();
+    let port = |transport| {
+        local.iter().find(|address| address.transport == transport).map(|address| address.port)
+    };
+    let config = LanConfig {
+        peer,
+        quic_port: port(Transport::Quic),
+        tcp_port: port(Transport::Tcp),
+        skip: DEFAULT_SKIPPED.map(str::to_owned).to_vec(),
+    };
+    match Lan::start(&config) {
+        Ok((lan, mut reports)) => {
+            let driver = driver.clone();
+            tasks.spawn(async move {
+                while let Some(report) = reports.recv().await {
+                    driver.tell(Input::Sighted(report)).await;
+                }
+            });
+            Some(lan)
+        }
+        Err(error) => {
+            off.push(format!("the local network is not searched: {error}"));
+            None
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `mercato run`: from settings to a daemon, until a signal.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use mercato_broker::Command;
+use mercato_config::Settings;
+use mercato_config::settings::Switch;
+use mercato_discovery::{Address, Host, Transport};
+use mercato_net::Listen;
+use mercato_protocol::resources::Resources;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Daemon, Plan, identity::Identity};
+use crate::kubernetes::Kubernetes;
+use crate::kubernetes::real::Real;
+use crate::kubernetes::simulated::Simulated;
+
+/// Where peers connect unless the owner says otherwise.
+const PORT: u16 = 7474;
+
+/// What a command line adds to the settings.
+pub(crate) struct Options {
+    pub(crate) data_dir: PathBuf,
+    /// In the place of a Kubernetes cluster, one that is simulated, of that size.
+    pub(crate) simulated: Option<Resources>,
+}
+
+/// Runs a daemon until it is told to end.
+pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<()> {
+    let Options { data_dir, simulated } = options;
+    let name = settings.name.clone().unwrap_or_else(machine_name);
+    let identity = Identity::open(&data_dir, &name)
+        .with_context(|| format!("the identity in {} cannot be used", data_dir.display()))?;
+    let mut config = identity.config();
+    config.jurisdiction = settings.jurisdiction.clone();
+    config.region = settings.region.clone();
+    config.carbon_g_per_kwh = settings.carbon;
+    if let Some(interval) = settings.metering_interval {
+        config.metering_interval_s = u32::try_from(interval.0).unwrap_or(u32::MAX);
+    }
+    let mut off = Vec::new();
+    let kubernetes = cluster(&settings, simulated, &name, &mut off).await;
+    if settings.lan == Switch::Off {
+        off.push("the local network is not searched: it is turned off".to_owned());
+    }
+    let plan = Plan {
+        listen: listen(&settings.listen)?,
+        peers: settings.peers.clone(),
+        lan: settings.lan == Switch::On,
+        data_dir,
+        identity,
+        config,
+        kubernetes,
+        off,
+    };
+    let cluster = plan.config.cluster();
+    for line in &plan.off {
+        tracing::warn!("{line}");
+    }
+    let mut end = signal(SignalKind::terminate())?;
+    let daemon = Daemon::start(plan).await?;
+    tracing::info!(name, cluster = %cluster.short(), "running");
+    let shared = daemon.desk.share().await?.policy;
+    if let (Some(share), None) = (&settings.share, shared) {
+        let answer = daemon.driver.command(Command::Share(Some(share.policy()))).await?;
+        answer.context("what the configuration shares cannot be shared")?;
+    }
+    tokio::select! {
+        _ = end.recv() => {}
+        ended = tokio::signal::ctrl_c() => ended?,
+    }
+    tracing::info!("stopping: the offer is withdrawn, leases run on");
+    daemon.stop().await;
+    Ok(())
+}
+
+async fn cluster(
+    settings: &Settings,
+    simulated: Option<Resources>,
+    name: &str,
+    off: &mut Vec<String>,
+) -> Option<Arc<dyn Kubernetes>> {
+    if let Some(size) = simulated {
+        return Some(Arc::new(Simulated::start(name, size)));
+    }
+    if settings.kubernetes.enabled == Switch::Off {
+        off.push("nothing is shared or bought for: Kubernetes is turned off".to_owned());
+        return None;
+    }
+    match Real::connect(&settings.kubernetes).await {
+        Ok((real, missing)) => {
+            off.extend(missing);
+            Some(Arc::new(real))
+        }
+        Err(error) => {
+            off.push(format!("nothing is shared or bought for: {error:#}"));
+            None
+        }
+    }
+}
+
+/// Both transports on every address of the owner's; otherwise on all interfaces.
+fn listen(configured: &[String]) -> anyhow::Result<Vec<Listen>> {
+    let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT);
+    let mut wanted = Vec::new();
+    for text in configured {
+        let address: SocketAddr = text.parse().with_context(|| {
+            format!("listen {text:?}: expected IP:PORT, for example 0.0.0.0:7474")
+        })?;
+        wanted.push((address, true));
+    }
+    if wanted.is_empty() {
+        wanted.push((any, false));
+    }
+    let both = |(address, required): (SocketAddr, bool)| {
+        [Transport::Quic, Transport::Tcp].map(|transport| Listen {
+            address: Address { host: Host::Ip(address.ip()), port: address.port(), transport },
+            required,
+        })
+    };
+    Ok(wanted.into_iter().flat_map(both).collect())
+}
+
+fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim().split('.').next().unwrap_or_default();
+    if name.is_empty() { "cluster".to_owned() } else { name.to_owned() }
+}

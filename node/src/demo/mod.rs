@@ -1,0 +1,207 @@
+//! `mercato demo`: two daemons on loopback and the whole story between them. Daemons,
+//! connections, signatures and records are real; the two clusters are simulated.
+
+mod stage;
+mod tell;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use mercato_broker::{Approve, Demand, Standing};
+use mercato_config::settings::Share;
+use mercato_config::{FromText as _, Show as _};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::State;
+use mercato_protocol::resources::Resources;
+
+use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Strategy};
+use crate::daemon::Daemon;
+use stage::{IMAGE, NAMESPACE, POD, Stage, until};
+use tell::Tell;
+
+pub(crate) use tell::Form;
+
+/// Plays the story. Ctrl-C ends it at any point, and leaves nothing either.
+pub(crate) async fn play(form: Form, keep: bool) -> anyhow::Result<()> {
+    let mut tell = Tell::new(form);
+    tell.title(
+        "Two clusters trade on this machine. Daemons, connections, signatures and records\n\
+         are real; the clusters behind them are simulated.",
+    );
+    let stage = tell.step("rome and turin start, each with a key of its own", Stage::set()).await?;
+    let played = tokio::select! {
+        played = story(&mut tell, &stage, keep) => played,
+        stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into).and(Err(interrupted())),
+    };
+    let struck = tell.step("the daemons stop, nothing is left", stage.strike()).await;
+    tell.end();
+    played.and(struck)
+}
+
+/// The user wants no more of it.
+fn interrupted() -> anyhow::Error {
+    Problem::new(Class::Interrupted, "interrupted").into()
+}
+
+async fn story(tell: &mut Tell, stage: &Stage, keep: bool) -> anyhow::Result<()> {
+    tell.step("turin offers half of its cluster, and is asked first", offer(stage)).await?;
+    tell.step("rome sees the offer", browse(stage)).await?;
+    tell.step("rome orders, and stops at the unknown key", first_order(stage)).await?;
+    tell.step("rome trusts turin, once the fingerprint is compared", trust(stage)).await?;
+    let order = tell.step("rome orders 2 processors for an hour", order(stage)).await?;
+    tell.step("turin's owner accepts", accept(stage)).await?;
+    tell.step("both sign, and a virtual node is ready in rome", ready(stage, order)).await?;
+    tell.step("a pod of rome runs in turin (simulated)", pod_runs(stage)).await?;
+    tell.step("its logs come home", logs(stage)).await?;
+    tell.step("usage is billed, and signed by both", bill(stage, order)).await?;
+    if keep {
+        tell.keep(stage);
+        tokio::signal::ctrl_c().await?;
+    }
+    tell.step("rome cancels: the pod ends, node and namespace go", cancel(stage, order)).await
+}
+
+type Told<T> = anyhow::Result<(T, Vec<String>)>;
+
+async fn offer(stage: &Stage) -> Told<()> {
+    let share = Share {
+        cpu: Some(mercato_broker::Amount::Percent(50)),
+        memory: Some(mercato_broker::Amount::Percent(50)),
+        price: Some(mercato_protocol::price::Price::from_text(
+            "cpu=0.60 EUR/h, memory=0.05 EUR/h",
+        )?),
+        approve: Approve::Ask,
+        ..Share::default()
+    };
+    stage.turin.desk.tell(Request::SetShare(Some(share.policy()))).await?;
+    let pool = until("turin has something on sale", async || {
+        Ok(stage.turin.desk.share().await?.on_sale.into_iter().next())
+    });
+    let row = pool.await?;
+    Ok(((), vec![format!("{}   {}", row.free.show(), row.price.show())]))
+}
+
+async fn browse(stage: &Stage) -> Told<()> {
+    let offers = until("the offer has come", async || {
+        let offers = stage.rome.desk.browse(None).await?;
+        Ok((!offers.is_empty()).then_some(offers))
+    });
+    let line = |offer: &mercato_broker::book::Candidate| {
+        format!("{}   {}   {}", offer.name, offer.free.show(), offer.price.show())
+    };
+    Ok(((), offers.await?.iter().map(line).collect()))
+}
+
+fn wanted() -> anyhow::Result<Request> {
+    let quantity = Resources::from_text("cpu=2,memory=4Gi,pods=10")?;
+    let note = "for the web shop".to_owned();
+    let demand = Demand { quantity, term_s: 3_600, class: None, max_price: None, from: None };
+    Ok(Request::Order { demand, note })
+}
+
+async fn first_order(stage: &Stage) -> Told<()> {
+    match stage.rome.desk.ask(wanted()?).await {
+        Err(problem) => Ok(((), [vec![problem.what], problem.todo].concat())),
+        Ok(_) => bail!("rome bought from a stranger"),
+    }
+}
+
+async fn trust(stage: &Stage) -> Told<()> {
+    let turin = stage.turin.desk.status().await?.cluster;
+    stage.rome.desk.tell(Request::Judge(turin, Standing::Trusted)).await?;
+    Ok(((), vec![format!("turin is {turin}")]))
+}
+
+async fn order(stage: &Stage) -> Told<NegotiationId> {
+    let Answer::Ordered { id, .. } = stage.rome.desk.ask(wanted()?).await? else {
+        bail!("the order has no id")
+    };
+    let ordered = deal(&stage.rome, id).await?;
+    let total = ordered.total.map_or("free".to_owned(), |total| total.to_string());
+    let provider = ordered.peer_name.unwrap_or_default();
+    let line = format!("order {} to {provider}, {total} for the hour", id.short());
+    Ok((id, vec![line]))
+}
+
+async fn accept(stage: &Stage) -> Told<()> {
+    let request = until("the request has come", async || {
+        let deals = stage.turin.desk.deals().await?;
+        Ok(deals.into_iter().find(|deal| deal.state == State::Review))
+    });
+    let request = request.await?;
+    stage.turin.desk.tell(Request::Accept(request.id)).await?;
+    let line = format!("{} for 1h, from rome: {:?}", request.terms.quantity.show(), request.note);
+    Ok(((), vec![line]))
+}
+
+async fn ready(stage: &Stage, order: NegotiationId) -> Told<()> {
+    let contract = until("the contract is in use", async || {
+        let contract = deal(&stage.rome, order).await?;
+        if let Some(reason) = &contract.reason {
+            bail!("the order came to nothing: {reason}");
+        }
+        Ok((contract.state == State::Active).then_some(contract))
+    });
+    let contract = contract.await?;
+    let node = contract.node.unwrap_or_default();
+    let line = format!(
+        "contract {}   node {node}   {}",
+        contract.id.short(),
+        contract.terms.quantity.show()
+    );
+    Ok(((), vec![line]))
+}
+
+async fn deal(daemon: &Daemon, id: NegotiationId) -> anyhow::Result<Deal> {
+    let deals = daemon.desk.deals().await?;
+    deals.into_iter().find(|deal| deal.id == id).context("the order is not known any more")
+}
+
+async fn pod_runs(stage: &Stage) -> Told<()> {
+    let offload =
+        Offload { namespace: NAMESPACE.to_owned(), strategy: Strategy::Both, api_access: false };
+    stage.rome.desk.tell(Request::Offload(offload)).await?;
+    stage.start_pod()?;
+    let node = until("the pod runs", async || Ok(stage.running_on())).await?;
+    let guest = stage.guest_namespaces();
+    let line = format!("{NAMESPACE}/{POD} ({IMAGE}) on {node}; in turin: {}", guest.join(", "));
+    Ok(((), vec![line]))
+}
+
+async fn logs(stage: &Stage) -> Told<()> {
+    let lines = until("the pod has written something", async || {
+        let lines = stage.logs().await?;
+        Ok((lines.len() > 1).then_some(lines))
+    });
+    Ok(((), lines.await?.into_iter().take(3).collect()))
+}
+
+async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
+    let statement = until("a receipt is signed", async || {
+        let statement = stage.rome.desk.statement(order).await?;
+        Ok(statement.total.is_some().then_some(statement))
+    });
+    let statement = statement.await?;
+    let span = statement.from_ms.zip(statement.to_ms).map(|(from, to)| to.saturating_sub(from));
+    let seconds = Duration::from_millis(span.unwrap_or_default()).as_secs_f64();
+    let mut lines: Vec<String> = Vec::new();
+    for (resource, line) in &statement.lines {
+        let amount = line.amount.map_or("included".to_owned(), |amount| amount.to_string());
+        lines.push(format!("{resource:<8} {seconds:.1}s   {amount}"));
+    }
+    lines.extend(statement.total.map(|total| format!("total    {seconds:.1}s   {total}")));
+    Ok(((), lines))
+}
+
+async fn cancel(stage: &Stage, order: NegotiationId) -> Told<()> {
+    stage.rome.desk.tell(Request::Cancel(order, "the demo is over".to_owned())).await?;
+    until("nothing is left of the lease", async || Ok(stage.is_clean().then_some(()))).await?;
+    let closed = until("both sides have closed the contract", async || {
+        let (ours, theirs) = (deal(&stage.rome, order).await?, deal(&stage.turin, order).await?);
+        let closed = ours.state == State::Closed && theirs.state == State::Closed;
+        Ok(closed.then_some(ours))
+    });
+    let closed = closed.await?;
+    let billed = closed.billed.map_or("nothing".to_owned(), |billed| billed.to_string());
+    Ok(((), vec![format!("{}; {billed} billed", closed.reason.unwrap_or_default())]))
+}

@@ -1,0 +1,204 @@
+//! The owner's desk: requests of the admin API as commands to the agent, as looks at it,
+//! or as words to network and cluster.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_agent::Input;
+use mercato_broker::{Command, Reply};
+use mercato_discovery::{Report, Sighting};
+use mercato_net::PeerInfo;
+use mercato_protocol::id::{ContractId, PublicKey};
+
+use super::{Driver, Gone, Handle, events::Events, view};
+use crate::admin::{Answer, Class, Desk, Offload, OnSale, Pong, Problem, Request, Share, Status};
+use crate::kubernetes::Kubernetes;
+
+/// What a daemon knows of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    /// What its owner calls it.
+    pub(crate) name: String,
+    pub(crate) data_dir: PathBuf,
+    /// What is off, and what to do, a line each.
+    pub(crate) off: Vec<String>,
+}
+
+/// Answers for a driver.
+pub(crate) struct Office {
+    driver: Handle,
+    about: About,
+    kubernetes: Option<Arc<dyn Kubernetes>>,
+    events: Events,
+}
+
+impl Desk for Office {
+    fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
+        async move {
+            match request {
+                Request::Status => self.status().await,
+                Request::Peers => self.peers().await,
+                Request::Judge(cluster, standing) => {
+                    self.command(Command::Peer(cluster, standing)).await
+                }
+                Request::AddPeer(address) => {
+                    let report = Report::Seen(entry(&address)?);
+                    self.driver.tell(Input::Sighted(report)).await;
+                    Ok(Answer::Done)
+                }
+                Request::RemovePeer(address) => {
+                    let report = Report::Gone(entry(&address)?.id);
+                    self.driver.tell(Input::Sighted(report)).await;
+                    Ok(Answer::Done)
+                }
+                Request::Ping(address) => self.ping(&address).await,
+                Request::Browse(demand) => {
+                    let look = move |driver: &Driver| {
+                        driver.agent().broker().browse(driver.now(), demand.as_ref())
+                    };
+                    Ok(Answer::Offers(self.driver.look(look).await?))
+                }
+                Request::Share => self.share().await,
+                Request::SetShare(policy) => self.command(Command::Share(policy)).await,
+                Request::Order { demand, note } => {
+                    self.command(Command::Order { demand, note }).await
+                }
+                Request::Deals => Ok(Answer::Deals(self.driver.look(view::deals).await?)),
+                Request::Accept(id) => self.command(Command::Accept(id)).await,
+                Request::Deny(request, text) => self.command(Command::Deny { request, text }).await,
+                Request::Cancel(deal, text) => self.command(Command::Cancel { deal, text }).await,
+                Request::Statement(id) => self.statement(id).await,
+                Request::Offload(offload) => self.offload(offload).await,
+                Request::Unoffload(namespace) => self.unoffload(namespace).await,
+                Request::Events(after) => Ok(Answer::Events(self.events.after(after))),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Office {
+    pub(crate) fn open(
+        driver: Handle,
+        about: About,
+        kubernetes: Option<Arc<dyn Kubernetes>>,
+    ) -> Self {
+        let events = Events::follow(driver.notices());
+        Self { driver, about, kubernetes, events }
+    }
+
+    async fn command(&self, command: Command) -> Result<Answer, Problem> {
+        match self.driver.command(command).await?? {
+            Reply::Done => Ok(Answer::Done),
+            Reply::Ordered { id, provider } => Ok(Answer::Ordered { id, provider }),
+        }
+    }
+
+    async fn status(&self) -> Result<Answer, Problem> {
+        let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);
+        let degraded =
+            self.driver.look(degraded).await?.map(|why| {
+                format!("nothing new is promised, the records cannot be written: {why}")
+            });
+        let addresses = self.driver.net().local_addresses();
+        Ok(Answer::Status(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster: self.driver.cluster(),
+            name: self.about.name.clone(),
+            key: self.driver.key(),
+            data_dir: self.about.data_dir.clone(),
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+            kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
+            attention: degraded.into_iter().chain(self.about.off.clone()).collect(),
+        }))
+    }
+
+    async fn peers(&self) -> Result<Answer, Problem> {
+        let links: BTreeMap<PublicKey, PeerInfo> =
+            self.driver.net().peers().into_iter().map(|peer| (peer.peer, peer)).collect();
+        let look = move |driver: &Driver| view::peers(driver, &links);
+        Ok(Answer::Peers(self.driver.look(look).await?))
+    }
+
+    /// Dials, says who answered, and the round trip that the network measured last.
+    async fn ping(&self, address: &str) -> Result<Answer, Problem> {
+        let sighting = entry(address)?;
+        let net = self.driver.net();
+        let dialled = net.dial(sighting.peer, sighting.addresses).await;
+        let key = dialled.map_err(|error| {
+            Problem::failed(format!("{address} does not answer: {}", error.reason))
+                .todo("see whether a daemon runs there, and UDP and TCP get through")
+        })?;
+        let links = net.peers().into_iter().map(|peer| (peer.peer, peer)).collect();
+        let look = move |driver: &Driver| view::peers(driver, &links);
+        let peers = self.driver.look(look).await?;
+        let peer = peers.into_iter().find(|peer| peer.key == Some(key));
+        let (cluster, name, rtt_us) =
+            peer.map_or((None, None, None), |peer| (peer.cluster, peer.name, peer.rtt_us));
+        Ok(Answer::Pong(Pong { key, cluster, name, rtt_us }))
+    }
+
+    async fn share(&self) -> Result<Answer, Problem> {
+        let look = |driver: &Driver| {
+            let broker = driver.agent().broker();
+            let on_sale = broker.offer().map_or_else(Vec::new, |(body, rows)| {
+                let row = |(pool, row): (&mercato_protocol::ad::Pool, _)| {
+                    let mercato_protocol::ad::PoolRow { free, price, .. } = row;
+                    OnSale { pool: pool.clone(), free, price }
+                };
+                body.pools.iter().zip(rows).map(row).collect()
+            });
+            Share { policy: broker.share().cloned(), on_sale }
+        };
+        Ok(Answer::Share(self.driver.look(look).await?))
+    }
+
+    async fn statement(&self, id: ContractId) -> Result<Answer, Problem> {
+        let look = move |driver: &Driver| driver.agent().broker().statement(&id);
+        match self.driver.look(look).await? {
+            Some(Ok(statement)) => Ok(Answer::Statement(statement)),
+            Some(Err(error)) => {
+                Err(Problem::failed("what it costs is too much to count").because(&error))
+            }
+            None => Err(Problem::new(Class::NoMatch, "there is no contract yet, so no statement")
+                .todo(format!("see how far it is: mercato contracts show {}", id.short()))),
+        }
+    }
+
+    async fn offload(&self, offload: Offload) -> Result<Answer, Problem> {
+        let namespace = offload.namespace.clone();
+        let done = self.cluster()?.offload(offload).await;
+        done.map_err(|why| Problem::failed(format!("{namespace} stays at home: {why}")))?;
+        Ok(Answer::Done)
+    }
+
+    async fn unoffload(&self, namespace: String) -> Result<Answer, Problem> {
+        let done = self.cluster()?.unoffload(namespace.clone()).await;
+        done.map_err(|why| Problem::failed(format!("{namespace} is not brought home: {why}")))?;
+        Ok(Answer::Done)
+    }
+
+    fn cluster(&self) -> Result<&Arc<dyn Kubernetes>, Problem> {
+        self.kubernetes.as_ref().ok_or_else(|| {
+            Problem::failed("this daemon has no Kubernetes cluster")
+                .todo("start it with one: mercato run --kubeconfig FILE")
+        })
+    }
+}
+
+/// An entry of the list of peers.
+fn entry(address: &str) -> Result<Sighting, Problem> {
+    mercato_sources::entry(address).map_err(|error| {
+        Problem::new(Class::Usage, format!("{address:?} is no address: {error}"))
+            .todo("write HOST:PORT, or a multiaddr such as /ip4/192.0.2.1/udp/7474/quic-v1")
+    })
+}
+
+impl From<Gone> for Problem {
+    fn from(gone: Gone) -> Self {
+        Self::failed(gone.to_string()).todo("see in its log what happened")
+    }
+}

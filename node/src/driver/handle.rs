@@ -1,0 +1,136 @@
+//! What the rest of the daemon holds of the driver.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_agent::{Config, Input, Notice};
+use mercato_broker::{Command, Refusal, Reply};
+use mercato_net::Net;
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use thiserror::Error;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use super::{Driver, Message};
+use crate::limits;
+
+/// The driver has stopped, or could not keep what it was asked to.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the daemon is stopping, or its records could not be written")]
+pub(crate) struct Gone;
+
+/// The way to the driver. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    messages: mpsc::Sender<Message>,
+    notices: broadcast::Sender<Notice>,
+    net: Net,
+    us: Arc<Us>,
+}
+
+/// Who we are, as it is said to peers.
+struct Us {
+    config: Config,
+}
+
+impl Handle {
+    pub(super) fn new(messages: mpsc::Sender<Message>, net: Net, config: &Config) -> Self {
+        let (notices, _) = broadcast::channel(limits::NOTICES);
+        Self { messages, notices, net, us: Arc::new(Us { config: config.clone() }) }
+    }
+
+    /// This cluster.
+    pub(crate) fn cluster(&self) -> ClusterId {
+        self.us.config.cluster()
+    }
+
+    /// The key that speaks for it.
+    pub(crate) fn key(&self) -> PublicKey {
+        self.us.config.key.public()
+    }
+
+    /// What is worth telling, from now on.
+    pub(super) fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+
+    /// Tells whoever listens.
+    pub(super) fn note(&self, notice: Notice) {
+        // Perhaps nobody does.
+        let _ = self.notices.send(notice);
+    }
+
+    /// The federation that is traded in.
+    pub(crate) fn federation(&self) -> FederationId {
+        self.us.config.federation
+    }
+
+    /// The network.
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// The first message on a connection.
+    pub(super) fn hello(&self) -> Hello {
+        let addresses = self.net.local_addresses();
+        Hello {
+            identity: self.us.config.identity.clone(),
+            federation: self.federation(),
+            software: limits::SOFTWARE.to_owned(),
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Tells the agent; waits while it is behind.
+    pub(crate) fn tell(&self, input: Input) -> BoxFuture<'static, ()> {
+        let messages = self.messages.clone();
+        async move {
+            // An error says that the daemon is stopping.
+            let _ = messages.send(Message::Input(input)).await;
+        }
+        .boxed()
+    }
+
+    /// Asks for something on the owner's behalf.
+    pub(crate) fn command(
+        &self,
+        command: Command,
+    ) -> BoxFuture<'static, Result<Result<Reply, Refusal>, Gone>> {
+        let messages = self.messages.clone();
+        async move {
+            let (reply, answer) = oneshot::channel();
+            messages.send(Message::Command(command, reply)).await.map_err(|_| Gone)?;
+            answer.await.map_err(|_| Gone)
+        }
+        .boxed()
+    }
+
+    /// Looks at the driver's state, between two inputs.
+    pub(crate) fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Driver) -> T + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, Gone>> {
+        let messages = self.messages.clone();
+        async move {
+            let (tell, told) = oneshot::channel();
+            let look = Box::new(move |driver: &Driver| drop(tell.send(look(driver))));
+            messages.send(Message::Look(look)).await.map_err(|_| Gone)?;
+            told.await.map_err(|_| Gone)
+        }
+        .boxed()
+    }
+
+    /// Stops in good order.
+    pub(crate) fn stop(&self) -> BoxFuture<'static, ()> {
+        let messages = self.messages.clone();
+        async move {
+            let (done, stopped) = oneshot::channel();
+            if messages.send(Message::Stop(done)).await.is_ok() {
+                // Either way it has stopped.
+                let _ = stopped.await;
+            }
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,307 @@
+//! The one place with a clock: owns the agent, feeds it, keeps its records, and has its
+//! effects performed once they may be seen.
+//!
+//! What the effects come to is in `perform`; what peers say comes in through `wire`; a
+//! lease's work in a cluster is that of [`crate::kubernetes`].
+
+pub(crate) mod clock;
+mod desk;
+mod events;
+mod handle;
+mod perform;
+mod records;
+mod view;
+pub(crate) mod wire;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mercato_agent::{Agent, Config, Gate, Input};
+use mercato_broker::{Command, Refusal, Reply};
+use mercato_discovery::{Report, SightingId};
+use mercato_kubelet::Bodies;
+use mercato_net::Net;
+use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::identity::Owner;
+use mercato_protocol::time::Now;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::kubernetes::{Kubernetes, LeaseHandle};
+use crate::limits;
+use crate::store::{Store, StoreError};
+use clock::Clock;
+use workload::Outbound;
+
+pub(crate) use desk::{About, Office};
+pub(crate) use handle::{Gone, Handle};
+
+/// What a daemon is made of.
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) net: Net,
+    pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+}
+
+/// What reaches the driver.
+pub(crate) enum Message {
+    Input(Input),
+    Command(Command, oneshot::Sender<Result<Reply, Refusal>>),
+    Look(Box<dyn FnOnce(&Driver) + Send>),
+    Stop(oneshot::Sender<()>),
+}
+
+/// The agent and all that it takes to do what it wants.
+pub(crate) struct Driver {
+    config: Config,
+    agent: Agent,
+    gate: Gate,
+    store: Box<dyn Store>,
+    clock: Clock,
+    net: Net,
+    kubernetes: Option<Arc<dyn Kubernetes>>,
+    handle: Handle,
+    bodies: Bodies,
+    leases: BTreeMap<ContractId, LeaseHandle>,
+    outbound: BTreeMap<ContractId, Outbound>,
+    replies: BTreeMap<u64, oneshot::Sender<Result<Reply, Refusal>>>,
+    asked: u64,
+    world: World,
+    /// When writing is tried again, if it failed: monotonic milliseconds.
+    retry_ms: Option<u64>,
+}
+
+/// What an agent that is rebuilt has to be told again.
+#[derive(Default)]
+struct World {
+    levels: BTreeMap<Level, Input>,
+    sightings: BTreeMap<SightingId, Report>,
+    connected: BTreeMap<PublicKey, (Owner, bool)>,
+}
+
+/// Inputs of which only the latest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Addresses,
+    Inventory,
+    Isolation,
+}
+
+/// Starts the driver over the records of the store. Must run within a tokio runtime.
+pub(crate) fn start(parts: Parts) -> Result<Handle, StoreError> {
+    let Parts { config, store, net, kubernetes } = parts;
+    let records = records::read(&*store)?;
+    let agent = Agent::restore(config.clone(), rand::random(), &records, None);
+    let (messages, received) = mpsc::channel(limits::INPUTS);
+    let handle = Handle::new(messages, net.clone(), &config);
+    let driver = Driver {
+        config,
+        agent,
+        gate: Gate::new(records),
+        store,
+        clock: Clock::start(),
+        net,
+        kubernetes,
+        handle: handle.clone(),
+        bodies: Bodies::default(),
+        leases: BTreeMap::new(),
+        outbound: BTreeMap::new(),
+        replies: BTreeMap::new(),
+        asked: 0,
+        world: World::default(),
+        retry_ms: None,
+    };
+    tokio::spawn(driver.run(received));
+    Ok(handle)
+}
+
+impl Driver {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        loop {
+            let message = tokio::select! {
+                message = messages.recv() => message,
+                () = tokio::time::sleep(self.pause()) => Some(Message::Input(Input::Tick)),
+            };
+            let mut next = message;
+            // Several answers are written as one group.
+            for _ in 0..limits::GROUP {
+                match next {
+                    Some(Message::Stop(done)) => return self.stop(done).await,
+                    Some(message) => self.take(message),
+                    None => return,
+                }
+                match messages.try_recv() {
+                    Ok(message) => next = Some(message),
+                    Err(_) => break,
+                }
+            }
+            self.settle().await;
+            self.recover().await;
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let now = self.clock.now();
+        let wakeup = self.agent.wakeup().map(|deadline| deadline.remaining_ms(now));
+        let retry = self.retry_ms.map(|at_ms| at_ms.saturating_sub(now.mono_ms));
+        let ms = wakeup.into_iter().chain(retry).min().unwrap_or(limits::IDLE_MS);
+        Duration::from_millis(ms.min(limits::IDLE_MS))
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Input(input) => self.feed(input),
+            Message::Command(command, reply) => {
+                self.asked += 1;
+                self.replies.insert(self.asked, reply);
+                self.feed(Input::Command(self.asked, command));
+            }
+            Message::Look(look) => look(self),
+            // Taken by the loop.
+            Message::Stop(_) => {}
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.world.note(&input);
+        self.told_by_peer(&input);
+        let answer = self.agent.handle(self.clock.now(), input);
+        self.gate.pass(answer);
+    }
+
+    /// Writes what is to be written, and performs what may be seen.
+    async fn settle(&mut self) {
+        loop {
+            while let Some(effect) = self.gate.release() {
+                self.perform(effect);
+            }
+            let Some(batch) = self.gate.write().map(records::batch) else { return };
+            let written = tokio::task::block_in_place(|| self.store.commit(&batch));
+            match written {
+                Ok(_) => self.gate.written(),
+                Err(error) => self.rebuild(Some(error.to_string())),
+            }
+        }
+    }
+
+    /// Goes on from the records that are on disk. `degraded` says why no more can be
+    /// written, if so.
+    fn rebuild(&mut self, degraded: Option<String>) {
+        let again_ms = self.clock.now().mono_ms + limits::STORE_RETRY_MS;
+        self.retry_ms = degraded.is_some().then_some(again_ms);
+        // Who waits for an answer learns that there will be none.
+        self.replies.clear();
+        self.leases.clear();
+        self.outbound.clear();
+        let records = self.gate.failed();
+        self.agent = Agent::restore(self.config.clone(), rand::random(), records, degraded);
+        for input in self.world.again() {
+            let answer = self.agent.handle(self.clock.now(), input);
+            self.gate.pass(answer);
+        }
+    }
+
+    /// Tries to write again, from time to time.
+    async fn recover(&mut self) {
+        let now_ms = self.clock.now().mono_ms;
+        if self.retry_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        match tokio::task::block_in_place(|| self.store.reopen()) {
+            Ok(()) => {
+                tracing::info!("the records can be written again");
+                self.rebuild(None);
+                self.settle().await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the records still cannot be written");
+                self.retry_ms = Some(now_ms + limits::STORE_RETRY_MS);
+            }
+        }
+    }
+
+    /// Takes the advertisement back and leaves the network. Leases run on.
+    async fn stop(&mut self, done: oneshot::Sender<()>) {
+        self.asked += 1;
+        self.feed(Input::Command(self.asked, Command::Stop));
+        self.settle().await;
+        self.net.stop().await;
+        // Whoever asked may have gone.
+        let _ = done.send(());
+    }
+
+    /// The present.
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// The agent, to look at.
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// The part of a lease in this cluster, to look at.
+    pub(crate) fn lease(&self, contract: &ContractId) -> Option<&LeaseHandle> {
+        self.leases.get(contract)
+    }
+
+    /// The bodies of objects that cross.
+    pub(crate) fn bodies(&self) -> Bodies {
+        self.bodies.clone()
+    }
+
+    /// The cluster, if there is one.
+    pub(crate) fn kubernetes(&self) -> Option<Arc<dyn Kubernetes>> {
+        self.kubernetes.clone()
+    }
+}
+
+impl World {
+    fn note(&mut self, input: &Input) {
+        let level = match input {
+            Input::Addresses(_) => Level::Addresses,
+            Input::Inventory(_) => Level::Inventory,
+            Input::Isolation(_) => Level::Isolation,
+            Input::Sighted(report) => {
+                match report {
+                    Report::Seen(seen) => {
+                        self.sightings.insert(seen.id.clone(), report.clone());
+                        while self.sightings.len() > limits::SIGHTINGS {
+                            self.sightings.pop_first();
+                        }
+                    }
+                    Report::Gone(id) => drop(self.sightings.remove(id)),
+                }
+                return;
+            }
+            Input::Connected { peer, dialled } => {
+                self.connected.insert(peer.key, (peer.clone(), *dialled));
+                return;
+            }
+            Input::Disconnected(peer) => {
+                self.connected.remove(peer);
+                return;
+            }
+            Input::Tick
+            | Input::Dialled { .. }
+            | Input::Gossip { .. }
+            | Input::Negotiation(_)
+            | Input::Workload { .. }
+            | Input::Command(..)
+            | Input::Lease(..)
+            | Input::Home(..)
+            | Input::Guest(..) => return,
+        };
+        self.levels.insert(level, input.clone());
+    }
+
+    fn again(&self) -> Vec<Input> {
+        let sightings = self.sightings.values().cloned().map(Input::Sighted);
+        let connected = self.connected.values().cloned();
+        let connected = connected.map(|(peer, dialled)| Input::Connected { peer, dialled });
+        let levels = self.levels.values().cloned();
+        [Input::Tick].into_iter().chain(levels).chain(sightings).chain(connected).collect()
+    }
+}

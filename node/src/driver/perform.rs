@@ -1,0 +1,164 @@
+//! Effects, done. One of the two places that match on [`Effect`]; the other is the
+//! simulation.
+
+use bytes::Bytes;
+use mercato_agent::{Effect, Frame, Input, LeaseDesire, Notice};
+use mercato_discovery::DialFailure;
+use mercato_net::DialError;
+use mercato_offload::message::ToGuest;
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::id::{ContractId, PublicKey};
+
+use super::workload::Outbound;
+use super::{Driver, wire};
+use crate::kubernetes::{LeaseHandle, Order};
+
+impl Driver {
+    /// Begins one effect; what comes of it is an input. Never waits.
+    pub(super) fn perform(&mut self, effect: Effect) {
+        match effect {
+            // The gate keeps it.
+            Effect::Persist(_) => {}
+            Effect::Dial { attempt, peer, addresses } => {
+                let (handle, dial) = (self.handle.clone(), self.net.dial(peer, addresses));
+                let own = self.config.key.public();
+                tokio::spawn(async move {
+                    let result = match dial.await {
+                        Ok(peer) if peer == own => Err(DialFailure::Ourselves),
+                        Ok(peer) => Ok(peer),
+                        Err(DialError { failure, .. }) => Err(failure),
+                    };
+                    handle.tell(Input::Dialled { attempt, result }).await;
+                });
+            }
+            Effect::Block(peer, blocked) => {
+                let net = self.net.clone();
+                tokio::spawn(async move {
+                    if blocked { net.block(peer).await } else { net.unblock(peer).await }
+                });
+            }
+            Effect::Gossip { peer, message } => match message.to_bytes() {
+                // One that has gone needs to hear nothing.
+                Ok(frame) => drop(self.net.send_gossip(peer, Bytes::from(frame))),
+                Err(error) => tracing::error!(%error, "a gossip message that cannot be said"),
+            },
+            Effect::Negotiation { peer, message } => {
+                wire::say(self.handle.clone(), peer, message);
+            }
+            Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
+            Effect::Lease(desire) => self.lease_is_to_be(*desire),
+            Effect::Forget(contract) => {
+                self.leases.remove(&contract);
+                self.outbound.remove(&contract);
+                self.grant();
+            }
+            Effect::Home(contract, work) => self.order(contract, Order::Home(work)),
+            Effect::Guest(contract, work) => self.order(contract, Order::Guest(work)),
+            Effect::Reply(number, reply) => {
+                if let Some(waiting) = self.replies.remove(&number) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.send(reply);
+                }
+            }
+            Effect::Notice(notice) => {
+                log(&notice);
+                self.handle.note(notice);
+            }
+        }
+    }
+
+    fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
+        let (net, bodies) = (&self.net, &self.bodies);
+        let outbound = self
+            .outbound
+            .entry(contract)
+            .or_insert_with(|| Outbound::start(net.clone(), bodies.clone(), peer, contract));
+        outbound.send(frame);
+    }
+
+    fn lease_is_to_be(&mut self, desire: LeaseDesire) {
+        let Some(cluster) = &self.kubernetes else {
+            tracing::warn!(contract = %desire.contract.id.short(), "a lease, and no cluster");
+            return;
+        };
+        let contract = desire.contract.id;
+        if let Some(lease) = self.leases.get_mut(&contract) {
+            lease.be(desire);
+            return;
+        }
+        let (driver, bodies) = (self.handle.clone(), self.bodies.clone());
+        let lease = LeaseHandle::start(&**cluster, desire, driver, bodies);
+        self.leases.insert(contract, lease);
+        self.grant();
+    }
+
+    /// Peers with a lease get more streams than others.
+    fn grant(&self) {
+        for peer in self.world.connected.keys() {
+            let leases = self.leases.values().filter(|lease| lease.peer() == *peer).count();
+            let streams = (leases > 0).then_some(leases * crate::limits::STREAMS_PER_LEASE);
+            self.net.grant_streams(*peer, streams);
+        }
+    }
+
+    fn order(&mut self, contract: ContractId, order: Order) {
+        if let Some(lease) = self.leases.get_mut(&contract) {
+            lease.order(order);
+        }
+    }
+
+    /// What the shell has to know of an input before the agent's answer is performed.
+    pub(super) fn told_by_peer(&mut self, input: &Input) {
+        match input {
+            Input::Workload { peer, contract, frame: Frame::ToGuest(frame) } => {
+                let Some(lease) = self.leases.get_mut(contract) else { return };
+                if lease.peer() != *peer {
+                    return;
+                }
+                for statement in &frame.statements {
+                    if let ToGuest::Put { item, route, .. } = statement {
+                        lease.order(Order::CameBy(item.clone(), route.clone()));
+                    }
+                }
+            }
+            // Another connection means other streams.
+            Input::Disconnected(peer) => self.outbound.retain(|_, out| out.peer() != *peer),
+            Input::Connected { .. } => self.grant(),
+            Input::Tick
+            | Input::Sighted(_)
+            | Input::Dialled { .. }
+            | Input::Addresses(_)
+            | Input::Gossip { .. }
+            | Input::Negotiation(_)
+            | Input::Workload { frame: Frame::ToHome(_), .. }
+            | Input::Command(..)
+            | Input::Inventory(_)
+            | Input::Isolation(_)
+            | Input::Lease(..)
+            | Input::Home(..)
+            | Input::Guest(..) => {}
+        }
+    }
+}
+
+/// INFO tells the story of a lease.
+fn log(notice: &Notice) {
+    match notice {
+        Notice::Connected { peer, name } => tracing::info!(peer = %peer.short(), name, "connected"),
+        Notice::Disconnected(peer) => tracing::info!(peer = %peer.short(), "disconnected"),
+        Notice::Offered(peer) => tracing::debug!(peer = %peer.short(), "offers something"),
+        Notice::Withdrawn(peer) => tracing::debug!(peer = %peer.short(), "offers nothing any more"),
+        Notice::BadAd(key, error) => {
+            tracing::debug!(key = %key.short(), %error, "an advertisement that is none");
+        }
+        Notice::Standing(peer, standing) => {
+            tracing::info!(peer = %peer.short(), ?standing, "the owner's word on a peer");
+        }
+        Notice::Deal { id, side, state } => {
+            tracing::info!(deal = %id.short(), ?side, ?state, "a deal goes on");
+        }
+        Notice::Degraded(why) => {
+            tracing::warn!(why, "degraded: nothing new is promised, running leases live on");
+        }
+    }
+}

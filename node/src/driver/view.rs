@@ -1,0 +1,115 @@
+//! What the owner looks at, made of what the agent, the network and the leases know.
+
+use std::collections::BTreeMap;
+
+use mercato_broker::deal::Stage;
+use mercato_broker::{Side, Standing};
+use mercato_discovery::{Known, Source};
+use mercato_net::PeerInfo;
+use mercato_protocol::id::{ClusterId, PublicKey};
+
+use super::Driver;
+use crate::admin::{Deal, Found, Peer};
+use crate::kubernetes::node_name;
+
+/// Everybody who is known.
+pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
+    let agent = driver.agent();
+    let offers = agent.broker().browse(driver.now(), None);
+    let owner = |key: &PublicKey| {
+        let connected = agent.connected().get(key).map(|o| (o.cluster_id(), o.name.clone()));
+        let offer = || offers.iter().find(|offer| offer.key == *key);
+        connected.or_else(|| offer().map(|offer| (offer.provider, offer.name.clone())))
+    };
+    let peer = |known: Known| {
+        let (cluster, name) = known.peer.as_ref().and_then(owner).unzip();
+        let link = known.peer.and_then(|key| links.get(&key));
+        let address = || link.and_then(|link| link.address.as_ref()).map(ToString::to_string);
+        let mut found: Vec<Found> = known.sources.iter().map(|source| found(*source)).collect();
+        found.dedup();
+        Peer {
+            standing: cluster.map_or(Standing::Stranger, |id| agent.broker().standing(&id)),
+            cluster,
+            name,
+            key: known.peer,
+            found,
+            addresses: known.addresses.iter().map(ToString::to_string).collect(),
+            connected: known.connected.then(|| address().unwrap_or_default()),
+            rtt_us: link
+                .and_then(|link| link.rtt)
+                .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
+        }
+    };
+    agent.directory().known().map(peer).collect()
+}
+
+fn found(source: Source) -> Found {
+    match source {
+        Source::List => Found::List,
+        Source::Lan => Found::Mdns,
+        Source::Peer(_) => Found::Peer,
+    }
+}
+
+/// Orders, requests and contracts, on both sides.
+pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
+    let names = names(driver);
+    let deals = driver.agent().broker().deals();
+    deals.map(|deal| view(driver, &names, deal)).collect()
+}
+
+fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
+    let agent = driver.agent();
+    let offers = agent.broker().browse(driver.now(), None).into_iter();
+    let offers = offers.map(|offer| (offer.provider, offer.name));
+    let connected = agent.connected().values();
+    offers.chain(connected.map(|owner| (owner.cluster_id(), owner.name.clone()))).collect()
+}
+
+fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_broker::Deal) -> Deal {
+    let lease = driver.lease(&deal.id()).map(|lease| lease.desire());
+    let statement = driver.agent().broker().statement(&deal.id());
+    let request = deal.request();
+    Deal {
+        id: deal.id(),
+        side: deal.side(),
+        peer: deal.peer(),
+        peer_name: names.get(&deal.peer()).cloned(),
+        state: deal.stage().state(),
+        reason: reason(deal.stage()),
+        terms: request.terms.clone(),
+        note: request.note.clone(),
+        until_ms: until_ms(deal),
+        total: deal.total().ok().flatten(),
+        billed: statement.and_then(Result::ok).and_then(|statement| statement.total),
+        node: lease.filter(|lease| lease.side == Side::Consumer).map(node_name),
+        namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
+    }
+}
+
+/// When it ends, or ended; before it is agreed, when it lapses.
+fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
+    match deal.stage() {
+        Stage::Requested { until_ms } | Stage::Review { until_ms } => Some(*until_ms),
+        Stage::Closed { at_ms, .. } | Stage::Terminated { at_ms, .. } => Some(*at_ms),
+        Stage::Agreed | Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
+            deal.agreement().map(|agreement| agreement.contract.not_after_ms)
+        }
+    }
+}
+
+fn reason(stage: &Stage) -> Option<String> {
+    let said = |reason: String, text: &str| {
+        if text.is_empty() { reason } else { format!("{reason}: {text}") }
+    };
+    match stage {
+        Stage::Closed { reason, text, .. } => Some(said(format!("{reason:?}"), text)),
+        Stage::Terminated { reason, text, .. } => Some(said(format!("{reason:?}"), text)),
+        Stage::Requested { .. }
+        | Stage::Review { .. }
+        | Stage::Agreed
+        | Stage::Pending { .. }
+        | Stage::Active
+        | Stage::Suspended => None,
+    }
+}

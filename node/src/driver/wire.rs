@@ -1,0 +1,154 @@
+//! What peers do, as inputs. Signatures are opened here, by a few workers, before the
+//! agent hears of anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mercato_agent::Input;
+use mercato_gossip::Opened;
+use mercato_net::{Event, KubeletAnswer, Responder};
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::envelope::{Signed, Signers, Trust};
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::identity::Owner;
+use mercato_protocol::negotiation;
+use mercato_protocol::stream;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::clock;
+use super::{Handle, workload};
+use crate::kubernetes::streams;
+use crate::limits;
+
+/// Takes the network's events for as long as it lives.
+pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
+    let pool = Arc::new(Semaphore::new(limits::OPENERS));
+    while let Some(event) = events.recv().await {
+        let handle = handle.clone();
+        match event {
+            Event::Connected { peer, dialled, .. } => {
+                tokio::spawn(greet(handle, peer, dialled));
+            }
+            Event::Disconnected { peer } => handle.tell(Input::Disconnected(peer)).await,
+            Event::Rtt { .. } | Event::Addresses { .. } => {}
+            Event::Gossip { peer, frame } => {
+                let Ok(permit) = pool.clone().acquire_owned().await else { return };
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    on_gossip(handle, peer, frame).await;
+                });
+            }
+            Event::Request { peer, request, responder } => {
+                let Ok(permit) = pool.clone().acquire_owned().await else { return };
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    on_request(handle, peer, request, responder).await;
+                });
+            }
+            Event::Workload { peer, header, frames } => {
+                tokio::spawn(workload::receive_all(handle, peer, header, frames));
+            }
+            Event::Kubelet { peer, request, answer } => {
+                tokio::spawn(on_kubelet(handle, peer, request, answer));
+            }
+            Event::Listening { address } => {
+                tracing::info!(%address, "listening");
+                tell_addresses(&handle).await;
+            }
+            Event::NotListening { .. } => tell_addresses(&handle).await,
+            Event::PortTaken { address } => {
+                tracing::warn!(%address, "the port is taken; a free one is used instead");
+            }
+            Event::ListenFailed { address, reason } => {
+                tracing::warn!(%address, reason, "cannot listen");
+            }
+        }
+    }
+}
+
+async fn tell_addresses(handle: &Handle) {
+    let addresses = handle.net().local_addresses();
+    let addresses = addresses.iter().map(ToString::to_string).collect();
+    handle.tell(Input::Addresses(addresses)).await;
+}
+
+/// Says hello; who answers so is connected.
+async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
+    let Ok(hello) = handle.hello().to_bytes() else { return };
+    let answer = handle.net().request(peer, Bytes::from(hello)).await;
+    let owner = answer.ok().and_then(|answer| introduced(&handle, peer, &answer));
+    match owner {
+        Some(owner) => handle.tell(Input::Connected { peer: owner, dialled }).await,
+        None => {
+            tracing::debug!(peer = %peer.short(), "does not say who it is");
+            handle.net().disconnect(peer).await;
+        }
+    }
+}
+
+fn introduced(handle: &Handle, peer: PublicKey, hello: &[u8]) -> Option<Owner> {
+    let hello = Hello::from_bytes(hello).ok()?;
+    let owner = hello.identity.open_identity(clock::wall()).ok()?;
+    (owner.key == peer && hello.federation == handle.federation()).then_some(owner)
+}
+
+async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes) {
+    match mercato_protocol::gossip::Message::from_bytes(&frame) {
+        Ok(message) => {
+            let now = clock::wall();
+            let message = Opened::open(message, handle.federation(), now);
+            for error in message.refused() {
+                tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
+            }
+            handle.tell(Input::Gossip { peer, message }).await;
+        }
+        Err(error) => {
+            tracing::debug!(peer = %peer.short(), %error, "gossip that is none");
+            handle.net().disconnect(peer).await;
+        }
+    }
+}
+
+/// A hello is answered with ours; anything else is a signed word in a negotiation, whose
+/// answer, an empty frame, says that it arrived.
+async fn on_request(handle: Handle, peer: PublicKey, request: Bytes, responder: Responder) {
+    if Hello::from_bytes(&request).is_ok() {
+        if let Ok(hello) = handle.hello().to_bytes() {
+            responder.respond(Bytes::from(hello));
+        }
+        return;
+    }
+    let cluster =
+        handle.look(move |driver| driver.agent().connected().get(&peer).map(Owner::cluster_id));
+    let Ok(Some(cluster)) = cluster.await else { return };
+    let signed = Signed::<negotiation::Message>::from_bytes(request.to_vec());
+    let known: BTreeMap<PublicKey, ClusterId> = [(peer, cluster)].into();
+    let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };
+    match signed.open(trust, clock::wall()) {
+        Ok(message) => {
+            responder.respond(Bytes::new());
+            handle.tell(Input::Negotiation(Box::new(message))).await;
+        }
+        Err(error) => tracing::debug!(peer = %peer.short(), %error, "a message that is none"),
+    }
+}
+
+/// Says something in a negotiation. What gets lost the broker says again.
+pub(super) fn say(handle: Handle, peer: PublicKey, message: Signed<negotiation::Message>) {
+    tokio::spawn(async move {
+        let request = Bytes::copy_from_slice(message.as_bytes());
+        if let Err(error) = handle.net().request(peer, request).await {
+            tracing::debug!(peer = %peer.short(), %error, "not said");
+        }
+    });
+}
+
+async fn on_kubelet(handle: Handle, peer: PublicKey, request: Bytes, answer: KubeletAnswer) {
+    let opened = match stream::Request::from_bytes(&request) {
+        Ok(request) => streams::open_for_peer(&handle, peer, request).await,
+        Err(error) => Err(streams::bad(&error.to_string())),
+    };
+    streams::answer(opened, answer).await;
+}

@@ -1,0 +1,184 @@
+//! Workload frames and their bodies, between the agent and the streams of a lease.
+
+use bytes::Bytes;
+use mercato_agent::{Frame, Input};
+use mercato_kubelet::Bodies;
+use mercato_net::{Net, NetError, WorkloadReceiver, WorkloadSender};
+use mercato_offload::message::{ToGuest, ToHome};
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::id::{ContractId, Digest, PublicKey};
+use mercato_protocol::limits::OBJECT_BYTES;
+use mercato_protocol::workload::{BodyHead, Message, Open};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::Handle;
+use crate::limits;
+
+/// Our direction of a lease: a stream that is opened with the first frame, and again
+/// after it broke. What gets lost the sessions say again.
+pub(super) struct Outbound {
+    peer: PublicKey,
+    frames: mpsc::Sender<Frame>,
+    sending: AbortHandle,
+}
+
+impl Outbound {
+    pub(super) fn start(net: Net, bodies: Bodies, peer: PublicKey, contract: ContractId) -> Self {
+        let (frames, queue) = mpsc::channel(limits::FRAMES);
+        let sending = tokio::spawn(send_all(net, bodies, peer, contract, queue)).abort_handle();
+        Self { peer, frames, sending }
+    }
+
+    pub(super) fn peer(&self) -> PublicKey {
+        self.peer
+    }
+
+    /// Queues a frame; one too many is lost.
+    pub(super) fn send(&self, frame: Frame) {
+        if self.frames.try_send(frame).is_err() {
+            tracing::debug!(peer = %self.peer.short(), "a slow peer loses a frame");
+        }
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        self.sending.abort();
+    }
+}
+
+async fn send_all(
+    net: Net,
+    bodies: Bodies,
+    peer: PublicKey,
+    contract: ContractId,
+    mut queue: mpsc::Receiver<Frame>,
+) {
+    let mut stream: Option<WorkloadSender> = None;
+    while let Some(frame) = queue.recv().await {
+        if stream.is_none() {
+            stream = open(&net, peer, contract).await.ok();
+        }
+        let Some(open) = &mut stream else { continue };
+        let sent = match framed(frame, &bodies) {
+            Some(framed) => open.send(framed).await,
+            None => continue,
+        };
+        if let Err(error) = sent {
+            tracing::debug!(peer = %peer.short(), %error, "a workload stream broke");
+            stream = None;
+        }
+    }
+}
+
+async fn open(
+    net: &Net,
+    peer: PublicKey,
+    contract: ContractId,
+) -> Result<WorkloadSender, NetError> {
+    let header = Open { contract }.to_bytes().expect("an id is always a message");
+    net.open_workload(peer, Bytes::from(header)).await
+}
+
+/// The message, followed by the bodies that its statements name, as far as they are here
+/// and fit.
+fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
+    let named: Vec<Digest> = match &frame {
+        Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
+        Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
+    };
+    let (mut heads, mut joined) = (Vec::new(), Vec::new());
+    for bytes in named.iter().filter_map(|digest| bodies.bytes(digest)) {
+        let head = BodyHead {
+            digest: Digest::of(&bytes),
+            length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+        };
+        if joined.len() + bytes.len() <= OBJECT_BYTES && !heads.contains(&head) {
+            heads.push(head);
+            joined.extend_from_slice(&bytes);
+        }
+    }
+    let message = match frame {
+        Frame::ToGuest(frame) => Message::ToGuest { frame, bodies: heads },
+        Frame::ToHome(frame) => Message::ToHome { frame, bodies: heads },
+    };
+    match message.to_bytes() {
+        Ok(header) => Some(mercato_net::Frame { header: header.into(), body: joined.into() }),
+        Err(error) => {
+            tracing::error!(%error, "a workload message that cannot be said");
+            None
+        }
+    }
+}
+
+fn to_guest(statement: &ToGuest) -> Option<Digest> {
+    match statement {
+        ToGuest::Put { digest, .. } => Some(*digest),
+        ToGuest::Delete { .. }
+        | ToGuest::Drop(_)
+        | ToGuest::Want(_)
+        | ToGuest::Taken(_)
+        | ToGuest::Forget(_) => None,
+    }
+}
+
+fn to_home(statement: &ToHome) -> Option<Digest> {
+    match statement {
+        ToHome::Status { report, .. } => report.status,
+        ToHome::Have { .. } | ToHome::HaveEnd | ToHome::Refused { .. } | ToHome::Missing(_) => None,
+    }
+}
+
+/// The peer's direction of a lease, until it ends or breaks the rules.
+pub(super) async fn receive_all(
+    handle: Handle,
+    peer: PublicKey,
+    header: Bytes,
+    mut frames: WorkloadReceiver,
+) {
+    let Ok(Open { contract }) = Open::from_bytes(&header) else { return };
+    let Some(bodies) = expected(&handle, peer, contract).await else {
+        return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
+    };
+    loop {
+        let frame = match frames.recv().await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return,
+            Err(error) => return tracing::debug!(%error, "a workload stream broke"),
+        };
+        let Some(frame) = taken(&frame, &bodies) else {
+            return tracing::warn!(peer = %peer.short(), "a workload message that is none");
+        };
+        handle.tell(Input::Workload { peer, contract, frame }).await;
+    }
+}
+
+/// The bodies' place, if there is such a lease with the peer. The peer may know of it a
+/// moment before we do.
+async fn expected(handle: &Handle, peer: PublicKey, contract: ContractId) -> Option<Bodies> {
+    for _ in 0..limits::LEASE_LOOKS {
+        let known = handle.look(move |driver| {
+            let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
+            lease.map(|_| driver.bodies())
+        });
+        match known.await {
+            Ok(Some(bodies)) => return Some(bodies),
+            Ok(None) => tokio::time::sleep(limits::LEASE_LOOK).await,
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Keeps the bodies that came with a message.
+fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Option<Frame> {
+    let message = Message::from_bytes(&frame.header).ok()?;
+    for body in message.split_bodies(&frame.body).ok()?.values() {
+        bodies.keep(&serde_json::from_slice(body).ok()?).ok()?;
+    }
+    Some(match message {
+        Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
+        Message::ToHome { frame, .. } => Frame::ToHome(frame),
+    })
+}

@@ -1,0 +1,227 @@
+//! A lease at the provider, in the model: guest namespaces and what is in them.
+
+use std::collections::BTreeMap;
+
+use mercato_agent::{GuestWork, LeaseNews, Phase};
+use mercato_cluster_model::Key;
+use mercato_kubelet::names;
+use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
+use mercato_offload::guest::{Failure, Input, Observed};
+use mercato_offload::key::{Item, ObjectKind};
+use mercato_offload::message::Route;
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+
+use super::Simulated;
+use crate::kubernetes::{LeaseTask, Order};
+
+struct Guest {
+    cluster: Simulated,
+    task: LeaseTask,
+    /// What the session knows; none before the first list.
+    seen: Option<BTreeMap<Item, Observed>>,
+    routes: BTreeMap<Item, Route>,
+    ended: bool,
+}
+
+pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
+    let mut changes = cluster.changes();
+    let (seen, routes) = (None, BTreeMap::new());
+    let mut guest = Guest { cluster, task, seen, routes, ended: false };
+    guest.make_namespaces();
+    loop {
+        guest.look().await;
+        tokio::select! {
+            order = guest.task.orders.recv() => match order {
+                Some(order) => guest.take(order).await,
+                None => return,
+            },
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+impl Guest {
+    async fn take(&mut self, order: Order) {
+        match order {
+            Order::Be(desire) => {
+                self.task.desire = *desire;
+                match self.task.desire.phase {
+                    Phase::Open { .. } | Phase::Suspended => self.make_namespaces(),
+                    Phase::Draining => {}
+                    Phase::Ended => self.remove_namespaces(),
+                }
+            }
+            Order::CameBy(item, route) => drop(self.routes.insert(item, route)),
+            Order::Guest(work) => {
+                let input = self.work(work);
+                self.task.guest(input).await;
+            }
+            // A lease has one side in a cluster.
+            Order::Home(_) => {}
+        }
+    }
+
+    fn make_namespaces(&self) {
+        let contract = self.task.contract().to_string();
+        for (home, guest) in &self.task.desire.namespaces {
+            let namespace = json!({ "kind": "Namespace", "metadata": { "name": guest,
+                "labels": { names::CONTRACT: contract, names::HOME_NAMESPACE: home } } });
+            // One that is there already is what was wanted.
+            let _ = self.cluster.change(|cluster, now| cluster.create(now, namespace));
+        }
+    }
+
+    fn namespaces(&self) -> Vec<Key> {
+        let contract = self.task.contract().to_string();
+        let ours = |object: &Value| object["metadata"]["labels"][names::CONTRACT] == contract;
+        let all = self.cluster.list("Namespace");
+        let names = all.iter().filter(|object| ours(object));
+        names
+            .filter_map(|object| {
+                Some(Key::new("Namespace", "", object["metadata"]["name"].as_str()?))
+            })
+            .collect()
+    }
+
+    fn remove_namespaces(&self) {
+        for key in self.namespaces() {
+            // One that has gone is what was wanted.
+            let _ = self.cluster.change(|cluster, now| cluster.delete(now, &key, None, None));
+        }
+    }
+
+    /// Tells the session what has changed.
+    async fn look(&mut self) {
+        let contract = self.task.contract();
+        let mut seen = BTreeMap::new();
+        for object in ["Pod", "ConfigMap", "Secret"].iter().flat_map(|kind| self.cluster.list(kind))
+        {
+            let Some(observed) = forge::observe(contract, &object) else { continue };
+            if observed.pod.is_none() || self.task.bodies.keep(&object["status"]).is_ok() {
+                seen.insert(observed.item.clone(), observed);
+            }
+        }
+        match self.seen.replace(seen.clone()) {
+            None => self.task.guest(Input::Synced(seen.into_values().collect())).await,
+            Some(before) => {
+                for (item, observed) in &seen {
+                    if before.get(item) != Some(observed) {
+                        self.task.guest(Input::Observed(observed.clone())).await;
+                    }
+                }
+                for item in before.into_keys().filter(|item| !seen.contains_key(item)) {
+                    self.task.guest(Input::Gone(item)).await;
+                }
+            }
+        }
+        let over = self.task.desire.phase == Phase::Ended && self.namespaces().is_empty();
+        if over && !self.ended {
+            self.ended = true;
+            self.task.news(LeaseNews::Removed).await;
+        }
+    }
+
+    fn work(&self, work: GuestWork) -> Input {
+        let answer = |item: Item, done: Result<(), Failure>| match done {
+            Ok(()) => Input::Written(item),
+            Err(failure) => Input::NotWritten(item, failure),
+        };
+        match work {
+            GuestWork::Apply(item, digest) => {
+                let done = self.apply(&item, digest, true);
+                answer(item, done)
+            }
+            GuestWork::Update(pod, digest) => {
+                let item = Item::Pod(pod);
+                let done = self.apply(&item, digest, false);
+                answer(item, done)
+            }
+            GuestWork::Delete(item, grace_s) => {
+                let done = self.ours(&item).and_then(|(key, uid)| {
+                    let grace = grace_s.map(u64::from);
+                    let deleted =
+                        self.cluster.change(|c, now| c.delete(now, &key, Some(&uid), grace));
+                    deleted.map_err(|error| forge::classify(&error.status()))
+                });
+                answer(item, done)
+            }
+            GuestWork::Release(pod) => {
+                let item = Item::Pod(pod);
+                let done = self.ours(&item).and_then(|(key, uid)| {
+                    let released =
+                        self.cluster.change(|c, now| c.release(now, &key, Some(&uid), FINALIZER));
+                    released.map_err(|error| forge::classify(&error.status()))
+                });
+                answer(item, done)
+            }
+            GuestWork::Confirm(item) => {
+                let contract = self.task.contract();
+                let found =
+                    self.find(&item).and_then(|(_, object)| forge::observe(contract, &object));
+                let found = found.filter(|observed| observed.item == item);
+                found.map_or(Input::Gone(item), Input::Observed)
+            }
+        }
+    }
+
+    fn apply(&self, item: &Item, digest: Digest, create: bool) -> Result<(), Failure> {
+        let route = self.routes.get(item).ok_or(Failure::MissingBody)?;
+        let body = self.task.bodies.object(&digest).ok_or(Failure::MissingBody)?;
+        let forged = forge::forge(item, &body, digest, route, &self.context());
+        let forged = forged.map_err(Failure::Refused)?;
+        if self.find(item).is_some() {
+            self.ours(item)?;
+        } else if !create {
+            return Err(Failure::Absent);
+        }
+        let applied = self.cluster.change(|cluster, now| cluster.apply(now, forged));
+        applied.map(drop).map_err(|error| forge::classify(&error.status()))
+    }
+
+    /// The object's place and uid, if it is there and this lease's.
+    fn ours(&self, item: &Item) -> Result<(Key, String), Failure> {
+        let (key, object) = self.find(item).ok_or(Failure::Absent)?;
+        match forge::observe(self.task.contract(), &object) {
+            Some(observed) if observed.item == *item => {
+                let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+                Ok((key, uid.to_owned()))
+            }
+            // An earlier pod of the name has still to go.
+            Some(_) => Err(Failure::Transient),
+            None => Err(Failure::Refused(Refusal {
+                path: "metadata.name".to_owned(),
+                reason: "there is another object of this name over there".to_owned(),
+            })),
+        }
+    }
+
+    fn find(&self, item: &Item) -> Option<(Key, Value)> {
+        let guest = self.context().guest_key(&item.key())?;
+        let kind = match guest.kind {
+            ObjectKind::Pod => "Pod",
+            ObjectKind::ConfigMap => "ConfigMap",
+            ObjectKind::Secret => "Secret",
+            ObjectKind::Namespace | ObjectKind::ServiceAccountToken => return None,
+        };
+        let key = Key::new(kind, &guest.namespace, &guest.name);
+        let object = self.cluster.look(|cluster| cluster.get(&key).cloned())?;
+        Some((key, object))
+    }
+
+    fn context(&self) -> GuestContext {
+        GuestContext {
+            contract: self.task.contract(),
+            namespaces: self.task.desire.namespaces.clone(),
+            priority_class: None,
+            runtime_class: None,
+            node_selector: BTreeMap::new(),
+            dns_policy: "Default".to_owned(),
+            dns_config: None,
+            user_namespaces: false,
+            default_requests: BTreeMap::new(),
+            default_limits: BTreeMap::new(),
+            allocatable: BTreeMap::new(),
+        }
+    }
+}

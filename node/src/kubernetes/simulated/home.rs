@@ -1,0 +1,235 @@
+//! A lease at home, in the model: the virtual node, its pods and what they need.
+
+use std::collections::BTreeMap;
+
+use mercato_agent::{HomeWork, LeaseNews, Phase};
+use mercato_cluster_model::{ApiError, Key};
+use mercato_config::Show as _;
+use mercato_kubelet::names;
+use mercato_offload::forge::{self, HomeContext, Refusal, StatusContext};
+use mercato_offload::home::{HomePod, Input, Write};
+use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid};
+use mercato_protocol::id::Digest;
+use serde_json::{Value, json};
+
+use super::Simulated;
+use crate::kubernetes::{LeaseTask, Order, node_name, room};
+
+struct Home {
+    cluster: Simulated,
+    task: LeaseTask,
+    node: String,
+    /// What the session knows; none before the first list.
+    pods: Option<BTreeMap<Uid, HomePod>>,
+    /// What it wants to know of.
+    objects: BTreeMap<ObjectKey, Option<Option<Digest>>>,
+    ended: bool,
+}
+
+pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
+    let node = node_name(&task.desire);
+    let mut changes = cluster.changes();
+    let (pods, objects) = (None, BTreeMap::new());
+    let mut home = Home { cluster, task, node, pods, objects, ended: false };
+    home.show_node().await;
+    loop {
+        home.look().await;
+        tokio::select! {
+            order = home.task.orders.recv() => match order {
+                Some(order) => home.take(order).await,
+                None => return,
+            },
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+impl Home {
+    async fn show_node(&mut self) {
+        let contract = &self.task.desire.contract;
+        let quantity = &contract.terms.quantity;
+        let room = room(quantity);
+        let node = json!({
+            "kind": "Node",
+            "metadata": { "name": self.node, "labels": {
+                "type": "virtual-kubelet",
+                names::PROVIDER: contract.provider.cluster.short(),
+                names::CONTRACT: contract.id.to_string(),
+            } },
+            "status": { "capacity": room, "allocatable": room,
+                "conditions": [{ "type": "Ready", "status": "True" }] },
+        });
+        let made = self.cluster.change(|cluster, now| cluster.create(now, node));
+        match made {
+            Ok(_) => {
+                tracing::debug!(node = self.node, room = quantity.show(), "a virtual node");
+                self.task.news(LeaseNews::Ready).await;
+            }
+            Err(error) => tracing::warn!(%error, node = self.node, "no virtual node"),
+        }
+    }
+
+    async fn take(&mut self, order: Order) {
+        match order {
+            Order::Be(desire) => {
+                self.task.desire = *desire;
+                if self.task.desire.phase >= Phase::Draining {
+                    self.drain();
+                }
+            }
+            Order::Home(work) => self.work(work).await,
+            // A lease has one side in a cluster.
+            Order::Guest(_) | Order::CameBy(..) => {}
+        }
+    }
+
+    /// No new pods, and those that are there are told to go.
+    fn drain(&self) {
+        let pods = self.bound();
+        self.cluster.change(|cluster, now| {
+            for pod in pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+                // One that has gone meanwhile is what was wanted.
+                let _ = cluster.delete(now, &place(pod), pod["metadata"]["uid"].as_str(), None);
+            }
+        });
+    }
+
+    fn bound(&self) -> Vec<Value> {
+        let mut pods = self.cluster.list("Pod");
+        pods.retain(|pod| pod["spec"]["nodeName"] == self.node);
+        pods
+    }
+
+    /// Tells the session what has changed.
+    async fn look(&mut self) {
+        let bound = self.bound();
+        let pods: BTreeMap<Uid, HomePod> = bound
+            .iter()
+            .filter_map(|pod| self.home_pod(pod))
+            .map(|pod| (pod.pod.uid.clone(), pod))
+            .collect();
+        match self.pods.replace(pods.clone()) {
+            None => self.task.home(Input::Synced(pods.into_values().collect())).await,
+            Some(before) => {
+                for (uid, pod) in &pods {
+                    if before.get(uid) != Some(pod) {
+                        self.task.home(Input::Pod(pod.clone())).await;
+                    }
+                }
+                for uid in before.into_keys().filter(|uid| !pods.contains_key(uid)) {
+                    self.task.home(Input::PodGone(uid)).await;
+                }
+            }
+        }
+        let keys: Vec<ObjectKey> = self.objects.keys().cloned().collect();
+        for key in keys {
+            let digest = self.object(&key);
+            if self.objects.insert(key.clone(), Some(digest)) != Some(Some(digest)) {
+                self.task.home(Input::Object { key, digest }).await;
+            }
+        }
+        if self.task.desire.phase >= Phase::Draining && bound.is_empty() && !self.ended {
+            self.ended = true;
+            let key = Key::new("Node", "", &self.node);
+            // It has no finalizer and nobody else removes it.
+            let _ = self.cluster.change(|cluster, now| cluster.delete(now, &key, None, None));
+            self.task.news(LeaseNews::Removed).await;
+        }
+    }
+
+    /// The pod as the session sees it; its body is kept beside.
+    fn home_pod(&self, pod: &Value) -> Option<HomePod> {
+        let id = forge::pod_id(pod)?;
+        let exported = forge::export_pod(pod, &HomeContext::default());
+        let metadata = &pod["metadata"];
+        let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        let refusal = (!self.cluster.may_leave(&id.namespace)).then(|| Refusal {
+            path: "metadata.namespace".to_owned(),
+            reason: format!("namespace {0} is not offloaded: mercato offload {0}", id.namespace),
+        });
+        Some(HomePod {
+            pod: id,
+            digest: self.task.bodies.keep(&exported).ok()?,
+            needs: forge::needs(&exported),
+            deletion_grace_s: (!metadata["deletionTimestamp"].is_null())
+                .then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
+            terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+            route: None,
+            refusal,
+        })
+    }
+
+    fn object(&self, key: &ObjectKey) -> Option<Digest> {
+        let kind = match key.kind {
+            ObjectKind::ConfigMap => "ConfigMap",
+            ObjectKind::Secret => "Secret",
+            // The model issues no tokens.
+            ObjectKind::Namespace | ObjectKind::Pod | ObjectKind::ServiceAccountToken => {
+                return None;
+            }
+        };
+        let place = Key::new(kind, &key.namespace, &key.name);
+        let object = self.cluster.look(|cluster| cluster.get(&place).cloned())?;
+        self.task.bodies.keep(&forge::export_object(&object)).ok()
+    }
+
+    async fn work(&mut self, work: HomeWork) {
+        match work {
+            HomeWork::Watch(key) => drop(self.objects.insert(key, None)),
+            HomeWork::Unwatch(key) => drop(self.objects.remove(&key)),
+            HomeWork::Confirm(pod) => {
+                let found = self.present(&pod).and_then(|found| self.home_pod(&found));
+                self.task.home(found.map_or(Input::PodGone(pod.uid), Input::Pod)).await;
+            }
+            HomeWork::Write(pod, write) => {
+                let input = self.write(pod, &write);
+                self.task.home(input).await;
+            }
+            HomeWork::ObjectRefused(key, refusal) => {
+                tracing::warn!(%key, reason = refusal.reason, "refused by the provider");
+            }
+        }
+    }
+
+    fn present(&self, pod: &PodId) -> Option<Value> {
+        let key = Key::new("Pod", &pod.namespace, &pod.name);
+        let found = self.cluster.look(|cluster| cluster.get(&key).cloned());
+        found.filter(|found| found["metadata"]["uid"] == pod.uid.0)
+    }
+
+    fn write(&self, pod: PodId, write: &Write) -> Input {
+        let uid = pod.uid.clone();
+        let Some(home) = self.present(&pod) else { return Input::PodGone(uid) };
+        let key = Key::new("Pod", &pod.namespace, &pod.name);
+        let status = match write {
+            Write::Status { status, outcome } => {
+                let guest = match status.map(|digest| self.task.bodies.object(&digest)) {
+                    None => Value::Null,
+                    Some(Some(guest)) => guest,
+                    Some(None) => return Input::NotWritten { uid, missing: true },
+                };
+                Some(forge::home_status(&guest, &home, outcome.as_ref(), &StatusContext::default()))
+            }
+            Write::Refusal(refusal) => {
+                let message = format!("{} {}", refusal.path, refusal.reason);
+                Some(json!({ "phase": "Pending", "reason": "Refused", "message": message }))
+            }
+            Write::FinishDeletion => None,
+        };
+        let written = self.cluster.change(|cluster, now| match status {
+            Some(status) => cluster.write_status(now, &key, Some(&uid.0), status).map(drop),
+            None => cluster.delete(now, &key, Some(&uid.0), Some(0)),
+        });
+        match written {
+            Ok(()) => Input::Written(uid),
+            Err(ApiError { code: 404 | 409, .. }) => Input::PodGone(uid),
+            Err(_) => Input::NotWritten { uid, missing: false },
+        }
+    }
+}
+
+fn place(object: &Value) -> Key {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]))
+}

@@ -1,0 +1,217 @@
+//! The boundary over the cluster model: objects and statuses as those of a real cluster,
+//! pods that only seem to run, and logs that say that they are simulated.
+
+mod guest;
+mod home;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use mercato_broker::{Inventory, PoolInventory, Side};
+use mercato_cluster_model::{Cluster, Key, Script};
+use mercato_kubelet::names;
+use mercato_kubelet::stream::{Opened, Refused};
+use mercato_protocol::resources::Resources;
+use mercato_protocol::stream::{RefusedReason, Request, What};
+use mercato_protocol::terms::Platform;
+use mercato_protocol::time::Now;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::{Kubernetes, LeaseTask, room};
+use crate::admin::Offload;
+use crate::driver::clock::Clock;
+
+/// A simulated cluster of one node. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Simulated(Arc<Shared>);
+
+struct Shared {
+    name: String,
+    clock: Clock,
+    cluster: Mutex<Cluster>,
+    /// Counts the changes.
+    changes: watch::Sender<u64>,
+    size: Resources,
+    ticking: Mutex<Option<AbortHandle>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Ok(Some(ticking)) = self.ticking.lock().map(|mut ticking| ticking.take()) {
+            ticking.abort();
+        }
+    }
+}
+
+impl Simulated {
+    /// A cluster with one node of that size. Must run within a tokio runtime.
+    pub(crate) fn start(name: &str, size: Resources) -> Self {
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            clock: Clock::start(),
+            cluster: Mutex::new(Cluster::new(name)),
+            changes: watch::channel(0).0,
+            size: size.clone(),
+            ticking: Mutex::default(),
+        });
+        let simulated = Self(shared.clone());
+        let node = format!("{name}-1");
+        let room = room(&size);
+        let resources: Vec<(&str, &str)> =
+            room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
+        simulated.change(|cluster, now| cluster.add_node(now, &node, &resources, &json!({})));
+        let ticking = tokio::spawn(tick(Arc::downgrade(&shared))).abort_handle();
+        *shared.ticking.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticking);
+        simulated
+    }
+
+    /// What the containers of an image do.
+    pub(crate) fn script(&self, image: &str, script: Script) {
+        self.change(|cluster, _| cluster.script(image, script));
+    }
+
+    /// Does something to the cluster, as through its API server.
+    pub(crate) fn change<T>(&self, act: impl FnOnce(&mut Cluster, Now) -> T) -> T {
+        let done = {
+            let (mut cluster, now) = (self.lock(), self.0.clock.now());
+            let done = act(&mut cluster, now);
+            cluster.advance(now);
+            done
+        };
+        self.0.changes.send_modify(|changes| *changes += 1);
+        done
+    }
+
+    /// Looks at the cluster.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Told whenever something has changed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Cluster> {
+        self.0.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every object of a kind.
+    fn list(&self, kind: &str) -> Vec<Value> {
+        self.look(|cluster| cluster.list(kind).1)
+    }
+
+    /// Whether pods of a namespace may leave.
+    fn may_leave(&self, namespace: &str) -> bool {
+        let key = Key::new("Namespace", "", namespace);
+        let labelled = |object: &Value| !object["metadata"]["labels"][names::OFFLOAD].is_null();
+        self.look(|cluster| cluster.get(&key).is_some_and(labelled))
+    }
+}
+
+/// Lets time pass in the model.
+async fn tick(shared: std::sync::Weak<Shared>) {
+    loop {
+        let wait_ms = {
+            let Some(shared) = shared.upgrade() else { return };
+            let simulated = Simulated(shared);
+            let due = simulated.look(Cluster::wakeup_ms);
+            let now_ms = simulated.0.clock.now().mono_ms;
+            if due.is_some_and(|due| due <= now_ms) {
+                simulated.change(|_, _| ());
+                0
+            } else {
+                due.map_or(IDLE_MS, |due| (due - now_ms).min(IDLE_MS))
+            }
+        };
+        tokio::time::sleep(Duration::from_millis(wait_ms.max(1))).await;
+    }
+}
+
+/// Something may have become due earlier meanwhile.
+const IDLE_MS: u64 = 50;
+
+impl Simulated {
+    /// Gives a namespace these labels and no others.
+    fn mark(&self, namespace: &str, labels: &Value) -> BoxFuture<'static, Result<(), String>> {
+        let object = json!({ "kind": "Namespace",
+            "metadata": { "name": namespace, "labels": labels } });
+        let applied = self.change(|cluster, now| cluster.apply(now, object));
+        async move { applied.map(drop).map_err(|error| error.to_string()) }.boxed()
+    }
+}
+
+impl Kubernetes for Simulated {
+    fn describe(&self) -> String {
+        format!("{}, simulated", self.0.name)
+    }
+
+    fn inventory(&self) -> BoxStream<'static, Inventory> {
+        let word = |text: &str| text.parse().expect("a plain word is a slug");
+        let pool = PoolInventory {
+            platform: Platform { arch: word("amd64"), os: word("linux") },
+            allocatable: self.0.size.clone(),
+            requested: Resources::default(),
+            largest_pod: self.0.size.clone(),
+            gpus: Vec::new(),
+        };
+        stream::iter([Inventory { pools: vec![pool] }]).chain(stream::pending()).boxed()
+    }
+
+    /// There is no network in the model.
+    fn isolates(&self) -> bool {
+        true
+    }
+
+    fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
+        match task.desire.side {
+            Side::Consumer => home::follow(self.clone(), task).boxed(),
+            Side::Provider => guest::follow(self.clone(), task).boxed(),
+        }
+    }
+
+    fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
+        let Offload { namespace, strategy, .. } = offload;
+        self.mark(&namespace, &json!({ names::OFFLOAD: strategy }))
+    }
+
+    fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
+        self.mark(&namespace, &json!({}))
+    }
+
+    fn open(
+        &self,
+        namespace: String,
+        pod: String,
+        request: Request,
+    ) -> BoxFuture<'static, Result<Opened, Refused>> {
+        let logs = match &request.what {
+            What::Logs(logs) => {
+                let now = self.0.clock.now();
+                let lines =
+                    self.look(|cluster| cluster.logs(now, &namespace, &pod, &logs.container));
+                lines.ok_or_else(|| Refused::new(RefusedReason::NotFound, "it has not started"))
+            }
+            What::Exec(_) | What::Attach(_) | What::PortForward { .. } => {
+                let text = "a simulated pod runs nothing: only its logs can be read";
+                Err(Refused::new(RefusedReason::BadRequest, text))
+            }
+        };
+        async move {
+            let text: String = logs?.into_iter().map(|line| line + "\n").collect();
+            let (ours, mut end) = tokio::io::duplex(64 << 10);
+            tokio::spawn(async move {
+                // The reader may have gone.
+                let _ = end.write_all(text.as_bytes()).await;
+            });
+            Ok(Opened { protocol: None, io: Box::new(ours) })
+        }
+        .boxed()
+    }
+}

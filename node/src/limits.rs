@@ -1,0 +1,52 @@
+//! Every bound of the daemon. Those without a source are guesses.
+
+use std::time::Duration;
+
+/// One record; sled is slow and fragile with larger values.
+pub(crate) const RECORD_BYTES: usize = 32 << 10;
+/// What sled keeps in memory.
+pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
+/// Between two attempts to write again.
+pub(crate) const STORE_RETRY_MS: u64 = 10_000;
+
+/// Inputs that wait for the agent; whoever brings more waits.
+pub(crate) const INPUTS: usize = 1_024;
+/// Inputs that are answered, and written, as one group.
+pub(crate) const GROUP: usize = 128;
+/// The driver looks at the clocks at least so often: a wall clock may be set.
+pub(crate) const IDLE_MS: u64 = 60_000;
+/// Notices that a slow listener may be behind.
+pub(crate) const NOTICES: usize = 256;
+/// Sightings that an agent which is rebuilt is told again.
+pub(crate) const SIGHTINGS: usize = 1_024;
+/// Messages of peers that are opened at one time.
+pub(crate) const OPENERS: usize = 8;
+
+/// Work that waits for a lease's task. Its session keeps at most one write for each item
+/// under way.
+pub(crate) const ORDERS: usize = 65_536;
+/// Workload frames that wait for a slow peer.
+pub(crate) const FRAMES: usize = 256;
+/// A stream of a lease that is not known yet waits so often,
+pub(crate) const LEASE_LOOKS: u32 = 100;
+/// and so long.
+pub(crate) const LEASE_LOOK: Duration = Duration::from_millis(50);
+/// Inbound streams of a peer, for each lease with it: two of workload, the rest for
+/// `kubectl logs` and its like.
+pub(crate) const STREAMS_PER_LEASE: usize = 64;
+
+/// Before a cluster is asked again after a failure.
+pub(crate) const CLUSTER_RETRY: Duration = Duration::from_secs(2);
+/// Between two looks at what a lease that ends has left.
+pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
+
+/// Name and version of this program, as peers are told.
+pub(crate) const SOFTWARE: &str = concat!("mercato/", env!("CARGO_PKG_VERSION"));
+/// A request of the admin API; a share policy that names many clusters is the largest.
+pub(crate) const ADMIN_REQUEST_BYTES: usize = 256 << 10;
+/// An answer of the admin API; a full order book is the largest.
+pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
+/// Requests of the admin API that are answered at once.
+pub(crate) const ADMIN_REQUESTS: usize = 32;
+/// What `mercato events` remembers.
+pub(crate) const EVENTS: usize = 1_024;

@@ -1,0 +1,26 @@
+//! Mercato's one program: the command line, the daemon, the demo.
+//!
+//! `cli` reads what is typed. `daemon` puts a daemon together: the `driver` owns the
+//! agent and performs its effects, `store` keeps its records, `kubernetes` is the cluster
+//! at the other end, `admin` what its owner may ask.
+
+// Floor 4 has the clocks and the machine's randomness.
+#![allow(clippy::disallowed_methods)]
+
+mod admin;
+mod cli;
+mod daemon;
+mod demo;
+mod driver;
+mod kubernetes;
+mod limits;
+mod store;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before any TLS: two providers may be linked in, and there is one default.
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.install_default().expect("nothing else runs yet that could have installed one");
+    cli::main()
+}

@@ -1,0 +1,124 @@
+//! Running the program.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// The program, with a home of its own.
+pub(crate) fn mercato(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mercato"));
+    command.env_clear().env("TMPDIR", home).env("HOME", home).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(home: &Path, args: &[&str]) -> Output {
+    mercato(home).args(args).output().unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Tells a process to end.
+pub(crate) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::kill(id, signal).unwrap();
+}
+
+/// A daemon, ended with its test.
+pub(crate) struct Daemon {
+    dir: TempDir,
+    child: Child,
+}
+
+impl Daemon {
+    /// On loopback, with a simulated cluster, knowing only these peers.
+    pub(crate) fn start(name: &str, peers: &[&str]) -> Self {
+        Self::start_in(TempDir::new().unwrap(), name, peers)
+    }
+
+    /// Kills it, and starts it again on what it left.
+    pub(crate) fn restart(mut self) -> Self {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
+        Self::start_in(dir, "another name", &[])
+    }
+
+    fn start_in(dir: TempDir, name: &str, peers: &[&str]) -> Self {
+        let mut command = mercato(dir.path());
+        command.args(["run", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
+        command.args(["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"]);
+        peers.iter().for_each(|peer| drop(command.args(["--peer", peer])));
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
+        let daemon = Self { dir, child };
+        daemon.wait_for(&["status", "-o", "json"], |status| {
+            status["daemon"]["addresses"].as_array().is_some_and(|all| !all.is_empty())
+        });
+        daemon
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> String {
+        let status = self.json(&["status", "-o", "json"]);
+        status["daemon"]["addresses"][0].as_str().unwrap().to_owned()
+    }
+
+    /// Runs a command that asks it.
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
+        mercato(self.dir.path()).args(args).arg("--data-dir").arg(self.dir.path()).output().unwrap()
+    }
+
+    /// The same, which must go well and answer in JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
+        let output = self.ask(args);
+        assert!(output.status.success(), "{args:?}: {}{}", stderr(&output), self.log());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Asks until the answer is as it should be.
+    pub(crate) fn wait_for(
+        &self,
+        args: &[&str],
+        is_so: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let output = self.ask(args);
+            let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if output.status.success() && is_so(&answer) {
+                return answer;
+            }
+            let said = format!("{}{}", stdout(&output), stderr(&output));
+            assert!(Instant::now() < deadline, "{args:?}: {said}{}", self.log());
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ends it in good order: nothing broken was logged.
+    pub(crate) fn stop(mut self) {
+        signal(&self.child, nix::sys::signal::Signal::SIGTERM);
+        assert!(self.child.wait().unwrap().success(), "{}", self.log());
+        assert!(!self.log().contains("ERROR"), "{}", self.log());
+        assert!(!self.dir.path().join("admin.sock").exists());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
