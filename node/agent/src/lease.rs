@@ -104,10 +104,11 @@ impl Lease {
         }
     }
 
-    /// Whether it has been over for so long that nobody waits for its word. Home may hold
-    /// pods that never came here, and asks after them too.
+    /// Whether it is over and nobody waits for its word: at home at once; at the provider
+    /// after some time, since home may hold pods that never came there, and asks after them.
     pub(crate) fn is_done(&self, now: Now) -> bool {
-        self.ends_ms.is_some_and(|ends_ms| ends_ms <= now.mono_ms)
+        let at_home = self.spec.side == Side::Consumer;
+        self.ends_ms.is_some_and(|ends_ms| at_home || ends_ms <= now.mono_ms)
     }
 
     /// The link to the other side has come up, or gone.

@@ -117,9 +117,11 @@ impl World {
             let held = disk::deals(site.gate.records()).filter(|deal| disk::takes(deal)).count();
             ensure(held == 0, || format!("{held} deals hold capacity at {}", site.name))?;
             let orphan = site.gate.records().iter().find(|record| {
+                // The provider keeps its side for a while, for home to ask.
                 let of = match record {
                     Record::Broker(_) => return false,
-                    Record::Home(of, _) | Record::Guest(of, _) | Record::Namespaces(of, _) => of,
+                    Record::Home(..) => return true,
+                    Record::Guest(of, _) | Record::Namespaces(of, _) => of,
                 };
                 disk::deal(site.gate.records(), *of).is_none()
             });
