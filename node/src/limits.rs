@@ -50,3 +50,6 @@ pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 pub(crate) const ADMIN_REQUESTS: usize = 32;
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
+
+/// A write that takes longer has failed.
+pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, browse, offer, events), `peer`, `share`, `order`, `deals`
 //! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
+#![allow(clippy::wildcard_enum_match_arm, reason = "what is not asked for is shown one way")]
 
 mod args;
 mod deals;

@@ -1,10 +1,13 @@
 //! Records in sled 0.34, with a fence around what it does not do by itself: `flush`
 //! writes without syncing, a death in mid-snapshot leaves a half-written file that the
-//! next open trips over, and large values are slow and fragile.
+//! next open trips over, large values are slow and fragile, and on a full disk a write
+//! may never return, so that it is waited for only so long.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use sled::transaction::TransactionError;
 
@@ -20,7 +23,8 @@ const COMMITS_KEY: &[u8] = b"commits";
 pub(crate) struct Disk {
     path: PathBuf,
     /// None after an error, which sled never forgets.
-    open: Option<Open>,
+    open: Option<Arc<Open>>,
+    commits: u64,
 }
 
 struct Open {
@@ -29,17 +33,16 @@ struct Open {
     meta: sled::Tree,
     /// sled's only data file.
     file: File,
-    commits: u64,
 }
 
 impl Disk {
     /// Opens the records in `path`; makes them if there are none.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let open = open(path)?;
-        Ok(Self { path: path.to_owned(), open: Some(open) })
+        let (open, commits) = open(path)?;
+        Ok(Self { path: path.to_owned(), open: Some(Arc::new(open)), commits })
     }
 
-    fn ready(&self) -> Result<&Open, StoreError> {
+    fn ready(&self) -> Result<&Arc<Open>, StoreError> {
         self.open.as_ref().ok_or_else(|| {
             disk(&self.path, io::Error::other("an earlier error has not been overcome"))
         })
@@ -52,14 +55,25 @@ impl Store for Disk {
         if let Some(bytes) = sizes.filter(|bytes| *bytes > limits::RECORD_BYTES).max() {
             return Err(StoreError::TooLarge { bytes, most: limits::RECORD_BYTES });
         }
-        let commits = self.ready()?.commits + 1;
-        match self.ready()?.write(batch, commits) {
+        let (open, batch, commits) = (self.ready()?.clone(), batch.clone(), self.commits + 1);
+        let (tell, told) = sync_channel(1);
+        std::thread::spawn(move || {
+            let written = open.write(&batch, commits);
+            // What is left of it goes first: the lock is free once this is known.
+            drop(open);
+            // Nobody waits any more.
+            let _ = tell.send(written);
+        });
+        let stuck = || Err(io::Error::new(io::ErrorKind::TimedOut, "a write does not end"));
+        match told.recv_timeout(limits::STORE_WRITE).unwrap_or_else(|_| stuck()) {
             Ok(()) => {
-                self.open.as_mut().expect("it was just written to").commits = commits;
+                self.commits = commits;
                 Ok(commits)
             }
             Err(source) => {
-                self.open = None;
+                // Its end writes as well, and may not end.
+                let open = self.open.take();
+                std::thread::spawn(move || drop(open));
                 Err(disk(&self.path, source))
             }
         }
@@ -76,7 +90,8 @@ impl Store for Disk {
     fn reopen(&mut self) -> Result<(), StoreError> {
         // The lock is released first.
         self.open = None;
-        self.open = Some(open(&self.path)?);
+        let (open, commits) = open(&self.path)?;
+        (self.open, self.commits) = (Some(Arc::new(open)), commits);
         Ok(())
     }
 }
@@ -103,7 +118,8 @@ impl Open {
     }
 }
 
-fn open(path: &Path) -> Result<Open, StoreError> {
+/// The database, and how many commits it has seen.
+fn open(path: &Path) -> Result<(Open, u64), StoreError> {
     let failed_here = |error| failed(path, error);
     fs::create_dir_all(path).map_err(|source| disk(path, source))?;
     remove_unfinished(path).map_err(|source| disk(path, source))?;
@@ -127,7 +143,7 @@ fn open(path: &Path) -> Result<Open, StoreError> {
         meta.insert(FORMAT_KEY, &FORMAT.to_be_bytes()).map_err(failed_here)?;
     }
     let file = File::open(path.join("db")).map_err(|source| disk(path, source))?;
-    Ok(Open { db, records, meta, file, commits })
+    Ok((Open { db, records, meta, file }, commits))
 }
 
 /// A snapshot that a death interrupted; the data are whole without it.
