@@ -43,10 +43,13 @@ fn observe_pod(guest: &Value) -> ObservedPod {
         _ => None,
     };
     let deleting = !metadata["deletionTimestamp"].is_null();
+    // Once it is off there is nothing left to do but wait for the kubelet.
+    let finalizers = metadata["finalizers"].as_array();
+    let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER));
     let grace_over = metadata["deletionGracePeriodSeconds"].as_i64() == Some(0);
     ObservedPod {
         status: digest(status),
-        ended: deleting && (terminal.is_some() || grace_over),
+        ended: deleting && held && (terminal.is_some() || grace_over),
         terminal,
         deleting,
         unschedulable: unschedulable(status),

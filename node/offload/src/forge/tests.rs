@@ -254,6 +254,9 @@ fn a_guest_is_recognised_by_its_marks() {
     assert!(pod.ended && pod.deleting);
     let message = String::new();
     assert_eq!(pod.terminal, Some(Outcome::Failed { reason: "Evicted".into(), message }));
+    guest["metadata"]["finalizers"] = json!(["another.example/keeps"]);
+    let pod = observe(contract, &guest).unwrap().pod.unwrap();
+    assert!(!pod.ended && pod.deleting, "our finalizer is off: it is not ours to release");
 }
 
 #[test]

@@ -109,6 +109,8 @@ impl Pod {
             (Some(Life::Made), None) | (Some(Life::Over(_)), None) => None,
             (Some(Life::Made), Some((digest, seen))) => self.step_made(*digest, seen, around),
             (Some(Life::Over(_)), Some((_, seen))) if seen.ended => Some(Step::Release),
+            // It is on its way out, perhaps without our finalizer already.
+            (Some(Life::Over(_)), Some((_, seen))) if seen.deleting => None,
             // It was given up before it turned out that an attempt to make it had worked.
             (Some(Life::Over(_)), Some(_)) => self.delete(Some(0)),
         }
