@@ -1,6 +1,6 @@
 //! A cluster on the bed: what it is made of, and how it is used.
 //!
-//! The parts: [`spec`] says what a cluster shall be; `machine` makes namespaces,
+//! The parts: `spec` says what a cluster shall be; `machine` makes namespaces,
 //! `pki` keys; `control_plane`, `node`, `dns` and `simulated` start programs.
 
 mod access;
