@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const RECORD_BYTES: usize = 32 << 10;
 /// What sled keeps in memory.
 pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
+/// A write that takes longer has failed.
+pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 
@@ -21,6 +23,12 @@ pub(crate) const NOTICES: usize = 256;
 pub(crate) const SIGHTINGS: usize = 1_024;
 /// Messages of peers that are opened at one time.
 pub(crate) const OPENERS: usize = 8;
+/// Messages that came before their peer's hello,
+pub(crate) const EARLY: usize = 32;
+/// wait so often
+pub(crate) const HELLO_LOOKS: u32 = 50;
+/// and so long each.
+pub(crate) const HELLO_LOOK: Duration = Duration::from_millis(20);
 
 /// Work that waits for a lease's task. Its session keeps at most one write for each item
 /// under way.
@@ -40,6 +48,11 @@ pub(crate) const CLUSTER_RETRY: Duration = Duration::from_secs(2);
 /// Between two looks at what a lease that ends has left.
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 
+/// Ports are looked for so often before the local network is told of them,
+pub(crate) const LISTEN_LOOKS: u32 = 100;
+/// and so long each.
+pub(crate) const LISTEN_LOOK: Duration = Duration::from_millis(20);
+
 /// Name and version of this program, as peers are told.
 pub(crate) const SOFTWARE: &str = concat!("mercato/", env!("CARGO_PKG_VERSION"));
 /// A request of the admin API; a share policy that names many clusters is the largest.
@@ -50,6 +63,3 @@ pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 pub(crate) const ADMIN_REQUESTS: usize = 32;
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
-
-/// A write that takes longer has failed.
-pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);

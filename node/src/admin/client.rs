@@ -61,18 +61,17 @@ impl Client {
     fn unreachable(&self, error: &io::Error) -> Problem {
         let socket = self.socket.display();
         let problem = |what: String| Problem::new(Class::Unreachable, what).because(error);
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                problem(format!("the daemon's socket {socket} is another user's"))
-                    .todo("ask as the user that the daemon runs as, for example with sudo")
-            }
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                problem(format!("no daemon answers at {socket}"))
-                    .todo("start one: mercato run")
-                    .todo("or say where it is: --data-dir DIR, or --socket PATH")
-            }
-            _ => problem(format!("the daemon's socket {socket} cannot be opened: {error}"))
-                .todo("say where it is: --data-dir DIR, or --socket PATH"),
+        let absent = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            problem(format!("the daemon's socket {socket} is another user's"))
+                .todo("ask as the user that the daemon runs as, for example with sudo")
+        } else if absent.contains(&error.kind()) {
+            problem(format!("no daemon answers at {socket}"))
+                .todo("start one: mercato run")
+                .todo("or say where it is: --data-dir DIR, or --socket PATH")
+        } else {
+            problem(format!("the daemon's socket {socket} cannot be opened: {error}"))
+                .todo("say where it is: --data-dir DIR, or --socket PATH")
         }
     }
 }

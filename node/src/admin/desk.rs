@@ -1,5 +1,7 @@
 //! Where requests are answered.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "every other answer is a wrong one")]
+
 use futures::future::BoxFuture;
 use mercato_broker::{Candidate, Demand, Statement};
 use mercato_protocol::id::ContractId;

@@ -5,10 +5,6 @@
 //! Whoever holds the agent is a [`Desk`]. So is the [`Client`], so that the command line
 //! does not know whether it speaks to a daemon or to a part of its own program. What an
 //! answer looks like to a person is the command line's.
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "an answer of another kind is one and the same error"
-)]
 
 mod client;
 mod desk;

@@ -1,5 +1,7 @@
 //! Server and client, over a real socket.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;

@@ -77,6 +77,21 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Run the daemon of this cluster
     Run(Run),
+    #[command(flatten)]
+    Ask(Ask),
+    /// Print the completion script of a shell
+    #[command(after_help = "Examples:
+  mercato completion bash > ~/.local/share/bash-completion/completions/mercato
+  mercato completion fish | source")]
+    Completion {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// What a daemon is asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Ask {
     /// Identity, links, contracts and what needs attention, in one screen
     #[command(after_help = "Examples:
   mercato status
@@ -121,14 +136,6 @@ pub(crate) enum Command {
     },
     /// What happened, newest last
     Events(Events),
-    /// Print the completion script of a shell
-    #[command(after_help = "Examples:
-  mercato completion bash > ~/.local/share/bash-completion/completions/mercato
-  mercato completion fish | source")]
-    Completion {
-        /// Which shell
-        shell: Shell,
-    },
 }
 
 #[derive(Debug, Subcommand)]

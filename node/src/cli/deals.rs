@@ -193,10 +193,7 @@ pub(crate) fn peer(deal: &Deal) -> String {
 }
 
 fn state(deal: &Deal) -> String {
-    match deal.state {
-        State::Review => "in review".to_owned(),
-        other => name(other),
-    }
+    if deal.state == State::Review { "in review".to_owned() } else { name(deal.state) }
 }
 
 /// Orders and contracts, a line each.

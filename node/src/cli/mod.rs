@@ -3,7 +3,6 @@
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, browse, offer, events), `peer`, `share`, `order`, `deals`
 //! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
-#![allow(clippy::wildcard_enum_match_arm, reason = "what is not asked for is shown one way")]
 
 mod args;
 mod deals;
@@ -28,7 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
 
-use self::args::{Cli, Command, Global, Offer};
+use self::args::{Ask, Cli, Command, Global, Offer};
 use self::screen::{Screen, print};
 use crate::admin::{Client, Desk, Problem};
 
@@ -69,9 +68,9 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
                 clap_complete::generate(shell, &mut Cli::command(), "mercato", &mut script);
                 Ok(String::from_utf8_lossy(&script).into_owned())
             }
-            asks => {
+            Command::Ask(asked) => {
                 let desk = Client::new(global.socket(), global.answer_timeout());
-                ask(&desk, screen, &global, asks).await
+                ask(&desk, screen, &global, asked).await
             }
         }
     })?;
@@ -83,24 +82,21 @@ async fn ask(
     desk: &dyn Desk,
     screen: &Screen,
     global: &Global,
-    command: Command,
+    command: Ask,
 ) -> Result<String, Problem> {
     match command {
-        Command::Status => look::status(desk, screen).await,
-        Command::Peers => look::peers(desk, screen).await,
-        Command::Peer(peer) => peer.perform(desk, screen).await,
-        Command::Browse(browse) => browse.perform(desk, screen).await,
-        Command::Offer(Offer::Show { provider }) => look::offer(desk, screen, &provider).await,
-        Command::Share(share) => share.perform(desk, screen).await,
-        Command::Order(order) => order.perform(desk, screen, global.limit()).await,
-        Command::Requests(requests) => requests.perform(desk, screen).await,
-        Command::Contracts(contracts) => contracts.perform(desk, screen).await,
-        Command::Offload(offload) => offload.perform(desk, screen).await,
-        Command::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
-        Command::Events(events) => events.perform(desk, screen).await,
-        Command::Run(_) | Command::Demo(_) | Command::Completion { .. } => {
-            Err(Problem::failed("this command asks no daemon"))
-        }
+        Ask::Status => look::status(desk, screen).await,
+        Ask::Peers => look::peers(desk, screen).await,
+        Ask::Peer(peer) => peer.perform(desk, screen).await,
+        Ask::Browse(browse) => browse.perform(desk, screen).await,
+        Ask::Offer(Offer::Show { provider }) => look::offer(desk, screen, &provider).await,
+        Ask::Share(share) => share.perform(desk, screen).await,
+        Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
+        Ask::Requests(requests) => requests.perform(desk, screen).await,
+        Ask::Contracts(contracts) => contracts.perform(desk, screen).await,
+        Ask::Offload(offload) => offload.perform(desk, screen).await,
+        Ask::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
+        Ask::Events(events) => events.perform(desk, screen).await,
     }
 }
 

@@ -15,7 +15,7 @@ use super::look::{nothing_on_offer, offers_table};
 use super::progress::Progress;
 use super::screen::Screen;
 use super::text::text;
-use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, Strategy};
+use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, Strategy, unexpected};
 
 /// Between two looks at an order.
 const POLL: Duration = Duration::from_millis(250);
@@ -94,10 +94,8 @@ async fn candidates(desk: &dyn Desk, screen: &Screen, demand: &Demand) -> Result
 }
 
 async fn buy(desk: &dyn Desk, demand: Demand, note: String) -> Result<NegotiationId, Problem> {
-    match desk.ask(Request::Order { demand, note }).await? {
-        Answer::Ordered { id, .. } => Ok(id),
-        other => Err(crate::admin::unexpected(&other)),
-    }
+    let answer = desk.ask(Request::Order { demand, note }).await?;
+    if let Answer::Ordered { id, .. } = answer { Ok(id) } else { Err(unexpected(&answer)) }
 }
 
 /// Shows how far an order is, until its node is ready or it is over.

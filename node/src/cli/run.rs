@@ -69,7 +69,7 @@ impl Run {
     pub(crate) async fn perform(self, global: &Global) -> Result<String, Problem> {
         let simulated = self.simulated_cluster.clone();
         let (settings, data_dir) = self.settings(global)?;
-        logs(global, if global.verbose { "info,mercato=debug" } else { "info" });
+        logs(global, if global.verbose { "info,mercato=debug" } else { "warn,mercato=info" });
         daemon::run(settings, daemon::Options { data_dir, simulated }).await?;
         Ok(String::new())
     }

@@ -1,5 +1,7 @@
 //! Commands against a scripted desk, over a real socket: what is asked, what is shown.
 
+#![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
 use serde_json::json;
 
-use super::args::Cli;
+use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
@@ -120,6 +122,7 @@ fn deal(state: State) -> Deal {
 /// What a command line prints, through a server and a client on a socket.
 fn mercato(desk: &Arc<Script>, line: &str) -> Result<String, Problem> {
     let cli = Cli::try_parse_from(["mercato"].into_iter().chain(line.split(' '))).unwrap();
+    let Command::Ask(asked) = cli.command else { panic!("this asks no daemon") };
     let screen = Screen::new(&cli.global);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("admin.sock");
@@ -127,7 +130,7 @@ fn mercato(desk: &Arc<Script>, line: &str) -> Result<String, Problem> {
     runtime.block_on(async {
         let _server = Server::start(&socket, desk.clone()).unwrap();
         let client = Client::new(socket, Duration::from_secs(30));
-        super::ask(&client, &screen, &cli.global, cli.command).await
+        super::ask(&client, &screen, &cli.global, asked).await
     })
 }
 

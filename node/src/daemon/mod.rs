@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use mercato_agent::{Config, Input};
-use mercato_discovery::{Report, Transport};
+use mercato_discovery::{Address, Report, Transport};
 use mercato_net::{Limits, Listen, Net, NetConfig};
 use mercato_sources::{DEFAULT_SKIPPED, Lan, LanConfig};
 use tokio::task::JoinSet;
@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::admin::{Desk, Server};
 use crate::driver::{self, About, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
+use crate::limits;
 use crate::store::Disk;
 use identity::Identity;
 
@@ -78,7 +79,7 @@ impl Daemon {
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
         let mut off = off;
-        let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off) } else { None };
+        let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
         let socket = data_dir.join("admin.sock");
         let about = About { name, data_dir, off };
         let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes));
@@ -97,6 +98,20 @@ impl Daemon {
     }
 }
 
+/// Where we listen, once that is known for both transports; it may never be.
+async fn listening(driver: &Handle) -> Vec<Address> {
+    let mut local = Vec::new();
+    for _ in 0..limits::LISTEN_LOOKS {
+        local = driver.net().local_addresses();
+        let on = |transport| local.iter().any(|address| address.transport == transport);
+        if on(Transport::Quic) && on(Transport::Tcp) {
+            break;
+        }
+        tokio::time::sleep(limits::LISTEN_LOOK).await;
+    }
+    local
+}
+
 async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     let mut inventory = cluster.inventory();
     while let Some(inventory) = inventory.next().await {
@@ -105,13 +120,13 @@ async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
 }
 
 /// Announces us on the local network, at the ports that we got.
-fn search_lan(
+async fn search_lan(
     driver: &Handle,
     peer: mercato_protocol::id::PublicKey,
     tasks: &mut JoinSet<()>,
     off: &mut Vec<String>,
 ) -> Option<Lan> {
-    let local = driver.net().local_addresses();
+    let local = listening(driver).await;
     let port = |transport| {
         local.iter().find(|address| address.transport == transport).map(|address| address.port)
     };

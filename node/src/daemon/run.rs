@@ -57,11 +57,11 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         off,
     };
     let cluster = plan.config.cluster();
-    for line in &plan.off {
-        tracing::warn!("{line}");
-    }
     let mut end = signal(SignalKind::terminate())?;
     let daemon = Daemon::start(plan).await?;
+    for line in daemon.desk.status().await?.attention {
+        tracing::warn!("{line}");
+    }
     tracing::info!(name, cluster = %cluster.short(), "running");
     let shared = daemon.desk.share().await?.policy;
     if let (Some(share), None) = (&settings.share, shared) {

@@ -13,6 +13,7 @@ use mercato_config::{FromText as _, Show as _};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Strategy};
 use crate::daemon::Daemon;
@@ -28,14 +29,36 @@ pub(crate) async fn play(form: Form, keep: bool) -> anyhow::Result<()> {
         "Two clusters trade on this machine. Daemons, connections, signatures and records\n\
          are real; the clusters behind them are simulated.",
     );
-    let stage = tell.step("rome and turin start, each with a key of its own", Stage::set()).await?;
+    let mut signals = Signals::new()?;
+    let set = tell.step("rome and turin start, each with a key of its own", Stage::set());
+    let stage = tokio::select! {
+        stage = set => stage?,
+        () = signals.any() => return Err(interrupted()),
+    };
     let played = tokio::select! {
         played = story(&mut tell, &stage, keep) => played,
-        stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into).and(Err(interrupted())),
+        () = signals.any() => if keep { Ok(()) } else { Err(interrupted()) },
     };
     let struck = tell.step("the daemons stop, nothing is left", stage.strike()).await;
     tell.end();
     played.and(struck)
+}
+
+/// What a user, or the system, ends a program with. Caught from the first moment on.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! { _ = self.interrupt.recv() => {} _ = self.terminate.recv() => {} }
+    }
 }
 
 /// The user wants no more of it.
@@ -56,7 +79,7 @@ async fn story(tell: &mut Tell, stage: &Stage, keep: bool) -> anyhow::Result<()>
     tell.step("usage is billed, and signed by both", bill(stage, order)).await?;
     if keep {
         tell.keep(stage);
-        tokio::signal::ctrl_c().await?;
+        return std::future::pending().await;
     }
     tell.step("rome cancels: the pod ends, node and namespace go", cancel(stage, order)).await
 }

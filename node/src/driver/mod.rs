@@ -10,6 +10,8 @@ mod events;
 mod handle;
 mod perform;
 mod records;
+#[cfg(test)]
+mod tests;
 mod view;
 pub(crate) mod wire;
 mod workload;
@@ -89,35 +91,39 @@ enum Level {
     Isolation,
 }
 
-/// Starts the driver over the records of the store. Must run within a tokio runtime.
+/// Starts the driver over the records of the store. Must run within a tokio runtime of
+/// several threads.
 pub(crate) fn start(parts: Parts) -> Result<Handle, StoreError> {
-    let Parts { config, store, net, kubernetes } = parts;
-    let records = records::read(&*store)?;
-    let agent = Agent::restore(config.clone(), rand::random(), &records, None);
     let (messages, received) = mpsc::channel(limits::INPUTS);
-    let handle = Handle::new(messages, net.clone(), &config);
-    let driver = Driver {
-        config,
-        agent,
-        gate: Gate::new(records),
-        store,
-        clock: Clock::start(),
-        net,
-        kubernetes,
-        handle: handle.clone(),
-        bodies: Bodies::default(),
-        leases: BTreeMap::new(),
-        outbound: BTreeMap::new(),
-        replies: BTreeMap::new(),
-        asked: 0,
-        world: World::default(),
-        retry_ms: None,
-    };
+    let driver = Driver::new(parts, messages)?;
+    let handle = driver.handle.clone();
     tokio::spawn(driver.run(received));
     Ok(handle)
 }
 
 impl Driver {
+    fn new(parts: Parts, messages: mpsc::Sender<Message>) -> Result<Self, StoreError> {
+        let Parts { config, store, net, kubernetes } = parts;
+        let records = records::read(&*store)?;
+        Ok(Self {
+            agent: Agent::restore(config.clone(), rand::random(), &records, None),
+            gate: Gate::new(records),
+            store,
+            clock: Clock::start(),
+            handle: Handle::new(messages, net.clone(), &config),
+            config,
+            net,
+            kubernetes,
+            bodies: Bodies::default(),
+            leases: BTreeMap::new(),
+            outbound: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            asked: 0,
+            world: World::default(),
+            retry_ms: None,
+        })
+    }
+
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         loop {
             let message = tokio::select! {

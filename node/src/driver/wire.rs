@@ -15,7 +15,7 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::negotiation;
 use mercato_protocol::stream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::clock;
 use super::{Handle, workload};
@@ -25,6 +25,7 @@ use crate::limits;
 /// Takes the network's events for as long as it lives.
 pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
     let pool = Arc::new(Semaphore::new(limits::OPENERS));
+    let early = Arc::new(Semaphore::new(limits::EARLY));
     while let Some(event) = events.recv().await {
         let handle = handle.clone();
         match event {
@@ -35,16 +36,24 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
             Event::Rtt { .. } | Event::Addresses { .. } => {}
             Event::Gossip { peer, frame } => {
                 let Ok(permit) = pool.clone().acquire_owned().await else { return };
+                let early = early.clone();
                 tokio::spawn(async move {
-                    let _permit = permit;
-                    on_gossip(handle, peer, frame).await;
+                    if let Some((_, _permit)) = introduced(&handle, peer, permit, &early).await {
+                        on_gossip(handle, peer, frame).await;
+                    }
                 });
             }
             Event::Request { peer, request, responder } => {
                 let Ok(permit) = pool.clone().acquire_owned().await else { return };
+                let early = early.clone();
                 tokio::spawn(async move {
-                    let _permit = permit;
-                    on_request(handle, peer, request, responder).await;
+                    if Hello::from_bytes(&request).is_ok() {
+                        return on_hello(&handle, responder);
+                    }
+                    let speaker = introduced(&handle, peer, permit, &early).await;
+                    if let Some((cluster, _permit)) = speaker {
+                        on_word(handle, (peer, cluster), request, responder).await;
+                    }
                 });
             }
             Event::Workload { peer, header, frames } => {
@@ -78,7 +87,7 @@ async fn tell_addresses(handle: &Handle) {
 async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
     let Ok(hello) = handle.hello().to_bytes() else { return };
     let answer = handle.net().request(peer, Bytes::from(hello)).await;
-    let owner = answer.ok().and_then(|answer| introduced(&handle, peer, &answer));
+    let owner = answer.ok().and_then(|answer| owner(&handle, peer, &answer));
     match owner {
         Some(owner) => handle.tell(Input::Connected { peer: owner, dialled }).await,
         None => {
@@ -88,7 +97,8 @@ async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
     }
 }
 
-fn introduced(handle: &Handle, peer: PublicKey, hello: &[u8]) -> Option<Owner> {
+/// Whose the peer's key is, by its own document.
+fn owner(handle: &Handle, peer: PublicKey, hello: &[u8]) -> Option<Owner> {
     let hello = Hello::from_bytes(hello).ok()?;
     let owner = hello.identity.open_identity(clock::wall()).ok()?;
     (owner.key == peer && hello.federation == handle.federation()).then_some(owner)
@@ -111,18 +121,46 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes) {
     }
 }
 
-/// A hello is answered with ours; anything else is a signed word in a negotiation, whose
-/// answer, an empty frame, says that it arrived.
-async fn on_request(handle: Handle, peer: PublicKey, request: Bytes, responder: Responder) {
-    if Hello::from_bytes(&request).is_ok() {
-        if let Ok(hello) = handle.hello().to_bytes() {
-            responder.respond(Bytes::from(hello));
-        }
-        return;
+/// The cluster that a peer is, once it has said hello, and the permit to go on. What
+/// comes before the hello waits a moment, without the permit; more of it is dropped.
+async fn introduced(
+    handle: &Handle,
+    peer: PublicKey,
+    permit: OwnedSemaphorePermit,
+    early: &Semaphore,
+) -> Option<(ClusterId, OwnedSemaphorePermit)> {
+    let known =
+        || handle.look(move |driver| driver.agent().connected().get(&peer).map(Owner::cluster_id));
+    if let Some(cluster) = known().await.ok()? {
+        return Some((cluster, permit));
     }
-    let cluster =
-        handle.look(move |driver| driver.agent().connected().get(&peer).map(Owner::cluster_id));
-    let Ok(Some(cluster)) = cluster.await else { return };
+    let pool = permit.semaphore().clone();
+    drop(permit);
+    let _waits = early.try_acquire().ok()?;
+    for _ in 0..limits::HELLO_LOOKS {
+        tokio::time::sleep(limits::HELLO_LOOK).await;
+        if let Some(cluster) = known().await.ok()? {
+            return Some((cluster, pool.acquire_owned().await.ok()?));
+        }
+    }
+    None
+}
+
+/// A hello is answered with ours.
+fn on_hello(handle: &Handle, responder: Responder) {
+    match handle.hello().to_bytes() {
+        Ok(hello) => responder.respond(Bytes::from(hello)),
+        Err(error) => tracing::error!(%error, "a hello that cannot be said"),
+    }
+}
+
+/// A signed word in a negotiation. Its answer, an empty frame, says that it arrived.
+async fn on_word(
+    handle: Handle,
+    (peer, cluster): (PublicKey, ClusterId),
+    request: Bytes,
+    responder: Responder,
+) {
     let signed = Signed::<negotiation::Message>::from_bytes(request.to_vec());
     let known: BTreeMap<PublicKey, ClusterId> = [(peer, cluster)].into();
     let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };

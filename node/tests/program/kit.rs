@@ -56,9 +56,7 @@ impl Daemon {
         let mut command = mercato(dir.path());
         command.args(["run", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
         command.args(["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"]);
-        for peer in peers {
-            command.args(["--peer", peer]);
-        }
+        command.args(peers.iter().flat_map(|peer| ["--peer", peer]));
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
         let daemon = Self { dir, child };

@@ -1,0 +1,85 @@
+//! What cannot be written is not done, not answered, and does not stop the daemon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mercato_broker::Approve;
+use mercato_config::settings::Share;
+use mercato_net::{Limits, Net, NetConfig};
+
+use super::*;
+use crate::daemon::identity::Identity;
+use crate::store::{Batch, Disk, Records};
+
+/// A store on a disk that is full as long as it is told to be.
+struct Full {
+    disk: Disk,
+    full: Arc<AtomicBool>,
+}
+
+impl Full {
+    fn check(&self) -> Result<(), StoreError> {
+        let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = self.full.load(Ordering::SeqCst);
+        if full { Err(StoreError::Disk { path: "/".into(), source }) } else { Ok(()) }
+    }
+}
+
+impl Store for Full {
+    fn commit(&mut self, batch: &Batch) -> Result<u64, StoreError> {
+        self.check()?;
+        self.disk.commit(batch)
+    }
+
+    fn scan(&self) -> Result<Records, StoreError> {
+        self.disk.scan()
+    }
+
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.check()?;
+        self.disk.reopen()
+    }
+}
+
+async fn shares(driver: &mut Driver, approve: Approve) -> Option<Result<Reply, Refusal>> {
+    let policy = Share { approve, ..Share::default() }.policy();
+    let (reply, answer) = oneshot::channel();
+    driver.take(Message::Command(Command::Share(Some(policy)), reply));
+    driver.settle().await;
+    answer.await.ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_degrades_the_daemon_until_there_is_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let identity = Identity::open(dir.path(), "rome").unwrap();
+    let full = Arc::new(AtomicBool::new(false));
+    let disk = Disk::open(&dir.path().join("records")).unwrap();
+    let net = NetConfig { seed: *identity.seed(), listen: vec![], limits: Limits::default() };
+    let (net, _events) = Net::start(net).unwrap();
+    let store = Box::new(Full { disk, full: full.clone() });
+    let parts = Parts { config: identity.config(), store, net, kubernetes: None };
+    let (messages, _received) = mpsc::channel(1);
+    let mut driver = Driver::new(parts, messages).unwrap();
+
+    assert_eq!(shares(&mut driver, Approve::Ask).await, Some(Ok(Reply::Done)));
+    full.store(true, Ordering::SeqCst);
+    assert_eq!(
+        shares(&mut driver, Approve::Auto).await,
+        None,
+        "nothing is said of what is not kept"
+    );
+    let approve = |driver: &Driver| driver.agent().broker().share().unwrap().approve;
+    assert_eq!(approve(&driver), Approve::Ask);
+    assert!(driver.agent().degraded().unwrap().contains("storage space"));
+
+    driver.retry_ms = Some(0);
+    driver.recover().await;
+    assert!(driver.agent().degraded().is_some(), "the disk is still full");
+    full.store(false, Ordering::SeqCst);
+    driver.retry_ms = Some(0);
+    driver.recover().await;
+    assert_eq!(driver.agent().degraded(), None);
+    assert_eq!(shares(&mut driver, Approve::Auto).await, Some(Ok(Reply::Done)));
+    assert_eq!(approve(&driver), Approve::Auto);
+}
