@@ -196,19 +196,23 @@ async fn exec_on(cluster: &Cluster, node: &str) -> Result<()> {
     // The size follows the start of the command, so that it may not be there at once.
     let size = "until stty size 2>/dev/null; do sleep 0.1; done";
     let on_terminal = format!("stty cols 101 rows 33; kubectl exec -it shell -- sh -c '{size}'");
-    let mut terminal = cluster
-        .command("script")?
-        .args(["--quiet", "--return", "--command", &on_terminal, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    // Held open: a terminal whose input ends hangs up.
-    let input = terminal.stdin.take();
-    let size = tokio::time::timeout(PATIENCE, terminal.wait_with_output()).await??;
-    drop(input);
-    let said = String::from_utf8_lossy(&size.stdout);
-    ensure!(said.contains("33 101"), "the terminal's size is {said}");
+    wait::until("the terminal's size is seen in the pod", PATIENCE, || async {
+        let mut terminal = cluster
+            .command("script")?
+            .args(["--quiet", "--return", "--command", &on_terminal, "/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        // Held open: a terminal whose input ends hangs up.
+        let input = terminal.stdin.take();
+        let output = tokio::time::timeout(PATIENCE, terminal.wait_with_output()).await??;
+        drop(input);
+        let said = String::from_utf8_lossy(&output.stdout);
+        ensure!(said.contains("33 101"), "the terminal's size is {said:?}, {}", output.status);
+        Ok(true)
+    })
+    .await?;
     Ok(())
 }
 
