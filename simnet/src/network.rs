@@ -142,7 +142,6 @@ impl World {
                 for body in bodies {
                     self.sites[to].bodies.keep(body);
                 }
-                self.came_by(to, contract, &frame);
                 self.tell(to, Input::Workload { peer, contract, frame })
             }
         }

@@ -186,7 +186,7 @@ impl Sabotage {
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
                 for effect in &answer {
-                    if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), _)) =
+                    if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), ..)) =
                         effect
                     {
                         self.made.insert(item.clone(), work.clone());

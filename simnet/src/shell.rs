@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::{Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_agent::{Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_broker::deal;
 use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_offload::{guest, home};
@@ -137,16 +137,6 @@ impl World {
         self.kube_changed(at)?;
         let delay_ms = self.dice.kube.within(1..=30);
         self.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
-    }
-
-    /// How the items of a frame came here has to be known before they are applied.
-    pub(crate) fn came_by(&mut self, at: usize, contract: ContractId, frame: &Frame) {
-        let Frame::ToGuest(frame) = frame else { return };
-        if let Some(Lease { side: Side::Guest(side), .. }) =
-            self.sites[at].leases.get_mut(&contract)
-        {
-            side.came_by(&frame.statements);
-        }
     }
 
     fn on_desire(&mut self, at: usize, desire: LeaseDesire) -> Result<(), Violation> {

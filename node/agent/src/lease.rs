@@ -174,8 +174,12 @@ impl Lease {
             guest::Effect::Persist(record) => self.keep(Record::Guest(contract, record)),
             guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),
             guest::Effect::Send(frame) => self.send(Frame::ToHome(frame)),
-            guest::Effect::Apply(item, digest) => work(GuestWork::Apply(item, digest)),
-            guest::Effect::Update(pod, digest) => work(GuestWork::Update(pod, digest)),
+            guest::Effect::Apply(item, digest, route) => {
+                work(GuestWork::Apply(item, digest, route))
+            }
+            guest::Effect::Update(pod, digest, route) => {
+                work(GuestWork::Update(pod, digest, route))
+            }
             guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
             guest::Effect::Release(pod) => work(GuestWork::Release(pod)),
             guest::Effect::Confirm(item) => work(GuestWork::Confirm(item)),
@@ -293,8 +297,8 @@ impl Lease {
 fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
     let absent = |item| Some(guest::Input::NotWritten(item, guest::Failure::Absent));
     match work {
-        guest::Effect::Apply(item, _) | guest::Effect::Delete(item, _) => absent(item.clone()),
-        guest::Effect::Update(pod, _) | guest::Effect::Release(pod) => {
+        guest::Effect::Apply(item, ..) | guest::Effect::Delete(item, _) => absent(item.clone()),
+        guest::Effect::Update(pod, ..) | guest::Effect::Release(pod) => {
             absent(Item::Pod(pod.clone()))
         }
         guest::Effect::Confirm(item) => Some(guest::Input::Gone(item.clone())),

@@ -211,10 +211,10 @@ pub enum HomeWork {
 /// are those of [`guest::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuestWork {
-    /// Make the guest object of this body, or update it.
-    Apply(Item, Digest),
+    /// Make the guest object of this body, which came this way, or update it.
+    Apply(Item, Digest, message::Route),
     /// Update this pod, never make it.
-    Update(PodId, Digest),
+    Update(PodId, Digest, message::Route),
     /// Delete, with the grace in seconds or its own.
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.

@@ -8,20 +8,19 @@ use mercato_offload::forge::labels::HOME_UID;
 use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
-use mercato_offload::message::{Route, ToGuest};
+use mercato_offload::message::Route;
 use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use super::{Bodies, Luck};
 
-/// What the watches of one lease have told, and how what home wants has come here.
+/// What the watches of one lease have told.
 #[derive(Debug)]
 pub(crate) struct GuestSide {
     context: GuestContext,
     /// None before the first list.
     objects: Option<BTreeMap<Item, Observed>>,
-    routes: BTreeMap<Item, Route>,
 }
 
 impl GuestSide {
@@ -39,7 +38,7 @@ impl GuestSide {
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),
         };
-        Self { context, objects: None, routes: BTreeMap::new() }
+        Self { context, objects: None }
     }
 
     /// Guest namespaces by home namespace, from now on; makes those that are not there.
@@ -72,15 +71,6 @@ impl GuestSide {
             }
         }
         Ok(gone)
-    }
-
-    /// How the items of a frame came here.
-    pub(crate) fn came_by(&mut self, statements: &[ToGuest]) {
-        for statement in statements {
-            if let ToGuest::Put { item, route, .. } = statement {
-                self.routes.insert(item.clone(), route.clone());
-            }
-        }
     }
 
     /// The watch breaks: the next word is a whole list.
@@ -123,18 +113,18 @@ impl GuestSide {
                 let found = found.filter(|found| found.item == *item);
                 return found.map_or(Input::Gone(item.clone()), Input::Observed);
             }
-            GuestWork::Apply(item, _) | GuestWork::Delete(item, _) if luck == Luck::Fails => {
+            GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) if luck == Luck::Fails => {
                 return Input::NotWritten(item.clone(), Failure::Transient);
             }
-            GuestWork::Update(pod, _) | GuestWork::Release(pod) if luck == Luck::Fails => {
+            GuestWork::Update(pod, ..) | GuestWork::Release(pod) if luck == Luck::Fails => {
                 return Input::NotWritten(Item::Pod(pod.clone()), Failure::Transient);
             }
-            GuestWork::Apply(item, digest) => {
-                (item.clone(), self.apply(cluster, bodies, now, (item, *digest, true)))
+            GuestWork::Apply(item, digest, route) => {
+                (item.clone(), self.apply(cluster, bodies, now, (item, *digest, route, true)))
             }
-            GuestWork::Update(pod, digest) => {
+            GuestWork::Update(pod, digest, route) => {
                 let item = Item::Pod(pod.clone());
-                let done = self.apply(cluster, bodies, now, (&item, *digest, false));
+                let done = self.apply(cluster, bodies, now, (&item, *digest, route, false));
                 (item, done)
             }
             GuestWork::Delete(item, grace_s) => {
@@ -164,9 +154,8 @@ impl GuestSide {
         cluster: &mut Cluster,
         bodies: &Bodies,
         now: Now,
-        (item, digest, create): (&Item, Digest, bool),
+        (item, digest, route, create): (&Item, Digest, &Route, bool),
     ) -> Result<(), Failure> {
-        let route = self.routes.get(item).ok_or(Failure::MissingBody)?;
         let body = bodies.get(&digest).ok_or(Failure::MissingBody)?;
         let mut object = forge::forge(item, body, digest, route, &self.context);
         if let (Ok(object), Some(present)) = (&mut object, self.present(cluster, item)) {

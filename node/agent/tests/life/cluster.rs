@@ -153,7 +153,7 @@ impl Cluster {
 
     pub(crate) fn at_provider(&mut self, contract: ContractId, work: GuestWork) -> Vec<Input> {
         let inputs = match work {
-            GuestWork::Apply(item, digest) => {
+            GuestWork::Apply(item, digest, _) => {
                 let namespace = match &item {
                     Item::Object(key) => &key.namespace,
                     Item::Pod(pod) => &pod.namespace,
@@ -174,7 +174,7 @@ impl Cluster {
                 self.guests.insert(item.clone(), observed.clone());
                 vec![guest::Input::Written(item), guest::Input::Observed(observed)]
             }
-            GuestWork::Update(pod, digest) => {
+            GuestWork::Update(pod, digest, _) => {
                 let item = Item::Pod(pod);
                 self.guests.get_mut(&item).unwrap().digest = digest;
                 vec![guest::Input::Written(item)]

@@ -8,8 +8,7 @@ mod write;
 
 pub(crate) use write::release_patch;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use mercato_offload::forge::GuestContext;
 use mercato_offload::guest::Input;
@@ -20,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use write::IfAbsent;
+use write::{Body, IfAbsent};
 
 use crate::bodies::Bodies;
 use crate::cluster::Cluster;
@@ -38,8 +37,6 @@ struct Shared {
     cluster: Cluster,
     bodies: Bodies,
     context: watch::Receiver<Arc<GuestContext>>,
-    /// How each wanted item came here; bounded by the session's own bounds.
-    routes: Mutex<BTreeMap<Item, Route>>,
     inputs: mpsc::Sender<Input>,
     stop: CancellationToken,
 }
@@ -54,8 +51,8 @@ impl GuestSide {
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (sender, context) = watch::channel(Arc::new(context));
-        let (routes, stop) = (Mutex::default(), CancellationToken::new());
-        let shared = Arc::new(Shared { cluster, bodies, context, routes, inputs, stop });
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Shared { cluster, bodies, context, inputs, stop });
         let tasks = TaskTracker::new();
         tasks.spawn(follow::follow(shared.clone()));
         (Self { shared, context: sender, tasks }, received)
@@ -67,25 +64,16 @@ impl GuestSide {
         self.context.send_replace(Arc::new(context));
     }
 
-    /// How an item came here; said with each statement that wants it.
-    pub fn came_by(&self, item: Item, route: Route) {
-        self.shared.routes().insert(item, route);
-    }
-
-    /// An item is not wanted any more, and forgotten.
-    pub fn forget(&self, item: &Item) {
-        self.shared.routes().remove(item);
-    }
-
-    /// Makes the guest object of this body, or updates it.
-    pub fn apply(&self, item: Item, digest: Digest) {
-        self.tasks.spawn(write::apply(self.shared.clone(), item, digest, IfAbsent::Create));
+    /// Makes the guest object of this body, which came by this route, or updates it.
+    pub fn apply(&self, item: Item, digest: Digest, route: Route) {
+        let body = Body { digest, route };
+        self.tasks.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Create));
     }
 
     /// Updates a guest pod; one that is not there is not made.
-    pub fn update(&self, pod: PodId, digest: Digest) {
-        let item = Item::Pod(pod);
-        self.tasks.spawn(write::apply(self.shared.clone(), item, digest, IfAbsent::Leave));
+    pub fn update(&self, pod: PodId, digest: Digest, route: Route) {
+        let (item, body) = (Item::Pod(pod), Body { digest, route });
+        self.tasks.spawn(write::apply(self.shared.clone(), item, body, IfAbsent::Leave));
     }
 
     /// Deletes, with the grace in seconds, or the object's own.
@@ -114,10 +102,6 @@ impl Drop for GuestSide {
 impl Shared {
     fn context(&self) -> Arc<GuestContext> {
         self.context.borrow().clone()
-    }
-
-    fn routes(&self) -> std::sync::MutexGuard<'_, BTreeMap<Item, Route>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits where the driver is behind; nothing is lost, nothing piles up.

@@ -65,16 +65,18 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
 impl Bed {
     async fn apply(&mut self, item: &Item, body: &Value) -> Input {
         let digest = self.bodies.keep(body).unwrap();
-        let origin = ClusterId([1; 32]);
-        let route = Route { origin, path: vec![origin], hops: 0 };
-        self.side.came_by(item.clone(), route);
-        self.side.apply(item.clone(), digest);
+        self.side.apply(item.clone(), digest, route());
         self.inputs.recv().await.unwrap()
     }
 
     fn written(&self) -> Vec<String> {
         self.writes.lock().unwrap().iter().map(|(request, _)| request.clone()).collect()
     }
+}
+
+fn route() -> Route {
+    let origin = ClusterId([1; 32]);
+    Route { origin, path: vec![origin], hops: 0 }
 }
 
 fn pod() -> (Item, Value) {
@@ -176,7 +178,7 @@ async fn an_update_makes_nothing() {
     let Item::Pod(id) = item.clone() else { panic!() };
     assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
     let digest = bed.bodies.keep(&body).unwrap();
-    bed.side.update(id, digest);
+    bed.side.update(id, digest, route());
     assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
     assert_eq!(bed.written().len(), 1);
 }
@@ -185,7 +187,7 @@ async fn an_update_makes_nothing() {
 async fn a_body_that_is_not_here_is_asked_for() {
     let mut bed = bed(None, (201, json!({})));
     let item = Item::Object(key(ObjectKind::Secret, "shop", "sec"));
-    bed.side.apply(item.clone(), Digest::of(b"nothing"));
+    bed.side.apply(item.clone(), Digest::of(b"nothing"), route());
     let answer = bed.inputs.recv().await.unwrap();
     assert_eq!(answer, Input::NotWritten(item, Failure::MissingBody));
 }

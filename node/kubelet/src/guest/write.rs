@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, FINALIZER, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
+use mercato_offload::message::Route;
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -19,6 +20,13 @@ use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
 use crate::limits;
 use crate::names::{CONTRACT, HOME_UID};
+
+/// What an object is made of.
+pub(super) struct Body {
+    pub(super) digest: Digest,
+    /// How it came here.
+    pub(super) route: Route,
+}
 
 /// What becomes of an object that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,11 +39,11 @@ pub(super) enum IfAbsent {
 pub(super) fn apply(
     shared: Arc<Shared>,
     item: Item,
-    digest: Digest,
+    body: Body,
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let input = match write(&shared, &item, digest, if_absent).await {
+        let input = match write(&shared, &item, &body, if_absent).await {
             Ok(()) => Input::Written(item),
             Err(failure) => Input::NotWritten(item, failure),
         };
@@ -47,13 +55,12 @@ pub(super) fn apply(
 async fn write(
     shared: &Shared,
     item: &Item,
-    digest: Digest,
+    Body { digest, route }: &Body,
     if_absent: IfAbsent,
 ) -> Result<(), GuestFailure> {
     let failed = |failure: Failure| forge::classify(&failure.status());
-    let route = shared.routes().get(item).cloned().ok_or(GuestFailure::MissingBody)?;
-    let body = shared.bodies.object(&digest).ok_or(GuestFailure::MissingBody)?;
-    let forged = forge::forge(item, &body, digest, &route, &shared.context());
+    let body = shared.bodies.object(digest).ok_or(GuestFailure::MissingBody)?;
+    let forged = forge::forge(item, &body, *digest, route, &shared.context());
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;

@@ -14,7 +14,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Item, PodId, Uid};
-use crate::message::{Frame, Outcome, Refusal, ToGuest, ToHome};
+use crate::message::{Frame, Outcome, Refusal, Route, ToGuest, ToHome};
 pub use session::GuestSession;
 
 /// What a session is told once.
@@ -107,11 +107,12 @@ pub enum Effect {
     /// Say this to home, with the body of each [`ToHome::Status`] in it, as far
     /// as they are here and fit: the other side asks for what did not come.
     Send(Frame<ToHome>),
-    /// Forge the body of this digest and create the object, or update the one that is
-    /// there, only if it carries this lease's labels and, for a pod, this uid.
-    Apply(Item, Digest),
-    /// Forge the body of this digest and update this pod; never create it.
-    Update(PodId, Digest),
+    /// Forge the body of this digest, which came this way, and create the object, or
+    /// update the one that is there, only if it carries this lease's labels and, for a
+    /// pod, this uid.
+    Apply(Item, Digest, Route),
+    /// Forge the body of this digest, likewise, and update this pod; never create it.
+    Update(PodId, Digest, Route),
     /// Delete, with the grace in seconds (its own, if none).
     Delete(Item, Option<u32>),
     /// Take our finalizer off this pod.

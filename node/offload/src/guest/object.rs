@@ -3,13 +3,13 @@
 use mercato_protocol::id::Digest;
 
 use super::pod::Step;
-use crate::message::Refusal;
+use crate::message::{Refusal, Route};
 
 /// A config map, a secret or a token as this side knows it.
 #[derive(Debug, Default)]
 pub(super) struct Object {
-    /// The content that home wants, as far as it was said on this link.
-    pub(super) wanted: Option<Digest>,
+    /// The content that home wants, and how it came, as far as it was said on this link.
+    pub(super) wanted: Option<(Digest, Route)>,
     /// Home wants it gone.
     pub(super) dropped: bool,
     /// The digest that was applied.
@@ -38,6 +38,8 @@ impl Object {
         if self.dropped || closing {
             return (!self.absent).then_some(Step::Delete(None));
         }
-        self.wanted.filter(|wanted| self.seen != Some(*wanted)).map(Step::Apply)
+        let (digest, route) =
+            self.wanted.as_ref().filter(|(digest, _)| self.seen != Some(*digest))?;
+        Some(Step::Apply(*digest, route.clone()))
     }
 }

@@ -71,7 +71,7 @@ impl GuestSession {
         out: &mut Vec<Effect>,
     ) {
         let refusal = self.refuse(route);
-        let wanted = refusal.is_none().then_some(digest);
+        let wanted = refusal.is_none().then(|| (digest, route.clone()));
         match &item {
             Item::Object(key) => {
                 if self.objects.len() >= limits::OBJECTS && !self.objects.contains_key(key) {

@@ -4,14 +4,14 @@ use mercato_protocol::id::Digest;
 
 use super::{Life, ObservedPod};
 use crate::key::PodId;
-use crate::message::{Outcome, Refusal, Report, Stage};
+use crate::message::{Outcome, Refusal, Report, Route, Stage};
 
 /// A pod as this side knows it.
 #[derive(Debug)]
 pub(super) struct Pod {
     pub(super) id: PodId,
-    /// The content that home wants, as far as it was said on this link.
-    pub(super) wanted: Option<Digest>,
+    /// The content that home wants, and how it came, as far as it was said on this link.
+    pub(super) wanted: Option<(Digest, Route)>,
     /// Home wants it ended, with this grace.
     pub(super) grace_s: Option<u32>,
     /// Home has written down how it ended.
@@ -44,9 +44,9 @@ pub(super) struct Pod {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    Apply(Digest),
+    Apply(Digest, Route),
     /// As `Apply`, but never make it.
-    Update(Digest),
+    Update(Digest, Route),
     Delete(Option<u32>),
     Release,
     /// Put on record that it exists.
@@ -118,7 +118,8 @@ impl Pod {
 
     fn step_unmade(&self, around: Surroundings) -> Option<Step> {
         if self.grace_s.is_none() && !around.closing {
-            return self.wanted.filter(|_| around.name_is_free).map(Step::Apply);
+            let wanted = self.wanted.clone().filter(|_| around.name_is_free);
+            return wanted.map(|(digest, route)| Step::Apply(digest, route));
         }
         if self.absent {
             return Some(Step::Over(self.outcome(around.closing)));
@@ -142,7 +143,8 @@ impl Pod {
             return self.delete(None);
         }
         let mutable = seen.terminal.is_none() && !seen.deleting;
-        self.wanted.filter(|wanted| mutable && *wanted != digest).map(Step::Update)
+        let wanted = self.wanted.clone().filter(|(wanted, _)| mutable && *wanted != digest);
+        wanted.map(|(digest, route)| Step::Update(digest, route))
     }
 
     fn delete(&self, grace_s: Option<u32>) -> Option<Step> {

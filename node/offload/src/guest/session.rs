@@ -179,7 +179,7 @@ impl GuestSession {
         match item {
             Item::Object(key) => {
                 let Some(object) = self.objects.get_mut(key) else { return };
-                if let Some(Step::Apply(digest)) = object.doing.take() {
+                if let Some(Step::Apply(digest, _)) = object.doing.take() {
                     // Unless it has been seen to go since.
                     object.seen = Some(digest).filter(|_| !object.absent);
                     object.refusal = None;
@@ -188,7 +188,7 @@ impl GuestSession {
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
-                if let Some(Step::Apply(digest) | Step::Update(digest)) = pod.doing.take() {
+                if let Some(Step::Apply(digest, _) | Step::Update(digest, _)) = pod.doing.take() {
                     pod.refusal = None;
                     let (outcome, absent) = (pod.vanished(), pod.absent);
                     if let Some((seen, _)) = &mut pod.seen {
@@ -222,20 +222,20 @@ impl GuestSession {
         };
         let Some(step) = doing.take() else { return };
         match (step, failure) {
-            (Step::Update(_) | Step::Delete(_) | Step::Release, Failure::Absent) => {
+            (Step::Update(..) | Step::Delete(_) | Step::Release, Failure::Absent) => {
                 return self.on_gone(now, item, out);
             }
-            (Step::Apply(digest) | Step::Update(digest), Failure::MissingBody) => {
-                if *wanted == Some(digest) {
+            (Step::Apply(digest, _) | Step::Update(digest, _), Failure::MissingBody) => {
+                if wanted.as_ref().is_some_and(|(wanted, _)| *wanted == digest) {
                     *wanted = None;
                     *missing = true;
                 }
             }
-            (Step::Apply(_) | Step::Update(_), Failure::Refused(why)) => {
+            (Step::Apply(..) | Step::Update(..), Failure::Refused(why)) => {
                 *refusal = Some(why);
                 self.retries.back_off(now.mono_ms, item);
             }
-            (Step::Apply(_), Failure::OutOf(outcome)) => {
+            (Step::Apply(..), Failure::OutOf(outcome)) => {
                 self.out_of_room(now, item, outcome, out);
             }
             (_, Failure::OutOf(_) | Failure::Refused(_) | Failure::MissingBody)

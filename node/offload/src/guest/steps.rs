@@ -20,7 +20,7 @@ impl GuestSession {
             Item::Object(key) => {
                 let Some(object) = self.objects.get_mut(key) else { return };
                 let Some(step) = object.step(self.closing) else { return };
-                object.absent &= !matches!(step, Step::Apply(_));
+                object.absent &= !matches!(step, Step::Apply(..));
                 object.doing = Some(step.clone());
                 out.extend(effect(item, step));
             }
@@ -69,7 +69,7 @@ impl GuestSession {
                     if let Step::Delete(grace_s) = step {
                         pod.deleted = Some(grace_s);
                     }
-                    pod.absent &= !matches!(step, Step::Apply(_));
+                    pod.absent &= !matches!(step, Step::Apply(..));
                     pod.doing = Some(step.clone());
                     out.extend(effect(&Item::Pod(id.clone()), step));
                     return;
@@ -131,11 +131,13 @@ impl GuestSession {
 
 fn effect(item: &Item, step: Step) -> Option<Effect> {
     match (step, item) {
-        (Step::Apply(digest), _) => Some(Effect::Apply(item.clone(), digest)),
-        (Step::Update(digest), Item::Pod(id)) => Some(Effect::Update(id.clone(), digest)),
+        (Step::Apply(digest, route), _) => Some(Effect::Apply(item.clone(), digest, route)),
+        (Step::Update(digest, route), Item::Pod(id)) => {
+            Some(Effect::Update(id.clone(), digest, route))
+        }
         (Step::Delete(grace_s), _) => Some(Effect::Delete(item.clone(), grace_s)),
         (Step::Release, Item::Pod(id)) => Some(Effect::Release(id.clone())),
-        (Step::Release | Step::Update(_), Item::Object(_)) | (Step::Made | Step::Over(_), _) => {
+        (Step::Release | Step::Update(..), Item::Object(_)) | (Step::Made | Step::Over(_), _) => {
             None
         }
     }

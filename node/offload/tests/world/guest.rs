@@ -58,7 +58,7 @@ impl Provider {
     pub(crate) fn start(&mut self, _: Now) {
         self.session = GuestSession::restore(CONFIG, self.records.values().cloned());
         self.events.clear();
-        if let Some(Effect::Apply(item, digest)) = self.work.pop_front() {
+        if let Some(Effect::Apply(item, digest, _)) = self.work.pop_front() {
             let _ = self.apply(&item, digest); // nobody is left to hear of it
         }
         self.events.clear();
@@ -126,7 +126,7 @@ impl Provider {
         }
         let Some(effect) = self.work.pop_front() else { return };
         let (item, done) = match effect {
-            Effect::Apply(item, digest) => {
+            Effect::Apply(item, digest, _) => {
                 if !self.bodies.contains(&digest) {
                     self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
                     return;
@@ -134,7 +134,7 @@ impl Provider {
                 let done = self.apply(&item, digest);
                 (item, done)
             }
-            Effect::Update(id, digest) => {
+            Effect::Update(id, digest, _) => {
                 let item = Item::Pod(id.clone());
                 if !self.bodies.contains(&digest) {
                     self.events.push_back(Input::NotWritten(item, Failure::MissingBody));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::{GuestWork, LeaseNews, Phase};
+use mercato_agent::{GuestWork, LeaseDesire, LeaseNews, Phase};
 use mercato_cluster_model::Key;
 use mercato_kubelet::names;
 use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
@@ -13,79 +13,81 @@ use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::Simulated;
-use crate::kubernetes::{LeaseTask, Order};
+use crate::kubernetes::{LeaseTask, Work};
 
 struct Guest {
     cluster: Simulated,
     task: LeaseTask,
+    desire: LeaseDesire,
     /// What the session knows; none before the first list.
     seen: Option<BTreeMap<Item, Observed>>,
-    routes: BTreeMap<Item, Route>,
     ended: bool,
 }
 
 pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
     let mut changes = cluster.changes();
-    let (seen, routes) = (None, BTreeMap::new());
-    let mut guest = Guest { cluster, task, seen, routes, ended: false };
-    guest.make_namespaces();
+    let desire = task.desire.borrow().clone();
+    let mut guest = Guest { cluster, task, desire, seen: None, ended: false };
     loop {
+        guest.adapt();
         guest.look().await;
         tokio::select! {
-            order = guest.task.orders.recv() => match order {
-                Some(order) => guest.take(order).await,
-                None => return,
-            },
+            changed = guest.task.desire.changed() => if changed.is_err() { return },
+            Some(work) = guest.task.work.recv() => guest.take(work).await,
             changed = changes.changed() => if changed.is_err() { return },
         }
     }
 }
 
 impl Guest {
-    async fn take(&mut self, order: Order) {
-        match order {
-            Order::Be(desire) => {
-                self.task.desire = *desire;
-                match self.task.desire.phase {
-                    Phase::Open { .. } | Phase::Suspended => self.make_namespaces(),
-                    Phase::Draining => {}
-                    Phase::Ended => self.remove_namespaces(),
-                }
-            }
-            Order::CameBy(item, route) => drop(self.routes.insert(item, route)),
-            Order::Guest(work) => {
-                let input = self.work(work);
-                self.task.guest(input).await;
-            }
-            // A lease has one side in a cluster.
-            Order::Home(_) => {}
+    /// Makes the lease's part here as it is wanted.
+    fn adapt(&mut self) {
+        self.desire = self.task.desire.borrow_and_update().clone();
+        match self.desire.phase {
+            Phase::Open { .. } | Phase::Suspended => self.make_namespaces(),
+            Phase::Draining => {}
+            Phase::Ended => self.remove_namespaces(),
         }
     }
 
+    async fn take(&mut self, work: Work) {
+        // What it depends on may not have been looked at yet.
+        self.adapt();
+        // A lease has one side in a cluster.
+        let Work::Guest(work) = work else { return };
+        let input = self.work(work);
+        self.task.guest(input).await;
+    }
+
     fn make_namespaces(&self) {
-        let contract = self.task.contract().to_string();
-        for (home, guest) in &self.task.desire.namespaces {
+        let contract = self.task.contract.to_string();
+        let missing = |name: &str| {
+            let key = Key::new("Namespace", "", name);
+            self.cluster.look(|cluster| cluster.get(&key).is_none())
+        };
+        for (home, guest) in self.desire.namespaces.iter().filter(|(_, guest)| missing(guest)) {
             let namespace = json!({ "kind": "Namespace", "metadata": { "name": guest,
                 "labels": { names::CONTRACT: contract, names::HOME_NAMESPACE: home } } });
-            // One that is there already is what was wanted.
+            // One that came meanwhile is what was wanted.
             let _ = self.cluster.change(|cluster, now| cluster.create(now, namespace));
         }
     }
 
-    fn namespaces(&self) -> Vec<Key> {
-        let contract = self.task.contract().to_string();
-        let ours = |object: &Value| object["metadata"]["labels"][names::CONTRACT] == contract;
-        let all = self.cluster.list("Namespace");
-        let names = all.iter().filter(|object| ours(object));
-        names
-            .filter_map(|object| {
-                Some(Key::new("Namespace", "", object["metadata"]["name"].as_str()?))
-            })
-            .collect()
+    fn namespaces(&self) -> Vec<Value> {
+        let contract = self.task.contract.to_string();
+        let mut all = self.cluster.list("Namespace");
+        all.retain(|object| object["metadata"]["labels"][names::CONTRACT] == contract);
+        all
     }
 
     fn remove_namespaces(&self) {
-        for key in self.namespaces() {
+        for namespace in self.namespaces() {
+            let metadata = &namespace["metadata"];
+            if !metadata["deletionTimestamp"].is_null() {
+                continue;
+            }
+            let name = metadata["name"].as_str().unwrap_or_default();
+            let key = Key::new("Namespace", "", name);
             // One that has gone is what was wanted.
             let _ = self.cluster.change(|cluster, now| cluster.delete(now, &key, None, None));
         }
@@ -93,7 +95,7 @@ impl Guest {
 
     /// Tells the session what has changed.
     async fn look(&mut self) {
-        let contract = self.task.contract();
+        let contract = self.task.contract;
         let mut seen = BTreeMap::new();
         for object in ["Pod", "ConfigMap", "Secret"].iter().flat_map(|kind| self.cluster.list(kind))
         {
@@ -115,7 +117,7 @@ impl Guest {
                 }
             }
         }
-        let over = self.task.desire.phase == Phase::Ended && self.namespaces().is_empty();
+        let over = self.desire.phase == Phase::Ended && self.namespaces().is_empty();
         if over && !self.ended {
             self.ended = true;
             self.task.news(LeaseNews::Removed).await;
@@ -128,13 +130,13 @@ impl Guest {
             Err(failure) => Input::NotWritten(item, failure),
         };
         match work {
-            GuestWork::Apply(item, digest) => {
-                let done = self.apply(&item, digest, true);
+            GuestWork::Apply(item, digest, route) => {
+                let done = self.apply(&item, digest, &route, true);
                 answer(item, done)
             }
-            GuestWork::Update(pod, digest) => {
+            GuestWork::Update(pod, digest, route) => {
                 let item = Item::Pod(pod);
-                let done = self.apply(&item, digest, false);
+                let done = self.apply(&item, digest, &route, false);
                 answer(item, done)
             }
             GuestWork::Delete(item, grace_s) => {
@@ -156,7 +158,7 @@ impl Guest {
                 answer(item, done)
             }
             GuestWork::Confirm(item) => {
-                let contract = self.task.contract();
+                let contract = self.task.contract;
                 let found =
                     self.find(&item).and_then(|(_, object)| forge::observe(contract, &object));
                 let found = found.filter(|observed| observed.item == item);
@@ -165,8 +167,13 @@ impl Guest {
         }
     }
 
-    fn apply(&self, item: &Item, digest: Digest, create: bool) -> Result<(), Failure> {
-        let route = self.routes.get(item).ok_or(Failure::MissingBody)?;
+    fn apply(
+        &self,
+        item: &Item,
+        digest: Digest,
+        route: &Route,
+        create: bool,
+    ) -> Result<(), Failure> {
         let body = self.task.bodies.object(&digest).ok_or(Failure::MissingBody)?;
         let forged = forge::forge(item, &body, digest, route, &self.context());
         let forged = forged.map_err(Failure::Refused)?;
@@ -182,7 +189,7 @@ impl Guest {
     /// The object's place and uid, if it is there and this lease's.
     fn ours(&self, item: &Item) -> Result<(Key, String), Failure> {
         let (key, object) = self.find(item).ok_or(Failure::Absent)?;
-        match forge::observe(self.task.contract(), &object) {
+        match forge::observe(self.task.contract, &object) {
             Some(observed) if observed.item == *item => {
                 let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
                 Ok((key, uid.to_owned()))
@@ -211,8 +218,8 @@ impl Guest {
 
     fn context(&self) -> GuestContext {
         GuestContext {
-            contract: self.task.contract(),
-            namespaces: self.task.desire.namespaces.clone(),
+            contract: self.task.contract,
+            namespaces: self.desire.namespaces.clone(),
             priority_class: None,
             runtime_class: None,
             node_selector: BTreeMap::new(),

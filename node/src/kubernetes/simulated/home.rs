@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::{HomeWork, LeaseNews, Phase};
+use mercato_agent::{HomeWork, LeaseDesire, LeaseNews, Phase};
 use mercato_cluster_model::{ApiError, Key};
 use mercato_config::Show as _;
 use mercato_kubelet::names;
@@ -13,11 +13,12 @@ use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::Simulated;
-use crate::kubernetes::{LeaseTask, Order, node_name, room};
+use crate::kubernetes::{LeaseTask, Work, node_name, room};
 
 struct Home {
     cluster: Simulated,
     task: LeaseTask,
+    desire: LeaseDesire,
     node: String,
     /// What the session knows; none before the first list.
     pods: Option<BTreeMap<Uid, HomePod>>,
@@ -27,18 +28,18 @@ struct Home {
 }
 
 pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
-    let node = node_name(&task.desire);
+    let desire = task.desire.borrow().clone();
+    let node = node_name(&desire);
     let mut changes = cluster.changes();
     let (pods, objects) = (None, BTreeMap::new());
-    let mut home = Home { cluster, task, node, pods, objects, ended: false };
+    let mut home = Home { cluster, task, desire, node, pods, objects, ended: false };
     home.show_node().await;
     loop {
+        home.adapt();
         home.look().await;
         tokio::select! {
-            order = home.task.orders.recv() => match order {
-                Some(order) => home.take(order).await,
-                None => return,
-            },
+            changed = home.task.desire.changed() => if changed.is_err() { return },
+            Some(Work::Home(work)) = home.task.work.recv() => home.work(work).await,
             changed = changes.changed() => if changed.is_err() { return },
         }
     }
@@ -46,7 +47,7 @@ pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
 
 impl Home {
     async fn show_node(&mut self) {
-        let contract = &self.task.desire.contract;
+        let contract = &self.desire.contract;
         let quantity = &contract.terms.quantity;
         let room = room(quantity);
         let node = json!({
@@ -69,29 +70,23 @@ impl Home {
         }
     }
 
-    async fn take(&mut self, order: Order) {
-        match order {
-            Order::Be(desire) => {
-                self.task.desire = *desire;
-                if self.task.desire.phase >= Phase::Draining {
-                    self.drain();
-                }
-            }
-            Order::Home(work) => self.work(work).await,
-            // A lease has one side in a cluster.
-            Order::Guest(_) | Order::CameBy(..) => {}
+    fn adapt(&mut self) {
+        self.desire = self.task.desire.borrow_and_update().clone();
+        if self.desire.phase >= Phase::Draining {
+            self.drain();
         }
     }
 
     /// No new pods, and those that are there are told to go.
     fn drain(&self) {
-        let pods = self.bound();
-        self.cluster.change(|cluster, now| {
-            for pod in pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
-                // One that has gone meanwhile is what was wanted.
-                let _ = cluster.delete(now, &place(pod), pod["metadata"]["uid"].as_str(), None);
-            }
-        });
+        let mut pods = self.bound();
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        for pod in pods {
+            let uid = pod["metadata"]["uid"].as_str();
+            // One that has gone meanwhile is what was wanted.
+            let _ =
+                self.cluster.change(|cluster, now| cluster.delete(now, &place(&pod), uid, None));
+        }
     }
 
     fn bound(&self) -> Vec<Value> {
@@ -128,7 +123,7 @@ impl Home {
                 self.task.home(Input::Object { key, digest }).await;
             }
         }
-        if self.task.desire.phase >= Phase::Draining && bound.is_empty() && !self.ended {
+        if self.desire.phase >= Phase::Draining && bound.is_empty() && !self.ended {
             self.ended = true;
             let key = Key::new("Node", "", &self.node);
             // It has no finalizer and nobody else removes it.

@@ -170,7 +170,8 @@ impl Kubernetes for Simulated {
     }
 
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
-        match task.desire.side {
+        let side = task.desire.borrow().side;
+        match side {
             Side::Consumer => home::follow(self.clone(), task).boxed(),
             Side::Provider => guest::follow(self.clone(), task).boxed(),
         }
@@ -183,6 +184,10 @@ impl Kubernetes for Simulated {
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
         self.mark(&namespace, &json!({}))
+    }
+
+    fn attention(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn open(
