@@ -64,6 +64,9 @@ pub const STATUS_RENEWAL: Duration = Duration::from_secs(300);
 pub const GUEST_OBJECTS: u64 = 4096;
 /// Rights or webhook of an opted-in namespace that failed are tried again.
 pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
+/// Rights in a namespace that was opted out are given back after this long: what was begun
+/// with them has ended by then.
+pub const OPT_OUT: Duration = Duration::from_secs(5);
 /// A pod is told of without its service variables rather than later than this.
 pub const SERVICES_WAIT: Duration = Duration::from_secs(10);
 /// A token that could not be had is asked for again, and due ones are looked

@@ -2,6 +2,7 @@
 //! session as what would be sent.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -14,8 +15,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Shared;
 use super::service_env::service_env;
+use super::{Shared, write};
 use crate::api::NodePods;
 use crate::kind::{POD, SERVICE};
 use crate::limits;
@@ -24,7 +25,11 @@ use crate::watch::{Change, Selection, changes};
 
 /// The pods as home's API server last told of them, by uid.
 #[derive(Default)]
-pub(super) struct Pods(Mutex<BTreeMap<Uid, Arc<Value>>>);
+pub(super) struct Pods {
+    by_uid: Mutex<BTreeMap<Uid, Arc<Value>>>,
+    /// The whole list has come at least once.
+    listed: AtomicBool,
+}
 
 impl Pods {
     pub(super) fn get(&self, uid: &Uid) -> Option<Arc<Value>> {
@@ -59,10 +64,16 @@ impl Pods {
     fn replace(&self, pods: &[Arc<Value>]) {
         let named = pods.iter().filter_map(|pod| Some((forge::pod_id(pod)?.uid, pod.clone())));
         *self.lock() = named.collect();
+        self.listed.store(true, Ordering::Release);
+    }
+
+    /// All of them; none before the list has come.
+    pub(super) fn listed(&self) -> Option<Vec<Arc<Value>>> {
+        self.listed.load(Ordering::Acquire).then(|| self.all())
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uid, Arc<Value>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,7 +141,7 @@ pub(super) fn follow(
 }
 
 struct Teller<'a> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     /// Service variables by pod, fixed when the pod is first seen, as a kubelet
     /// fixes them when it starts one.
     environments: BTreeMap<Uid, Environment>,
@@ -177,6 +188,10 @@ impl Teller<'_> {
         let id = forge::pod_id(pod)?;
         let how = opted_in.as_ref().and_then(|known| known.get(&id.namespace).copied());
         let Some(how) = how else {
+            if is_running(pod) {
+                // Its namespace was offloaded until now: its owner makes it again at home.
+                tokio::spawn(write::end(self.shared.clone(), Arc::new(pod.clone())));
+            }
             let path = "metadata.namespace".to_owned();
             let reason =
                 format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
@@ -238,6 +253,10 @@ impl Fresh {
 fn export(pod: &Value, how: OptIn, environment: &BTreeMap<String, String>) -> Value {
     let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
     forge::export_pod(pod, &HomeContext { service_env: environment.clone(), api_access })
+}
+
+fn is_running(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
 }
 
 fn seen(pod: &Value, id: PodId, sent: Result<(Digest, Vec<ObjectKey>), Refusal>) -> HomePod {

@@ -5,7 +5,7 @@
 mod mutate;
 mod webhook;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -13,15 +13,16 @@ use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
-pub use webhook::{Reach, Webhook};
+pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::{Account, Role};
 use crate::cluster::{Answer, Cluster};
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
 use crate::limits;
-use crate::names::{API_ACCESS, OFFLOAD};
+use crate::names::{API_ACCESS, CONTRACT, OFFLOAD};
 use crate::watch::{Change, Selection, changes};
 
 /// Where the pods of a namespace may run.
@@ -129,7 +130,7 @@ fn follow(
             (name, OptIn::read(&namespace))
         });
         let mut wanted: Option<BTreeMap<String, OptIn>> = None;
-        let mut bound = BTreeSet::new();
+        let mut rights = Rights { cluster, account, webhook, held: None };
         let mut settled = true;
         loop {
             tokio::select! {
@@ -140,17 +141,20 @@ fn follow(
                 () = tokio::time::sleep(limits::OPT_IN_RETRY), if !settled && wanted.is_some() => {}
             }
             let Some(wanted) = wanted.as_ref() else { continue };
-            match settle(&cluster, &account, webhook.as_ref(), wanted, &mut bound).await {
-                Ok(()) => settled = true,
-                Err(error) => tracing::warn!(%error, "an opted-in namespace is not ready"),
-            }
-            let ready = wanted.iter().filter(|(name, _)| bound.contains(*name));
+            let taken = rights.take(wanted).await;
+            let ready = wanted.iter().filter(|(name, _)| rights.holds(name));
             let ready: BTreeMap<_, _> = ready.map(|(name, how)| (name.clone(), *how)).collect();
             tell.send_if_modified(|known| {
                 let differs = known.as_deref() != Some(&ready);
                 *known = Some(Arc::new(ready));
                 differs
             });
+            // Only after that is told, so that nobody counts on them any more.
+            let given_back = rights.give_back(wanted).await;
+            settled = matches!(given_back, Ok(true)) && taken.is_ok();
+            if let Some(error) = taken.err().or(given_back.err()) {
+                tracing::warn!(%error, "an opted-in namespace is not ready");
+            }
         }
     }
     .boxed()
@@ -176,27 +180,69 @@ fn take(
     *wanted != before
 }
 
-/// Makes rights and webhook what the opt-ins demand.
-async fn settle(
-    cluster: &Cluster,
-    account: &Account,
-    webhook: Option<&Webhook>,
-    wanted: &BTreeMap<String, OptIn>,
-    bound: &mut BTreeSet<String>,
-) -> Result<(), Failure> {
-    for name in wanted.keys().filter(|name| !bound.contains(*name)).cloned().collect::<Vec<_>>() {
-        account.bind(cluster, &name, Role::Namespace).await?;
-        bound.insert(name);
+/// The daemon's rights in namespaces, and the webhook: what the opt-ins demand.
+struct Rights {
+    cluster: Cluster,
+    account: Account,
+    webhook: Option<Webhook>,
+    /// Namespaces in which there are rights, and since when they are not wanted there any
+    /// more, if so; none before those that an earlier start has left are given back.
+    held: Option<BTreeMap<String, Option<Instant>>>,
+}
+
+impl Rights {
+    fn holds(&self, namespace: &str) -> bool {
+        self.held.as_ref().is_some_and(|held| held.get(namespace) == Some(&None))
     }
-    for name in bound.iter().filter(|name| !wanted.contains_key(*name)).cloned().collect::<Vec<_>>()
-    {
-        account.unbind(cluster, &name, Role::Namespace).await?;
-        bound.remove(&name);
+
+    /// Takes those that are wanted.
+    async fn take(&mut self, wanted: &BTreeMap<String, OptIn>) -> Result<(), Failure> {
+        if self.held.is_none() {
+            self.give_back_left().await?;
+        }
+        let held = self.held.get_or_insert_default();
+        for name in wanted.keys() {
+            if held.get(name) != Some(&None) {
+                self.account.bind(&self.cluster, name, Role::Namespace).await?;
+                held.insert(name.clone(), None);
+            }
+        }
+        match &self.webhook {
+            Some(webhook) if !wanted.is_empty() => webhook.register(&self.cluster).await,
+            Some(_) | None if wanted.is_empty() => webhook::unregister(&self.cluster).await,
+            Some(_) | None => Ok(()),
+        }
     }
-    match webhook {
-        Some(webhook) if !wanted.is_empty() => webhook.register(cluster).await,
-        Some(_) | None if wanted.is_empty() => webhook::unregister(cluster).await,
-        Some(_) | None => Ok(()),
+
+    /// Gives back those that an earlier start has left in other namespaces.
+    async fn give_back_left(&self) -> Result<(), Failure> {
+        let others = format!("!{OFFLOAD},!{CONTRACT}");
+        for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            for role in [Role::Namespace, Role::Stray] {
+                self.account.unbind(&self.cluster, name, role).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back those that are not wanted any more, once what was begun with them has had
+    /// time to end; true if there are none of them.
+    async fn give_back(&mut self, wanted: &BTreeMap<String, OptIn>) -> Result<bool, Failure> {
+        let Some(held) = &mut self.held else { return Ok(false) };
+        for (name, left) in held.iter_mut() {
+            if !wanted.contains_key(name) {
+                left.get_or_insert_with(Instant::now);
+            }
+        }
+        let over = |left: &Option<Instant>| left.is_some_and(|at| at.elapsed() >= limits::OPT_OUT);
+        let due: Vec<String> =
+            held.iter().filter(|(_, left)| over(left)).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.account.unbind(&self.cluster, &name, Role::Namespace).await?;
+            held.remove(&name);
+        }
+        Ok(held.values().all(Option::is_none))
     }
 }
 

@@ -138,16 +138,16 @@ impl Pod {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
         let write = if seen.deletion_grace_s.is_some() && self.is_over() {
             Write::FinishDeletion
-        } else if let Some(refusal) = seen.refusal.as_ref().or(self.refusal.as_ref()) {
-            Write::Refusal(refusal.clone())
+        } else if let Some(report) = &self.report {
+            // What runs, or ran, is told of, whatever would be said to it now.
+            self.status_write(seen, report)?
         } else {
-            self.status_write(seen)?
+            Write::Refusal(seen.refusal.as_ref().or(self.refusal.as_ref())?.clone())
         };
         (self.written.as_ref() != Some(&write)).then_some(write)
     }
 
-    fn status_write(&self, seen: &HomePod) -> Option<Write> {
-        let report = self.report.as_ref()?;
+    fn status_write(&self, seen: &HomePod, report: &Report) -> Option<Write> {
         let status = report.status.filter(|_| self.has_status);
         let outcome = report.stage.outcome().cloned();
         let worth = match report.stage {
