@@ -2,6 +2,7 @@
 //! an error.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use mercato_broker::{Amount, Approve, SharePolicy};
@@ -68,7 +69,7 @@ pub enum Switch {
 }
 
 /// Which Kubernetes cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Kubernetes {
     /// Off: none, even where there is one.
@@ -77,6 +78,23 @@ pub struct Kubernetes {
     pub kubeconfig: Option<PathBuf>,
     /// Another context than the current one.
     pub context: Option<String>,
+    /// Where the API server finds the virtual nodes' kubelet APIs and the webhook; none: the
+    /// address from which the API server is reached.
+    pub address: Option<IpAddr>,
+    /// Whether the daemon approves the certificate requests of its own virtual nodes.
+    pub approve_serving: Switch,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Self {
+            enabled: Switch::On,
+            kubeconfig: None,
+            context: None,
+            address: None,
+            approve_serving: Switch::Off,
+        }
+    }
 }
 
 /// What is shared, as it is written; [`policy`](Share::policy) fills in the rest.
@@ -207,6 +225,8 @@ mod tests {
                 enabled: Switch::On,
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
                 context: Some("rome".to_owned()),
+                address: Some(IpAddr::from([192, 0, 2, 7])),
+                approve_serving: Switch::Off,
             },
             jurisdiction: Some("IT".to_owned()),
             region: Some("eu-south-1".to_owned()),

@@ -30,9 +30,10 @@ pub(crate) const HELLO_LOOKS: u32 = 50;
 /// and so long each.
 pub(crate) const HELLO_LOOK: Duration = Duration::from_millis(20);
 
-/// Work that waits for a lease's task. Its session keeps at most one write for each item
-/// under way.
-pub(crate) const ORDERS: usize = 65_536;
+/// Work that waits for a lease's task. Its session keeps one write for each item under
+/// way, so that no more than its items and a few questions ever wait.
+pub(crate) const WORK: usize =
+    4 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
 /// Workload frames that wait for a slow peer.
 pub(crate) const FRAMES: usize = 256;
 /// A stream of a lease that is not known yet waits so often,
@@ -43,10 +44,22 @@ pub(crate) const LEASE_LOOK: Duration = Duration::from_millis(50);
 /// `kubectl logs` and its like.
 pub(crate) const STREAMS_PER_LEASE: usize = 64;
 
-/// Before a cluster is asked again after a failure.
-pub(crate) const CLUSTER_RETRY: Duration = Duration::from_secs(2);
-/// Between two looks at what a lease that ends has left.
+/// A step in a cluster that failed is tried again after this long, then twice as long, up
+/// to [`CLUSTER_RETRY_MAX`].
+pub(crate) const CLUSTER_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait between two tries.
+pub(crate) const CLUSTER_RETRY_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at what is being removed.
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
+/// A namespace's rights and the webhook take a moment after it was opted in or out.
+pub(crate) const OPT_IN: Duration = Duration::from_secs(15);
+/// The port of the first virtual node's kubelet API, next to a kubelet's own; the
+/// following ones are for the others.
+pub(crate) const KUBELET_PORT: u16 = 10_350;
+/// Leases that can be shown at home at a time.
+pub(crate) const KUBELET_PORTS: u16 = 1_000;
+/// What a container asks for that does not say: with a quota it must.
+pub(crate) const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "50m"), ("memory", "64Mi")];
 
 /// Ports are looked for so often before the local network is told of them,
 pub(crate) const LISTEN_LOOKS: u32 = 100;

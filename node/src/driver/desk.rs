@@ -103,6 +103,7 @@ impl Office {
             self.driver.look(degraded).await?.map(|why| {
                 format!("nothing new is promised, the records cannot be written: {why}")
             });
+        let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let addresses = self.driver.net().local_addresses();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,7 +113,7 @@ impl Office {
             data_dir: self.about.data_dir.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
-            attention: degraded.into_iter().chain(self.about.off.clone()).collect(),
+            attention: degraded.into_iter().chain(self.about.off.clone()).chain(waiting).collect(),
         }))
     }
 

@@ -171,8 +171,9 @@ impl Driver {
     }
 
     fn feed(&mut self, input: Input) {
+        tracing::trace!(?input);
         self.world.note(&input);
-        self.told_by_peer(&input);
+        self.on_peer(&input);
         let answer = self.agent.handle(self.clock.now(), input);
         self.gate.pass(answer);
     }

@@ -5,17 +5,17 @@ use bytes::Bytes;
 use mercato_agent::{Effect, Frame, Input, LeaseDesire, Notice};
 use mercato_discovery::DialFailure;
 use mercato_net::DialError;
-use mercato_offload::message::ToGuest;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use super::workload::Outbound;
 use super::{Driver, wire};
-use crate::kubernetes::{LeaseHandle, Order};
+use crate::kubernetes::{LeaseHandle, Work};
 
 impl Driver {
     /// Begins one effect; what comes of it is an input. Never waits.
     pub(super) fn perform(&mut self, effect: Effect) {
+        tracing::trace!(?effect);
         match effect {
             // The gate keeps it.
             Effect::Persist(_) => {}
@@ -52,8 +52,8 @@ impl Driver {
                 self.outbound.remove(&contract);
                 self.grant();
             }
-            Effect::Home(contract, work) => self.order(contract, Order::Home(work)),
-            Effect::Guest(contract, work) => self.order(contract, Order::Guest(work)),
+            Effect::Home(contract, work) => self.work(contract, Work::Home(work)),
+            Effect::Guest(contract, work) => self.work(contract, Work::Guest(work)),
             Effect::Reply(number, reply) => {
                 if let Some(waiting) = self.replies.remove(&number) {
                     // Whoever asked may have gone.
@@ -82,7 +82,7 @@ impl Driver {
             return;
         };
         let contract = desire.contract.id;
-        if let Some(lease) = self.leases.get_mut(&contract) {
+        if let Some(lease) = self.leases.get(&contract) {
             lease.be(desire);
             return;
         }
@@ -101,26 +101,15 @@ impl Driver {
         }
     }
 
-    fn order(&mut self, contract: ContractId, order: Order) {
-        if let Some(lease) = self.leases.get_mut(&contract) {
-            lease.order(order);
+    fn work(&self, contract: ContractId, work: Work) {
+        if let Some(lease) = self.leases.get(&contract) {
+            lease.work(work);
         }
     }
 
-    /// What the shell has to know of an input before the agent's answer is performed.
-    pub(super) fn told_by_peer(&mut self, input: &Input) {
+    /// Peers come and go: streams with them.
+    pub(super) fn on_peer(&mut self, input: &Input) {
         match input {
-            Input::Workload { peer, contract, frame: Frame::ToGuest(frame) } => {
-                let Some(lease) = self.leases.get_mut(contract) else { return };
-                if lease.peer() != *peer {
-                    return;
-                }
-                for statement in &frame.statements {
-                    if let ToGuest::Put { item, route, .. } = statement {
-                        lease.order(Order::CameBy(item.clone(), route.clone()));
-                    }
-                }
-            }
             // Another connection means other streams.
             Input::Disconnected(peer) => self.outbound.retain(|_, out| out.peer() != *peer),
             Input::Connected { .. } => self.grant(),
@@ -130,7 +119,7 @@ impl Driver {
             | Input::Addresses(_)
             | Input::Gossip { .. }
             | Input::Negotiation(_)
-            | Input::Workload { frame: Frame::ToHome(_), .. }
+            | Input::Workload { .. }
             | Input::Command(..)
             | Input::Inventory(_)
             | Input::Isolation(_)

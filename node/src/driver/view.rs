@@ -82,7 +82,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
         billed: statement.and_then(Result::ok).and_then(|statement| statement.total),
-        node: lease.filter(|lease| lease.side == Side::Consumer).map(node_name),
+        node: lease.as_deref().filter(|lease| lease.side == Side::Consumer).map(node_name),
         namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
     }
 }

@@ -1,8 +1,8 @@
 //! The Kubernetes boundary: what a daemon needs of a cluster, be it a real one or the
 //! model, which is labelled simulated wherever it shows.
 //!
-//! A lease's part in the cluster is a task of its own, which takes [`Order`]s in their
-//! order and reports inputs. What is to be done is the agent's to say.
+//! A lease's part in the cluster is a task of its own, which is told how the lease is to
+//! be, does its [`Work`] and reports inputs. What is to be done is the agent's to say.
 
 pub(crate) mod real;
 pub(crate) mod simulated;
@@ -14,15 +14,13 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
 use mercato_broker::{Inventory, Side};
-use mercato_kubelet::Bodies;
 use mercato_kubelet::stream::{Opened, Refused};
-use mercato_offload::key::Item;
-use mercato_offload::message::Route;
+use mercato_kubelet::{Bodies, quantity};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::stream::Request;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::admin::Offload;
@@ -40,7 +38,8 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;
 
-    /// Takes a lease's orders until there are no more.
+    /// Does what a lease calls for until nothing of it is left. Dropped, it leaves the
+    /// cluster as it is.
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()>;
 
     /// Lets a namespace's pods leave home.
@@ -48,6 +47,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// Keeps them at home.
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>>;
+
+    /// What a person has to do for it: a line each.
+    fn attention(&self) -> Vec<String>;
 
     /// Opens a stream into a guest pod, by its name here.
     fn open(
@@ -58,53 +60,48 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Opened, Refused>>;
 }
 
-/// What a lease's task is to do.
-pub(crate) enum Order {
-    /// Be so from now on.
-    Be(Box<LeaseDesire>),
+/// What a session wants done.
+pub(crate) enum Work {
     /// At home.
     Home(HomeWork),
     /// At the provider.
     Guest(GuestWork),
-    /// How an item came; said before any work that concerns it.
-    CameBy(Item, Route),
 }
 
 /// What a lease's task is given.
 pub(crate) struct LeaseTask {
-    /// How the lease is to be at first.
-    pub(crate) desire: LeaseDesire,
-    pub(crate) orders: mpsc::Receiver<Order>,
+    /// Which lease.
+    pub(crate) contract: ContractId,
+    /// How the lease is to be; said before any work that depends on it.
+    pub(crate) desire: watch::Receiver<LeaseDesire>,
+    /// What is to be done, in this order.
+    pub(crate) work: mpsc::Receiver<Work>,
     pub(crate) driver: Handle,
+    /// The bytes of what crosses.
     pub(crate) bodies: Bodies,
 }
 
 impl LeaseTask {
-    /// Which lease.
-    pub(crate) fn contract(&self) -> ContractId {
-        self.desire.contract.id
-    }
-
     /// Tells the agent how the lease's part in this cluster is.
     pub(crate) async fn news(&self, news: LeaseNews) {
-        self.driver.tell(Input::Lease(self.contract(), news)).await;
+        self.driver.tell(Input::Lease(self.contract, news)).await;
     }
 
     /// Tells the session at home.
     pub(crate) async fn home(&self, input: home::Input) {
-        self.driver.tell(Input::Home(self.contract(), input)).await;
+        self.driver.tell(Input::Home(self.contract, input)).await;
     }
 
     /// Tells the session at the provider.
     pub(crate) async fn guest(&self, input: guest::Input) {
-        self.driver.tell(Input::Guest(self.contract(), input)).await;
+        self.driver.tell(Input::Guest(self.contract, input)).await;
     }
 }
 
 /// The driver's end of a lease's task, which ends with it.
 pub(crate) struct LeaseHandle {
-    desire: LeaseDesire,
-    orders: mpsc::Sender<Order>,
+    desire: watch::Sender<LeaseDesire>,
+    work: mpsc::Sender<Work>,
     task: AbortHandle,
 }
 
@@ -116,35 +113,43 @@ impl LeaseHandle {
         driver: Handle,
         bodies: Bodies,
     ) -> Self {
-        let (orders, received) = mpsc::channel(limits::ORDERS);
-        let task = LeaseTask { desire: desire.clone(), orders: received, driver, bodies };
+        let contract = desire.contract.id;
+        let (desire, wanted) = watch::channel(desire);
+        let (work, queue) = mpsc::channel(limits::WORK);
+        let task = LeaseTask { contract, desire: wanted, work: queue, driver, bodies };
         let task = tokio::spawn(cluster.follow(task)).abort_handle();
-        Self { desire, orders, task }
+        Self { desire, work, task }
     }
 
     /// The lease is to be so from now on.
-    pub(crate) fn be(&mut self, desire: LeaseDesire) {
-        self.desire = desire.clone();
-        self.order(Order::Be(Box::new(desire)));
+    pub(crate) fn be(&self, desire: LeaseDesire) {
+        self.desire.send_if_modified(|before| {
+            let differs = *before != desire;
+            *before = desire;
+            differs
+        });
     }
 
     /// Gives the task something to do.
-    pub(crate) fn order(&mut self, order: Order) {
-        if self.orders.try_send(order).is_err() {
-            tracing::error!(contract = %self.desire.contract.id.short(), "a lease's work is lost");
+    pub(crate) fn work(&self, work: Work) {
+        // One that has ended needs nothing done any more.
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.work.try_send(work) {
+            let contract = self.desire.borrow().contract.id;
+            tracing::error!(contract = %contract.short(), "a lease's work is lost");
         }
     }
 
     /// How the lease is to be.
-    pub(crate) fn desire(&self) -> &LeaseDesire {
-        &self.desire
+    pub(crate) fn desire(&self) -> watch::Ref<'_, LeaseDesire> {
+        self.desire.borrow()
     }
 
     /// The other side.
     pub(crate) fn peer(&self) -> PublicKey {
-        match self.desire.side {
-            Side::Provider => self.desire.contract.consumer.key,
-            Side::Consumer => self.desire.contract.provider.key,
+        let desire = self.desire.borrow();
+        match desire.side {
+            Side::Provider => desire.contract.consumer.key,
+            Side::Consumer => desire.contract.provider.key,
         }
     }
 }
@@ -169,11 +174,19 @@ pub(crate) fn node_name(desire: &LeaseDesire) -> String {
 
 /// What a virtual node has to give, as Kubernetes quantities.
 pub(crate) fn room(quantity: &Resources) -> BTreeMap<String, String> {
-    [
-        ("cpu", format!("{}m", quantity.cpu_millis)),
+    let plain = [
+        ("cpu", quantity::from_millis(quantity.cpu_millis)),
         ("memory", quantity.memory_bytes.to_string()),
         ("pods", quantity.pods.to_string()),
-    ]
-    .map(|(name, amount)| (name.to_owned(), amount))
-    .into()
+    ];
+    let gpus = gpus(quantity).map(|count| (GPUS, count.to_string()));
+    plain.into_iter().chain(gpus).map(|(name, amount)| (name.to_owned(), amount)).collect()
+}
+
+/// The resource by which pods ask for whole GPUs; others are not sold yet.
+pub(crate) const GPUS: &str = "nvidia.com/gpu";
+
+/// How many GPUs there are in it, if any.
+pub(crate) fn gpus(quantity: &Resources) -> Option<u64> {
+    Some(quantity.gpus.values().sum()).filter(|count| *count > 0)
 }

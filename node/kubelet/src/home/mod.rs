@@ -134,6 +134,21 @@ impl HomeSide {
         self.tasks.spawn(write::object_refused(self.shared.clone(), key, refusal));
     }
 
+    /// Asks for the end of each of the node's pods, with its own grace, and says how
+    /// many are left; none before they are known. A DaemonSet's pod is asked to end and
+    /// not counted: another comes until the node is gone.
+    pub fn drain(&self) -> Option<usize> {
+        let pods = self.shared.pods.listed()?;
+        for pod in pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+            self.tasks.spawn(write::end(self.shared.clone(), pod.clone()));
+        }
+        let owned = |pod: &serde_json::Value| {
+            let owners = pod["metadata"]["ownerReferences"].as_array();
+            owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"))
+        };
+        Some(pods.iter().filter(|pod| !owned(pod)).count())
+    }
+
     /// Ends with the lease: gives back the rights that stray pods made necessary.
     pub fn finish(self) -> BoxFuture<'static, ()> {
         let shared = self.shared.clone();

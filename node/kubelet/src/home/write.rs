@@ -73,6 +73,23 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
     .boxed()
 }
 
+/// Asks for the end of a pod, with its own grace; a failure is the next round's to
+/// make good.
+pub(super) fn end(shared: Arc<Shared>, pod: Arc<Value>) -> BoxFuture<'static, ()> {
+    async move {
+        let Some(id) = forge::pod_id(&pod) else { return };
+        let ended = async {
+            shared.rights_in(&id.namespace).await?;
+            let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
+            shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await
+        };
+        if let Err(failure) = ended.await {
+            tracing::warn!(%failure, pod = %id.key(), "a pod could not be asked to end");
+        }
+    }
+    .boxed()
+}
+
 /// An event on the object, for its owner.
 pub(super) fn object_refused(
     shared: Arc<Shared>,

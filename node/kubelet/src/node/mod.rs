@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -53,9 +54,13 @@ impl VirtualNode {
         Self { cluster, wanted, state, keeping }
     }
 
-    /// Wants it otherwise from now on. The name must stay.
+    /// Wants it so from now on; what it is already costs nothing. The name must stay.
     pub fn update(&self, change: impl FnOnce(&mut NodeSpec)) {
-        self.wanted.send_modify(|spec| change(Arc::make_mut(spec)));
+        self.wanted.send_if_modified(|spec| {
+            let before = spec.clone();
+            change(Arc::make_mut(spec));
+            *spec != before
+        });
     }
 
     /// How it stands, to be waited on.
@@ -93,6 +98,18 @@ pub fn remove(cluster: &Cluster, name: &str, contract: &str) -> Answer<()> {
     .boxed()
 }
 
+/// Removes the node of a lease, whatever it is called.
+pub fn remove_all(cluster: &Cluster, contract: &ContractId) -> Answer<()> {
+    let (cluster, contract) = (cluster.clone(), contract.to_string());
+    async move {
+        match existing(&cluster).await?.get(&contract) {
+            Some(name) => remove(&cluster, name, &contract).await,
+            None => Ok(()),
+        }
+    }
+    .boxed()
+}
+
 /// Names of the virtual nodes of ours in a cluster, by contract: what a restart
 /// finds, and what of it no lease stands for any more.
 pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
@@ -106,6 +123,29 @@ pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
         Ok(found.await?.iter().map(named).collect())
     }
     .boxed()
+}
+
+/// What the node of a lease is called: as it is already, or else `stem`, with the
+/// contract's short id where another node has that name.
+pub fn name(cluster: &Cluster, contract: &ContractId, stem: &str) -> Answer<Name> {
+    let (cluster, stem, contract) = (cluster.clone(), stem.to_owned(), *contract);
+    async move {
+        if let Some(name) = existing(&cluster).await?.remove(&contract.to_string()) {
+            return Ok(Name::Taken(name));
+        }
+        let free = cluster.get(NODE, None, &stem).await?.is_none();
+        Ok(Name::Free(if free { stem } else { format!("{stem}-{}", contract.short()) }))
+    }
+    .boxed()
+}
+
+/// A name for the node of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name {
+    /// The lease's node is there, and is called so.
+    Taken(String),
+    /// There is no node of the lease; this name it can have.
+    Free(String),
 }
 
 /// Lease and status until the end of time: the Lease every ten seconds, the

@@ -1,11 +1,18 @@
-//! The boundary over a real cluster: the kubelet room, one task for each lease.
+//! A real cluster: does on it, with the daemon's own account, what the agent wants of a
+//! lease's part in it. How it is done is `mercato-kubelet`'s, what to do is the agent's;
+//! here is the life of a lease, a task for each.
+//!
+//! Everything is level-triggered, and found again by our labels after a restart.
 
-mod guest;
-mod home;
+mod at_home;
+mod at_provider;
+mod meaning;
+mod retry;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
@@ -13,16 +20,20 @@ use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use mercato_broker::{Inventory, PoolInventory, Side};
-use mercato_config::settings;
+use mercato_config::settings::{self, Switch};
+use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
     OptIn, OptIns, Reach, Strategy, Webhook, opt_in, opt_out,
 };
 use mercato_kubelet::stream::{self, Opened, Refused};
-use mercato_kubelet::{Account, Cluster, inventory, rights};
+use mercato_kubelet::{Account, Cluster, Failure, inventory, rights};
+use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::Request;
+use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
 use crate::admin::{self, Offload};
+use crate::limits;
 
 /// A cluster, with the daemon's own account on it. Clones are the same.
 #[derive(Clone)]
@@ -34,9 +45,16 @@ struct Shared {
     /// The API server's address.
     server: String,
     version: String,
-    /// Where the API server reaches this daemon.
+    /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
+    /// pods' hostIP.
     address: IpAddr,
+    /// Whether the daemon approves its virtual nodes' certificate requests.
+    approve_serving: bool,
     opt_ins: OptIns,
+    /// Contracts whose guests need the priority class of spot ones.
+    spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
+    /// Certificates by virtual node.
+    serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
 }
 
 impl Real {
@@ -60,12 +78,26 @@ impl Real {
             .iter()
             .map(|one| format!("no right to {}: {}", one.right, one.purpose))
             .collect();
-        let address = address_towards(&host, port)
-            .with_context(|| format!("no address from which {server} is reached"))?;
+        let address = match settings.address {
+            Some(address) => address,
+            None => address_towards(&host, port)
+                .with_context(|| format!("no address from which {server} is reached"))?,
+        };
         let at = SocketAddr::new(address, 0);
         let webhook = Webhook::serve(at, Reach::Address(at)).await?;
         let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook));
-        let shared = Shared { cluster, account, server, version, address, opt_ins };
+        let approve_serving = settings.approve_serving == Switch::On;
+        let shared = Shared {
+            cluster,
+            account,
+            server,
+            version,
+            address,
+            approve_serving,
+            opt_ins,
+            spot: tokio::sync::Mutex::default(),
+            serving: Mutex::default(),
+        };
         Ok((Self(Arc::new(shared)), missing))
     }
 }
@@ -116,10 +148,10 @@ impl Kubernetes for Real {
     }
 
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
-        let shared = self.0.clone();
-        match task.desire.side {
-            Side::Consumer => home::follow(shared, task).boxed(),
-            Side::Provider => guest::follow(shared, task).boxed(),
+        let side = task.desire.borrow().side;
+        match side {
+            Side::Consumer => at_home::follow(self.0.clone(), task),
+            Side::Provider => at_provider::follow(self.0.clone(), task),
         }
     }
 
@@ -130,13 +162,17 @@ impl Kubernetes for Real {
             admin::Strategy::Both => Strategy::Both,
         };
         let how = OptIn { strategy, api_access: offload.api_access };
-        let done = opt_in(&self.0.cluster, &offload.namespace, how);
-        done.map(|done| done.map_err(|failure| failure.to_string())).boxed()
+        let marked = opt_in(&self.0.cluster, &offload.namespace, how);
+        self.marked(offload.namespace, Some(how), marked)
     }
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        let done = opt_out(&self.0.cluster, &namespace);
-        done.map(|done| done.map_err(|failure| failure.to_string())).boxed()
+        let marked = opt_out(&self.0.cluster, &namespace);
+        self.marked(namespace, None, marked)
+    }
+
+    fn attention(&self) -> Vec<String> {
+        self.0.serving().iter().filter_map(waiting).collect()
     }
 
     fn open(
@@ -147,4 +183,42 @@ impl Kubernetes for Real {
     ) -> BoxFuture<'static, Result<Opened, Refused>> {
         stream::open_on_cluster(&self.0.cluster, &namespace, &pod, request)
     }
+}
+
+impl Real {
+    /// Waits until a namespace that was marked is followed as it was marked.
+    fn marked(
+        &self,
+        namespace: String,
+        how: Option<OptIn>,
+        marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let mut known = self.0.opt_ins.known();
+        async move {
+            marked.await.map_err(|failure| failure.to_string())?;
+            let holds = known.wait_for(|known| {
+                known.as_ref().is_some_and(|known| known.get(&namespace).copied() == how)
+            });
+            match tokio::time::timeout(limits::OPT_IN, holds).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(_)) | Err(_) => {
+                    Err(format!("namespace {namespace} is marked, and not ready yet"))
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Shared {
+    fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a person has to do for a virtual node's certificate.
+fn waiting((node, serving): (&String, &watch::Receiver<Serving>)) -> Option<String> {
+    let Serving::Waiting { request } = &*serving.borrow() else { return None };
+    let approve = format!("kubectl certificate approve {request}");
+    (!request.is_empty()).then(|| format!("node {node} waits for its certificate: {approve}"))
 }

@@ -1,0 +1,163 @@
+//! A lease at the consumer: its virtual node, with the pods that are bound to it, from
+//! the first desire until nothing is left. What the pods call for is the session's.
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, anyhow};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_agent::{HomeWork, Input, LeaseNews, Phase};
+use mercato_kubelet::home::HomeSide;
+use mercato_kubelet::node::{self, Name, NodeState};
+use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
+use mercato_offload::home;
+use tokio::sync::{mpsc, watch};
+
+use super::retry::Backoff;
+use super::{Shared, meaning};
+use crate::kubernetes::streams::Streams;
+use crate::kubernetes::{LeaseTask, Work, node_name};
+use crate::limits;
+
+pub(super) struct AtHome {
+    shared: Arc<Shared>,
+    task: LeaseTask,
+}
+
+type Started = (HomeLease, mpsc::Receiver<home::Input>);
+
+/// Follows the lease until nothing of it is left.
+pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
+    let mut this = AtHome { shared, task };
+    async move {
+        let mut backoff = Backoff::default();
+        let started = loop {
+            match this.start().await {
+                Ok(started) => break started,
+                Err(error) => {
+                    tracing::warn!(error = format!("{error:#}"), contract = %this.task.contract.short(),
+                        "a virtual node cannot be shown yet");
+                    backoff.wait().await;
+                }
+            }
+        };
+        if let Some((lease, mut inputs)) = started {
+            let (driver, contract) = (this.task.driver.clone(), this.task.contract);
+            let telling = async move {
+                while let Some(input) = inputs.recv().await {
+                    driver.tell(Input::Home(contract, input)).await;
+                }
+                pending::<()>().await;
+            };
+            // They go on together, so that neither can keep the other waiting.
+            tokio::select! { () = telling => {} () = this.serve(lease) => {} }
+        }
+        this.task.news(LeaseNews::Removed).await;
+    }
+    .boxed()
+}
+
+impl AtHome {
+    /// The lease, shown; none where it is to end and nothing of it is there.
+    async fn start(&mut self) -> Result<Option<Started>> {
+        let Shared { cluster, account, opt_ins, address, .. } = &*self.shared;
+        let desire = self.task.desire.borrow().clone();
+        let stem = node_name(&desire);
+        let name = match node::name(cluster, &self.task.contract, &stem).await? {
+            Name::Free(_) if desire.phase >= Phase::Draining => return Ok(None),
+            Name::Free(name) | Name::Taken(name) => name,
+        };
+        let version = cluster.version().await?;
+        let node = meaning::node(&desire, name.clone(), *address, version);
+        let mut ports = limits::KUBELET_PORT..limits::KUBELET_PORT + limits::KUBELET_PORTS;
+        let (lease, inputs) = loop {
+            let port = ports.next().context("no port is free for a kubelet API")?;
+            let shown = HomeLeaseConfig {
+                node: node.clone(),
+                listen: SocketAddr::new(*address, port),
+                approve_serving: self.shared.approve_serving,
+            };
+            let (cluster, account) = (cluster.clone(), account.clone());
+            let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());
+            let peer = Arc::new(Streams(self.task.driver.clone()));
+            match HomeLease::start(cluster, account, shown, bodies, opted_in, peer).await {
+                Ok(started) => break started,
+                Err(HomeLeaseError::Listen(error))
+                    if error.kind() == std::io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(anyhow!(error)),
+            }
+        };
+        tracing::info!(contract = %self.task.contract.short(), node = name, "a virtual node is shown");
+        self.shared.serving().insert(name, lease.serving.clone());
+        Ok(Some((lease, inputs)))
+    }
+
+    /// Keeps the lease as it is wanted, until it is drained and gone.
+    async fn serve(&mut self, mut lease: HomeLease) {
+        let (mut state, mut ready) = (lease.node.state(), false);
+        let mut look = tokio::time::interval(limits::DRAIN_LOOK);
+        loop {
+            let wanted = self.task.desire.borrow_and_update().clone();
+            let admits = admits(wanted.phase);
+            lease.node.update(|node| {
+                node.reachable = wanted.reachable;
+                node.unschedulable = admits.is_zero();
+            });
+            tokio::select! {
+                changed = self.task.desire.changed() => if changed.is_err() { return },
+                Some(work) = self.task.work.recv() => perform(&mut lease.side, work),
+                kept = kept(&mut state), if !ready => {
+                    ready = kept;
+                    self.task.news(LeaseNews::Ready).await;
+                }
+                () = tokio::time::sleep(admits), if !admits.is_zero() => {}
+                _ = look.tick(), if wanted.phase >= Phase::Draining => {
+                    if lease.side.drain() == Some(0) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.remove(lease).await;
+    }
+
+    async fn remove(&self, lease: HomeLease) {
+        let mut done = lease.end().await;
+        let mut backoff = Backoff::default();
+        while let Err(failure) = done {
+            tracing::warn!(%failure, contract = %self.task.contract.short(), "a virtual node stays");
+            backoff.wait().await;
+            done = node::remove_all(&self.shared.cluster, &self.task.contract).await;
+        }
+        tracing::info!(contract = %self.task.contract.short(), "a virtual node is gone");
+    }
+}
+
+async fn kept(state: &mut watch::Receiver<NodeState>) -> bool {
+    state.wait_for(|state| *state == NodeState::Kept).await.is_ok()
+}
+
+/// How long new pods may come: none, or until the phase changes.
+fn admits(phase: Phase) -> Duration {
+    match phase {
+        Phase::Open { admit_until_ms } => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Duration::from_millis(admit_until_ms).saturating_sub(now)
+        }
+        Phase::Suspended | Phase::Draining | Phase::Ended => Duration::ZERO,
+    }
+}
+
+fn perform(side: &mut HomeSide, work: Work) {
+    let Work::Home(work) = work else { return };
+    match work {
+        HomeWork::Watch(key) => side.watch(key),
+        HomeWork::Unwatch(key) => side.unwatch(&key),
+        HomeWork::Confirm(pod) => side.confirm(pod),
+        HomeWork::Write(pod, write) => side.write(pod, write),
+        HomeWork::ObjectRefused(key, refusal) => side.object_refused(key, refusal),
+    }
+}

@@ -1,0 +1,254 @@
+//! A lease at the provider: its guest namespaces, with what is in them, from the first
+//! desire until nothing is left. What the guests are is the session's to say.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_agent::{GuestWork, Input, LeaseNews, Phase};
+use mercato_kubelet::guest::GuestSide;
+use mercato_kubelet::guest_namespace::{self, GuestNamespace};
+use mercato_kubelet::{Account, Class, Cluster, Failure};
+use mercato_offload::forge::{GuestContext, Refusal};
+use mercato_offload::guest;
+use mercato_offload::key::Item;
+use mercato_protocol::terms;
+use tokio::task::JoinSet;
+
+use super::retry::Backoff;
+use super::{Shared, meaning};
+use crate::kubernetes::{LeaseTask, Work};
+use crate::limits;
+
+struct AtProvider {
+    shared: Arc<Shared>,
+    task: LeaseTask,
+    priority_class: Option<String>,
+    namespaces: BTreeMap<String, Namespace>,
+    making: JoinSet<(String, Result<(), Failure>)>,
+    /// Work in namespaces that are being made; bounded as the queue is.
+    waiting: Vec<GuestWork>,
+}
+
+/// How a guest namespace is; kept by home namespace.
+#[derive(Debug, PartialEq, Eq)]
+enum Namespace {
+    BeingMade,
+    There,
+    /// The cluster will not have it as it is; it is tried again now and then.
+    Refused(String),
+}
+
+/// Follows the lease until nothing of it is left.
+pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
+    let mut end = task.desire.clone();
+    let mut this = AtProvider {
+        shared,
+        task,
+        priority_class: None,
+        namespaces: BTreeMap::new(),
+        making: JoinSet::new(),
+        waiting: Vec::new(),
+    };
+    async move {
+        let ended = tokio::select! {
+            ended = end.wait_for(|desire| desire.phase == Phase::Ended) => ended.is_ok(),
+            () = this.serve() => false,
+        };
+        if ended {
+            this.making.shutdown().await;
+            this.remove().await;
+            this.task.news(LeaseNews::Removed).await;
+        }
+    }
+    .boxed()
+}
+
+impl AtProvider {
+    /// Keeps the lease as it is wanted, for ever.
+    async fn serve(&mut self) {
+        self.ensure_priority().await;
+        self.make_missing();
+        // What is there already is all told at once, so that nothing of it seems to be gone.
+        while self.namespaces.values().any(|namespace| *namespace == Namespace::BeingMade) {
+            if let Some(Ok((home, made))) = self.making.join_next().await {
+                self.on_made(home, made).await;
+            }
+        }
+        let (cluster, bodies) = (self.shared.cluster.clone(), self.task.bodies.clone());
+        let (side, mut inputs) = GuestSide::start(cluster, self.context(), bodies);
+        let (driver, contract) = (self.task.driver.clone(), self.task.contract);
+        let telling = async move {
+            while let Some(input) = inputs.recv().await {
+                driver.tell(Input::Guest(contract, input)).await;
+            }
+            pending::<()>().await;
+        };
+        // They go on together, so that neither can keep the other waiting.
+        tokio::select! { () = telling => {} () = self.perform_all(&side) => {} }
+    }
+
+    async fn perform_all(&mut self, side: &GuestSide) {
+        loop {
+            self.make_missing();
+            tokio::select! {
+                changed = self.task.desire.changed() => if changed.is_err() { return },
+                Some(made) = self.making.join_next() => {
+                    let Ok((home, made)) = made else { continue };
+                    self.on_made(home, made).await;
+                    side.set_context(self.context());
+                    for work in std::mem::take(&mut self.waiting) {
+                        self.perform(side, work).await;
+                    }
+                }
+                Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
+            }
+        }
+    }
+
+    async fn perform(&mut self, side: &GuestSide, work: GuestWork) {
+        // The desire that came before this work may not have been looked at yet.
+        self.make_missing();
+        match self.namespaces.get(&item(&work).key().namespace) {
+            Some(Namespace::BeingMade) => self.waiting.push(work),
+            Some(Namespace::Refused(why)) => {
+                let refusal = Refusal { path: "metadata.namespace".into(), reason: why.clone() };
+                let refused =
+                    guest::Input::NotWritten(item(&work), guest::Failure::Refused(refusal));
+                self.task.guest(refused).await;
+            }
+            Some(Namespace::There) | None => match work {
+                GuestWork::Apply(item, digest, route) => side.apply(item, digest, route),
+                GuestWork::Update(pod, digest, route) => side.update(pod, digest, route),
+                GuestWork::Delete(item, grace_s) => side.delete(item, grace_s),
+                GuestWork::Release(pod) => side.release(pod),
+                GuestWork::Confirm(item) => side.confirm(item),
+            },
+        }
+    }
+
+    /// The class of a spot contract's guests.
+    async fn ensure_priority(&mut self) {
+        let class = self.task.desire.borrow().contract.terms.class;
+        let mut backoff = Backoff::default();
+        loop {
+            let mut spot = self.shared.spot.lock().await;
+            if class == terms::Class::Spot {
+                spot.insert(self.task.contract);
+            }
+            match guest_namespace::ensure_priority(&self.shared.cluster, class).await {
+                Ok(name) => return self.priority_class = name,
+                Err(failure) => self.on_failure("a priority class", &failure).await,
+            }
+            drop(spot);
+            backoff.wait().await;
+        }
+    }
+
+    fn make_missing(&mut self) {
+        let desire = self.task.desire.borrow_and_update().clone();
+        for (home, name) in &desire.namespaces {
+            if !self.namespaces.contains_key(home) {
+                self.namespaces.insert(home.clone(), Namespace::BeingMade);
+                let wanted = meaning::namespace(&desire, home, name);
+                let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
+                self.making.spawn(make(cluster, account, wanted, Backoff::default()));
+            }
+        }
+    }
+
+    async fn on_made(&mut self, home: String, made: Result<(), Failure>) {
+        let Err(failure) = made else {
+            self.namespaces.insert(home, Namespace::There);
+            return;
+        };
+        self.on_failure(&home, &failure).await;
+        let desire = self.task.desire.borrow().clone();
+        if let Some(name) = desire.namespaces.get(&home) {
+            let wanted = meaning::namespace(&desire, &home, name);
+            let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
+            let later = async {
+                tokio::time::sleep(limits::CLUSTER_RETRY_MAX).await;
+                make(cluster, account, wanted, Backoff::default()).await
+            };
+            self.making.spawn(later);
+        }
+        self.namespaces.insert(home, Namespace::Refused(failure.message));
+    }
+
+    /// A right that is missing ends the lease; anything else may pass.
+    async fn on_failure(&self, what: &str, failure: &Failure) {
+        tracing::warn!(%failure, what, contract = %self.task.contract.short(), "a guest's place cannot be made");
+        if failure.class == Class::Refused {
+            self.task.news(LeaseNews::Failed(failure.message.clone())).await;
+        }
+    }
+
+    fn context(&self) -> GuestContext {
+        let desire = self.task.desire.borrow().clone();
+        let there = |home: &&String| self.namespaces.get(*home) == Some(&Namespace::There);
+        let namespaces = desire.namespaces.iter().filter(|(home, _)| there(home));
+        let namespaces = namespaces.map(|(home, name)| (home.clone(), name.clone())).collect();
+        meaning::context(&desire, namespaces, self.priority_class.clone())
+    }
+
+    /// Removes all that carries the contract's label, however it came there.
+    async fn remove(&self) {
+        loop {
+            match self.remove_more().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(failure) => {
+                    tracing::warn!(%failure, contract = %self.task.contract.short(), "a guest namespace stays");
+                }
+            }
+            tokio::time::sleep(limits::DRAIN_LOOK).await;
+        }
+    }
+
+    async fn remove_more(&self) -> Result<bool, Failure> {
+        let (cluster, id) = (&self.shared.cluster, self.task.contract.to_string());
+        let existing = guest_namespace::existing(cluster).await?;
+        let mut gone = true;
+        for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
+            gone &= guest_namespace::remove(cluster, name, &self.task.contract).await?;
+        }
+        if gone && self.task.desire.borrow().contract.terms.class == terms::Class::Spot {
+            let mut spot = self.shared.spot.lock().await;
+            spot.remove(&self.task.contract);
+            if spot.is_empty() {
+                guest_namespace::remove_priority(cluster).await?;
+            }
+        }
+        Ok(gone)
+    }
+}
+
+/// Makes a guest namespace, however long the cluster takes to be able to.
+async fn make(
+    cluster: Cluster,
+    account: Account,
+    wanted: GuestNamespace,
+    mut backoff: Backoff,
+) -> (String, Result<(), Failure>) {
+    loop {
+        match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
+            Err(failure) if failure.is_transient() => {
+                tracing::debug!(%failure, namespace = wanted.name, "not yet made");
+                backoff.wait().await;
+            }
+            done => return (wanted.home, done),
+        }
+    }
+}
+
+fn item(work: &GuestWork) -> Item {
+    match work {
+        GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item) => {
+            item.clone()
+        }
+        GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),
+    }
+}
