@@ -16,12 +16,14 @@
 mod bed;
 pub mod cluster;
 pub mod conformance;
+pub mod daemon;
 pub mod image;
 pub mod kit;
 pub mod leftovers;
 pub mod requirements;
 pub mod suite;
 pub mod supervisor;
+pub mod user;
 pub mod wait;
 
 use std::process::Command;

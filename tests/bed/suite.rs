@@ -41,6 +41,8 @@ pub struct Stage {
     pub bed: Bed,
     /// What the clusters are made of.
     pub kit: Kit,
+    /// Where the programs of this workspace are built.
+    programs: PathBuf,
     clusters: Vec<Cluster>,
 }
 
@@ -53,6 +55,16 @@ impl Stage {
     pub fn cluster(&self, name: &str) -> &Cluster {
         let found = self.clusters.iter().find(|cluster| cluster.name() == name);
         found.unwrap_or_else(|| panic!("the suite has no cluster {name}"))
+    }
+
+    /// A program of this workspace that was built with the tests, such as `mercato`.
+    ///
+    /// # Errors
+    /// When it was not: a single crate's tests are built without it.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        let path = self.programs.join(name);
+        let found = path.exists().then_some(path);
+        found.with_context(|| format!("{name} is not built yet: cargo build --workspace"))
     }
 }
 
@@ -168,7 +180,8 @@ impl Theatre {
                 Err(error.context(format!("logs and objects are in {}", to.display())))
             })
         })?;
-        Ok(Stage { bed, kit, clusters })
+        let programs = Path::new(self.lab).parent().unwrap_or(Path::new(".")).to_owned();
+        Ok(Stage { bed, kit, programs, clusters })
     }
 
     fn close(self) {

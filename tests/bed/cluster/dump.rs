@@ -29,6 +29,7 @@ impl Cluster {
             name.push(".log");
             fs::copy(entry.path(), dir.join(name))?;
         }
+        fs::copy(self.data_outside().join("audit.log"), dir.join("audit.log"))?;
         for (file, question) in QUESTIONS {
             let timeout = ["--request-timeout=5s"];
             let args: Vec<_> = question.iter().chain(&timeout).copied().collect();

@@ -170,6 +170,8 @@ disabled_plugins = [
             "cgroupRoot": machine::cgroup_root(cluster.place.name(), &name),
             "enforceNodeAllocatable": ["pods"],
             "failSwapOn": false,
+            // How soon a pod sees what changed in its volumes; a minute otherwise.
+            "syncFrequency": "5s",
             "evictionHard": {
                 "memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%",
             },

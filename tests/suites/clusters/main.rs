@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Test::ci("a_pod_reaches_its_own_api_server", |s| Box::pin(workloads::own_api_server(s))),
         Test::ci("logs_are_followed", |s| Box::pin(workloads::logs(s))),
         Test::ci("exec_has_a_terminal_and_an_exit_code", |s| Box::pin(workloads::exec(s))),
+        Test::ci("who_attaches_is_heard", |s| Box::pin(workloads::attach(s))),
         Test::ci("files_are_copied_both_ways", |s| Box::pin(workloads::copy(s))),
         Test::ci("a_port_is_forwarded", |s| Box::pin(workloads::port_forward(s))),
         Test::ci("pods_and_services_have_both_families", |s| Box::pin(workloads::dual_stack(s))),

@@ -1,0 +1,134 @@
+//! Mercato's own daemon in a cluster of the bed: the real program, with the
+//! ServiceAccount of `config/deploy` and no other rights, one part of the cluster among
+//! others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Output};
+use crate::wait;
+
+/// The daemon's name among the parts of its cluster.
+pub const PART: &str = "mercato";
+const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A daemon, and the command line that talks to it.
+#[derive(Debug)]
+pub struct Daemon<'a> {
+    /// Where it runs.
+    pub cluster: &'a Cluster,
+    program: PathBuf,
+}
+
+impl<'a> Daemon<'a> {
+    /// Gives the daemon's account its rights in the cluster, starts `mercato run` with
+    /// this configuration, which may be empty, and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not answer within half a minute, or something stands in the way.
+    pub async fn start(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
+        cluster.apply(&fs::read_to_string(RBAC)?).await?;
+        let this = Self { cluster, program: program.to_owned() };
+        let kubeconfig = cluster.data().join("mercato.kubeconfig");
+        fs::write(cluster.data_outside().join("mercato.kubeconfig"), this.account().await?)?;
+        let mut args: Vec<String> =
+            ["run", "--name", cluster.name(), "--verbose"].map(String::from).into();
+        args.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
+        args.extend(["--data-dir".to_owned(), cluster.data().join(PART).display().to_string()]);
+        if !config.is_empty() {
+            fs::write(cluster.data_outside().join("mercato.yaml"), config)?;
+            let file = cluster.data().join("mercato.yaml");
+            args.extend(["--config".to_owned(), file.display().to_string()]);
+        }
+        let log = std::env::var("MERCATO_LOG").unwrap_or_else(|_| "info,mercato=debug".to_owned());
+        let mut all = vec![format!("MERCATO_LOG={log}"), program.display().to_string()];
+        all.append(&mut args);
+        cluster.start_program(PART, Path::new("/usr/bin/env"), &all)?;
+        this.answers().await?;
+        Ok(this)
+    }
+
+    /// Waits until the daemon answers.
+    ///
+    /// # Errors
+    /// When it does not within half a minute.
+    pub async fn answers(&self) -> Result<()> {
+        wait::until("the daemon answers", PATIENCE, || async {
+            self.mercato(&["status"]).await?.ok()?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Runs `mercato` against this daemon.
+    ///
+    /// # Errors
+    /// When it cannot be started; its own failure is in the answer.
+    pub async fn mercato(&self, args: &[&str]) -> Result<Output> {
+        let socket = self.cluster.data_outside().join(PART).join("admin.sock");
+        let socket = socket.display().to_string();
+        self.cluster.run(&self.program, &[&["--socket", &socket], args].concat(), "").await
+    }
+
+    /// What `mercato` answers with `-o json`.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn json(&self, args: &[&str]) -> Result<Value> {
+        let text = self.mercato(&[args, &["-o", "json"]].concat()).await?.ok()?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("mercato {} says {text}", args.join(" ")))
+    }
+
+    /// A kubeconfig of the daemon's account, whose token lasts as long as a test may.
+    async fn account(&self) -> Result<String> {
+        let token = ["-n", "mercato", "create", "token", "mercato", "--duration=6h"];
+        let token = self.cluster.kubectl(&token).await?.ok()?;
+        let admin = fs::read_to_string(self.cluster.data_outside().join("admin.kubeconfig"))?;
+        let admin = Kubeconfig::from_yaml(&admin)?;
+        let cluster = admin.clusters.first().context("a kubeconfig names its cluster")?;
+        Ok(json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [cluster],
+            "users": [{ "name": "mercato", "user": { "token": token.trim() } }],
+            "contexts": [{ "name": "mercato",
+                "context": { "cluster": cluster.name, "user": "mercato" } }],
+            "current-context": "mercato",
+        })
+        .to_string())
+    }
+
+    /// What the daemon's account did to the API server must have been within its rights,
+    /// and it must not have asked for all secrets.
+    ///
+    /// # Errors
+    /// When the audit log shows otherwise, with those requests.
+    pub fn kept_to_its_rights(&self) -> Result<()> {
+        let log = fs::read_to_string(self.cluster.data_outside().join("audit.log"))?;
+        let mut ours = 0;
+        let mut beyond = Vec::new();
+        for line in log.lines().filter(|line| line.contains("serviceaccount:mercato:mercato")) {
+            let event: Value = serde_json::from_str(line)?;
+            if event["user"]["username"] != "system:serviceaccount:mercato:mercato" {
+                continue;
+            }
+            ours += 1;
+            let object = &event["objectRef"];
+            let refused = event["responseStatus"]["code"] == 403;
+            let all_secrets = object["resource"] == "secrets" && object["namespace"].is_null();
+            if refused || all_secrets {
+                beyond.push(format!("{} {}", event["verb"], event["requestURI"]));
+            }
+        }
+        ensure!(ours > 0, "the audit log does not know the daemon");
+        ensure!(beyond.is_empty(), "beyond its rights: {beyond:#?}");
+        Ok(())
+    }
+}

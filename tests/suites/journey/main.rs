@@ -1,0 +1,80 @@
+//! The whole way on real clusters: two daemons, as programs with the ServiceAccount of
+//! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
+#![allow(clippy::disallowed_methods, reason = "it says how long the real clusters took")]
+
+mod ending;
+mod market;
+mod pods;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::daemon::Daemon;
+use mercato_tests::suite::{self, Stage, Test};
+
+fn main() -> ExitCode {
+    let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
+    let tests = vec![Test::ci("from_two_strangers_to_nothing_left", |s| Box::pin(journey(s)))];
+    suite::run("journey", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+/// Usage is signed so often that the test sees it.
+const OFTEN: &str = "meteringInterval: 5s";
+
+async fn journey(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
+    let program = stage.program("mercato")?;
+    let mut told = Told(Instant::now());
+    let home = Daemon::start(rome, &program, "").await?;
+    let provider = Daemon::start(turin, &program, OFTEN).await?;
+    told.step("both daemons answer");
+    let before = (ending::objects(rome).await?, ending::objects(turin).await?);
+
+    market::found(&home).await.context("find each other")?;
+    told.step("found on the LAN");
+    market::share(&provider).await.context("share")?;
+    market::browse(&home).await.context("browse")?;
+    told.step("offered and browsed");
+    market::stranger(&home).await.context("order from a stranger")?;
+    market::trust(&home).await.context("trust")?;
+    let contract = market::order(&home, &provider).await.context("order")?;
+    told.step("bought, the node is ready");
+
+    home.mercato(&["offload", "shop", "--strategy", "remote"]).await?.ok()?;
+    pods::deployment(rome, turin).await.context("a deployment")?;
+    told.step("a deployment runs over there");
+    pods::used(rome).await.context("kubectl on the pods")?;
+    told.step("logs, exec, attach, cp, port-forward");
+    pods::rolled(rome).await.context("scaled and rolled")?;
+    told.step("scaled and rolled");
+    pods::config_map(rome).await.context("a config map changes")?;
+    told.step("a config map's change arrived");
+    pods::job(rome).await.context("a job fails")?;
+    pods::deleted(rome, turin).await.context("pods are deleted")?;
+    told.step("a job failed with its code, pods were deleted");
+
+    market::statement(&home, &provider, &contract).await.context("the statement")?;
+    told.step("usage is signed");
+    ending::cancel(&home, &provider, &contract).await.context("cancel")?;
+    told.step("cancelled, drained");
+    pods::clean_up(rome).await?;
+    told.step("the test has tidied up after itself");
+    ending::nothing_left(rome, &before.0).await.context("in rome")?;
+    ending::nothing_left(turin, &before.1).await.context("in turin")?;
+    told.step("nothing is left");
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
+
+/// Says how long each step took.
+struct Told(Instant);
+
+impl Told {
+    fn step(&mut self, what: &str) {
+        println!("{:6.1} s  {what}", self.0.elapsed().as_secs_f64());
+        self.0 = Instant::now();
+    }
+}

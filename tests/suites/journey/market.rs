@@ -1,0 +1,110 @@
+//! Two owners at their command lines.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::daemon::Daemon;
+use mercato_tests::wait;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ORDER: [&str; 9] = ["order", "--cpu", "1", "--memory", "2Gi", "--pods", "20", "--for", "2h"];
+
+/// With no configuration, by mDNS.
+pub(crate) async fn found(home: &Daemon<'_>) -> Result<()> {
+    wait::until("turin is found on the LAN and connected", PATIENCE, || async {
+        let peers = home.json(&["peers"]).await?;
+        let turin = named(&peers, "turin")?;
+        let mdns = turin["found"].as_array().is_some_and(|found| found.contains(&"mdns".into()));
+        ensure!(mdns && turin["connected"].is_string(), "{turin}");
+        Ok(true)
+    })
+    .await
+}
+
+fn named<'a>(list: &'a Value, name: &str) -> Result<&'a Value> {
+    let all = list.as_array().context("a list")?;
+    all.iter().find(|one| one["name"] == name).with_context(|| format!("no {name} in {list}"))
+}
+
+pub(crate) async fn share(provider: &Daemon<'_>) -> Result<()> {
+    let share = ["share", "set", "--cpu", "1500m", "--memory", "4Gi", "--pods", "40"];
+    let terms = ["--price", "cpu=0.60 EUR/h, memory=0.05 EUR/h", "--approve", "ask"];
+    let isolated = provider.mercato(&[&share[..], &terms].concat()).await?;
+    // No gateway enforces isolation here, and the seller has not said that it need not.
+    let shown = provider.mercato(&["share"]).await?;
+    ensure!(
+        isolated.code == Some(0) && shown.stdout.contains("--network-isolation none"),
+        "{isolated:?} {shown:?}"
+    );
+    let none = ["share", "set", "--network-isolation", "none"];
+    provider.mercato(&none).await?.ok().map(drop)
+}
+
+pub(crate) async fn browse(home: &Daemon<'_>) -> Result<()> {
+    wait::until("turin's offer is seen", PATIENCE, || async {
+        let offers = home.json(&["browse"]).await?;
+        named(&offers, "turin")?;
+        Ok(true)
+    })
+    .await?;
+    let table = home.mercato(&["browse"]).await?.ok()?;
+    ensure!(
+        table.contains("turin") && table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+    Ok(())
+}
+
+/// Nothing is bought of somebody whose key the owner has not seen.
+pub(crate) async fn stranger(home: &Daemon<'_>) -> Result<()> {
+    let order = home.mercato(&ORDER).await?;
+    ensure!(order.code == Some(4), "{order:?}");
+    ensure!(order.stderr.contains("fingerprint") && order.stderr.contains("mercato peer trust"));
+    Ok(())
+}
+
+pub(crate) async fn trust(home: &Daemon<'_>) -> Result<()> {
+    home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok().map(drop)
+}
+
+/// The contract's id, once the node is ready.
+pub(crate) async fn order(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<String> {
+    let wait = ["--wait", "--timeout", "60s", "-o", "json"];
+    let ordered = [&ORDER[..], &wait].concat();
+    let ordered = home.mercato(&ordered);
+    let accepted = async {
+        wait::until("rome's request waits for an answer", PATIENCE, || async {
+            let requests = provider.json(&["requests"]).await?;
+            let id = requests[0]["id"].as_str().context("no request")?;
+            provider.mercato(&["requests", "accept", id]).await?.ok()?;
+            Ok(true)
+        })
+        .await
+    };
+    let (ordered, accepted) = futures::join!(ordered, accepted);
+    accepted?;
+    let ordered: Value = serde_json::from_str(&ordered?.ok()?)?;
+    let ready = ["wait", "--for=condition=Ready", "node/mercato-turin", "--timeout=1s"];
+    home.cluster.kubectl(&ready).await?.ok()?;
+    Ok(ordered["id"].as_str().context("the order has an id")?.to_owned())
+}
+
+/// What both have signed, the same on both sides.
+pub(crate) async fn statement(
+    home: &Daemon<'_>,
+    provider: &Daemon<'_>,
+    contract: &str,
+) -> Result<()> {
+    wait::until("a receipt is signed by both", PATIENCE * 2, || async {
+        for side in [home, provider] {
+            let statement = side.json(&["contracts", "statement", contract]).await?;
+            ensure!(
+                statement["total"].is_string() || statement["total"].is_object(),
+                "{statement}"
+            );
+        }
+        Ok(true)
+    })
+    .await
+}

@@ -1,0 +1,174 @@
+//! What happens to the pods of an offloaded namespace: what would happen to them at home.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use mercato_tests::cluster::Cluster;
+use mercato_tests::user::User;
+use mercato_tests::wait;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const NODE: &str = "mercato-turin";
+/// Of rome's `shop`, in turin.
+const GUESTS: &str = "shop-rome";
+
+const SHOP: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: menu, namespace: shop}
+data: {dish: carbonara}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: recipe, namespace: shop}
+stringData: {cheese: pecorino}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      volumes:
+      - {name: menu, configMap: {name: menu}}
+      containers:
+      - name: web
+        image: mercato.test/busybox:1
+        command: [sh, -c, 'echo dish $(cat /menu/dish) cheese $CHEESE on $NODE; trap \"exit 0\" TERM; while :; do sleep 0.2; done']
+        env:
+        - {name: CHEESE, valueFrom: {secretKeyRef: {name: recipe, key: cheese}}}
+        - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+        resources: {requests: {cpu: 50m, memory: 16Mi}}
+        volumeMounts: [{name: menu, mountPath: /menu}]
+";
+
+pub(crate) async fn deployment(rome: &Cluster, turin: &Cluster) -> Result<()> {
+    rome.apply(SHOP).await?;
+    let shop = User::new(rome, "shop");
+    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=60s"]).await?;
+    let nodes = "jsonpath={.items[*].spec.nodeName}";
+    let nodes = shop.kubectl(&["get", "pods", "-o", nodes]).await?;
+    ensure!(nodes == format!("{NODE} {NODE}"), "the pods are on {nodes}");
+    let there = "jsonpath={.items[*].status.phase}";
+    let there = User::new(turin, GUESTS).kubectl(&["get", "pods", "-o", there]).await?;
+    ensure!(there == "Running Running", "over there they are {there}");
+    let logs = shop.kubectl(&["logs", "deploy/web"]).await?;
+    ensure!(logs.starts_with("dish carbonara cheese pecorino on "), "it says {logs:?}");
+    Ok(())
+}
+
+pub(crate) async fn used(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    shop.follows_logs().await?;
+    shop.executes().await?;
+    shop.attaches().await?;
+    shop.copies().await?;
+    shop.forwards_a_port().await?;
+    let all = ["talker", "shell", "listener", "files", "server"];
+    let delete = [&["delete", "pod", "--grace-period=1"], &all[..]].concat();
+    shop.kubectl(&delete).await.map(drop)
+}
+
+/// Up, to another image command, and down.
+pub(crate) async fn rolled(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    let rollout = ["rollout", "status", "deploy/web", "--timeout=90s"];
+    shop.kubectl(&["scale", "deploy/web", "--replicas=4"]).await?;
+    shop.kubectl(&rollout).await?;
+    shop.kubectl(&["set", "env", "deploy/web", "ROUND=2"]).await?;
+    shop.kubectl(&rollout).await?;
+    let env = shop.kubectl(&["exec", "deploy/web", "--", "sh", "-c", "echo $ROUND"]).await?;
+    ensure!(env == "2\n", "the new pods say {env:?}");
+    shop.kubectl(&["scale", "deploy/web", "--replicas=1"]).await?;
+    wait::until("one pod is left", PATIENCE, || async {
+        let pods = shop.kubectl(&["get", "pods", "-l", "app=web", "-o", "name"]).await?;
+        ensure!(pods.lines().count() == 1, "{pods}");
+        Ok(true)
+    })
+    .await
+}
+
+pub(crate) async fn config_map(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    shop.kubectl(&["patch", "configmap", "menu", "-p", r#"{"data":{"dish":"amatriciana"}}"#])
+        .await?;
+    wait::until("the pod sees the config map's new content", PATIENCE, || async {
+        let dish = shop.kubectl(&["exec", "deploy/web", "--", "cat", "/menu/dish"]).await?;
+        ensure!(dish == "amatriciana", "{dish}");
+        Ok(true)
+    })
+    .await
+}
+
+pub(crate) async fn job(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    rome.apply(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: coded, namespace: shop}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: main, image: 'mercato.test/busybox:1', command: [sh, -c, exit 3]}
+",
+    )
+    .await?;
+    shop.kubectl(&["wait", "job/coded", "--for=condition=Failed", "--timeout=60s"]).await?;
+    let code = "jsonpath={.items[*].status.containerStatuses[0].state.terminated.exitCode}";
+    let pods = ["get", "pods", "-l", "job-name=coded", "-o", code];
+    let code = shop.kubectl(&pods).await?;
+    ensure!(code == "3", "the exit code is {code}");
+    Ok(())
+}
+
+/// In peace, by force, and made again under the same name.
+pub(crate) async fn deleted(rome: &Cluster, turin: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    let waits = "trap \"sleep 1; echo bye; exit 0\" TERM; while :; do sleep 0.1; done";
+    shop.run("polite", waits).await?;
+    let follow = shop.kubectl(&["logs", "-f", "polite"]);
+    let delete = shop.kubectl(&["delete", "pod/polite", "--grace-period=10", "--timeout=30s"]);
+    let (logs, deleted) = futures::join!(follow, delete);
+    deleted?;
+    ensure!(logs.as_ref().is_ok_and(|logs| logs == "bye\n"), "it said {logs:?}");
+    gone(turin, "polite").await?;
+    shop.run("again", "while :; do sleep 1; done").await?;
+    let first = uid(shop, "again").await?;
+    shop.kubectl(&["delete", "pod/again", "--force", "--grace-period=0"]).await?;
+    shop.run("again", "while :; do sleep 1; done").await?;
+    let second = uid(shop, "again").await?;
+    let there = "jsonpath={.metadata.labels.mercato\\.dev/home-uid}";
+    let there = User::new(turin, GUESTS).kubectl(&["get", "pod/again", "-o", there]).await?;
+    ensure!(first != second && there == second, "over there runs {there}, not {second}");
+    shop.kubectl(&["delete", "pod/again", "--force", "--grace-period=0"]).await?;
+    gone(turin, "again").await
+}
+
+async fn uid(shop: User<'_>, pod: &str) -> Result<String> {
+    shop.kubectl(&["get", "pod", pod, "-o", "jsonpath={.metadata.uid}"]).await
+}
+
+async fn gone(turin: &Cluster, name: &str) -> Result<()> {
+    wait::until(&format!("{name} is gone over there"), PATIENCE, || async {
+        let get = ["get", "pod", name, "--ignore-not-found", "-o", "name"];
+        let left = User::new(turin, GUESTS).kubectl(&get).await?;
+        ensure!(left.is_empty(), "{left}");
+        Ok(true)
+    })
+    .await
+}
+
+/// What the test itself has made in rome.
+pub(crate) async fn clean_up(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    shop.kubectl(&["delete", "deploy/web", "job/coded", "configmap/menu", "secret/recipe"]).await?;
+    shop.kubectl(&["delete", "pods", "--all"]).await.map(drop)
+}
