@@ -86,6 +86,27 @@ impl<'a> Daemon<'a> {
             .with_context(|| format!("mercato {} says {text}", args.join(" ")))
     }
 
+    /// Orders with these words, has the provider's owner accept, and waits until the node
+    /// is ready; the contract's id.
+    ///
+    /// # Errors
+    /// When it comes to nothing within a minute.
+    pub async fn buy(&self, provider: &Self, order: &[&str]) -> Result<String> {
+        let wait = ["--wait", "--timeout", "60s", "-o", "json"];
+        let ordered = [order, &wait].concat();
+        let ordered = self.mercato(&ordered);
+        let accepted = wait::until("the request waits for an answer", PATIENCE, || async {
+            let requests = provider.json(&["requests"]).await?;
+            let id = requests[0]["id"].as_str().context("no request")?;
+            provider.mercato(&["requests", "accept", id]).await?.ok()?;
+            Ok(true)
+        });
+        let (ordered, accepted) = futures::join!(ordered, accepted);
+        accepted?;
+        let ordered: Value = serde_json::from_str(&ordered?.ok()?)?;
+        Ok(ordered["id"].as_str().context("the order has an id")?.to_owned())
+    }
+
     /// A kubeconfig of the daemon's account, whose token lasts as long as a test may.
     async fn account(&self) -> Result<String> {
         let token = ["-n", "mercato", "create", "token", "mercato", "--duration=6h"];
@@ -121,7 +142,8 @@ impl<'a> Daemon<'a> {
             }
             ours += 1;
             let object = &event["objectRef"];
-            let refused = event["responseStatus"]["code"] == 403;
+            // Not 403: so a quota answers, too.
+            let refused = event["annotations"]["authorization.k8s.io/decision"] == "forbid";
             let all_secrets = object["resource"] == "secrets" && object["namespace"].is_null();
             if refused || all_secrets {
                 beyond.push(format!("{} {}", event["verb"], event["requestURI"]));

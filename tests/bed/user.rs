@@ -54,6 +54,20 @@ impl<'a> User<'a> {
         Ok(())
     }
 
+    /// Waits until a pod's status is as it should be: its phase, reason and message.
+    ///
+    /// # Errors
+    /// When it is not within a minute, with how it is.
+    pub async fn sees(&self, pod: &str, status: &str) -> Result<()> {
+        let fields = "jsonpath={.status.phase} {.status.reason} {.status.message}";
+        wait::until(&format!("{pod} is {status}"), PATIENCE, || async {
+            let is = self.kubectl(&["get", "pod", pod, "-o", fields]).await?;
+            ensure!(is.starts_with(status), "it is {is}");
+            Ok(true)
+        })
+        .await
+    }
+
     /// Makes a pod of busybox that runs a script, with more flags of `kubectl run`.
     ///
     /// # Errors

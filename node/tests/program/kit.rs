@@ -54,7 +54,7 @@ impl Daemon {
 
     fn start_in(dir: TempDir, name: &str, peers: &[&str]) -> Self {
         let mut command = mercato(dir.path());
-        command.args(["run", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
+        command.args(["run", "--verbose", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
         command.args(["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"]);
         command.args(peers.iter().flat_map(|peer| ["--peer", peer]));
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
@@ -90,15 +90,31 @@ impl Daemon {
         args: &[&str],
         is_so: impl Fn(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
+        let read = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        let text = self.wait_for_text(args, |text| is_so(&read(text)));
+        read(&text)
+    }
+
+    /// The same for what people are shown.
+    pub(crate) fn wait_for_text(&self, args: &[&str], is_so: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let output = self.ask(args);
-            let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            if output.status.success() && is_so(&answer) {
-                return answer;
+            let text = stdout(&output);
+            if output.status.success() && is_so(&text) {
+                return text;
             }
-            let said = format!("{}{}", stdout(&output), stderr(&output));
+            let said = format!("{text}{}", stderr(&output));
             assert!(Instant::now() < deadline, "{args:?}: {said}{}", self.log());
+        }
+    }
+
+    /// Waits until it has logged this.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.log().contains(text) {
+            assert!(Instant::now() < deadline, "{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

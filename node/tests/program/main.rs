@@ -5,5 +5,6 @@
 
 mod demo;
 mod federation;
+mod hostile;
 mod kit;
 mod usage;

@@ -70,24 +70,10 @@ pub(crate) async fn trust(home: &Daemon<'_>) -> Result<()> {
 
 /// The contract's id, once the node is ready.
 pub(crate) async fn order(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<String> {
-    let wait = ["--wait", "--timeout", "60s", "-o", "json"];
-    let ordered = [&ORDER[..], &wait].concat();
-    let ordered = home.mercato(&ordered);
-    let accepted = async {
-        wait::until("rome's request waits for an answer", PATIENCE, || async {
-            let requests = provider.json(&["requests"]).await?;
-            let id = requests[0]["id"].as_str().context("no request")?;
-            provider.mercato(&["requests", "accept", id]).await?.ok()?;
-            Ok(true)
-        })
-        .await
-    };
-    let (ordered, accepted) = futures::join!(ordered, accepted);
-    accepted?;
-    let ordered: Value = serde_json::from_str(&ordered?.ok()?)?;
+    let contract = home.buy(provider, &ORDER).await?;
     let ready = ["wait", "--for=condition=Ready", "node/mercato-turin", "--timeout=1s"];
     home.cluster.kubectl(&ready).await?.ok()?;
-    Ok(ordered["id"].as_str().context("the order has an id")?.to_owned())
+    Ok(contract)
 }
 
 /// What both have signed, the same on both sides.

@@ -1,0 +1,215 @@
+//! A peer that lies: what it says is refused where it comes in, and nothing changes.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use mercato_discovery::{Address, Host, Transport};
+use mercato_net::{Event, Limits, Listen, Net, NetConfig};
+use mercato_protocol::ad::AdLease;
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
+use mercato_protocol::gossip::{Message, Publication};
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::{FederationId, PublicKey};
+use mercato_protocol::identity::Identity;
+use mercato_protocol::price::Price;
+use mercato_protocol::time::Now;
+use tokio::runtime::Runtime;
+
+use crate::kit::{Daemon, stderr};
+
+const SHARE: [&str; 6] = ["share", "set", "--cpu", "50%", "--memory", "50%"];
+
+#[test]
+fn forged_and_replayed_ads_change_nothing() {
+    let turin = Daemon::start("turin", &[]);
+    let rome = Daemon::start("rome", &[&turin.address()]);
+    let offer = |price: &str| {
+        let shared = turin.ask(&[&SHARE[..], &["--price", price]].concat());
+        assert!(shared.status.success(), "{}", stderr(&shared));
+    };
+    offer("cpu=0.60 EUR/h");
+    let sees = |price: &str| rome.wait_for_text(&["browse"], |table| table.contains(price));
+    sees("cpu=0.60 EUR/h");
+
+    let liar = Liar::meet(&rome.address());
+    let first = liar.lease_heard();
+    offer("cpu=0.90 EUR/h");
+    sees("cpu=0.90 EUR/h");
+
+    // The very bytes of before.
+    liar.push(first.clone());
+    // The words of turin, cheaper and newer, under a key that is not turin's.
+    let mut cheaper = liar.open(&first);
+    cheaper.seq += 1_000_000;
+    cheaper.rows.iter_mut().for_each(|row| row.price = Price::Free);
+    liar.push(liar.key.sign(FederationId::lan(), &cheaper).unwrap());
+    // A signature that is none.
+    let mut bytes = first.as_bytes().to_vec();
+    *bytes.last_mut().unwrap() ^= 1;
+    liar.push(Signed::from_bytes(bytes));
+    rome.wait_for_log("a publication that is not valid");
+    // What is said later has been heard after all that.
+    offer("cpu=1.20 EUR/h");
+    let table = sees("cpu=1.20 EUR/h");
+    assert_eq!(table.lines().count(), 2, "{table}");
+
+    liar.say(Bytes::from_static(b"no message at all"));
+    liar.is_dropped();
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn garbage_on_every_port_is_let_go() {
+    let turin = Daemon::start("turin", &[]);
+    let before = turin.json(&["status", "-o", "json"]);
+    let addresses = before["daemon"]["addresses"].as_array().unwrap().iter();
+    let addresses: Vec<Address> =
+        addresses.map(|address| address.as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(addresses.len(), 2, "{addresses:?}");
+    let noise: Vec<u8> = (0..4_096_u32).map(|n| (n * 167 + 13) as u8 | 0x80).collect();
+    for address in addresses {
+        let Host::Ip(ip) = address.host else { panic!("{address:?}") };
+        let at = SocketAddr::new(ip, address.port);
+        match address.transport {
+            Transport::Tcp => {
+                let mut stream = TcpStream::connect(at).unwrap();
+                // It may be let go before all is written.
+                let _ = stream.write_all(&noise);
+                stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                let mut said = Vec::new();
+                let end = stream.read_to_end(&mut said);
+                assert!(!end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+            }
+            Transport::Quic => {
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                for length in [1, 40, 1_200] {
+                    socket.send_to(&noise[..length], at).unwrap();
+                }
+            }
+        }
+    }
+    assert_eq!(turin.json(&["status", "-o", "json"]), before);
+    turin.stop();
+}
+
+/// Somebody with a key, who is let in like anybody, and then lies.
+struct Liar {
+    runtime: Runtime,
+    net: Net,
+    key: KeyPair,
+    victim: PublicKey,
+    leases: Arc<Mutex<Vec<Signed<AdLease>>>>,
+}
+
+impl Liar {
+    fn meet(address: &str) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let _in = runtime.enter();
+        let seed = [66; 32];
+        let key = KeyPair::from_seed(&seed);
+        let local =
+            Address { host: Host::Ip([127, 0, 0, 1].into()), port: 0, transport: Transport::Tcp };
+        let listen = vec![Listen { address: local, required: true }];
+        let config = NetConfig { seed, listen, limits: Limits::default() };
+        let (net, mut events) = Net::start(config).unwrap();
+        let leases = Arc::new(Mutex::new(Vec::new()));
+        let hello = Hello {
+            identity: Identity::found(&key, "turin", now()).unwrap(),
+            federation: FederationId::lan(),
+            software: "liar/1".to_owned(),
+            addresses: Vec::new(),
+        };
+        let hello = Bytes::from(hello.to_bytes().unwrap());
+        let (heard, speaker, said) = (leases.clone(), net.clone(), hello.clone());
+        runtime.spawn(async move {
+            while let Some(event) = events.recv().await {
+                match event {
+                    Event::Request { responder, .. } => responder.respond(said.clone()),
+                    Event::Gossip { peer, frame } => listen_to(&speaker, peer, &frame, &heard),
+                    _ => {}
+                }
+            }
+        });
+        let address: Address = address.parse().unwrap();
+        let victim = runtime.block_on(async {
+            let victim = net.dial(None, vec![address]).await.unwrap();
+            net.request(victim, hello).await.unwrap();
+            victim
+        });
+        drop(_in);
+        Self { runtime, net, key, victim, leases }
+    }
+
+    /// A lease as its publisher signed it.
+    fn lease_heard(&self) -> Signed<AdLease> {
+        self.until(|| self.leases.lock().unwrap().first().cloned())
+    }
+
+    fn open(&self, lease: &Signed<AdLease>) -> AdLease {
+        let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
+        lease.open(trust, now()).unwrap().into_value()
+    }
+
+    fn push(&self, lease: Signed<AdLease>) {
+        let message = Message::Push { publications: vec![Publication::Lease(lease)] };
+        self.say(Bytes::from(message.to_bytes().unwrap()));
+    }
+
+    fn say(&self, frame: Bytes) {
+        self.net.send_gossip(self.victim, frame).unwrap();
+    }
+
+    fn is_dropped(&self) {
+        self.until(|| self.net.peers().is_empty().then_some(()));
+    }
+
+    fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        let found = self.runtime.block_on(async {
+            let looking = async {
+                loop {
+                    match look() {
+                        Some(found) => return found,
+                        None => tokio::time::sleep(Duration::from_millis(20)).await,
+                    }
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), looking).await
+        });
+        found.unwrap()
+    }
+}
+
+/// Asks for whatever is announced, and keeps the leases that come.
+fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], leases: &Mutex<Vec<Signed<AdLease>>>) {
+    match Message::from_bytes(frame).unwrap() {
+        Message::Announce { marks } => {
+            let digests = marks.iter().map(|mark| mark.digest).collect();
+            let pull = Message::Pull { digests }.to_bytes().unwrap();
+            // It may just have gone.
+            let _ = net.send_gossip(peer, Bytes::from(pull));
+        }
+        Message::Root { session, .. } => {
+            // "I have nothing": then all is told.
+            let nothing = vec![Default::default(); mercato_protocol::limits::BUCKETS];
+            let nothing = Message::Buckets { session, fingerprints: nothing };
+            let _ = net.send_gossip(peer, Bytes::from(nothing.to_bytes().unwrap()));
+        }
+        Message::Push { publications } => {
+            let lease = |publication| match publication {
+                Publication::Lease(lease) => Some(lease),
+                Publication::Withdraw(_) => None,
+            };
+            leases.lock().unwrap().extend(publications.into_iter().filter_map(lease));
+        }
+        _ => {}
+    }
+}
+
+fn now() -> Now {
+    let wall = std::time::UNIX_EPOCH.elapsed().unwrap();
+    Now { mono_ms: 0, wall_ms: u64::try_from(wall.as_millis()).unwrap() }
+}

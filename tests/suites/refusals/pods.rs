@@ -1,0 +1,66 @@
+//! Pods that the provider refuses, and pods that home does not let go.
+
+use anyhow::{Result, ensure};
+use mercato_tests::daemon::Daemon;
+use mercato_tests::user::User;
+
+pub(crate) const NODE: &str = "mercato-siena";
+
+/// Each with the field that is refused.
+const REACHING: [(&str, &str, &str); 5] = [
+    ("hostnet", r#"{"spec":{"hostNetwork":true}}"#, "spec.hostNetwork"),
+    ("hostpid", r#"{"spec":{"hostPID":true}}"#, "spec.hostPID"),
+    (
+        "hostpath",
+        r#"{"spec":{"volumes":[{"name":"root","hostPath":{"path":"/"}}]}}"#,
+        "spec.volumes[0].hostPath",
+    ),
+    (
+        "privileged",
+        r#"{"spec":{"containers":[{"name":"privileged","image":"mercato.test/busybox:1",
+            "securityContext":{"privileged":true}}]}}"#,
+        "spec.containers[0].securityContext.privileged",
+    ),
+    (
+        "hostport",
+        r#"{"spec":{"containers":[{"name":"hostport","image":"mercato.test/busybox:1",
+            "ports":[{"containerPort":80,"hostPort":80}]}]}}"#,
+        "spec.containers[0].ports[0].hostPort",
+    ),
+];
+
+/// They stay Pending, with the field and the reason in status and event.
+pub(crate) async fn reach_into_the_node(home: &Daemon<'_>) -> Result<()> {
+    home.cluster.kubectl(&["create", "namespace", "lab"]).await?.ok()?;
+    home.mercato(&["offload", "lab", "--strategy", "remote"]).await?.ok()?;
+    let lab = User::new(home.cluster, "lab");
+    for (pod, spec, _) in REACHING {
+        let overrides = format!("--overrides={spec}");
+        lab.start(pod, "sleep 3600", &[&overrides]).await?;
+    }
+    for (pod, _, field) in REACHING {
+        lab.sees(pod, &format!("Pending OffloadRefused {field}")).await?;
+        let about = format!("involvedObject.name={pod},reason=OffloadRefused");
+        let events = ["get", "events", "--field-selector", &about, "-o", "jsonpath={..message}"];
+        let event = lab.kubectl(&events).await?;
+        ensure!(event.contains(field), "{pod}: {event:?}");
+    }
+    Ok(())
+}
+
+/// More than the contract: it ends as a kubelet would end it, so that its owner places it
+/// elsewhere.
+pub(crate) async fn too_large(home: &Daemon<'_>) -> Result<()> {
+    let large = r#"--overrides={"spec":{"nodeName":"mercato-siena","containers":[{"name":"large",
+        "image":"mercato.test/busybox:1","resources":{"requests":{"cpu":"3"}}}]}}"#;
+    let lab = User::new(home.cluster, "lab");
+    lab.start("large", "sleep 3600", &[large]).await?;
+    lab.sees("large", "Failed OutOfcpu").await
+}
+
+/// Bound to the node by hand, as a DaemonSet's pod is by its controller.
+pub(crate) async fn not_offloaded(home: &Daemon<'_>) -> Result<()> {
+    let own = User::new(home.cluster, "default").on(NODE);
+    own.start("stray", "sleep 3600", &[]).await?;
+    own.sees("stray", "Pending OffloadRefused metadata.namespace: namespace default").await
+}
