@@ -1,5 +1,5 @@
 //! The check that docs/architecture.md tells the truth: its table is the table of
-//! floors, and says of each crate whether it is here.
+//! floors, and says of each crate whether it is here; the files that it names are there.
 
 use anyhow::Result;
 
@@ -26,6 +26,13 @@ pub(crate) fn architecture(workspace: &Workspace, found: &mut Vec<Violation>) ->
             found.push(Violation::new(FILE, last, format!("{} is {state}", row.package())));
         }
     }
+    for (number, line) in text.lines().enumerate() {
+        for file in line.split('`').skip(1).step_by(2).filter(|code| is_place(code)) {
+            if workspace.text(file).is_err() {
+                found.push(Violation::new(FILE, number + 1, format!("{file} is not there")));
+            }
+        }
+    }
     Ok(())
 }
 
@@ -37,4 +44,9 @@ pub(crate) fn beginning(row: &Row) -> String {
 fn state(workspace: &Workspace, row: &Row) -> &'static str {
     let is_here = workspace.crates.iter().any(|krate| krate.folder() == row.folder);
     if is_here { "here" } else { "to come" }
+}
+
+/// Whether it is the path of a source file, and not just its name.
+fn is_place(code: &str) -> bool {
+    code.ends_with(".rs") && code.contains('/')
 }

@@ -252,6 +252,16 @@ fn an_architecture_that_is_behind() {
 }
 
 #[test]
+fn a_way_through_a_file_that_is_gone() {
+    let gone = Fixture::clean().but(
+        "docs/architecture.md",
+        "| 0 | `protocol/`",
+        "`broker/gone.rs`, `a::b`\n| 0 | `protocol/`",
+    );
+    assert_eq!(gone.report(&[]), ["docs/architecture.md:1: broker/gone.rs is not there"]);
+}
+
+#[test]
 fn a_second_rustls_provider() {
     assert_eq!(Fixture::with_rustls("").report(&[]), NOTHING);
     assert_eq!(
