@@ -83,6 +83,19 @@ pub struct Kubernetes {
     pub address: Option<IpAddr>,
     /// Whether the daemon approves the certificate requests of its own virtual nodes.
     pub approve_serving: Switch,
+    /// Whose pods may leave home.
+    pub offload: Offload,
+}
+
+/// Whose pods may leave home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Offload {
+    /// Those of namespaces that were chosen by `mercato offload`.
+    #[default]
+    Chosen,
+    /// All but Kubernetes' own; virtual nodes are not tainted.
+    All,
 }
 
 impl Default for Kubernetes {
@@ -93,6 +106,7 @@ impl Default for Kubernetes {
             context: None,
             address: None,
             approve_serving: Switch::Off,
+            offload: Offload::Chosen,
         }
     }
 }
@@ -227,6 +241,7 @@ mod tests {
                 context: Some("rome".to_owned()),
                 address: Some(IpAddr::from([192, 0, 2, 7])),
                 approve_serving: Switch::Off,
+                offload: Offload::Chosen,
             },
             jurisdiction: Some("IT".to_owned()),
             region: Some("eu-south-1".to_owned()),

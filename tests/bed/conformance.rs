@@ -71,7 +71,7 @@ pub fn compare(outcomes: &[Outcome], baseline: &str) -> Result<Vec<String>> {
         match line.split_once(' ') {
             Some(("passed", spec)) => expected.insert(spec, true),
             Some(("failed", spec)) => expected.insert(spec, false),
-            _ => bail!("baseline.txt: neither `passed NAME` nor `failed NAME`: {line}"),
+            _ => bail!("the expectations: neither `passed NAME` nor `failed NAME`: {line}"),
         };
     }
     let mut differing = Vec::new();

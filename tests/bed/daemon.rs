@@ -86,6 +86,20 @@ impl<'a> Daemon<'a> {
             .with_context(|| format!("mercato {} says {text}", args.join(" ")))
     }
 
+    /// Waits until a provider's offer has come.
+    ///
+    /// # Errors
+    /// When it has not within half a minute.
+    pub async fn sees_offer_of(&self, provider: &str) -> Result<()> {
+        wait::until(&format!("{provider}'s offer is seen"), PATIENCE, || async {
+            let offers = self.json(&["browse"]).await?;
+            let offers = offers.as_array().context("a list")?;
+            ensure!(offers.iter().any(|offer| offer["name"] == provider), "{offers:?}");
+            Ok(true)
+        })
+        .await
+    }
+
     /// Orders with these words, has the provider's owner accept, and waits until the node
     /// is ready; the contract's id.
     ///

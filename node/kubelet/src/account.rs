@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::failure::Failure;
 use crate::kind::{ROLE_BINDING, SELF_ACCESS_REVIEW, SELF_REVIEW};
-use crate::names::{FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE, STRAY_ROLE};
+use crate::names::{FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE};
 
 /// The daemon's own account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,15 +33,16 @@ impl Account {
         .boxed()
     }
 
-    /// Gives the account a role's rights in a namespace, and waits until they
-    /// hold, so that no request is refused for being early.
-    pub fn bind(&self, cluster: &Cluster, namespace: &str, role: Role) -> Answer<()> {
+    /// Gives the account its rights in a namespace that leaves home or holds guests, and
+    /// waits until they hold, so that no request is refused for being early.
+    pub fn bind(&self, cluster: &Cluster, namespace: &str) -> Answer<()> {
         let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
-        let (name, (resource, verb)) = (role.name(), role.sample());
+        // A right that only they bring.
+        let (resource, verb) = ("secrets", "get");
         let binding = json!({
             "metadata": { "namespace": namespace, "labels": { MANAGED_BY: FIELD_MANAGER } },
             "roleRef": {
-                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": name,
+                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": NAMESPACE_ROLE,
             },
             "subjects": [self.subject()],
         });
@@ -50,7 +51,7 @@ impl Account {
             if allowed(&cluster, ns, "", resource, verb).await? {
                 return Ok(());
             }
-            cluster.apply(ROLE_BINDING, ns, name, binding).await?;
+            cluster.apply(ROLE_BINDING, ns, NAMESPACE_ROLE, binding).await?;
             for _ in 0..BINDING_LOOKS {
                 if allowed(&cluster, ns, "", resource, verb).await? {
                     return Ok(());
@@ -63,8 +64,8 @@ impl Account {
     }
 
     /// Takes them back.
-    pub fn unbind(&self, cluster: &Cluster, namespace: &str, role: Role) -> Answer<bool> {
-        cluster.delete(ROLE_BINDING, Some(namespace), role.name(), Deletion::default())
+    pub fn unbind(&self, cluster: &Cluster, namespace: &str) -> Answer<bool> {
+        cluster.delete(ROLE_BINDING, Some(namespace), NAMESPACE_ROLE, Deletion::default())
     }
 
     fn subject(&self) -> Value {
@@ -75,33 +76,6 @@ impl Account {
                 json!({ "kind": "ServiceAccount", "namespace": namespace, "name": name })
             }
             None => json!({ "apiGroup": ROLE_BINDING.group, "kind": "User", "name": self.user }),
-        }
-    }
-}
-
-/// What the daemon may be in a single namespace; the binding has the role's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Where pods leave home, and where guests live.
-    Namespace,
-    /// Where a pod of a namespace that is not opted in was bound to a virtual
-    /// node, as a DaemonSet's is: to say so in its status, and to end it.
-    Stray,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Namespace => NAMESPACE_ROLE,
-            Self::Stray => STRAY_ROLE,
-        }
-    }
-
-    /// A right that it alone brings.
-    fn sample(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Namespace => ("secrets", "get"),
-            Self::Stray => ("pods/status", "patch"),
         }
     }
 }

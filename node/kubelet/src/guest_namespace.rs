@@ -11,7 +11,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::{self, PodSecurity};
 use serde_json::{Value, json};
 
-use crate::account::{Account, Role};
+use crate::account::Account;
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::failure::{Class, Failure};
 use crate::guest::release_patch;
@@ -58,7 +58,7 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
             }
             Some(present) => owned(&present, &wanted)?,
         }
-        account.bind(&cluster, name, Role::Namespace).await?;
+        account.bind(&cluster, name).await?;
         for (kind, object) in [
             (RESOURCE_QUOTA, quota(&wanted)),
             (LIMIT_RANGE, limit_range(&wanted)),

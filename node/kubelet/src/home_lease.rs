@@ -11,7 +11,6 @@ use mercato_offload::home::Input;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::account::Account;
 use crate::api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca};
 use crate::bodies::Bodies;
 use crate::certificate::{self, Serving, Subject};
@@ -60,7 +59,6 @@ impl HomeLease {
     /// session's inputs.
     pub fn start(
         cluster: Cluster,
-        account: Account,
         config: HomeLeaseConfig,
         bodies: Bodies,
         opted_in: watch::Receiver<Known>,
@@ -72,7 +70,7 @@ impl HomeLease {
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
             let home = HomeConfig { node: name.clone(), host_ip: address };
-            let (side, inputs) = HomeSide::start(cluster.clone(), account, home, bodies, opted_in);
+            let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 contract: node.contract,
                 access: Access::new(cluster.clone(), name),
@@ -97,12 +95,11 @@ impl HomeLease {
         .boxed()
     }
 
-    /// Ends with the lease: node, Lease, listener and rights go. To stop for a
+    /// Ends with the lease: node, Lease and listener go. To stop for a
     /// restart, drop it.
     pub fn end(self) -> Answer<()> {
         async move {
             self.listener.close().await;
-            self.side.finish().await;
             self.node.remove().await
         }
         .boxed()

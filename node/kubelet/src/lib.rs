@@ -43,7 +43,7 @@ pub mod stream;
 mod testing;
 mod watch;
 
-pub use account::{Account, Role};
+pub use account::Account;
 pub use bodies::{Bodies, BodyError};
 pub use cluster::{Answer, Cluster};
 pub use failure::{Class, Failure};

@@ -29,8 +29,5 @@ pub const PEER_REACHABLE: &str = "PeerReachable";
 /// is a guest's; the RoleBinding has the same name.
 pub const NAMESPACE_ROLE: &str = "mercato-namespace";
 
-/// The one for a namespace with a pod that was bound to a virtual node unasked.
-pub const STRAY_ROLE: &str = "mercato-stray";
-
 /// The MutatingWebhookConfiguration and its webhook.
 pub const WEBHOOK: &str = "offload.mercato.dev";

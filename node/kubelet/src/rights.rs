@@ -58,6 +58,7 @@ const fn need_in(namespace: &'static str, need: Need) -> Need {
 }
 
 const INVENTORY: &str = "to know what the cluster has";
+const PODS: &str = "to say of the pods of virtual nodes how they are, and to end them";
 const NODE: &str = "to show a lease as a node";
 const KUBELET: &str = "to answer kubectl logs, exec and port-forward on a virtual node";
 const NAMESPACES: &str = "to make guest namespaces, and to offload namespaces";
@@ -67,6 +68,9 @@ const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
 const NEEDS: &[Need] = &[
     need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
     need(INVENTORY, "", "pods", &["list", "watch"]),
+    need(PODS, "", "pods", &["patch", "delete"]),
+    need(PODS, "", "pods/status", &["patch"]),
+    need(PODS, "", "events", &["create"]),
     need(NODE, "", "nodes", &["create", "patch", "delete"]),
     need(NODE, "", "nodes/status", &["patch"]),
     need_in("kube-node-lease", need(NODE, "coordination.k8s.io", "leases", &["create", "patch"])),

@@ -42,12 +42,7 @@ pub(crate) async fn share(provider: &Daemon<'_>) -> Result<()> {
 }
 
 pub(crate) async fn browse(home: &Daemon<'_>) -> Result<()> {
-    wait::until("turin's offer is seen", PATIENCE, || async {
-        let offers = home.json(&["browse"]).await?;
-        named(&offers, "turin")?;
-        Ok(true)
-    })
-    .await?;
+    home.sees_offer_of("turin").await?;
     let table = home.mercato(&["browse"]).await?.ok()?;
     ensure!(
         table.contains("turin") && table.lines().all(|line| line.chars().count() <= 80),

@@ -16,16 +16,6 @@ async fn share(seller: &Daemon<'_>, price: &str, terms: &[&str]) -> Result<()> {
     seller.mercato(&[&share[..], &["--price", price], terms].concat()).await?.ok().map(drop)
 }
 
-async fn sees(buyer: &Daemon<'_>, seller: &str) -> Result<()> {
-    wait::until(&format!("{seller}'s offer is seen"), PATIENCE, || async {
-        let offers = buyer.json(&["browse"]).await?;
-        let offers = offers.as_array().context("a list")?;
-        ensure!(offers.iter().any(|offer| offer["name"] == seller), "{offers:?}");
-        Ok(true)
-    })
-    .await
-}
-
 /// A seller that cannot keep its guests apart sells nothing, until its owner says that it
 /// need not; then the offer shows it.
 pub(crate) async fn unproven_isolation(buyer: &Daemon<'_>, seller: &Daemon<'_>) -> Result<()> {
@@ -35,7 +25,7 @@ pub(crate) async fn unproven_isolation(buyer: &Daemon<'_>, seller: &Daemon<'_>) 
     let told = seller.mercato(&["share"]).await?.ok()?;
     ensure!(told.contains("--network-isolation none"), "{told}");
     seller.mercato(&["share", "set", "--network-isolation", "none"]).await?.ok()?;
-    sees(buyer, seller.cluster.name()).await?;
+    buyer.sees_offer_of(seller.cluster.name()).await?;
     let offer = buyer.mercato(&["offer", "show", seller.cluster.name()]).await?.ok()?;
     let line = offer.lines().find(|line| line.contains("solation") && line.contains("none"));
     ensure!(line.is_some(), "{offer}");
@@ -50,7 +40,7 @@ pub(crate) async fn cheap_stranger(
 ) -> Result<()> {
     let free = ["--network-isolation", "none", "--approve", "auto"];
     share(stranger, "cpu=0.01 EUR/h", &free).await?;
-    sees(buyer, stranger.cluster.name()).await?;
+    buyer.sees_offer_of(stranger.cluster.name()).await?;
     let order = buyer.mercato(&ORDER).await?;
     ensure!(order.code == Some(4) && order.stderr.contains("peer trust"), "{order:?}");
     buyer.mercato(&["peer", "trust", seller.cluster.name(), "--yes"]).await?.ok()?;

@@ -8,12 +8,9 @@ mod service_env;
 mod tokens;
 mod write;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
@@ -21,7 +18,6 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::account::{Account, Role};
 use crate::api::NodePods;
 use crate::bodies::Bodies;
 use crate::cluster::Cluster;
@@ -53,15 +49,12 @@ pub struct HomeSide {
 struct Shared {
     config: HomeConfig,
     cluster: Cluster,
-    account: Account,
     bodies: Bodies,
     opted_in: watch::Receiver<Known>,
     pods: Arc<Pods>,
     /// Pods that somebody has asked for by name, to be told of like any other.
     asked: mpsc::Sender<Arc<serde_json::Value>>,
     inputs: mpsc::Sender<Input>,
-    /// Namespaces in which the rights of [`Role::Stray`] were taken.
-    strays: Mutex<BTreeSet<String>>,
     stop: CancellationToken,
 }
 
@@ -70,7 +63,6 @@ impl HomeSide {
     /// of all a `Synced`.
     pub fn start(
         cluster: Cluster,
-        account: Account,
         config: HomeConfig,
         bodies: Bodies,
         opted_in: watch::Receiver<Known>,
@@ -80,13 +72,11 @@ impl HomeSide {
         let shared = Arc::new(Shared {
             config,
             cluster,
-            account,
             bodies,
             opted_in,
             pods: Arc::default(),
             asked,
             inputs,
-            strays: Mutex::default(),
             stop: CancellationToken::new(),
         });
         let tokens = Arc::new(Tokens::default());
@@ -148,21 +138,6 @@ impl HomeSide {
         };
         Some(pods.iter().filter(|pod| !owned(pod)).count())
     }
-
-    /// Ends with the lease: gives back the rights that stray pods made necessary.
-    pub fn finish(self) -> BoxFuture<'static, ()> {
-        let shared = self.shared.clone();
-        async move {
-            let strays = std::mem::take(&mut *shared.strays());
-            for namespace in strays {
-                let given = shared.account.unbind(&shared.cluster, &namespace, Role::Stray).await;
-                if let Err(failure) = given {
-                    tracing::warn!(%failure, namespace, "rights could not be given back");
-                }
-            }
-        }
-        .boxed()
-    }
 }
 
 impl Drop for HomeSide {
@@ -173,10 +148,6 @@ impl Drop for HomeSide {
 }
 
 impl Shared {
-    fn strays(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     async fn tell(&self, input: Input) {
         // An error means that the driver has gone, and this side with it.

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::{HomeConfig, HomeSide};
-use crate::account::Account;
 use crate::bodies::Bodies;
 use crate::offload_namespace::{Known, OptIn, Strategy};
 use crate::testing::{scripted, status};
@@ -76,9 +75,8 @@ async fn bed(
     let known = Arc::new(BTreeMap::from([("shop".to_owned(), both)]));
     let (opted_in, receiver) = watch::channel(Some(known));
     let config = HomeConfig { node: "turin".into(), host_ip: "10.0.0.1".parse().unwrap() };
-    let account = Account { user: "system:serviceaccount:mercato:mercato".into() };
     let bodies = Bodies::default();
-    let (side, mut inputs) = HomeSide::start(cluster, account, config, bodies.clone(), receiver);
+    let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
     let Some(Input::Synced(mut pods)) = inputs.recv().await else { panic!("no list came first") };
     (Bed { side, inputs, bodies, writes, opted_in }, pods.remove(0))
 }

@@ -11,7 +11,6 @@ use mercato_offload::key::{ObjectKey, PodId};
 use serde_json::{Value, json};
 
 use super::Shared;
-use crate::account::Role;
 use crate::cluster::Deletion;
 use crate::events::{self, About};
 use crate::failure::{Class, Failure};
@@ -78,12 +77,9 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
 pub(super) fn end(shared: Arc<Shared>, pod: Arc<Value>) -> BoxFuture<'static, ()> {
     async move {
         let Some(id) = forge::pod_id(&pod) else { return };
-        let ended = async {
-            shared.rights_in(&id.namespace).await?;
-            let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
-            shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await
-        };
-        if let Err(failure) = ended.await {
+        let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
+        let ended = shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await;
+        if let Err(failure) = ended {
             tracing::warn!(%failure, pod = %id.key(), "a pod could not be asked to end");
         }
     }
@@ -119,7 +115,6 @@ async fn write_status(
     pod: &PodId,
     status: impl Fn(&Value) -> Value,
 ) -> Result<bool, Failure> {
-    shared.rights_in(&pod.namespace).await?;
     let known = match shared.pods.get(&pod.uid) {
         Some(known) => known,
         None => match present(shared, pod).await? {
@@ -186,7 +181,6 @@ fn waiting(home: &Value, message: &str) -> Value {
 }
 
 async fn finish(shared: &Shared, pod: &PodId) -> Result<bool, Failure> {
-    shared.rights_in(&pod.namespace).await?;
     let how = Deletion { uid: Some(pod.uid.0.clone()), grace: Some(0) };
     shared.cluster.delete(POD, Some(&pod.namespace), &pod.name, how).await
 }
@@ -196,22 +190,6 @@ fn text(refusal: &Refusal) -> String {
         refusal.reason.clone()
     } else {
         format!("{}: {}", refusal.path, refusal.reason)
-    }
-}
-
-impl Shared {
-    /// In a namespace that is not opted in the daemon may do nothing; a pod that
-    /// was bound to the node all the same needs an end, so it asks for that much.
-    async fn rights_in(&self, namespace: &str) -> Result<(), Failure> {
-        let known = self.opted_in.borrow().clone();
-        if known.is_some_and(|known| known.contains_key(namespace)) {
-            return Ok(());
-        }
-        if !self.strays().contains(namespace) {
-            self.account.bind(&self.cluster, namespace, Role::Stray).await?;
-            self.strays().insert(namespace.to_owned());
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Namespaces that may leave home: opted in by a label, which `mercato offload`
-//! sets. While there is one, the daemon holds its rights in it, and a mutating
-//! webhook lets its pods go where its strategy says.
+//! sets, or all of them, where the owner says so. While there is one, the daemon
+//! holds its rights in it, and a mutating webhook lets the pods of a labelled one
+//! go where its strategy says.
 
 mod mutate;
 mod webhook;
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 pub use webhook::{Reach, Webhook, WebhookError};
 
-use crate::account::{Account, Role};
+use crate::account::Account;
 use crate::cluster::{Answer, Cluster};
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
@@ -60,12 +61,41 @@ pub struct OptIn {
     pub api_access: bool,
 }
 
-impl OptIn {
-    fn read(namespace: &Value) -> Option<Self> {
-        let metadata = &namespace["metadata"];
-        let strategy = Strategy::parse(metadata["labels"][OFFLOAD].as_str()?)?;
-        Some(Self { strategy, api_access: metadata["annotations"][API_ACCESS] == "home" })
+/// Which namespaces may leave home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that carry the label.
+    Labelled,
+    /// All but guest namespaces and those of Kubernetes itself; a label says how.
+    All,
+}
+
+/// Kubernetes' own namespaces begin so.
+const SYSTEM: &str = "kube-";
+
+impl Scope {
+    fn selection(self) -> Selection {
+        match self {
+            Self::Labelled => Selection::labels(OFFLOAD.into()),
+            Self::All => Selection::labels(format!("!{CONTRACT}")),
+        }
     }
+
+    fn read(self, namespace: &Value) -> Option<OptIn> {
+        let metadata = &namespace["metadata"];
+        let labelled = metadata["labels"][OFFLOAD].as_str().and_then(Strategy::parse);
+        let strategy = match self {
+            Self::Labelled => labelled?,
+            Self::All if is_open(namespace) => labelled.unwrap_or(Strategy::Both),
+            Self::All => return None,
+        };
+        Some(OptIn { strategy, api_access: metadata["annotations"][API_ACCESS] == "home" })
+    }
+}
+
+fn is_open(namespace: &Value) -> bool {
+    let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+    !name.starts_with(SYSTEM) && namespace["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// Opts a namespace in, or changes how.
@@ -99,9 +129,15 @@ pub struct OptIns {
 
 impl OptIns {
     /// Starts following, with the webhook if one can be reached.
-    pub fn start(cluster: Cluster, account: Account, webhook: Option<Webhook>) -> Self {
+    pub fn start(
+        cluster: Cluster,
+        account: Account,
+        webhook: Option<Webhook>,
+        scope: Scope,
+    ) -> Self {
         let (tell, known) = watch::channel(None);
-        let following = tokio::spawn(follow(cluster, account, webhook, tell)).abort_handle();
+        let rights = Rights { cluster, account, webhook, held: None };
+        let following = tokio::spawn(follow(rights, scope, tell)).abort_handle();
         Self { known, following }
     }
 
@@ -117,20 +153,14 @@ impl Drop for OptIns {
     }
 }
 
-fn follow(
-    cluster: Cluster,
-    account: Account,
-    webhook: Option<Webhook>,
-    tell: watch::Sender<Known>,
-) -> BoxFuture<'static, ()> {
+fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFuture<'static, ()> {
     async move {
-        let labelled = Selection::labels(OFFLOAD.into());
-        let mut changes = changes(&cluster, NAMESPACE, labelled, |namespace| {
-            let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            (name, OptIn::read(&namespace))
-        });
+        let mut changes =
+            changes(&rights.cluster, NAMESPACE, scope.selection(), move |namespace| {
+                let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                (name, scope.read(&namespace))
+            });
         let mut wanted: Option<BTreeMap<String, OptIn>> = None;
-        let mut rights = Rights { cluster, account, webhook, held: None };
         let mut settled = true;
         loop {
             tokio::select! {
@@ -203,7 +233,7 @@ impl Rights {
         let held = self.held.get_or_insert_default();
         for name in wanted.keys() {
             if held.get(name) != Some(&None) {
-                self.account.bind(&self.cluster, name, Role::Namespace).await?;
+                self.account.bind(&self.cluster, name).await?;
                 held.insert(name.clone(), None);
             }
         }
@@ -219,9 +249,7 @@ impl Rights {
         let others = format!("!{OFFLOAD},!{CONTRACT}");
         for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            for role in [Role::Namespace, Role::Stray] {
-                self.account.unbind(&self.cluster, name, role).await?;
-            }
+            self.account.unbind(&self.cluster, name).await?;
         }
         Ok(())
     }
@@ -239,7 +267,7 @@ impl Rights {
         let due: Vec<String> =
             held.iter().filter(|(_, left)| over(left)).map(|(name, _)| name.clone()).collect();
         for name in due {
-            self.account.unbind(&self.cluster, &name, Role::Namespace).await?;
+            self.account.unbind(&self.cluster, &name).await?;
             held.remove(&name);
         }
         Ok(held.values().all(Option::is_none))
@@ -258,14 +286,18 @@ mod tests {
     #[test]
     fn a_label_that_is_no_strategy_opts_nothing_in() {
         let both = OptIn { strategy: Strategy::Both, api_access: true };
-        assert_eq!(OptIn::read(&namespace("both")), Some(both));
-        assert_eq!(OptIn::read(&namespace("yes")), None);
-        assert_eq!(OptIn::read(&json!({ "metadata": { "name": "shop" } })), None);
+        assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both));
+        assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
+        let plain = |name: &str| json!({ "metadata": { "name": name } });
+        assert_eq!(Scope::Labelled.read(&plain("shop")), None);
+        let both = OptIn { api_access: false, ..both };
+        assert_eq!(Scope::All.read(&plain("shop")), Some(both));
+        assert_eq!(Scope::All.read(&plain("kube-system")), None);
     }
 
     #[test]
     fn a_repeated_list_is_no_change() {
-        let how = OptIn::read(&namespace("both"));
+        let how = Scope::Labelled.read(&namespace("both"));
         let mut wanted = None;
         assert!(take(&mut wanted, Change::Synced(vec![("shop".into(), how)])));
         assert!(!take(&mut wanted, Change::Synced(vec![("shop".into(), how)])));

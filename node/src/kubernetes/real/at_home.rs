@@ -11,7 +11,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseNews, Phase};
 use mercato_kubelet::home::HomeSide;
-use mercato_kubelet::node::{self, Name, NodeState};
+use mercato_kubelet::node::{self, Name, NodeState, Taint};
+use mercato_kubelet::offload_namespace::Scope;
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
 use tokio::sync::{mpsc, watch};
@@ -63,7 +64,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
 impl AtHome {
     /// The lease, shown; none where it is to end and nothing of it is there.
     async fn start(&mut self) -> Result<Option<Started>> {
-        let Shared { cluster, account, opt_ins, address, .. } = &*self.shared;
+        let Shared { cluster, opt_ins, address, .. } = &*self.shared;
         let desire = self.task.desire.borrow().clone();
         let stem = node_name(&desire);
         let name = match node::name(cluster, &self.task.contract, &stem).await? {
@@ -71,7 +72,11 @@ impl AtHome {
             Name::Free(name) | Name::Taken(name) => name,
         };
         let version = cluster.version().await?;
-        let node = meaning::node(&desire, name.clone(), *address, version);
+        let taint = match self.shared.scope {
+            Scope::Labelled => Taint::Tainted,
+            Scope::All => Taint::Untainted,
+        };
+        let node = meaning::node(&desire, name.clone(), *address, version, taint);
         let mut ports = limits::KUBELET_PORT..limits::KUBELET_PORT + limits::KUBELET_PORTS;
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;
@@ -80,10 +85,10 @@ impl AtHome {
                 listen: SocketAddr::new(*address, port),
                 approve_serving: self.shared.approve_serving,
             };
-            let (cluster, account) = (cluster.clone(), account.clone());
+            let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());
             let peer = Arc::new(Streams(self.task.driver.clone()));
-            match HomeLease::start(cluster, account, shown, bodies, opted_in, peer).await {
+            match HomeLease::start(cluster, shown, bodies, opted_in, peer).await {
                 Ok(started) => break started,
                 Err(HomeLeaseError::Listen(error))
                     if error.kind() == std::io::ErrorKind::AddrInUse => {}

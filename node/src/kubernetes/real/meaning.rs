@@ -18,6 +18,7 @@ pub(super) fn node(
     name: String,
     address: IpAddr,
     version: String,
+    taint: Taint,
 ) -> NodeSpec {
     let contract = &desire.contract;
     NodeSpec {
@@ -32,7 +33,7 @@ pub(super) fn node(
         address,
         port: 0,
         version,
-        taint: Taint::Tainted,
+        taint,
         unschedulable: false,
         reachable: desire.reachable,
     }

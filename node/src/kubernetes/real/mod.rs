@@ -23,7 +23,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings::{self, Switch};
 use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
-    OptIn, OptIns, Reach, Strategy, Webhook, opt_in, opt_out,
+    OptIn, OptIns, Reach, Scope, Strategy, Webhook, opt_in, opt_out,
 };
 use mercato_kubelet::stream::{self, Opened, Refused};
 use mercato_kubelet::{Account, Cluster, Failure, inventory, rights};
@@ -50,6 +50,8 @@ struct Shared {
     address: IpAddr,
     /// Whether the daemon approves its virtual nodes' certificate requests.
     approve_serving: bool,
+    /// Virtual nodes are there for all pods.
+    scope: Scope,
     opt_ins: OptIns,
     /// Contracts whose guests need the priority class of spot ones.
     spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
@@ -83,9 +85,13 @@ impl Real {
             None => address_towards(&host, port)
                 .with_context(|| format!("no address from which {server} is reached"))?,
         };
+        let scope = match settings.offload {
+            settings::Offload::Chosen => Scope::Labelled,
+            settings::Offload::All => Scope::All,
+        };
         let at = SocketAddr::new(address, 0);
         let webhook = Webhook::serve(at, Reach::Address(at)).await?;
-        let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook));
+        let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
         let approve_serving = settings.approve_serving == Switch::On;
         let shared = Shared {
             cluster,
@@ -94,6 +100,7 @@ impl Real {
             version,
             address,
             approve_serving,
+            scope,
             opt_ins,
             spot: tokio::sync::Mutex::default(),
             serving: Mutex::default(),
