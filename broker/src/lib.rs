@@ -22,6 +22,7 @@ pub mod policy;
 mod publisher;
 pub mod record;
 mod seller;
+pub mod syntax;
 mod talk;
 pub mod trust;
 pub mod view;

@@ -1,19 +1,11 @@
-//! Text to typed settings: one syntax for quantities, durations and prices wherever a
-//! person writes them, and the configuration file.
+//! Text to typed settings: the configuration file, in the market's own syntax for
+//! quantities, durations and prices.
 //!
-//! An error points at the character, says what was expected and gives an example.
 //! Reading files and the environment is left to the daemon, what the settings mean to
 //! the rooms that they are for.
 
-pub mod amount;
-mod duration;
-mod money;
-pub mod quantity;
-mod reader;
 pub mod settings;
 mod text;
 
-pub use duration::Seconds;
-pub use quantity::Gpus;
+pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity};
 pub use settings::{Settings, SettingsError};
-pub use text::{FromText, Show, SyntaxError};

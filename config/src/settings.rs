@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use mercato_broker::syntax::{Gpus, Seconds, amount};
 use mercato_broker::{Amount, Approve, SharePolicy};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
@@ -13,9 +14,6 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::amount;
-use crate::duration::Seconds;
-use crate::quantity::Gpus;
 use crate::text::{some_text, text};
 
 /// The annotated example, with every key at its default or at a plausible value.

@@ -3,20 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::book::Rate;
 use mercato_protocol::price::{Currency, MICROS, Money, Price, UnitPrice};
 
-use crate::duration::{self, Seconds};
-use crate::quantity;
-use crate::reader::Reader;
-use crate::text::{FromText, Show, SyntaxError};
+use super::{FromText, Reader, Seconds, Show, SyntaxError, quantity, unit};
+use crate::book::Rate;
 
 const RATE: &str = "3 EUR/h";
 const PRICE: &str = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h";
 
 fn rate(reader: &mut Reader<'_>) -> Result<Rate, SyntaxError> {
-    let number = reader.number()?;
-    let micros = number.exact(MICROS).ok_or_else(|| reader.bad(number, "at most six decimals"))?;
+    let micros = micros(reader)?;
     reader.spaces();
     let wrong = reader.error("a currency: three capital letters, or the name of a credit");
     let name = reader.word(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -24,9 +20,19 @@ fn rate(reader: &mut Reader<'_>) -> Result<Rate, SyntaxError> {
     reader.spaces();
     reader.expect('/')?;
     reader.spaces();
-    let per_s = duration::unit(reader)?;
-    let per_s = u32::try_from(per_s).expect("every unit of time is less than 136 years");
-    Ok(Rate { amount: Money { micros, currency }, per_s })
+    Ok(Rate { amount: Money { micros, currency }, per_s: period(reader)? })
+}
+
+/// A unit of time that a price is for, in seconds.
+pub(crate) fn period(reader: &mut Reader<'_>) -> Result<u32, SyntaxError> {
+    let seconds = unit(reader)?;
+    Ok(u32::try_from(seconds).expect("every unit of time is less than 136 years"))
+}
+
+/// A number of a currency's units, in millionths.
+pub(crate) fn micros(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
+    let number = reader.number()?;
+    number.exact(MICROS).ok_or_else(|| reader.bad(number, "at most six decimals"))
 }
 
 impl FromText for Rate {

@@ -1,6 +1,6 @@
 //! A text, read from left to right.
 
-use crate::text::SyntaxError;
+use super::SyntaxError;
 
 /// What is left of a text.
 pub(crate) struct Reader<'a> {
@@ -68,6 +68,21 @@ impl<'a> Reader<'a> {
                 return Ok(values);
             }
         }
+    }
+
+    /// The example of what is read from here on.
+    pub(crate) fn example(&mut self, example: &'static str) {
+        self.example = example;
+    }
+
+    /// Where it is, in bytes.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What was read since.
+    pub(crate) fn since(&self, at: usize) -> &'a str {
+        &self.text[at..self.at]
     }
 
     pub(crate) fn rest(&self) -> &'a str {

@@ -2,8 +2,7 @@
 
 use mercato_protocol::id::ClusterId;
 
-use crate::reader::Reader;
-use crate::text::{FromText, Show, SyntaxError};
+use super::{FromText, Reader, Show, SyntaxError};
 
 const UNITS: [(&str, u64); 5] = [("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 const EXAMPLE: &str = "1h30m";
@@ -15,19 +14,24 @@ pub struct Seconds(pub u64);
 impl FromText for Seconds {
     fn from_text(text: &str) -> Result<Self, SyntaxError> {
         Reader::whole(text, EXAMPLE, |reader| {
-            let mut sum = 0u64;
             reader.spaces();
-            while sum == 0 || reader.rest().starts_with(|c: char| c.is_ascii_digit()) {
-                let number = reader.number()?;
-                let unit = unit(reader)?;
-                let more = number.exact(unit).filter(|seconds| *seconds > 0);
-                sum = more
-                    .and_then(|more| sum.checked_add(more))
-                    .ok_or_else(|| reader.bad(number, "whole seconds, at least one"))?;
-            }
-            Ok(Self(sum))
+            seconds(reader).map(Self)
         })
     }
+}
+
+/// A length of time, in seconds.
+pub(crate) fn seconds(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
+    let mut sum = 0u64;
+    while sum == 0 || reader.rest().starts_with(|c: char| c.is_ascii_digit()) {
+        let number = reader.number()?;
+        let unit = unit(reader)?;
+        let more = number.exact(unit).filter(|seconds| *seconds > 0);
+        sum = more
+            .and_then(|more| sum.checked_add(more))
+            .ok_or_else(|| reader.bad(number, "whole seconds, at least one"))?;
+    }
+    Ok(sum)
 }
 
 /// A unit of time, in seconds.

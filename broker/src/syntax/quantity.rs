@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::GpuModel;
 
-use crate::reader::Reader;
-use crate::text::{FromText, Show, SyntaxError};
+use super::{FromText, Reader, Show, SyntaxError};
 
 const MEMORY: [(&str, u64); 9] = [
     ("Ti", 1 << 40),

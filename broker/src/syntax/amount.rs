@@ -1,11 +1,9 @@
 //! How much of what a cluster has is shared: `30%`, or a quantity.
 
-use mercato_broker::Amount;
 use mercato_protocol::resources::Resource;
 
-use crate::quantity;
-use crate::reader::Reader;
-use crate::text::SyntaxError;
+use super::{Reader, SyntaxError, quantity};
+use crate::policy::Amount;
 
 /// So much of one resource: a share of all that there is, or so much exactly.
 pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {
