@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, State};
 use mercato_protocol::time::{Deadline, Now};
 use rand_chacha::ChaCha12Rng;
@@ -37,6 +37,7 @@ pub struct Broker {
     pub(crate) peers: Peers,
     pub(crate) share: Option<SharePolicy>,
     pub(crate) book: Book,
+    pub(crate) round_trips: BTreeMap<PublicKey, u64>,
     pub(crate) inventory: Option<Inventory>,
     pub(crate) offer: Option<Offer>,
     pub(crate) degraded: bool,
@@ -82,6 +83,7 @@ impl Broker {
             peers,
             share,
             book: Book::default(),
+            round_trips: BTreeMap::new(),
             inventory: None,
             offer: None,
             degraded: false,
@@ -126,6 +128,12 @@ impl Broker {
             Input::Addresses(addresses) => {
                 self.addresses = addresses;
                 self.reoffer();
+            }
+            Input::RoundTrips(mut round_trips) => {
+                while round_trips.len() > limits::ROUND_TRIPS {
+                    round_trips.pop_last();
+                }
+                self.round_trips = round_trips;
             }
             Input::Isolation(enforced) => {
                 self.isolation_enforced = enforced;

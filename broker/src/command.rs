@@ -6,7 +6,7 @@ use mercato_protocol::resources::Resource;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::book::Demand;
+use crate::demand::Demand;
 use crate::policy::SharePolicy;
 use crate::trust::Standing;
 

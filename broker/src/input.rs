@@ -1,10 +1,12 @@
 //! What can happen to the broker.
 
+use std::collections::BTreeMap;
+
 use mercato_protocol::ad::Ad;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::GpuPool;
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
@@ -20,6 +22,8 @@ pub enum Input {
     Inventory(Inventory),
     /// Where this daemon can be dialled, now: multiaddresses.
     Addresses(Vec<String>),
+    /// How far away whom is, now: the last round trip by key, in microseconds.
+    RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
     /// The records cannot be written (`true`): nothing new is promised until they can.

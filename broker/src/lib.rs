@@ -1,16 +1,17 @@
 //! What to offer, buy, lease and bill, as one value: inputs go in, effects come out.
 //!
-//! The order book and its ranking, what this cluster offers under its owner's policy,
+//! The order book, the selectors that it is asked with and its ranking, what this cluster offers under its owner's policy,
 //! the ledger of capacity, both sides of a negotiation, leases, metering, and whom the
 //! owner trusts. Finding peers, spreading advertisements and running pods are left to
 //! other rooms; opening what peers sent, to the caller.
 
-pub mod book;
+mod book;
 mod broker;
 mod buyer;
 pub mod command;
 pub mod config;
 pub mod deal;
+mod demand;
 pub mod effect;
 pub mod input;
 mod ledger;
@@ -20,21 +21,27 @@ mod offer;
 mod orders;
 pub mod policy;
 mod publisher;
+mod rank;
 pub mod record;
+mod reputation;
+pub mod selector;
 mod seller;
 pub mod syntax;
 mod talk;
 pub mod trust;
 pub mod view;
 
-pub use book::{Candidate, Demand, Exclusion, Rate};
+pub use book::{Candidate, Excluded, Market, Miss};
 pub use broker::Broker;
 pub use command::{Command, Refusal, Reply};
 pub use config::Config;
 pub use deal::{Agreement, Deal, Side, Stage};
+pub use demand::{Demand, Exclusion, Rate};
 pub use effect::{Desired, Effect, LeaseSpec};
 pub use input::{Input, Inventory, PoolInventory};
 pub use policy::{Amount, Approve, SharePolicy};
+pub use rank::Sort;
 pub use record::{Record, RecordKey};
+pub use selector::Selector;
 pub use trust::Standing;
 pub use view::{Line, Statement};

@@ -1,7 +1,17 @@
 //! Bounds of what is kept and time limits of what is waited for.
 
-/// Providers in the order book (gossip keeps no more of them either).
-pub const BOOK_PROVIDERS: usize = 2_000;
+/// Providers in the order book (gossip keeps 20,000 that are known and 2,000 that are not).
+pub const BOOK_PROVIDERS: usize = 22_000;
+/// Offers of one answer: more than anybody looks at.
+pub const CANDIDATES: usize = 500;
+/// Terms of a selector.
+pub const SELECTOR_TERMS: usize = 32;
+/// Values of one term.
+pub const SELECTOR_VALUES: usize = 64;
+/// A selector as text.
+pub const SELECTOR_BYTES: usize = 4_096;
+/// Round trips that are known.
+pub const ROUND_TRIPS: usize = 4_096;
 /// Deals of both sides, running and remembered.
 pub const DEALS: usize = 4_096;
 /// Deals that are not over, of one accepted organisation: a guess.

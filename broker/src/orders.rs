@@ -7,10 +7,11 @@ use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, 
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
 
-use crate::book::{Candidate, Demand};
+use crate::book::{Candidate, Whom};
 use crate::broker::Broker;
 use crate::command::{Command, Refusal, Reply};
 use crate::deal::{Deal, Side, Stage};
+use crate::demand::Demand;
 use crate::effect::Effect;
 use crate::ledger::Ledger;
 use crate::limits;
@@ -19,10 +20,6 @@ use crate::policy::{Approve, SharePolicy};
 use crate::record::{Record, RecordKey};
 use crate::talk::{Kind, Turn};
 use crate::trust::Standing;
-
-/// Offers within so many hundredths of the cheapest are as good: a random pick among
-/// them keeps buyers from all running to the same one.
-const HERD_PERCENT: u64 = 2;
 
 /// What becomes of a request.
 enum Verdict {
@@ -121,37 +118,30 @@ impl Broker {
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }
 
-    /// The cheapest offer that suits, of a provider that the owner trusts.
+    /// The best offer of a provider that the owner trusts, or one that is as good.
     fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
         if let Some(from) =
             demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
         {
             return Err(Refusal::Blocked(from));
         }
-        let ranked = self.book.rank(now, Some(demand), &self.peers);
-        let seen = ranked.len();
-        let (trusted, strangers): (Vec<_>, Vec<_>) = ranked
-            .into_iter()
-            .filter(|candidate| candidate.excluded.is_none())
-            .partition(|candidate| candidate.standing == Standing::Trusted);
-        let Some(best) = trusted.first() else {
-            return Err(match strangers.into_iter().next() {
+        if demand.term_s == 0 {
+            return Err(Refusal::Invalid("an order for no time".to_owned()));
+        }
+        let reputation = self.reputation(now);
+        let knowledge = self.knowledge(&reputation);
+        let mut best = self.book.best(now, demand, knowledge, Whom::Trusted);
+        if best.is_empty() {
+            let stranger = self.book.best(now, demand, knowledge, Whom::Anyone).into_iter().next();
+            return Err(match stranger {
                 Some(Candidate { provider, name, key, .. }) => {
                     Refusal::Untrusted { provider, name, key }
                 }
-                None => Refusal::NoMatch { seen },
+                None => Refusal::NoMatch { seen: self.book.offers(now) },
             });
-        };
-        let near = |candidate: &Candidate| match (candidate.total, best.total) {
-            (Some(total), Some(best)) => {
-                let most = u128::from(best.micros) * u128::from(100 + HERD_PERCENT);
-                total.currency == best.currency && u128::from(total.micros) * 100 <= most
-            }
-            (total, best) => total.is_none() && best.is_none(),
-        };
-        let near: Vec<_> = trusted.iter().filter(|candidate| near(candidate)).collect();
-        let pick = self.rng.next_u64() % near.len() as u64;
-        Ok(near[pick as usize].clone())
+        }
+        let pick = self.rng.next_u64() % best.len() as u64;
+        Ok(best.swap_remove(pick as usize))
     }
 
     fn accept(

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{AdBody, PoolRow};
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Candidate, Demand};
+use crate::book::{Knowledge, Market};
 use crate::broker::Broker;
 use crate::deal::{Deal, Side};
+use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::policy::SharePolicy;
+use crate::reputation::reputations;
 use crate::trust::Standing;
 
 /// What is billed so far, by what both have signed.
@@ -47,10 +49,26 @@ pub struct Line {
 }
 
 impl Broker {
-    /// Every pool on offer beside a demand: those that suit first, the cheapest first,
-    /// each other with the reason.
-    pub fn browse(&self, now: Now, demand: Option<&Demand>) -> Vec<Candidate> {
-        self.book.rank(now, demand, &self.peers)
+    /// What suits a demand, the best first, and, if asked for, why the rest does not.
+    pub fn browse(&self, now: Now, demand: &Demand, explain: bool) -> Market {
+        let reputation = self.reputation(now);
+        self.book.browse(now, demand, self.knowledge(&reputation), explain)
+    }
+
+    /// Whoever offers something now, with key and the name that it gives itself.
+    pub fn providers(&self, now: Now) -> impl Iterator<Item = (ClusterId, PublicKey, &str)> {
+        self.book.providers(now).map(|(ad, name)| (ad.lease.provider, ad.key, name))
+    }
+
+    pub(crate) fn reputation(&self, now: Now) -> BTreeMap<ClusterId, u64> {
+        reputations(now, self.deals.values())
+    }
+
+    pub(crate) fn knowledge<'a>(
+        &'a self,
+        reputation: &'a BTreeMap<ClusterId, u64>,
+    ) -> Knowledge<'a> {
+        Knowledge { peers: &self.peers, round_trips: &self.round_trips, reputation }
     }
 
     /// Orders, requests and leases, on both sides, running and remembered.

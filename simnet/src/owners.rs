@@ -184,17 +184,15 @@ impl World {
         if live.is_some() || self.owners.people[at].story.is_over() {
             return Ok(());
         }
-        let seen = broker.browse(now, None);
-        let stranger = seen.iter().find(|one| one.standing == Standing::Stranger);
-        if let Some(stranger) = stranger {
-            let peer = stranger.provider;
-            return self.command(at, Command::Peer(peer, Standing::Trusted));
-        }
+        let seen: Vec<_> = broker.providers(now).map(|(provider, ..)| provider).collect();
         if seen.is_empty() {
             return Ok(());
         }
-        let demand =
-            Demand { quantity: wanted(), term_s: 7_200, class: None, max_price: None, from: None };
+        let stranger = seen.into_iter().find(|one| broker.standing(one) == Standing::Stranger);
+        if let Some(peer) = stranger {
+            return self.command(at, Command::Peer(peer, Standing::Trusted));
+        }
+        let demand = Demand { quantity: wanted(), term_s: 7_200, ..Demand::default() };
         self.command(at, Command::Order { demand, note: String::new() })
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mercato_protocol::price::{Currency, MICROS, Money, Price, UnitPrice};
 
 use super::{FromText, Reader, Seconds, Show, SyntaxError, quantity, unit};
-use crate::book::Rate;
+use crate::demand::Rate;
 
 const RATE: &str = "3 EUR/h";
 const PRICE: &str = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h";

@@ -1,11 +1,8 @@
 //! One purchase from end to end, and each refusal on the way.
 
-use mercato_broker::{
-    Approve, Command, Desired, Exclusion, Input, Rate, Refusal, Reply, Side, Stage, Standing,
-};
+use mercato_broker::{Approve, Command, Desired, Input, Refusal, Reply, Side, Stage, Standing};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
-use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::NetworkIsolation;
 
@@ -106,32 +103,6 @@ fn an_order_that_cannot_be_is_refused_with_its_reason() {
             assert_eq!(reason, expected);
         }
     }
-}
-
-#[test]
-fn the_book_says_why_an_offer_does_not_suit() {
-    let world = World::acquainted(Approve::Auto, 0);
-    let mut world = world;
-    let now = world.now(BUYER);
-    let excluded = |world: &World, demand| {
-        world.nodes[BUYER].broker.browse(now, Some(&demand))[0].excluded.clone()
-    };
-    assert_eq!(excluded(&world, demand(1_000)), None);
-    let short = Exclusion::Short { resource: Resource::Cpu, free: SOLD_MILLIS, asked: 9_000 };
-    assert_eq!(excluded(&world, demand(9_000)), Some(short));
-    let long = mercato_broker::Demand { term_s: 86_401, ..demand(1_000) };
-    assert_eq!(excluded(&world, long), Some(Exclusion::TermTooLong(86_400)));
-    let eur = |micros| Money { micros, currency: "EUR".parse().unwrap() };
-    let rate = Rate { amount: eur(10_000), per_s: 3_600 };
-    let dear = mercato_broker::Demand { max_price: Some(rate), ..demand(1_000) };
-    let too_dear = Exclusion::TooDear { total: eur(20_000), limit: eur(10_000) };
-    assert_eq!(excluded(&world, dear), Some(too_dear));
-    let other = mercato_broker::Demand { from: Some(world.cluster(BUYER)), ..demand(1_000) };
-    assert_eq!(excluded(&world, other), Some(Exclusion::OtherProvider));
-    world.command(BUYER, Command::Peer(world.cluster(SELLER), Standing::Blocked)).unwrap();
-    assert_eq!(excluded(&world, demand(1_000)), Some(Exclusion::Blocked));
-    world.now_ms += 900_000;
-    assert!(world.nodes[BUYER].broker.browse(world.now(BUYER), None).is_empty(), "it has expired");
 }
 
 #[test]

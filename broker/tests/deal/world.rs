@@ -92,13 +92,7 @@ pub(crate) fn inventory() -> Inventory {
 }
 
 pub(crate) fn demand(cpu_millis: u64) -> Demand {
-    Demand {
-        quantity: resources(cpu_millis),
-        term_s: 3_600,
-        class: None,
-        max_price: None,
-        from: None,
-    }
+    Demand { quantity: resources(cpu_millis), term_s: 3_600, ..Demand::default() }
 }
 
 impl World {

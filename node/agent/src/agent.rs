@@ -130,6 +130,9 @@ impl Agent {
             Input::Inventory(inventory) => {
                 self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
             }
+            Input::RoundTrips(round_trips) => {
+                self.for_broker.push_back(mercato_broker::Input::RoundTrips(round_trips));
+            }
             Input::Isolation(enforced) => {
                 self.for_broker.push_back(mercato_broker::Input::Isolation(enforced));
             }

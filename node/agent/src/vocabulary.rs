@@ -67,6 +67,8 @@ pub enum Input {
     Command(u64, Command),
     /// What the cluster has, now.
     Inventory(Inventory),
+    /// How far away whom is, now: the last round trip by key, in microseconds.
+    RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
     /// How a lease's part in this cluster is.

@@ -3,10 +3,10 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "every other answer is a wrong one")]
 
 use futures::future::BoxFuture;
-use mercato_broker::{Candidate, Demand, Statement};
+use mercato_broker::{Demand, Market, Statement};
 use mercato_protocol::id::ContractId;
 
-use super::types::{Answer, Deal, Event, Peer, Pong, Request, Share, Status};
+use super::types::{Answer, Deal, Event, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
 
 /// Answers the owner: the driver, which holds the agent, or a client of one.
@@ -36,8 +36,10 @@ typed! {
     peers() -> Vec<Peer>: Request::Peers => Peers;
     /// Whether somebody is there.
     ping(address: String) -> Pong: Request::Ping(address) => Pong;
-    /// What is on offer.
-    browse(demand: Option<Demand>) -> Vec<Candidate>: Request::Browse(demand) => Offers;
+    /// What suits.
+    browse(demand: Demand, explain: bool) -> Market: Request::Browse { demand, explain } => Offers;
+    /// Whoever offers something.
+    providers() -> Vec<Provider>: Request::Providers => Providers;
     /// What this cluster offers.
     share() -> Share: Request::Share => Share;
     /// Orders, requests and contracts.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mercato_broker::{Candidate, Demand, SharePolicy, Side, Standing, Statement};
+use mercato_broker::{Demand, Market, SharePolicy, Side, Standing, Statement};
 use mercato_protocol::ad::Pool;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
@@ -29,9 +29,17 @@ pub(crate) enum Request {
     RemovePeer(String),
     /// Dial whoever is there. Answered by [`Answer::Pong`].
     Ping(String),
-    /// Every pool on offer, beside a demand if there is one: those that suit first, the
-    /// cheapest first, each other with the reason. Answered by [`Answer::Offers`].
-    Browse(Option<Demand>),
+    /// What suits a demand, the best first. Answered by [`Answer::Offers`].
+    Browse {
+        /// What is wanted; what is left out does not matter.
+        #[serde(default)]
+        demand: Demand,
+        /// Why the rest does not suit, too.
+        #[serde(default)]
+        explain: bool,
+    },
+    /// Whoever offers something. Answered by [`Answer::Providers`].
+    Providers,
     /// What this cluster offers. Answered by [`Answer::Share`].
     Share,
     /// Offer this from now on; none: nothing.
@@ -76,8 +84,10 @@ pub(crate) enum Answer {
     Peers(Vec<Peer>),
     /// Somebody is there.
     Pong(Pong),
-    /// What is on offer, those that suit first.
-    Offers(Vec<Candidate>),
+    /// What suits.
+    Offers(Market),
+    /// Whoever offers something.
+    Providers(Vec<Provider>),
     /// What this cluster offers.
     Share(Share),
     /// The order was sent.
@@ -137,6 +147,20 @@ pub(crate) struct Peer {
     pub(crate) connected: Option<String>,
     /// The last round trip, in microseconds.
     pub(crate) rtt_us: Option<u64>,
+}
+
+/// Somebody who offers something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Provider {
+    /// Which cluster.
+    pub(crate) cluster: ClusterId,
+    /// The key that signs for it.
+    pub(crate) key: PublicKey,
+    /// What it calls itself.
+    pub(crate) name: String,
+    /// What the owner thinks of it.
+    pub(crate) standing: Standing,
 }
 
 /// Who says that somebody is there.

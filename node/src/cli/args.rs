@@ -9,7 +9,8 @@ use clap_complete::Shell;
 use mercato_config::Seconds;
 
 use super::deals::{Contracts, Requests};
-use super::look::{Browse, Events};
+use super::look::Events;
+use super::market::Browse;
 use super::namespaces::Offload;
 use super::order::Order;
 use super::peer::Peer;

@@ -1,7 +1,7 @@
 //! What a buyer wants, as options: for `browse` and `order`.
 
 use clap::Args;
-use mercato_broker::{Demand, Rate};
+use mercato_broker::{Demand, Rate, Selector, Sort};
 use mercato_config::{Gpus, Seconds, SyntaxError, quantity};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
@@ -15,6 +15,9 @@ const PODS: u64 = 20;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Wanted {
+    /// Which kind: 'gpu.model in (h100,h200), gpu.mem>=80Gi, jurisdiction=IT'
+    #[arg(value_name = "SELECTOR", value_parser = text::<Selector>)]
+    selector: Option<Selector>,
     /// Processors: 8, 500m
     #[arg(long, value_name = "N", value_parser = cpu)]
     cpu: Option<u64>,
@@ -36,20 +39,21 @@ pub(crate) struct Wanted {
     /// From this provider and no other: its name, or the beginning of its id
     #[arg(long, value_name = "PROVIDER")]
     from: Option<String>,
+    /// What comes first: the cheapest, the nearest, the least carbon, or all of it together
+    #[arg(long, default_value = "score", value_parser = word::<Sort>(&["price", "rtt", "carbon", "score"]))]
+    sort: Sort,
 }
 
 impl Wanted {
-    /// The demand for a term; none: nothing was asked for in particular.
+    /// The demand for a term. How much and how long is asked for together: a price is of
+    /// both.
     pub(crate) async fn demand(
         self,
         desk: &dyn Desk,
         term: Option<Seconds>,
-    ) -> Result<Option<Demand>, Problem> {
-        let any = self.cpu.is_some() || self.memory.is_some() || self.gpu.is_some();
-        let narrow = self.class.is_some() || self.max_price.is_some() || self.from.is_some();
-        if !any && !narrow && term.is_none() {
-            return Ok(None);
-        }
+    ) -> Result<Demand, Problem> {
+        let much = self.cpu.is_some() || self.memory.is_some() || self.gpu.is_some();
+        let priced = much || self.max_price.is_some() || term.is_some();
         let from = match &self.from {
             Some(from) => Some(lookup::cluster(desk, from).await?.cluster),
             None => None,
@@ -57,12 +61,13 @@ impl Wanted {
         let quantity = Resources {
             cpu_millis: self.cpu.unwrap_or(0),
             memory_bytes: self.memory.unwrap_or(0),
-            pods: self.pods,
-            gpus: self.gpu.unwrap_or_default().0,
+            pods: if priced { self.pods } else { 0 },
+            gpus: self.gpu.clone().unwrap_or_default().0,
         };
-        let Seconds(term_s) = term.unwrap_or(Seconds(3_600));
-        let (class, max_price) = (self.class, self.max_price);
-        Ok(Some(Demand { quantity, term_s, class, max_price, from }))
+        let Seconds(term_s) = term.unwrap_or(Seconds(if priced { 3_600 } else { 0 }));
+        let selector = self.selector.unwrap_or_default();
+        let Self { class, max_price, sort, .. } = self;
+        Ok(Demand { selector, quantity, term_s, class, max_price, from, sort })
     }
 }
 

@@ -1,21 +1,17 @@
-//! Commands that only look: status, peers, browse, offer, events.
+//! Commands that only look: status, peers, events.
 
 use std::time::Duration;
 
 use clap::Args;
-use mercato_broker::{Candidate, Demand, Standing};
-use mercato_config::{Seconds, Show as _};
-use mercato_protocol::resources::Resource;
+use mercato_broker::Standing;
+use mercato_config::Show as _;
 use serde::Serialize;
 
-use super::demand::Wanted;
 use super::screen::{Screen, print};
 use super::table::{Table, pairs};
-use super::text::{
-    called, exclusion, fingerprint, gpus, left, moment, money, name, of, round_trip, standing, text,
-};
-use super::{deals, lookup, now_ms};
-use crate::admin::{Class, Deal, Desk, Event, Found, Peer, Problem, Share, Status};
+use super::text::{fingerprint, moment, name, round_trip, standing};
+use super::{deals, now_ms};
+use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status};
 
 /// Between two questions for what is new.
 const POLL: Duration = Duration::from_secs(1);
@@ -105,114 +101,6 @@ fn peers_table(peers: &[Peer], wide: bool) -> String {
 fn found(by: &[Found]) -> String {
     let by: Vec<String> = by.iter().map(name).collect();
     if by.is_empty() { "-".to_owned() } else { by.join(",") }
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  mercato browse
-  mercato browse --cpu 8 --memory 32Gi --for 4h --max-price '3 EUR/h'")]
-pub(crate) struct Browse {
-    #[command(flatten)]
-    wanted: Wanted,
-    /// For how long
-    #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
-    term: Option<Seconds>,
-}
-
-impl Browse {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-        let demand = self.wanted.demand(desk, self.term).await?;
-        let offers = desk.browse(demand.clone()).await?;
-        if offers.is_empty() {
-            return Err(nothing_on_offer());
-        }
-        screen.render(&offers, || offers_table(&offers, demand.as_ref(), screen.is_wide()))
-    }
-}
-
-pub(crate) fn nothing_on_offer() -> Problem {
-    Problem::new(Class::NoMatch, "nobody that is known offers anything")
-        .todo("see who is known, and connected: mercato peers")
-}
-
-/// What suits, then what does not and why.
-pub(crate) fn offers_table(offers: &[Candidate], demand: Option<&Demand>, wide: bool) -> String {
-    let (good, bad): (Vec<_>, Vec<_>) = offers.iter().partition(|offer| offer.excluded.is_none());
-    let cost = if demand.is_some() { "TOTAL" } else { "PRICE" };
-    let headers = ["PROVIDER", "POOL", "CPU", "MEMORY", "PODS", "GPUS", "CLASS", "TRUST", cost];
-    let mut table = Table::new(headers);
-    for offer in good {
-        let cost = match demand {
-            Some(_) => money(&offer.price, offer.total),
-            None => offer.price.show(),
-        };
-        table.row([
-            called(Some(&offer.name), &offer.provider),
-            offer.pool.id.to_string(),
-            of(&Resource::Cpu, &offer.free),
-            of(&Resource::Memory, &offer.free),
-            of(&Resource::Pods, &offer.free),
-            gpus(&offer.free),
-            offer.terms.classes.iter().map(name).collect::<Vec<_>>().join(","),
-            standing(offer.standing).to_owned(),
-            cost,
-        ]);
-    }
-    let mut text = if table.is_empty() { String::new() } else { table.render(wide) };
-    if !bad.is_empty() {
-        let mut table = Table::new(["PROVIDER", "POOL", "DOES NOT SUIT BECAUSE"]);
-        for offer in bad {
-            let why = offer.excluded.as_ref().map(|why| exclusion(why, demand));
-            table.row([
-                called(Some(&offer.name), &offer.provider),
-                offer.pool.id.to_string(),
-                why.unwrap_or_default(),
-            ]);
-        }
-        let gap = if text.is_empty() { "" } else { "\n" };
-        text = format!("{text}{gap}{}", table.render(wide));
-    }
-    text
-}
-
-/// One provider's whole offer.
-pub(crate) async fn offer(
-    desk: &dyn Desk,
-    screen: &Screen,
-    provider: &str,
-) -> Result<String, Problem> {
-    let known = lookup::cluster(desk, provider).await?;
-    let mut offers = desk.browse(None).await?;
-    offers.retain(|offer| offer.provider == known.cluster);
-    if offers.is_empty() {
-        return Err(Problem::new(Class::NoMatch, format!("{} offers nothing now", known.called()))
-            .todo("see what others offer: mercato browse"));
-    }
-    screen.render(&offers, || offers.iter().map(offer_page).collect::<Vec<_>>().join("\n"))
-}
-
-fn offer_page(offer: &Candidate) -> String {
-    let terms = &offer.terms;
-    let seconds = |seconds| Seconds(seconds).show();
-    let platform = &offer.pool.platform;
-    let classes: Vec<_> = terms.classes.iter().map(name).collect();
-    let title = called(Some(&offer.name), &offer.provider);
-    let page = pairs(&[
-        ("pool", format!("{} ({}/{})", offer.pool.id, platform.os, platform.arch)),
-        ("free", offer.free.show()),
-        ("in all", offer.pool.total.show()),
-        ("largest pod", offer.pool.largest_pod.show()),
-        ("price", offer.price.show()),
-        ("class", classes.join(", ")),
-        ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),
-        ("reclaim notice", seconds(terms.reclaim_notice_s)),
-        ("network isolation", name(offer.network_isolation)),
-        ("region", offer.region.clone().unwrap_or_else(|| "-".to_owned())),
-        ("expires in", left(now_ms(), Some(offer.expires_ms))),
-        ("trust", standing(offer.standing).to_owned()),
-        ("fingerprint", fingerprint(&offer.provider).join("\n")),
-    ]);
-    format!("{title}\n{page}")
 }
 
 #[derive(Args, Debug)]

@@ -36,8 +36,8 @@ pub(crate) async fn cluster(desk: &dyn Desk, text: &str) -> Result<Known, Proble
             learn(cluster, peer.name, peer.standing);
         }
     }
-    for offer in desk.browse(None).await? {
-        learn(offer.provider, Some(offer.name), offer.standing);
+    for provider in desk.providers().await? {
+        learn(provider.cluster, Some(provider.name), provider.standing);
     }
     for deal in desk.deals().await? {
         learn(deal.peer, deal.peer_name, Standing::Stranger);

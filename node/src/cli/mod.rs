@@ -1,7 +1,7 @@
 //! The command line: reads what was typed, asks the desk, shows the answer.
 //!
 //! `args` has the words; each command's options and what it does are in one module:
-//! `look` (status, peers, browse, offer, events), `peer`, `share`, `order`, `deals`
+//! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `deals`
 //! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
 
 mod args;
@@ -9,6 +9,7 @@ mod deals;
 mod demand;
 mod look;
 mod lookup;
+mod market;
 mod namespaces;
 mod order;
 mod peer;
@@ -89,7 +90,7 @@ async fn ask(
         Ask::Peers => look::peers(desk, screen).await,
         Ask::Peer(peer) => peer.perform(desk, screen).await,
         Ask::Browse(browse) => browse.perform(desk, screen).await,
-        Ask::Offer(Offer::Show { provider }) => look::offer(desk, screen, &provider).await,
+        Ask::Offer(Offer::Show { provider }) => market::offer(desk, screen, &provider).await,
         Ask::Share(share) => share.perform(desk, screen).await,
         Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
         Ask::Requests(requests) => requests.perform(desk, screen).await,

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::deals;
 use super::demand::Wanted;
-use super::look::{nothing_on_offer, offers_table};
+use super::market;
 use super::progress::Progress;
 use super::screen::Screen;
 use super::text::text;
@@ -23,16 +23,16 @@ const POLL: Duration = Duration::from_millis(250);
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   mercato order --cpu 8 --memory 32Gi --for 4h --wait
-  mercato order --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --from turin --dry-run
+  mercato order 'gpu.mem>=80Gi, jurisdiction in (IT,FR)' --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --dry-run
 
-The cheapest offer that suits is taken, among those of providers that you trust.")]
+The best offer that suits is taken, among those of providers that you trust.")]
 pub(crate) struct Order {
     #[command(flatten)]
     wanted: Wanted,
     /// For how long
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     term: Seconds,
-    /// Show what there is to choose from, and buy nothing
+    /// Show what there is to choose from, and why the rest does not suit; buy nothing
     #[arg(long)]
     dry_run: bool,
     /// Wait until the node is Ready
@@ -54,16 +54,13 @@ impl Order {
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
         let Self { wanted, term, dry_run, wait, namespace, note } = self;
-        let demand = wanted
-            .demand(desk, Some(term))
-            .await?
-            .filter(|demand| demand.quantity.cpu_millis > 0 && demand.quantity.memory_bytes > 0);
-        let demand = demand.ok_or_else(|| {
-            Problem::new(Class::Usage, "pods need processors and memory")
-                .todo("say how much of both: --cpu 8 --memory 32Gi")
-        })?;
+        let demand = wanted.demand(desk, Some(term)).await?;
+        if demand.quantity.cpu_millis == 0 || demand.quantity.memory_bytes == 0 {
+            return Err(Problem::new(Class::Usage, "pods need processors and memory")
+                .todo("say how much of both: --cpu 8 --memory 32Gi"));
+        }
         if dry_run {
-            return candidates(desk, screen, &demand).await;
+            return market::show(desk, screen, demand, true).await;
         }
         let id = buy(desk, demand, note).await?;
         for namespace in namespace {
@@ -83,14 +80,6 @@ impl Order {
         }
         screen.render(&json!({ "id": id }), || format!("{}\n", id.short()))
     }
-}
-
-async fn candidates(desk: &dyn Desk, screen: &Screen, demand: &Demand) -> Result<String, Problem> {
-    let offers = desk.browse(Some(demand.clone())).await?;
-    if offers.is_empty() {
-        return Err(nothing_on_offer());
-    }
-    screen.render(&offers, || offers_table(&offers, Some(demand), screen.is_wide()))
 }
 
 async fn buy(desk: &dyn Desk, demand: Demand, note: String) -> Result<NegotiationId, Problem> {

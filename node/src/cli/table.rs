@@ -12,15 +12,16 @@ pub(crate) struct Table {
 
 impl Table {
     /// No rows yet.
-    pub(crate) fn new<const N: usize>(headers: [&str; N]) -> Self {
-        Self { rows: vec![headers.map(str::to_owned).to_vec()] }
+    pub(crate) fn new<'h>(headers: impl IntoIterator<Item = &'h str>) -> Self {
+        Self { rows: vec![headers.into_iter().map(str::to_owned).collect()] }
     }
 
     /// One more row. What others wrote cannot steer the terminal.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        debug_assert_eq!(N, self.rows[0].len());
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let plain = |cell: String| cell.replace(char::is_control, " ");
-        self.rows.push(cells.map(plain).to_vec());
+        let cells: Vec<String> = cells.into_iter().map(plain).collect();
+        debug_assert_eq!(cells.len(), self.rows[0].len());
+        self.rows.push(cells);
     }
 
     /// Whether there is no row.

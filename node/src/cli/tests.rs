@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_broker::{Refusal, Side, Standing};
+use mercato_broker::{Market, Refusal, Side, Standing};
 use mercato_config::settings;
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
@@ -32,6 +32,7 @@ struct Script {
     states: Mutex<Vec<State>>,
     refuses: Option<Refusal>,
     side: Option<Side>,
+    market: Market,
 }
 
 impl Desk for Script {
@@ -40,7 +41,8 @@ impl Desk for Script {
         let answer = match request {
             Request::Status => Ok(Answer::Status(status())),
             Request::Peers => Ok(Answer::Peers(vec![peer()])),
-            Request::Browse(_) => Ok(Answer::Offers(Vec::new())),
+            Request::Browse { .. } => Ok(Answer::Offers(self.market.clone())),
+            Request::Providers => Ok(Answer::Providers(Vec::new())),
             Request::Share => Ok(Answer::Share(Share { policy: None, on_sale: Vec::new() })),
             Request::Deals => {
                 let mut states = self.states.lock().unwrap();
@@ -142,7 +144,7 @@ fn script(states: &[State]) -> Arc<Script> {
 fn told(desk: &Script) -> Option<Request> {
     let asked = desk.asked.lock().unwrap();
     let looks = |request: &&Request| {
-        !matches!(request, Request::Peers | Request::Browse(_) | Request::Deals | Request::Share)
+        !matches!(request, Request::Peers | Request::Providers | Request::Deals | Request::Share)
     };
     asked.iter().rev().find(looks).cloned()
 }

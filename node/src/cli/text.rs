@@ -1,7 +1,7 @@
 //! Between people and types: what is typed, and how quantities, times and ids are shown.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mercato_broker::{Demand, Exclusion, SharePolicy, Standing};
+use mercato_broker::{SharePolicy, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, Price};
@@ -111,29 +111,6 @@ pub(crate) fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// Why an offer does not suit, in units that people use.
-pub(crate) fn exclusion(why: &Exclusion, demand: Option<&Demand>) -> String {
-    let term = || demand.map_or_else(String::new, |demand| Seconds(demand.term_s).show());
-    match why {
-        Exclusion::Short { resource, free, asked } => {
-            let [free, asked] = [free, asked].map(|n| quantity::show(resource, *n));
-            format!("{resource}: {free} free, {asked} asked for")
-        }
-        Exclusion::TermTooShort(least) => {
-            format!("{}: not for less than {}", term(), Seconds(*least).show())
-        }
-        Exclusion::TermTooLong(most) => {
-            format!("{}: not for more than {}", term(), Seconds(*most).show())
-        }
-        Exclusion::Class(class) => format!("not offered as {}", name(class)),
-        Exclusion::Blocked
-        | Exclusion::OtherProvider
-        | Exclusion::TooDear { .. }
-        | Exclusion::Currency(_)
-        | Exclusion::Price => why.to_string(),
-    }
-}
-
 /// How much is shared, in a line.
 pub(crate) fn amounts(policy: &SharePolicy) -> String {
     let each = |(resource, share): (&Resource, &_)| {
@@ -166,11 +143,5 @@ mod tests {
         let lines = fingerprint(&ClusterId([0x4f; 32]));
         assert!(lines.iter().all(|line| line.len() == 39));
         assert_eq!(lines.concat().replace(' ', ""), "4f".repeat(32));
-    }
-
-    #[test]
-    fn what_is_short_is_said_in_units() {
-        let why = Exclusion::Short { resource: Resource::Cpu, free: 4_000, asked: 8_000 };
-        assert_eq!(exclusion(&why, None), "cpu: 4 free, 8 asked for");
     }
 }

@@ -106,10 +106,10 @@ async fn offer(stage: &Stage) -> Told<()> {
 
 async fn browse(stage: &Stage) -> Told<()> {
     let offers = until("the offer has come", async || {
-        let offers = stage.rome.desk.browse(None).await?;
+        let offers = stage.rome.desk.browse(Demand::default(), false).await?.offers;
         Ok((!offers.is_empty()).then_some(offers))
     });
-    let line = |offer: &mercato_broker::book::Candidate| {
+    let line = |offer: &mercato_broker::Candidate| {
         format!("{}   {}   {}", offer.name, offer.free.show(), offer.price.show())
     };
     Ok(((), offers.await?.iter().map(line).collect()))
@@ -118,7 +118,7 @@ async fn browse(stage: &Stage) -> Told<()> {
 fn wanted() -> anyhow::Result<Request> {
     let quantity = Resources::from_text("cpu=2,memory=4Gi,pods=10")?;
     let note = "for the web shop".to_owned();
-    let demand = Demand { quantity, term_s: 3_600, class: None, max_price: None, from: None };
+    let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
     Ok(Request::Order { demand, note })
 }
 

@@ -14,7 +14,9 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use super::{Driver, Gone, Handle, events::Events, view};
-use crate::admin::{Answer, Class, Desk, Offload, OnSale, Pong, Problem, Request, Share, Status};
+use crate::admin::{
+    Answer, Class, Desk, Offload, OnSale, Pong, Problem, Provider, Request, Share, Status,
+};
 use crate::kubernetes::Kubernetes;
 
 /// What a daemon knows of itself.
@@ -55,15 +57,18 @@ impl Desk for Office {
                     Ok(Answer::Done)
                 }
                 Request::Ping(address) => self.ping(&address).await,
-                Request::Browse(demand) => {
+                Request::Browse { demand, explain } => {
+                    self.measure().await;
                     let look = move |driver: &Driver| {
-                        driver.agent().broker().browse(driver.now(), demand.as_ref())
+                        driver.agent().broker().browse(driver.now(), &demand, explain)
                     };
                     Ok(Answer::Offers(self.driver.look(look).await?))
                 }
+                Request::Providers => Ok(Answer::Providers(self.driver.look(providers).await?)),
                 Request::Share => self.share().await,
                 Request::SetShare(policy) => self.command(Command::Share(policy)).await,
                 Request::Order { demand, note } => {
+                    self.measure().await;
                     self.command(Command::Order { demand, note }).await
                 }
                 Request::Deals => Ok(Answer::Deals(self.driver.look(view::deals).await?)),
@@ -95,6 +100,13 @@ impl Office {
             Reply::Done => Ok(Answer::Done),
             Reply::Ordered { id, provider } => Ok(Answer::Ordered { id, provider }),
         }
+    }
+
+    /// Tells how far away everybody is now, for what is asked next.
+    async fn measure(&self) {
+        let links = self.driver.net().peers();
+        let us = |link: PeerInfo| Some((link.peer, u64::try_from(link.rtt?.as_micros()).ok()?));
+        self.driver.tell(Input::RoundTrips(links.into_iter().filter_map(us).collect())).await;
     }
 
     async fn status(&self) -> Result<Answer, Problem> {
@@ -188,6 +200,16 @@ impl Office {
                 .todo("start it with one: mercato run --kubeconfig FILE")
         })
     }
+}
+
+/// Whoever offers something now.
+fn providers(driver: &Driver) -> Vec<Provider> {
+    let broker = driver.agent().broker();
+    let provider = |(cluster, key, name): (_, _, &str)| {
+        let standing = broker.standing(&cluster);
+        Provider { cluster, key, name: name.to_owned(), standing }
+    };
+    broker.providers(driver.now()).map(provider).collect()
 }
 
 /// An entry of the list of peers.

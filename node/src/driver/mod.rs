@@ -88,6 +88,7 @@ struct World {
 enum Level {
     Addresses,
     Inventory,
+    RoundTrips,
     Isolation,
 }
 
@@ -270,6 +271,7 @@ impl World {
         let level = match input {
             Input::Addresses(_) => Level::Addresses,
             Input::Inventory(_) => Level::Inventory,
+            Input::RoundTrips(_) => Level::RoundTrips,
             Input::Isolation(_) => Level::Isolation,
             Input::Sighted(report) => {
                 match report {

@@ -122,6 +122,7 @@ impl Driver {
             | Input::Workload { .. }
             | Input::Command(..)
             | Input::Inventory(_)
+            | Input::RoundTrips(_)
             | Input::Isolation(_)
             | Input::Lease(..)
             | Input::Home(..)

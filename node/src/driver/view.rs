@@ -15,11 +15,12 @@ use crate::kubernetes::node_name;
 /// Everybody who is known.
 pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
     let agent = driver.agent();
-    let offers = agent.broker().browse(driver.now(), None);
+    let offers = agent.broker().providers(driver.now());
+    let offers: BTreeMap<_, _> = offers.map(|(id, key, name)| (key, (id, name))).collect();
     let owner = |key: &PublicKey| {
         let connected = agent.connected().get(key).map(|o| (o.cluster_id(), o.name.clone()));
-        let offer = || offers.iter().find(|offer| offer.key == *key);
-        connected.or_else(|| offer().map(|offer| (offer.provider, offer.name.clone())))
+        let offer = || offers.get(key).map(|(provider, name)| (*provider, (*name).to_owned()));
+        connected.or_else(offer)
     };
     let peer = |known: Known| {
         let (cluster, name) = known.peer.as_ref().and_then(owner).unzip();
@@ -60,8 +61,8 @@ pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
 
 fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
     let agent = driver.agent();
-    let offers = agent.broker().browse(driver.now(), None).into_iter();
-    let offers = offers.map(|offer| (offer.provider, offer.name));
+    let offers = agent.broker().providers(driver.now());
+    let offers = offers.map(|(provider, _, name)| (provider, name.to_owned()));
     let connected = agent.connected().values();
     offers.chain(connected.map(|owner| (owner.cluster_id(), owner.name.clone()))).collect()
 }

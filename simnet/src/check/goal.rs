@@ -41,8 +41,8 @@ impl World {
             let now = site.now(self.at_ms);
             for seller in self.sites.iter().filter(|other| other.id() != site.id()) {
                 let offers = seller.agent.as_ref().is_some_and(|a| a.broker().offer().is_some());
-                let seen = agent.broker().browse(now, None);
-                let known = seen.iter().any(|one| one.provider == seller.id());
+                let mut seen = agent.broker().providers(now);
+                let known = seen.any(|(provider, ..)| provider == seller.id());
                 ensure(known == offers, || {
                     format!("{} does not know what {} offers", site.name, seller.name)
                 })?;

@@ -56,13 +56,7 @@ fn policy() -> SharePolicy {
 }
 
 fn order() -> Command {
-    let demand = Demand {
-        quantity: resources(2_000),
-        term_s: 3_600,
-        class: None,
-        max_price: None,
-        from: None,
-    };
+    let demand = Demand { quantity: resources(2_000), term_s: 3_600, ..Demand::default() };
     Command::Order { demand, note: String::new() }
 }
 
@@ -137,7 +131,7 @@ impl People {
         }
         if broker.standing(&provider) != Standing::Trusted {
             world.command(BUYER, Command::Peer(provider, Standing::Trusted));
-        } else if !broker.browse(at(world.now_ms), None).is_empty() {
+        } else if broker.providers(at(world.now_ms)).next().is_some() {
             world.command(BUYER, order());
         }
     }

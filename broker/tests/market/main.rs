@@ -1,0 +1,7 @@
+//! Selectors, and the search of the order book, from outside.
+#![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
+
+mod fair;
+mod model;
+mod search;
+mod selector;

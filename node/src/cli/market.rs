@@ -1,0 +1,193 @@
+//! `mercato browse` and `mercato offer`: what others offer, what of it suits, and why the
+//! rest does not.
+
+use clap::Args;
+use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::resources::Resource;
+
+use super::demand::Wanted;
+use super::screen::Screen;
+use super::table::{Table, pairs};
+use super::text::{called, fingerprint, gpus, left, money, name, of, round_trip, standing, text};
+use super::{lookup, now_ms};
+use crate::admin::{Class, Desk, Problem};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato browse --cpu 8 --memory 32Gi --for 4h --max-price '3 EUR/h'
+  mercato browse 'gpu.model in (h100,h200), gpu.mem>=80Gi, rtt<=30ms' --explain
+
+A selector is terms with a comma between them, which must all hold: docs/selectors.md
+has the attributes.")]
+pub(crate) struct Browse {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// For how long
+    #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
+    term: Option<Seconds>,
+    /// Say of each term what it excludes, and what comes nearest
+    #[arg(long)]
+    explain: bool,
+}
+
+impl Browse {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        let demand = self.wanted.demand(desk, self.term).await?;
+        show(desk, screen, demand, self.explain).await
+    }
+}
+
+/// What suits, and why the rest does not, if that is asked for.
+pub(crate) async fn show(
+    desk: &dyn Desk,
+    screen: &Screen,
+    demand: Demand,
+    explain: bool,
+) -> Result<String, Problem> {
+    let market = desk.browse(demand.clone(), explain).await?;
+    if market.seen == 0 {
+        return Err(Problem::new(Class::NoMatch, "nobody offers anything now")
+            .todo("see who is known, and connected: mercato peers"));
+    }
+    if market.suiting == 0 && !explain {
+        return Err(Problem::new(Class::NoMatch, none_suits(&market))
+            .todo("what each of them lacks: the same with --explain"));
+    }
+    screen.render(&market, || page(&market, &demand, explain, screen.is_wide()))
+}
+
+fn none_suits(market: &Market) -> String {
+    format!("none of {} offers suits", market.seen)
+}
+
+fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
+    let Market { seen, suiting, offers, excluded } = market;
+    let others = seen - suiting;
+    let mut text = match offers.is_empty() {
+        true => format!("{}\n", none_suits(market)),
+        false => table(offers, demand, wide),
+    };
+    if offers.len() < *suiting {
+        text += &format!("\nthe best {} of {suiting} that suit\n", offers.len());
+    }
+    if explain && others > 0 {
+        text += &format!("\nWhy {others} of {seen} offers do not suit:\n");
+        text.extend(excluded.iter().map(|group| reason(group, wide)));
+    } else if others > 0 {
+        text += &format!("\n{others} of {seen} offers do not suit; why: the same with --explain\n");
+    }
+    text
+}
+
+/// One column: its header, and what stands in it.
+type Column<'a> = (&'static str, Box<dyn Fn(&Candidate) -> String + 'a>);
+
+fn table(offers: &[Candidate], demand: &Demand, wide: bool) -> String {
+    fn column<'a>(header: &'static str, cell: impl Fn(&Candidate) -> String + 'a) -> Column<'a> {
+        (header, Box::new(cell))
+    }
+    let dash = || "-".to_owned();
+    let plain = |resource: Resource| move |offer: &Candidate| of(&resource, &offer.free);
+    let shown = |sort: Sort| wide || demand.sort == sort;
+    let mut columns = vec![
+        column("PROVIDER", |offer| called(Some(&offer.name), &offer.provider)),
+        column("POOL", |offer| offer.pool.id.to_string()),
+        column("CPU", plain(Resource::Cpu)),
+        column("MEMORY", plain(Resource::Memory)),
+        column("PODS", plain(Resource::Pods)),
+        column("GPUS", |offer| gpus(&offer.free)),
+        column("CLASS", |offer| offer.terms.classes.iter().map(name).collect::<Vec<_>>().join(",")),
+        column("TRUST", |offer| standing(offer.standing).to_owned()),
+    ];
+    if wide {
+        columns.push(column("LAW", |offer| offer.jurisdiction.clone().unwrap_or_else(dash)));
+        columns.push(column("REGION", |offer| offer.region.clone().unwrap_or_else(dash)));
+    }
+    if shown(Sort::Rtt) {
+        columns.push(column("RTT", |offer| offer.rtt_us.map_or_else(dash, round_trip)));
+    }
+    if shown(Sort::Carbon) {
+        let grams =
+            |offer: &Candidate| offer.carbon_g_per_kwh.map_or_else(dash, |g| format!("{g}g"));
+        columns.push(column("CARBON", grams));
+    }
+    if wide {
+        let of_thousand = |n: u64| format!("{}%", n / 10);
+        columns.push(column("REPUTATION", move |offer| {
+            offer.reputation.map_or_else(dash, of_thousand)
+        }));
+        columns.push(column("SCORE", |offer| {
+            offer
+                .score
+                .map_or_else(dash, |lacks| (1_000 - lacks.min(1_000_000) / 1_000).to_string())
+        }));
+    }
+    columns.push(match demand.term_s {
+        0 => column("PRICE", |offer| offer.price.show()),
+        _ => column("TOTAL", |offer| money(&offer.price, offer.total)),
+    });
+    let mut table = Table::new(columns.iter().map(|(header, _)| *header));
+    for offer in offers {
+        table.row(columns.iter().map(|(_, cell)| cell(offer)));
+    }
+    table.render(wide)
+}
+
+/// What one need excludes, and what comes nearest.
+fn reason(group: &Excluded, wide: bool) -> String {
+    let Excluded { by, offers, alone, nearest } = group;
+    let alone = match alone {
+        0 => String::new(),
+        _ => format!(", {alone} by itself"),
+    };
+    let provider = called(Some(&nearest.name), &nearest.provider);
+    let lacks: Vec<String> = nearest.lacks.iter().map(ToString::to_string).collect();
+    let mut table = Table::new([format!("  {by}: excludes {offers}{alone}").as_str()]);
+    table.row([format!("    nearest: {provider} {}: {}", nearest.pool, lacks.join("; "))]);
+    table.render(wide)
+}
+
+/// One provider's whole offer.
+pub(crate) async fn offer(
+    desk: &dyn Desk,
+    screen: &Screen,
+    provider: &str,
+) -> Result<String, Problem> {
+    let known = lookup::cluster(desk, provider).await?;
+    let demand = Demand { from: Some(known.cluster), sort: Sort::Price, ..Demand::default() };
+    let offers = desk.browse(demand, false).await?.offers;
+    if offers.is_empty() {
+        return Err(Problem::new(Class::NoMatch, format!("{} offers nothing now", known.called()))
+            .todo("see what others offer: mercato browse"));
+    }
+    screen.render(&offers, || offers.iter().map(offer_page).collect::<Vec<_>>().join("\n"))
+}
+
+fn offer_page(offer: &Candidate) -> String {
+    let terms = &offer.terms;
+    let seconds = |seconds| Seconds(seconds).show();
+    let dash = || "-".to_owned();
+    let platform = &offer.pool.platform;
+    let classes: Vec<_> = terms.classes.iter().map(name).collect();
+    let title = called(Some(&offer.name), &offer.provider);
+    let page = pairs(&[
+        ("pool", format!("{} ({}/{})", offer.pool.id, platform.os, platform.arch)),
+        ("free", offer.free.show()),
+        ("in all", offer.pool.total.show()),
+        ("largest pod", offer.pool.largest_pod.show()),
+        ("price", offer.price.show()),
+        ("class", classes.join(", ")),
+        ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),
+        ("reclaim notice", seconds(terms.reclaim_notice_s)),
+        ("network isolation", name(offer.network_isolation)),
+        ("jurisdiction", offer.jurisdiction.clone().unwrap_or_else(dash)),
+        ("region", offer.region.clone().unwrap_or_else(dash)),
+        ("carbon", offer.carbon_g_per_kwh.map_or_else(dash, |grams| format!("{grams} g/kWh"))),
+        ("round trip", offer.rtt_us.map_or_else(dash, round_trip)),
+        ("expires in", left(now_ms(), Some(offer.expires_ms))),
+        ("trust", standing(offer.standing).to_owned()),
+        ("fingerprint", fingerprint(&offer.provider).join("\n")),
+    ]);
+    format!("{title}\n{page}")
+}
