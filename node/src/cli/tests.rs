@@ -2,6 +2,8 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+mod market;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -177,12 +179,18 @@ fn every_example_is_understood() {
     examples(&Cli::command(), &mut lines);
     assert!(lines.len() > 30);
     for line in lines {
-        let typed = line.split([';', '>', '|', '&']).next().unwrap_or_default();
-        let quoted = typed.split('\'').enumerate();
-        let words = quoted.flat_map(|(n, part)| match n % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
+        // What stands between quotes is one word; a shell's sign outside of them ends it.
+        let mut words = Vec::new();
+        for (n, part) in line.split('\'').enumerate() {
+            let typed = part.split([';', '>', '|', '&']).next().unwrap_or_default();
+            match n % 2 {
+                0 => words.extend(typed.split_whitespace()),
+                _ => words.push(part),
+            }
+            if n % 2 == 0 && typed != part {
+                break;
+            }
+        }
         if let Err(error) = Cli::try_parse_from(words) {
             panic!("{line}: {error}");
         }
@@ -203,6 +211,9 @@ fn a_wrong_argument_is_pointed_at() {
     assert!(said.contains("\n  cpu=1 EUR\n           ^"), "{said}");
     let said = wrong("mercato_share_set_--class_gold");
     assert!(said.contains("spot, reserved"), "{said}");
+    let said = wrong("mercato_browse_gpu.model=h100, gpu.mem>=80GB");
+    assert!(said.contains("k, M, G or T, for example gpu.mem>=80Gi\n"), "{said}");
+    assert!(said.contains(&format!("\n{:>29}^", "")), "{said}");
     let said = wrong("mercato_ordr");
     assert!(said.contains("'order'"), "{said}");
 }

@@ -1,0 +1,92 @@
+//! What `browse` asks and shows, and `order --dry-run`.
+
+use std::sync::Arc;
+
+use mercato_broker::Market;
+use mercato_protocol::id::PublicKey;
+use serde_json::json;
+
+use super::{Script, TURIN, fits, mercato, script, told};
+use crate::admin::{Class, Request};
+
+/// One that suits and two that do not, each for its own reason.
+fn market() -> Market {
+    let offer = json!({
+        "provider": TURIN, "name": "turin", "key": PublicKey([2; 32]), "standing": "trusted",
+        "jurisdiction": "IT", "region": null, "carbonGPerKwh": 180, "rttUs": 12_345,
+        "reputation": 910, "score": 250_000,
+        "pool": { "id": "amd64-h100", "goods": "compute",
+            "platform": { "arch": "amd64", "os": "linux" }, "total": {}, "largestPod": {},
+            "gpus": [] },
+        "free": { "cpuMillis": 16_000, "memoryBytes": 68_719_476_736_u64, "pods": 110,
+            "gpus": { "h100": 4 } },
+        "price": "free", "total": null, "networkIsolation": "required",
+        "terms": { "classes": ["reserved"], "minTermS": 60, "maxTermS": 86_400,
+            "reclaimNoticeS": 3_600, "meteringIntervalS": 300 },
+        "expiresMs": 4_102_444_800_000_u64,
+    });
+    let miss = |by: &str, alone: usize, lacks| {
+        json!({ "by": by, "offers": 2, "alone": alone, "nearest": {
+            "provider": TURIN, "name": "lyon", "pool": "amd64-a100", "lacks": lacks } })
+    };
+    let term = |attribute: &str, said: Option<&str>| json!({ "term": { "attribute": attribute, "said": said } });
+    let memory = term("gpu.mem", Some("40Gi"));
+    let market = json!({ "seen": 3, "suiting": 1, "offers": [offer], "excluded": [
+        miss("gpu.mem>=80Gi", 1, vec![memory.clone()]),
+        miss("rtt<=30ms", 0, vec![term("rtt", None), memory]),
+    ] });
+    serde_json::from_value(market).unwrap()
+}
+
+#[test]
+fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
+    let desk = Arc::new(Script { market: market(), ..Script::default() });
+    let text = mercato(&desk, "browse gpu.mem>=80Gi,rtt<=30ms --sort rtt").unwrap();
+    assert_eq!(
+        text,
+        "PROVIDER  POOL        CPU  MEMORY  PODS  GPUS    CLASS     TRUST    RTT   PRICE\n\
+         turin     amd64-h100  16   64Gi    110   h100=4  reserved  trusted  12ms  free\n\n\
+         2 of 3 offers do not suit; why: the same with --explain\n"
+    );
+    fits(&text);
+    let Some(Request::Browse { demand, explain: false }) = told(&desk) else { panic!() };
+    assert_eq!(demand.selector.terms().len(), 2);
+    assert_eq!((demand.sort, demand.term_s), (mercato_broker::Sort::Rtt, 0));
+    let text = mercato(&desk, "browse gpu.mem>=80Gi,rtt<=30ms --for 4h --explain").unwrap();
+    assert!(
+        text.ends_with(
+            "\nWhy 2 of 3 offers do not suit:\n  \
+             gpu.mem>=80Gi: excludes 2, 1 by itself\n    \
+             nearest: lyon amd64-a100: gpu.mem is 40Gi\n  \
+             rtt<=30ms: excludes 2\n    \
+             nearest: lyon amd64-a100: rtt is not said; gpu.mem is 40Gi\n"
+        ),
+        "{text}"
+    );
+    fits(&text);
+    let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
+    assert_eq!((demand.term_s, demand.quantity.pods), (14_400, 20));
+    let wide = mercato(&desk, "browse -o wide").unwrap();
+    assert!(wide.contains("  IT   -       12ms  180g    91%         750    free\n"), "{wide}");
+    let all: Market = serde_json::from_str(&mercato(&desk, "browse -o json").unwrap()).unwrap();
+    assert_eq!(all, market());
+}
+
+#[test]
+fn nothing_that_suits_is_said_with_the_way_to_the_reasons() {
+    let nobody = mercato(&script(&[]), "browse").unwrap_err();
+    assert_eq!(
+        (nobody.class, nobody.what.as_str()),
+        (Class::NoMatch, "nobody offers anything now")
+    );
+    let none = Market { seen: 2, suiting: 0, offers: Vec::new(), ..market() };
+    let desk = Arc::new(Script { market: none, ..Script::default() });
+    let problem = mercato(&desk, "browse gpu.model=b200").unwrap_err();
+    assert_eq!(problem.class, Class::NoMatch);
+    assert!(problem.to_string().ends_with("the same with --explain"), "{problem}");
+    let text =
+        mercato(&desk, "order gpu.model=b200 --cpu 1 --memory 1Gi --for 1h --dry-run").unwrap();
+    assert!(text.starts_with("none of 2 offers suits\n\nWhy 2 of 2"), "{text}");
+    let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
+    assert_eq!(demand.selector.terms()[0].to_string(), "gpu.model=b200");
+}
