@@ -14,10 +14,13 @@ fn an_offer_spreads_is_bought_and_ended() {
     let rome = Daemon::start("rome", &[&oslo.address()]);
     let shared = turin.ask(&SHARE);
     assert!(shared.status.success(), "{}", stderr(&shared));
-    let offers = rome.wait_for(&["browse", "-o", "json"], |browse| {
-        browse.as_array().is_some_and(|offers| !offers.is_empty())
-    });
-    assert_eq!(offers[0]["name"], "turin");
+    let market = rome.wait_for(&["browse", "-o", "json"], |browse| browse["suiting"] == 1);
+    assert_eq!(market["offers"][0]["name"], "turin");
+    let selector = "cpu>=2, provider in (turin,oslo), gpu.model";
+    let market = rome.json(&["browse", selector, "--explain", "-o", "json"]);
+    assert_eq!((&market["seen"], &market["suiting"]), (&1.into(), &0.into()));
+    assert_eq!(market["excluded"][0]["by"], "gpu.model");
+    assert_eq!(rome.ask(&["browse", selector]).status.code(), Some(3));
     rome.wait_for(&["peers", "-o", "json"], |peers| {
         let turin = |peer: &&serde_json::Value| peer["name"] == "turin";
         peers
