@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::ad::Pool;
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::text::{GpuModel, PoolId};
+use mercato_protocol::text::PoolId;
 
 use crate::deal::Deal;
 use crate::offer::Sellable;
+use crate::shared::{is_kept, room, sharers};
 
 /// What is sellable and what is taken, by pool.
 #[derive(Debug)]
@@ -35,55 +36,34 @@ impl<'a> Ledger<'a> {
 
     /// What is left of a pool, on every counter.
     pub(crate) fn free(&self, pool: &Pool) -> Resources {
-        let Some(sellable) = self.sellable.pools.get(&pool.id) else {
-            return Resources::default();
-        };
-        let none = Resources::default();
-        let taken = self.taken.get(&pool.id).unwrap_or(&none);
+        let (sellable, taken) = self.of(pool);
         let mut free = sellable.saturating_sub(taken);
         for (model, count) in &mut free.gpus {
-            *count = (*count).min(shared_left(pool, model, sellable, taken));
+            *count = (*count).min(room(&sharers(pool, model, sellable, taken), model));
         }
         free.gpus.retain(|_, count| *count > 0);
         free
     }
 
-    /// The first resource of which a pool has less than `quantity` left.
+    /// The first resource of which a pool has less than `quantity` left. Kinds of GPUs
+    /// that share devices must fit them together.
     pub(crate) fn shortage(&self, pool: &Pool, quantity: &Resources) -> Option<Resource> {
-        quantity.shortage(&self.free(pool)).or_else(|| shared_shortage(pool, quantity, self))
+        let alone = quantity.shortage(&self.free(pool));
+        let (sellable, taken) = self.of(pool);
+        let Ok(with) = taken.checked_add(quantity) else { return alone.or(Some(Resource::Cpu)) };
+        let together = || {
+            let mut models = quantity.gpus.iter().filter(|(_, count)| **count > 0);
+            models.find(|(model, _)| !is_kept(&sharers(pool, model, sellable, &with)))
+        };
+        alone.or_else(|| together().map(|(model, _)| Resource::Gpu(model.clone())))
     }
-}
 
-/// Units that are cut out of the same devices count against each other, each as a
-/// device: where a unit will land is not known here, and it may spoil a whole one.
-fn shared_left(pool: &Pool, model: &GpuModel, sellable: &Resources, taken: &Resources) -> u64 {
-    let sharers = sharers(pool, model);
-    let count = |of: &Resources, model: &GpuModel| of.gpus.get(model).copied().unwrap_or(0);
-    let devices = sharers.iter().map(|model| count(sellable, model)).filter(|n| *n > 0).min();
-    let used: u64 = sharers.iter().map(|model| count(taken, model)).sum();
-    devices.map_or(u64::MAX, |devices| devices.saturating_sub(used))
-}
-
-/// A purchase of several models that share devices must fit them together.
-fn shared_shortage(pool: &Pool, quantity: &Resources, ledger: &Ledger<'_>) -> Option<Resource> {
-    let free = ledger.free(pool);
-    quantity.gpus.keys().find_map(|model| {
-        let sharers = sharers(pool, model);
-        let asked: u64 = sharers.iter().filter_map(|model| quantity.gpus.get(*model)).sum();
-        let left = sharers.iter().filter_map(|model| free.gpus.get(*model)).min();
-        let short = sharers.len() > 1 && asked > left.copied().unwrap_or(0);
-        short.then(|| Resource::Gpu(model.clone()))
-    })
-}
-
-/// The models that share a counter with `model`; none if it shares none.
-fn sharers<'p>(pool: &'p Pool, model: &GpuModel) -> Vec<&'p GpuModel> {
-    let own = pool.gpus.iter().find(|gpu| gpu.model == *model);
-    let Some(counter) = own.and_then(|gpu| gpu.shared_counter.as_ref()) else {
-        return Vec::new();
-    };
-    let shares = pool.gpus.iter().filter(|gpu| gpu.shared_counter.as_ref() == Some(counter));
-    shares.map(|gpu| &gpu.model).collect()
+    fn of(&self, pool: &Pool) -> (&Resources, &Resources) {
+        const NONE: &Resources =
+            &Resources { cpu_millis: 0, memory_bytes: 0, pods: 0, gpus: BTreeMap::new() };
+        let sellable = self.sellable.pools.get(&pool.id).unwrap_or(NONE);
+        (sellable, self.taken.get(&pool.id).unwrap_or(NONE))
+    }
 }
 
 /// More than any pool has: a sum that overflows leaves nothing free.

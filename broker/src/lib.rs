@@ -26,6 +26,7 @@ pub mod record;
 mod reputation;
 pub mod selector;
 mod seller;
+mod shared;
 pub mod syntax;
 mod talk;
 pub mod trust;
