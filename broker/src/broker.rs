@@ -21,7 +21,7 @@ use crate::input::{Input, Inventory};
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::offer::Offer;
-use crate::policy::SharePolicy;
+use crate::policy::{BuyPolicy, SharePolicy};
 use crate::publisher::Publisher;
 use crate::record::{Record, RecordKey};
 use crate::talk::{Hearing, Kind, Talk, Turn};
@@ -36,6 +36,7 @@ pub struct Broker {
     pub(crate) deals: BTreeMap<NegotiationId, Deal>,
     pub(crate) peers: Peers,
     pub(crate) share: Option<SharePolicy>,
+    pub(crate) buy: Option<BuyPolicy>,
     pub(crate) book: Book,
     pub(crate) round_trips: BTreeMap<PublicKey, u64>,
     pub(crate) inventory: Option<Inventory>,
@@ -63,11 +64,12 @@ impl Broker {
     /// they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
         let (mut deals, mut peers) = (BTreeMap::new(), Peers::default());
-        let (mut series, mut share) = (None, None);
+        let (mut series, mut share, mut buy) = (None, None, None);
         for record in records {
             match record {
                 Record::Series { epoch, next_seq } => series = Some((epoch, next_seq)),
                 Record::Share(policy) => share = Some(policy),
+                Record::Buy(policy) => buy = Some(policy),
                 Record::Peer(cluster, standing) => drop(peers.0.insert(cluster, standing)),
                 Record::Deal(deal) => drop(deals.insert(deal.id(), *deal)),
             }
@@ -82,6 +84,7 @@ impl Broker {
             deals,
             peers,
             share,
+            buy,
             book: Book::default(),
             round_trips: BTreeMap::new(),
             inventory: None,
@@ -143,7 +146,7 @@ impl Broker {
             Input::Ad(ad) if ad.lease.provider == self.config.cluster() => {
                 self.publisher.learn(ad.lease.epoch, ad.lease.seq);
             }
-            Input::Ad(ad) => self.book.insert(now, *ad, &self.peers),
+            Input::Ad(ad) => self.book.insert(now, ad, &self.peers),
             Input::Withdrawn(withdraw) if withdraw.provider == self.config.cluster() => {
                 self.publisher.learn(withdraw.epoch, withdraw.seq);
             }

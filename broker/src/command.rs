@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::demand::Demand;
-use crate::policy::SharePolicy;
+use crate::policy::{BuyPolicy, SharePolicy};
 use crate::trust::Standing;
 
 /// What the owner wants. What only looks (browse, requests, contracts) is a method of
@@ -17,6 +17,8 @@ use crate::trust::Standing;
 pub enum Command {
     /// Share this from now on; none: nothing. Leases that run are not touched.
     Share(Option<SharePolicy>),
+    /// Buy only so from now on; none: anything. What was bought stays.
+    Buy(Option<BuyPolicy>),
     /// Think this of a peer.
     Peer(ClusterId, Standing),
     /// Buy.

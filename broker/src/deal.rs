@@ -1,6 +1,8 @@
 //! One negotiation and the lease that comes of it, as either side remembers it. What
 //! moves it on is the seller's and the buyer's.
 
+use std::collections::BTreeSet;
+
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
@@ -36,6 +38,9 @@ pub struct Deal {
     pub(crate) opened_ms: u64,
     pub(crate) agreement: Option<Agreement>,
     pub(crate) meter: Meter,
+    /// Consumer: on whose behalf.
+    #[serde(default)]
+    pub(crate) namespaces: BTreeSet<String>,
     /// Consumer, in doubt: the owner wants it no longer.
     pub(crate) unwanted: Option<String>,
     /// Nothing of it is left in this cluster.
@@ -172,6 +177,7 @@ impl Deal {
             opened_ms,
             agreement: None,
             meter: Meter::default(),
+            namespaces: BTreeSet::new(),
             unwanted: None,
             drained: false,
         }

@@ -1,6 +1,8 @@
 //! What a buyer wants, and why an offer does not suit. Which offers do is the order
 //! book's to find.
 
+use std::collections::BTreeSet;
+
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Currency, Money};
 use mercato_protocol::resources::{Resource, Resources};
@@ -28,6 +30,8 @@ pub struct Demand {
     pub max_price: Option<Rate>,
     /// From this provider and no other.
     pub from: Option<ClusterId>,
+    /// On behalf of which namespaces; their budgets must have enough left.
+    pub namespaces: BTreeSet<String>,
     /// Which of those that suit comes first.
     pub sort: Sort,
 }
@@ -88,7 +92,21 @@ pub enum Exclusion {
     /// It has no price that can be expressed.
     #[error("its price cannot be computed")]
     Price,
-    /// A term of the selector does not hold.
+    /// More than is left of a budget, or in another currency.
+    #[error("{total} for the whole term, {left} is left of the budget")]
+    OverBudget {
+        /// Its price for the whole term.
+        total: Money,
+        /// What is left.
+        left: Money,
+    },
+    /// The owner's policy does not allow so long a term.
+    #[error("no order may be so long")]
+    TermNotAllowed,
+    /// Kinds of GPUs that are cut out of the same devices do not fit them together.
+    #[error("these GPUs are cut out of the same devices")]
+    Devices,
+    /// A term of the selector, or of the owner's policy, does not hold.
     #[error("{} is {}", .attribute, .said.as_deref().unwrap_or("not said"))]
     Term {
         /// What the term is about.

@@ -7,6 +7,7 @@
 
 mod book;
 mod broker;
+mod budget;
 mod buyer;
 pub mod command;
 pub mod config;
@@ -40,7 +41,7 @@ pub use deal::{Agreement, Deal, Side, Stage};
 pub use demand::{Demand, Exclusion, Rate};
 pub use effect::{Desired, Effect, LeaseSpec};
 pub use input::{Input, Inventory, PoolInventory};
-pub use policy::{Amount, Approve, SharePolicy};
+pub use policy::{Amount, Approve, BuyPolicy, SharePolicy, ShareRule};
 pub use rank::Sort;
 pub use record::{Record, RecordKey};
 pub use selector::Selector;

@@ -3,13 +3,17 @@
 /// Providers in the order book (gossip keeps 20,000 that are known and 2,000 that are not).
 pub const BOOK_PROVIDERS: usize = 22_000;
 /// Offers of one answer: more than anybody looks at.
-pub const CANDIDATES: usize = 500;
+pub const CANDIDATES: usize = 200;
 /// Terms of a selector.
 pub const SELECTOR_TERMS: usize = 32;
 /// Values of one term.
 pub const SELECTOR_VALUES: usize = 64;
 /// A selector as text.
 pub const SELECTOR_BYTES: usize = 4_096;
+/// Rules of what is shared: a guess.
+pub const RULES: usize = 64;
+/// Namespaces with a budget: a guess.
+pub const NAMESPACES: usize = 1_024;
 /// Round trips that are known.
 pub const ROUND_TRIPS: usize = 4_096;
 /// Deals of both sides, running and remembered.

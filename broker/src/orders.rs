@@ -16,7 +16,7 @@ use crate::effect::Effect;
 use crate::ledger::Ledger;
 use crate::limits;
 use crate::offer::terms_of;
-use crate::policy::{Approve, SharePolicy};
+use crate::policy::{Approve, BuyPolicy, SharePolicy};
 use crate::record::{Record, RecordKey};
 use crate::talk::{Kind, Turn};
 use crate::trust::Standing;
@@ -37,6 +37,7 @@ impl Broker {
     ) -> Result<Reply, Refusal> {
         match command {
             Command::Share(policy) => self.set_share(policy, effects),
+            Command::Buy(policy) => self.set_buy(policy, effects),
             Command::Peer(cluster, standing) => {
                 let known = self.peers.0.contains_key(&cluster);
                 if !known && self.peers.0.len() >= limits::PEERS {
@@ -82,6 +83,22 @@ impl Broker {
         Ok(Reply::Done)
     }
 
+    fn set_buy(
+        &mut self,
+        policy: Option<BuyPolicy>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        if let Some(policy) = &policy {
+            policy.check().map_err(|text| Refusal::Invalid(text.to_owned()))?;
+        }
+        effects.push(match &policy {
+            Some(policy) => Effect::Persist(Record::Buy(policy.clone())),
+            None => Effect::Forget(RecordKey::Buy),
+        });
+        self.buy = policy;
+        Ok(Reply::Done)
+    }
+
     fn order(
         &mut self,
         now: Now,
@@ -111,6 +128,7 @@ impl Broker {
         let stage = Stage::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
         let peer = (chosen.provider, chosen.key);
         let mut deal = Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
+        deal.namespaces = demand.namespaces.clone();
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
         deal.talk.ask(&mut turn, Kind::Request, Body::Request(request))?;
         let said = turn.said;
@@ -128,8 +146,8 @@ impl Broker {
         if demand.term_s == 0 {
             return Err(Refusal::Invalid("an order for no time".to_owned()));
         }
-        let reputation = self.reputation(now);
-        let knowledge = self.knowledge(&reputation);
+        let sight = self.sight(now, demand);
+        let knowledge = self.knowledge(&sight);
         let mut best = self.book.best(now, demand, knowledge, Whom::Trusted);
         if best.is_empty() {
             let stranger = self.book.best(now, demand, knowledge, Whom::Anyone).into_iter().next();
@@ -247,11 +265,11 @@ impl Broker {
         let Some(policy) = &self.share else {
             return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
         };
-        let approval = policy.approval(&message.from);
-        if approval == Approve::Deny || self.peers.standing(&message.from) == Standing::Blocked {
+        let terms = &request.terms;
+        let approval = self.approval(policy, &message.from, terms);
+        if approval == Approve::Deny {
             return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
         }
-        let terms = &request.terms;
         let offer = self.offer.as_ref();
         let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
         let Some((offer, pool)) = pool else {

@@ -1,13 +1,21 @@
-//! What the owner shares, and on what terms. What that comes to in numbers is the
-//! offer's.
+//! The owner's policy: what is shared, with whom and on what terms; what may be bought,
+//! from whom and for how much. What the first comes to in numbers is the offer's; which
+//! offers the second leaves, the book's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Serialize};
+
+use crate::broker::Broker;
+use crate::demand::Rate;
+use crate::limits;
+use crate::selector::Selector;
+use crate::trust::Standing;
 
 /// What the owner shares. A resource without an amount is not shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,14 +33,39 @@ pub struct SharePolicy {
     pub network_isolation: NetworkIsolation,
     /// Of the guest namespaces.
     pub pod_security: PodSecurity,
-    /// What becomes of a request.
+    /// What becomes of a request that no rule decides.
     pub approve: Approve,
-    /// Clusters whose requests are granted without asking.
+    /// Clusters whose requests are granted without asking, unless a rule says otherwise.
     pub allow: BTreeSet<ClusterId>,
+    /// The first that a request is a case of decides.
+    #[serde(default)]
+    pub rules: Vec<ShareRule>,
     /// Notice before capacity is taken back, in seconds.
     pub reclaim_notice_s: u64,
     /// The longest term, in seconds.
     pub max_term_s: u64,
+}
+
+/// What becomes of some requests. What is left out does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ShareRule {
+    /// From one of these clusters.
+    pub buyers: BTreeSet<ClusterId>,
+    /// From whom the owner thinks so of.
+    pub standing: Option<Standing>,
+    /// From one of these countries, as the buyer's own advertisement says.
+    pub jurisdictions: BTreeSet<String>,
+    /// For some of these resources.
+    pub resources: BTreeSet<Resource>,
+    /// As firm as this.
+    pub class: Option<Class>,
+    /// For no more than this of each resource that it names.
+    pub most: Resources,
+    /// For no longer than this, in seconds.
+    pub longest_s: Option<u64>,
+    /// This becomes of them.
+    pub then: Approve,
 }
 
 /// How much of one resource.
@@ -45,7 +78,7 @@ pub enum Amount {
     Exactly(u64),
 }
 
-/// What becomes of a request from whom the allow list does not name.
+/// What becomes of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Approve {
@@ -56,6 +89,28 @@ pub enum Approve {
     Ask,
     /// Denied.
     Deny,
+}
+
+/// What may be bought. By default anything from whoever is trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BuyPolicy {
+    /// Every offer that is taken must match it.
+    pub selector: Selector,
+    /// The most that is committed in any time of this length, by all orders together.
+    pub budget: Option<Rate>,
+    /// The same for orders on behalf of a namespace.
+    pub namespaces: BTreeMap<String, Rate>,
+    /// The longest term, in seconds; none: any.
+    pub longest_s: Option<u64>,
+}
+
+/// Who asks, as far as that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buyer<'a> {
+    pub(crate) cluster: ClusterId,
+    pub(crate) standing: Standing,
+    pub(crate) jurisdiction: Option<&'a str>,
 }
 
 impl SharePolicy {
@@ -69,16 +124,65 @@ impl SharePolicy {
             Price::Free => true,
             Price::Posted { units, .. } => units.values().all(|unit| unit.period_s > 0),
         };
-        match (parts, priced, self.max_term_s > 0) {
-            (false, ..) => Err("more than 100 % is shared"),
-            (_, false, _) => Err("a price for no time"),
-            (.., false) => Err("shared for no time"),
-            (true, true, true) => Ok(()),
-        }
+        let said = [
+            (parts, "more than 100 % is shared"),
+            (priced, "a price for no time"),
+            (self.max_term_s > 0, "shared for no time"),
+            (self.rules.len() <= limits::RULES, "too many rules"),
+        ];
+        said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// What becomes of a request from `buyer`.
-    pub(crate) fn approval(&self, buyer: &ClusterId) -> Approve {
-        if self.allow.contains(buyer) { Approve::Auto } else { self.approve }
+    /// What becomes of a request for these terms.
+    pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> Approve {
+        let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
+        let allowed = || self.allow.contains(&buyer.cluster).then_some(Approve::Auto);
+        rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve)
+    }
+}
+
+impl Broker {
+    /// What becomes of a request from a buyer for these terms.
+    pub(crate) fn approval(
+        &self,
+        policy: &SharePolicy,
+        buyer: &ClusterId,
+        terms: &Terms,
+    ) -> Approve {
+        let jurisdiction = self.book.ad(buyer).and_then(|ad| ad.body.jurisdiction.as_deref());
+        let standing = self.peers.standing(buyer);
+        match standing {
+            Standing::Blocked => Approve::Deny,
+            Standing::Trusted | Standing::Stranger => {
+                policy.approval(Buyer { cluster: *buyer, standing, jurisdiction }, terms)
+            }
+        }
+    }
+}
+
+impl ShareRule {
+    fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {
+        let asked = &terms.quantity;
+        (self.buyers.is_empty() || self.buyers.contains(&buyer.cluster))
+            && self.standing.is_none_or(|standing| standing == buyer.standing)
+            && (self.jurisdictions.is_empty()
+                || buyer.jurisdiction.is_some_and(|country| self.jurisdictions.contains(country)))
+            && (self.resources.is_empty() || self.resources.iter().any(|r| asked.quantity(r) > 0))
+            && self.class.is_none_or(|class| class == terms.class)
+            && self.most.iter().all(|(resource, most)| asked.quantity(&resource) <= most)
+            && self.longest_s.is_none_or(|longest_s| terms.term_s <= longest_s)
+    }
+}
+
+impl BuyPolicy {
+    /// What the types alone do not say.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let rates = || self.namespaces.values().chain(&self.budget);
+        match () {
+            () if rates().any(|rate| rate.per_s == 0) => Err("a budget for no time"),
+            () if self.longest_s == Some(0) => Err("bought for no time"),
+            () if self.namespaces.len() > limits::NAMESPACES => Err("too many namespaces"),
+            () => Ok(()),
+        }
     }
 }

@@ -4,7 +4,7 @@ use mercato_protocol::id::{ClusterId, NegotiationId};
 use serde::{Deserialize, Serialize};
 
 use crate::deal::Deal;
-use crate::policy::SharePolicy;
+use crate::policy::{BuyPolicy, SharePolicy};
 use crate::trust::Standing;
 
 /// What must be remembered.
@@ -19,6 +19,8 @@ pub enum Record {
     },
     /// What the owner shares.
     Share(SharePolicy),
+    /// What may be bought.
+    Buy(BuyPolicy),
     /// What the owner thinks of a peer.
     Peer(ClusterId, Standing),
     /// A negotiation and the lease that came of it.
@@ -32,6 +34,8 @@ pub enum RecordKey {
     Series,
     /// Of [`Record::Share`].
     Share,
+    /// Of [`Record::Buy`].
+    Buy,
     /// Of [`Record::Peer`].
     Peer(ClusterId),
     /// Of [`Record::Deal`].
@@ -44,6 +48,7 @@ impl Record {
         match self {
             Self::Series { .. } => RecordKey::Series,
             Self::Share(_) => RecordKey::Share,
+            Self::Buy(_) => RecordKey::Buy,
             Self::Peer(cluster, _) => RecordKey::Peer(*cluster),
             Self::Deal(deal) => RecordKey::Deal(deal.id()),
         }

@@ -9,12 +9,12 @@ use mercato_protocol::resources::Resource;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
-use crate::book::{Knowledge, Market};
+use crate::book::{Knowledge, Market, Sight, Whom};
 use crate::broker::Broker;
 use crate::deal::{Deal, Side};
 use crate::demand::Demand;
 use crate::ledger::Ledger;
-use crate::policy::SharePolicy;
+use crate::policy::{BuyPolicy, SharePolicy};
 use crate::reputation::reputations;
 use crate::trust::Standing;
 
@@ -51,8 +51,8 @@ pub struct Line {
 impl Broker {
     /// What suits a demand, the best first, and, if asked for, why the rest does not.
     pub fn browse(&self, now: Now, demand: &Demand, explain: bool) -> Market {
-        let reputation = self.reputation(now);
-        self.book.browse(now, demand, self.knowledge(&reputation), explain)
+        let sight = self.sight(now, demand);
+        self.book.browse(now, demand, self.knowledge(&sight), (Whom::Anyone, explain))
     }
 
     /// Whoever offers something now, with key and the name that it gives itself.
@@ -60,15 +60,21 @@ impl Broker {
         self.book.providers(now).map(|(ad, name)| (ad.lease.provider, ad.key, name))
     }
 
-    pub(crate) fn reputation(&self, now: Now) -> BTreeMap<ClusterId, u64> {
-        reputations(now, self.deals.values())
+    /// What has to be worked out before the book is asked.
+    pub(crate) fn sight(&self, now: Now, demand: &Demand) -> Sight {
+        let reputation = reputations(now, self.deals.values());
+        Sight { reputation, budgets: self.budgets_left(now, &demand.namespaces) }
     }
 
-    pub(crate) fn knowledge<'a>(
-        &'a self,
-        reputation: &'a BTreeMap<ClusterId, u64>,
-    ) -> Knowledge<'a> {
-        Knowledge { peers: &self.peers, round_trips: &self.round_trips, reputation }
+    /// All that decides beside the offers themselves.
+    pub(crate) fn knowledge<'a>(&'a self, sight: &'a Sight) -> Knowledge<'a> {
+        let round_trips = &self.round_trips;
+        Knowledge { peers: &self.peers, round_trips, policy: self.buy.as_ref(), sight }
+    }
+
+    /// What may be bought; none: anything.
+    pub fn buy(&self) -> Option<&BuyPolicy> {
+        self.buy.as_ref()
     }
 
     /// Orders, requests and leases, on both sides, running and remembered.

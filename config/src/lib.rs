@@ -4,6 +4,7 @@
 //! Reading files and the environment is left to the daemon, what the settings mean to
 //! the rooms that they are for.
 
+pub mod policy;
 pub mod settings;
 mod text;
 

@@ -14,6 +14,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
+use crate::policy::{Buy, Rule};
 use crate::text::{some_text, text};
 
 /// The annotated example, with every key at its default or at a plausible value.
@@ -53,6 +54,8 @@ pub struct Settings {
     pub metering_interval: Option<Seconds>,
     /// What is shared from the first start on; later `mercato share` decides.
     pub share: Option<Share>,
+    /// What may be bought; none: anything from whom the owner trusts.
+    pub buy: Option<Buy>,
 }
 
 /// On unless it is turned off.
@@ -141,6 +144,8 @@ pub struct Share {
     pub approve: Approve,
     /// Clusters whose requests are granted without asking.
     pub allow: BTreeSet<ClusterId>,
+    /// The first that a request is a case of decides.
+    pub rules: Vec<Rule>,
     /// Notice before capacity is taken back; none: an hour.
     #[serde(deserialize_with = "some_text")]
     pub reclaim: Option<Seconds>,
@@ -177,6 +182,7 @@ impl Share {
             pod_security: self.pod_security,
             approve: self.approve,
             allow: self.allow.clone(),
+            rules: self.rules.iter().map(Rule::rule).collect(),
             reclaim_notice_s: self.reclaim.map_or(3_600, |reclaim| reclaim.0),
             max_term_s: self.max_term.map_or(30 * 86_400, |term| term.0),
         }
@@ -246,9 +252,12 @@ mod tests {
             carbon: Some(180),
             metering_interval: Some(Seconds(300)),
             share: example.share.clone(),
+            buy: example.buy.clone(),
         };
         assert_eq!(example, written);
+        assert_eq!(example.buy.unwrap().policy().namespaces.len(), 1);
         let policy = example.share.unwrap().policy();
+        assert_eq!(policy.rules.len(), 2);
         assert_eq!(policy.amounts[&Resource::Cpu], Amount::Percent(30));
         assert_eq!(policy.amounts[&"gpu.h100".parse().unwrap()], Amount::Exactly(2));
         assert_eq!((policy.keep_free.cpu_millis, policy.reclaim_notice_s), (2_000, 3_600));

@@ -218,10 +218,14 @@ impl Price {
 
     /// What `usage` costs: the sum of its lines. `None` when free.
     pub fn total(&self, usage: &Usage) -> Result<Option<Money>, PriceError> {
-        let Self::Posted { currency, .. } = self else { return Ok(None) };
-        let zero = Money { micros: 0, currency: *currency };
-        let sum = self.lines(usage)?.into_values().try_fold(zero, Money::checked_add)?;
-        Ok(Some(sum))
+        let Self::Posted { currency, units } = self else { return Ok(None) };
+        let lines = units.iter().filter_map(|(resource, price)| {
+            usage.counters.get(resource).map(|counter| price.line(resource, *counter))
+        });
+        let micros = lines
+            .into_iter()
+            .try_fold(0u64, |sum, line| sum.checked_add(line?).ok_or(PriceError::Overflow))?;
+        Ok(Some(Money { micros, currency: *currency }))
     }
 }
 

@@ -118,6 +118,7 @@ fn policy() -> SharePolicy {
         pod_security: PodSecurity::Baseline,
         approve: Approve::Ask,
         allow: BTreeSet::new(),
+        rules: Vec::new(),
         reclaim_notice_s: 120,
         max_term_s: 86_400,
     }

@@ -10,7 +10,8 @@ use mercato_protocol::text::PoolId;
 use serde::{Deserialize, Serialize};
 
 use super::listing::{Listing, sold};
-use super::search::{Knowledge, Known, Need, Search};
+use super::needs::{Need, Needs};
+use super::search::{Knowledge, Known};
 use crate::demand::{Exclusion, Rate};
 use crate::selector::{
     AdFact, Attribute, Said, TRUST, Term, Value, assurance, kind, of_ad, of_gpu, of_pool,
@@ -60,12 +61,12 @@ struct Near {
     gap: u64,
     listing: usize,
     row: usize,
-    bits: u64,
+    bits: u128,
 }
 
 /// What misses each need.
 pub(super) struct Explanation<'s> {
-    search: &'s Search<'s>,
+    needs: &'s Needs<'s>,
     listings: &'s [&'s Listing],
     knowledge: Knowledge<'s>,
     tallies: Vec<Tally>,
@@ -73,20 +74,20 @@ pub(super) struct Explanation<'s> {
 
 impl<'s> Explanation<'s> {
     pub(super) fn new(
-        search: &'s Search<'s>,
+        needs: &'s Needs<'s>,
         listings: &'s [&'s Listing],
         knowledge: Knowledge<'s>,
     ) -> Self {
-        let tallies = vec![Tally::default(); search.needs.len()];
-        Self { search, listings, knowledge, tallies }
+        let tallies = vec![Tally::default(); needs.all.len()];
+        Self { needs, listings, knowledge, tallies }
     }
 
     /// An offer misses these needs.
-    pub(super) fn note(&mut self, listing: usize, row: usize, bits: u64) {
+    pub(super) fn note(&mut self, listing: usize, row: usize, bits: u128) {
         let misses = bits.count_ones();
         for n in (0..self.tallies.len()).filter(|n| bits >> n & 1 == 1) {
             let of = self.listings[listing];
-            let gap = gap(self.search, &self.search.needs[n], of, row, self.knowledge);
+            let gap = gap(self.needs, &self.needs.all[n], of, row, self.knowledge);
             let tally = &mut self.tallies[n];
             tally.offers += 1;
             tally.alone += usize::from(misses == 1);
@@ -102,11 +103,11 @@ impl<'s> Explanation<'s> {
         let group = |(n, tally): (usize, &Tally)| {
             let nearest = tally.nearest?;
             let listing = self.listings[nearest.listing];
-            let bits = (0..self.search.needs.len()).filter(|bit| nearest.bits >> bit & 1 == 1);
+            let bits = (0..self.needs.all.len()).filter(|bit| nearest.bits >> bit & 1 == 1);
             let mut lacks: Vec<usize> = bits.collect();
             lacks.sort_by_key(|bit| *bit != n);
             Some(Excluded {
-                by: self.said(&self.search.needs[n]),
+                by: self.said(&self.needs.all[n]),
                 offers: tally.offers,
                 alone: tally.alone,
                 nearest: Miss {
@@ -124,7 +125,7 @@ impl<'s> Explanation<'s> {
 
     /// A need in words.
     fn said(&self, need: &Need<'_>) -> String {
-        let demand = self.search.demand;
+        let demand = self.needs.demand;
         let asked = |resource: Resource| {
             let n = demand.quantity.quantity(&resource);
             format!("{resource}>={}", quantity::show(&resource, n))
@@ -147,14 +148,20 @@ impl<'s> Explanation<'s> {
             Need::Affordable => {
                 demand.max_price.map_or_else(|| "a price".to_owned(), |rate| rate.show())
             }
+            Need::Together => "GPUs together".to_owned(),
+            Need::InBudget => "budget".to_owned(),
+            Need::Allowed => format!("policy: for {}", Seconds(demand.term_s).show()),
             Need::Holds(term) => term.to_string(),
+            Need::Permitted(term) => format!("policy: {term}"),
         }
     }
 
     fn why(&self, need: usize, listing: &Listing, row: usize) -> Exclusion {
-        let need = &self.search.needs[need];
-        let Need::Holds(term) = need else { return self.search.exclusion(need, listing, row) };
-        let gpu = self.search.closest_gpu(listing, &listing.rows[row]).0;
+        let need = &self.needs.all[need];
+        let Some(term) = need.term() else {
+            return self.needs.exclusion(need, listing, row);
+        };
+        let gpu = self.needs.closest_gpu(listing, &listing.rows[row]).0;
         let said = heard(term, listing, row, gpu, &self.knowledge.of(listing));
         let said = (!said.is_empty()).then(|| said.join(" and "));
         Exclusion::Term { attribute: term.name().to_owned(), said }
@@ -163,7 +170,7 @@ impl<'s> Explanation<'s> {
 
 /// How far an offer is from meeting a need, in thousandths.
 fn gap(
-    search: &Search<'_>,
+    needs: &Needs<'_>,
     need: &Need<'_>,
     listing: &Listing,
     row: usize,
@@ -171,39 +178,44 @@ fn gap(
 ) -> u64 {
     let of = &listing.rows[row];
     match need {
-        Need::Holds(term) => term.gap(match term.attribute() {
-            Attribute::Ad(AdFact::Rtt) => knowledge.of(listing).rtt_us.map(Value::number),
-            Attribute::Ad(fact) => listing.ad_value(fact),
+        Need::Holds(term) | Need::Permitted(term) => term.gap(match term.attribute() {
+            Attribute::Ad(fact) => {
+                listing.ad_value(fact).or_else(|| knowledge.of(listing).value(fact))
+            }
             Attribute::Claim { .. } => None,
             Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => {
-                listing.value(term.attribute(), of, search.closest_gpu(listing, of).0)
+                listing.value(term.attribute(), of, needs.closest_gpu(listing, of).0)
             }
         }),
-        Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } | Need::Affordable => {
-            match search.exclusion(need, listing, row) {
-                Exclusion::Short { free, asked, .. } => {
-                    Value::number(free).gap(Value::number(asked))
-                }
-                Exclusion::TooDear { total, limit } => {
-                    Value::number(total.micros).gap(Value::number(limit.micros))
-                }
-                Exclusion::Blocked
-                | Exclusion::Untrusted
-                | Exclusion::OtherProvider
-                | Exclusion::Class(_)
-                | Exclusion::TermTooShort(_)
-                | Exclusion::TermTooLong(_)
-                | Exclusion::Currency(_)
-                | Exclusion::Price
-                | Exclusion::Term { .. } => 1_000,
+        Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } | Need::Affordable => match needs
+            .exclusion(need, listing, row)
+        {
+            Exclusion::Short { free, asked, .. } => Value::number(free).gap(Value::number(asked)),
+            Exclusion::TooDear { total, limit } => {
+                Value::number(total.micros).gap(Value::number(limit.micros))
             }
-        }
+            Exclusion::Blocked
+            | Exclusion::Untrusted
+            | Exclusion::OtherProvider
+            | Exclusion::Class(_)
+            | Exclusion::TermTooShort(_)
+            | Exclusion::TermTooLong(_)
+            | Exclusion::Currency(_)
+            | Exclusion::Price
+            | Exclusion::OverBudget { .. }
+            | Exclusion::TermNotAllowed
+            | Exclusion::Devices
+            | Exclusion::Term { .. } => 1_000,
+        },
         Need::Unblocked
         | Need::Trusted
         | Need::Provider(_)
         | Need::Class
         | Need::LongEnough
-        | Need::ShortEnough => 1_000,
+        | Need::ShortEnough
+        | Need::Together
+        | Need::InBudget
+        | Need::Allowed => 1_000,
     }
 }
 

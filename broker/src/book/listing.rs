@@ -2,14 +2,17 @@
 //! selector can ask for, flat and in fixed places, so that a search of a million offers
 //! reads little memory and no text.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use mercato_protocol::ad::{Ad, Assurance, Pool, PoolRow};
 use mercato_protocol::gpu::GpuMode;
+use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
+use mercato_protocol::time::Now;
 
+use super::search::Known;
 use crate::selector::{
     AdFact, Attribute, GpuFact, PoolFact, Priced, Term, UNSAID, Value, of_ad, of_gpu, of_pool,
 };
@@ -17,14 +20,22 @@ use crate::selector::{
 /// An advertisement, and its facts.
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
-    pub(crate) ad: Ad,
+    /// As it was sent. A search stays clear of it: it is far away in memory.
+    pub(crate) ad: Box<Ad>,
+    pub(crate) provider: ClusterId,
+    pub(crate) key: PublicKey,
+    pub(crate) expires_ms: u64,
+    /// The terms on offer, in seconds.
+    pub(crate) terms_s: RangeInclusive<u64>,
     /// What the provider calls itself.
     pub(crate) name: String,
     /// One for each pool, in the advertisement's order.
     pub(crate) rows: Vec<Row>,
     /// Every price that it asks, once.
     pub(crate) prices: Vec<Tariff>,
-    facts: Vec<(AdFact, Value)>,
+    facts: [u64; AdFact::SINGLE],
+    /// What is said more than once.
+    sets: Vec<(AdFact, Value)>,
     claims: Vec<(u64, Value, Assurance)>,
     gpus: Vec<[u64; GpuFact::COUNT]>,
 }
@@ -46,9 +57,14 @@ pub(crate) struct Tariff {
 }
 
 impl Listing {
-    pub(crate) fn new(ad: Ad, name: String) -> Self {
-        let facts = of_ad(&ad.body, &name);
-        let facts = facts.into_iter().map(|(fact, said)| (fact, said.value())).collect();
+    pub(crate) fn new(ad: Box<Ad>, name: String) -> Self {
+        let (mut facts, mut sets) = ([UNSAID; AdFact::SINGLE], Vec::new());
+        for (fact, said) in of_ad(&ad.body, &name) {
+            match facts.get_mut(fact as usize) {
+                Some(place) => *place = said.value().raw(),
+                None => sets.push((fact, said.value())),
+            }
+        }
         let claims = ad.body.attributes.iter().map(|claim| {
             (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value), claim.assurance)
         });
@@ -70,16 +86,38 @@ impl Listing {
             let facts = of_pool(pool, row).map(|(_, said)| said.value().raw());
             rows.push(Row { facts, price: index(price), gpus: first..index(gpus.len()) });
         }
-        Self { ad, name, rows, prices, facts, claims, gpus }
+        let terms_s = ad.body.terms.min_term_s..=ad.body.terms.max_term_s;
+        let (provider, key, expires_ms) = (ad.lease.provider, ad.key, ad.lease.expires_ms());
+        Self {
+            ad,
+            provider,
+            key,
+            expires_ms,
+            terms_s,
+            name,
+            rows,
+            prices,
+            facts,
+            sets,
+            claims,
+            gpus,
+        }
+    }
+
+    pub(crate) fn is_over(&self, now: Now) -> bool {
+        self.expires_ms <= now.wall_ms
     }
 
     /// Whether a term on the whole advertisement holds; `known` is what the buyer knows.
-    pub(crate) fn ad_holds(&self, term: &Term, known: &[(AdFact, Value)]) -> bool {
+    pub(crate) fn ad_holds(&self, term: &Term, known: &Known) -> bool {
         match term.attribute() {
-            Attribute::Ad(asked) => {
-                let said = self.facts.iter().chain(known).filter(|(fact, _)| *fact == asked);
-                term.holds(said.map(|(_, value)| *value))
-            }
+            Attribute::Ad(asked) => match self.facts.get(asked as usize) {
+                Some(said) => term.holds(Value::of_raw(*said)),
+                None => {
+                    let said = self.sets.iter().filter(|(fact, _)| *fact == asked);
+                    term.holds(said.map(|(_, value)| *value).chain(known.value(asked)))
+                }
+            },
             Attribute::Claim { name, least } => {
                 let said = self.claims.iter();
                 let said = said.filter(|(claim, _, who)| *claim == name && *who >= least);
@@ -89,9 +127,9 @@ impl Listing {
         }
     }
 
-    /// What the advertisement says first of itself.
+    /// What the advertisement says of itself, if that is one value.
     pub(crate) fn ad_value(&self, asked: AdFact) -> Option<Value> {
-        self.facts.iter().find(|(fact, _)| *fact == asked).map(|(_, value)| *value)
+        self.facts.get(asked as usize).and_then(|said| Value::of_raw(*said))
     }
 
     /// Whether a term on a pool holds.

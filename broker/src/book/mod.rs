@@ -4,6 +4,7 @@
 
 mod explain;
 mod listing;
+mod needs;
 mod search;
 
 use std::collections::BTreeMap;
@@ -20,14 +21,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::demand::Demand;
 use crate::limits;
-use crate::rank::{Rank, Ranking};
+use crate::rank::Ranking;
 use crate::trust::{Peers, Standing};
 use explain::Explanation;
 use listing::{Listing, sold};
-use search::{Hit, Search};
+use needs::Needs;
+use search::{Hit, Missed, search};
 
 pub use explain::{Excluded, Miss};
-pub(crate) use search::{Knowledge, Whom};
+pub(crate) use search::{Knowledge, Sight, Whom};
 
 /// What there is to choose from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,19 +95,19 @@ pub(crate) struct Book {
 impl Book {
     /// Takes an advertisement, unless a later one of its provider is known. A full book
     /// drops the stranger that would expire first.
-    pub(crate) fn insert(&mut self, now: Now, ad: Ad, peers: &Peers) {
+    pub(crate) fn insert(&mut self, now: Now, ad: Box<Ad>, peers: &Peers) {
         let provider = ad.lease.provider;
         let known = self.listings.get(&provider).map(|known| number(&known.ad));
-        if known.is_some_and(|known| known >= number(&ad)) || is_over(&ad, now) {
+        if known.is_some_and(|known| known >= number(&ad)) || ad.lease.expires_ms() <= now.wall_ms {
             return;
         }
         if known.is_none() && self.listings.len() >= limits::BOOK_PROVIDERS {
-            self.listings.retain(|_, listing| !is_over(&listing.ad, now));
+            self.listings.retain(|_, listing| !listing.is_over(now));
             let strangers = self
                 .listings
                 .iter()
                 .filter(|(cluster, _)| peers.standing(cluster) != Standing::Trusted);
-            let first = strangers.min_by_key(|(_, listing)| listing.ad.lease.expires_ms());
+            let first = strangers.min_by_key(|(_, listing)| listing.expires_ms);
             let full = self.listings.len() >= limits::BOOK_PROVIDERS;
             match first.map(|(cluster, _)| *cluster).filter(|_| full) {
                 Some(cluster) => drop(self.listings.remove(&cluster)),
@@ -120,7 +122,7 @@ impl Book {
     /// The provider offers nothing any more, unless it said something later.
     pub(crate) fn withdraw(&mut self, withdraw: &Verified<Withdraw>) {
         let covers = self.listings.get(&withdraw.provider).is_some_and(|known| {
-            known.ad.key == *withdraw.key() && number(&known.ad) < (withdraw.epoch, withdraw.seq)
+            known.key == *withdraw.key() && number(&known.ad) < (withdraw.epoch, withdraw.seq)
         });
         if covers {
             self.listings.remove(&withdraw.provider);
@@ -129,13 +131,13 @@ impl Book {
 
     /// The advertisement of a provider.
     pub(crate) fn ad(&self, provider: &ClusterId) -> Option<&Ad> {
-        self.listings.get(provider).map(|listing| &listing.ad)
+        self.listings.get(provider).map(|listing| &*listing.ad)
     }
 
     /// Whoever offers something, by the name that it gives itself.
     pub(crate) fn providers(&self, now: Now) -> impl Iterator<Item = (&Ad, &str)> {
-        let live = self.listings.values().filter(move |listing| !is_over(&listing.ad, now));
-        live.map(|listing| (&listing.ad, listing.name.as_str()))
+        let live = self.listings.values().filter(move |listing| !listing.is_over(now));
+        live.map(|listing| (&*listing.ad, listing.name.as_str()))
     }
 
     /// What suits a demand, and, if asked for, why the rest does not.
@@ -144,24 +146,20 @@ impl Book {
         now: Now,
         demand: &Demand,
         knowledge: Knowledge<'_>,
-        explain: bool,
+        (whom, explain): (Whom, bool),
     ) -> Market {
         let listings = self.live(now);
-        let seen = self.offers(now);
-        let Some(search) = Search::new(demand, Whom::Anyone) else {
+        let seen = offers(&listings);
+        let Some(needs) = Needs::new(demand, whom, knowledge) else {
             return Market { seen, ..Market::default() };
         };
-        let mut explanation = Explanation::new(&search, &listings, knowledge);
+        let mut explanation = Explanation::new(&needs, &listings, knowledge);
         let mut note = |listing, row, bits| explanation.note(listing, row, bits);
-        let note: Option<&mut dyn FnMut(usize, usize, u64)> =
-            if explain { Some(&mut note) } else { None };
-        let hits = search.run(&listings, knowledge, note);
-        let suiting = hits.len();
-        let excluded = explanation.groups();
-        let (ranking, best) = search.best(&listings, hits, limits::CANDIDATES);
-        let shown = |(_, hit): &(Rank, Hit)| {
-            candidate(listings[hit.listing as usize], hit, &ranking, knowledge)
-        };
+        let missed: Option<Missed<'_>> = if explain { Some(&mut note) } else { None };
+        let found = search(&needs, &listings, knowledge, missed);
+        let (suiting, excluded) = (found.len(), explanation.groups());
+        let (ranking, best) = found.best(demand.sort, &listings, limits::CANDIDATES);
+        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, knowledge);
         Market { seen, suiting, offers: best.iter().map(shown).collect(), excluded }
     }
 
@@ -174,24 +172,21 @@ impl Book {
         whom: Whom,
     ) -> Vec<Candidate> {
         let listings = self.live(now);
-        let Some(search) = Search::new(demand, whom) else { return Vec::new() };
-        let hits = search.run(&listings, knowledge, None);
-        let (ranking, mut best) = search.best(&listings, hits, limits::CANDIDATES);
-        let Some((first, _)) = best.first().copied() else { return Vec::new() };
-        best.retain(|(rank, _)| rank.is_near(first));
-        let shown = |(_, hit): &(Rank, Hit)| {
-            candidate(listings[hit.listing as usize], hit, &ranking, knowledge)
-        };
-        best.iter().map(shown).collect()
+        let Some(needs) = Needs::new(demand, whom, knowledge) else { return Vec::new() };
+        let found = search(&needs, &listings, knowledge, None);
+        let (ranking, mut best) = found.best(demand.sort, &listings, limits::CANDIDATES);
+        let Some(first) = best.first().copied() else { return Vec::new() };
+        best.retain(|hit| hit.rank.is_near(first.rank));
+        best.iter().map(|hit| candidate(listings[hit.listing], hit, &ranking, knowledge)).collect()
     }
 
     /// How many offers there are: a pool each.
     pub(crate) fn offers(&self, now: Now) -> usize {
-        self.live(now).iter().map(|listing| listing.rows.len()).sum()
+        offers(&self.live(now))
     }
 
     fn live(&self, now: Now) -> Vec<&Listing> {
-        self.listings.values().filter(|listing| !is_over(&listing.ad, now)).collect()
+        self.listings.values().filter(|listing| !listing.is_over(now)).collect()
     }
 }
 
@@ -201,8 +196,8 @@ fn candidate(
     ranking: &Ranking,
     knowledge: Knowledge<'_>,
 ) -> Candidate {
-    let Ad { lease, body, key, .. } = &listing.ad;
-    let (pool, row) = listing.pool(hit.row as usize);
+    let Ad { lease, body, key, .. } = &*listing.ad;
+    let (pool, row) = listing.pool(hit.row);
     let known = knowledge.of(listing);
     let mut free = row.free.clone();
     free.gpus = sold(pool, row).map(|(gpu, free)| (gpu.model.clone(), free)).collect();
@@ -228,10 +223,10 @@ fn candidate(
     }
 }
 
-fn number(ad: &Ad) -> (u64, u64) {
-    (ad.lease.epoch, ad.lease.seq)
+fn offers(listings: &[&Listing]) -> usize {
+    listings.iter().map(|listing| listing.rows.len()).sum()
 }
 
-fn is_over(ad: &Ad, now: Now) -> bool {
-    ad.lease.expires_ms() <= now.wall_ms
+fn number(ad: &Ad) -> (u64, u64) {
+    (ad.lease.epoch, ad.lease.seq)
 }

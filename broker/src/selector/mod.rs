@@ -62,21 +62,29 @@ pub(crate) enum Attribute {
 /// What an advertisement says once, and what the buyer knows of its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdFact {
+    // Of one value.
     Provider,
-    Trust,
-    Reputation,
-    Rtt,
     Jurisdiction,
     Region,
     Carbon,
-    Class,
     Reclaim,
     Term,
-    Isolation,
     NetworkIsolation,
     PodSecurity,
+    // Of several.
+    Class,
+    Isolation,
     Storage,
     Service,
+    // Known to the buyer alone.
+    Trust,
+    Reputation,
+    Rtt,
+}
+
+impl AdFact {
+    /// How many there are of one value.
+    pub(crate) const SINGLE: usize = Self::PodSecurity as usize + 1;
 }
 
 /// What an advertisement says of each pool.

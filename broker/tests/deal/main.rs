@@ -3,5 +3,6 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
 mod faults;
+mod policy;
 mod story;
 mod world;

@@ -72,6 +72,7 @@ pub(crate) fn policy(approve: Approve) -> SharePolicy {
         pod_security: PodSecurity::Baseline,
         approve,
         allow: [].into(),
+        rules: Vec::new(),
         reclaim_notice_s: 3_600,
         max_term_s: 86_400,
     }

@@ -71,7 +71,8 @@ impl Agent {
                             states.insert(deal.id(), deal.stage().state());
                         }
                         mercato_broker::Record::Series { .. }
-                        | mercato_broker::Record::Share(_) => {}
+                        | mercato_broker::Record::Share(_)
+                        | mercato_broker::Record::Buy(_) => {}
                     }
                 }
             }

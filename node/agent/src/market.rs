@@ -65,7 +65,9 @@ impl Agent {
                     out.push(Effect::Notice(Notice::Deal { id, side, state }));
                 }
             }
-            mercato_broker::Record::Series { .. } | mercato_broker::Record::Share(_) => {}
+            mercato_broker::Record::Series { .. }
+            | mercato_broker::Record::Share(_)
+            | mercato_broker::Record::Buy(_) => {}
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a buyer wants, as options: for `browse` and `order`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use mercato_broker::{Demand, Rate, Selector, Sort};
 use mercato_config::{Gpus, Seconds, SyntaxError, quantity};
@@ -67,7 +69,8 @@ impl Wanted {
         let Seconds(term_s) = term.unwrap_or(Seconds(if priced { 3_600 } else { 0 }));
         let selector = self.selector.unwrap_or_default();
         let Self { class, max_price, sort, .. } = self;
-        Ok(Demand { selector, quantity, term_s, class, max_price, from, sort })
+        let namespaces = BTreeSet::new();
+        Ok(Demand { selector, quantity, term_s, class, max_price, from, namespaces, sort })
     }
 }
 

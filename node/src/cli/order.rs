@@ -38,7 +38,7 @@ pub(crate) struct Order {
     /// Wait until the node is Ready
     #[arg(long)]
     wait: bool,
-    /// Let the pods of this namespace run there, or at home
+    /// Let the pods of this namespace run there, or at home; out of its budget
     #[arg(long, value_name = "NS")]
     namespace: Vec<String>,
     /// A word to the provider's owner
@@ -54,7 +54,8 @@ impl Order {
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
         let Self { wanted, term, dry_run, wait, namespace, note } = self;
-        let demand = wanted.demand(desk, Some(term)).await?;
+        let mut demand = wanted.demand(desk, Some(term)).await?;
+        demand.namespaces = namespace.iter().cloned().collect();
         if demand.quantity.cpu_millis == 0 || demand.quantity.memory_bytes == 0 {
             return Err(Problem::new(Class::Usage, "pods need processors and memory")
                 .todo("say how much of both: --cpu 8 --memory 32Gi"));

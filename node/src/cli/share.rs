@@ -13,7 +13,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use super::lookup;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{amounts, gpus, name, of, text, word};
+use super::text::{amounts, gpus, name, of, rule, text, word};
 use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
 
 #[derive(Args, Debug)]
@@ -173,6 +173,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
         ("network isolation", name(policy.network_isolation)),
         ("pod security", name(policy.pod_security)),
         ("requests", format!("{}; granted to: {}", name(policy.approve), dash(allow.join(", ")))),
+        ("rules", dash(policy.rules.iter().map(rule).collect::<Vec<_>>().join("\n"))),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
     ]);

@@ -1,7 +1,7 @@
 //! Between people and types: what is typed, and how quantities, times and ids are shown.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mercato_broker::{SharePolicy, Standing};
+use mercato_broker::{SharePolicy, ShareRule, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, Price};
@@ -119,6 +119,21 @@ pub(crate) fn amounts(policy: &SharePolicy) -> String {
     policy.amounts.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
+/// A rule of what is shared, in a line: `deny: stranger, gpu.h100`.
+pub(crate) fn rule(rule: &ShareRule) -> String {
+    let ShareRule { buyers, standing: of, jurisdictions, resources, class, most, longest_s, then } =
+        rule;
+    let mut cases: Vec<String> = buyers.iter().map(ClusterId::short).collect();
+    cases.extend(of.map(|of| standing(of).to_owned()));
+    cases.extend(jurisdictions.iter().cloned());
+    cases.extend(resources.iter().map(ToString::to_string));
+    cases.extend(class.map(name));
+    cases.extend((!most.is_zero()).then(|| format!("at most {}", most.show())));
+    cases.extend(longest_s.map(|seconds| format!("no longer than {}", Seconds(seconds).show())));
+    let cases = if cases.is_empty() { "everybody".to_owned() } else { cases.join(", ") };
+    format!("{}: {cases}", name(then))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +158,21 @@ mod tests {
         let lines = fingerprint(&ClusterId([0x4f; 32]));
         assert!(lines.iter().all(|line| line.len() == 39));
         assert_eq!(lines.concat().replace(' ', ""), "4f".repeat(32));
+    }
+
+    #[test]
+    fn a_rule_is_a_line() {
+        let all = ShareRule::default();
+        assert_eq!(rule(&all), "ask: everybody");
+        let some = ShareRule {
+            standing: Some(Standing::Stranger),
+            resources: ["gpu.h100".parse().unwrap()].into(),
+            most: Resources::from_text("cpu=8").unwrap(),
+            longest_s: Some(14_400),
+            then: mercato_broker::Approve::Deny,
+            ..all
+        };
+        let said = "deny: stranger, gpu.h100, at most cpu=8, no longer than 4h";
+        assert_eq!(rule(&some), said);
     }
 }

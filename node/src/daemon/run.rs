@@ -68,6 +68,12 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         let answer = daemon.driver.command(Command::Share(Some(share.policy()))).await?;
         answer.context("what the configuration shares cannot be shared")?;
     }
+    let buy = settings.buy.as_ref().map(mercato_config::policy::Buy::policy);
+    let before = daemon.driver.look(|driver| driver.agent().broker().buy().cloned()).await?;
+    if buy != before {
+        let answer = daemon.driver.command(Command::Buy(buy)).await?;
+        answer.context("nothing can be bought as the configuration says")?;
+    }
     tokio::select! {
         _ = end.recv() => {}
         ended = tokio::signal::ctrl_c() => ended?,

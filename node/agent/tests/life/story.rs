@@ -50,6 +50,7 @@ fn policy() -> SharePolicy {
         pod_security: PodSecurity::Baseline,
         approve: Approve::Ask,
         allow: [].into(),
+        rules: Vec::new(),
         reclaim_notice_s: 3_600,
         max_term_s: 86_400,
     }

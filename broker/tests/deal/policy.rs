@@ -1,0 +1,147 @@
+//! What the owners' policies make of requests and orders.
+
+use mercato_broker::{
+    Approve, BuyPolicy, Command, Demand, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule,
+    Standing, syntax::FromText as _,
+};
+use mercato_protocol::negotiation::State;
+use mercato_protocol::resources::Resource;
+use mercato_protocol::terms::Class;
+
+use crate::world::{BUYER, SELLER, World, demand, policy, resources};
+
+/// The first answer to an order, under rules.
+fn answered(rules: Vec<ShareRule>, allowed: bool, demand: Demand) -> State {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let allow = allowed.then(|| world.cluster(BUYER)).into_iter().collect();
+    let share = SharePolicy { rules, allow, ..policy(Approve::Ask) };
+    world.command(SELLER, Command::Share(Some(share))).unwrap();
+    let order = Command::Order { demand, note: String::new() };
+    let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
+    world.deliver(0);
+    world.nodes[SELLER].broker.deal(&id).unwrap().stage().state()
+}
+
+#[test]
+fn the_first_rule_that_covers_a_request_decides() {
+    let rule = ShareRule { then: Approve::Auto, ..ShareRule::default() };
+    let (granted, asked, denied) = (State::Agreed, State::Review, State::Terminated);
+    let deny = ShareRule { then: Approve::Deny, ..ShareRule::default() };
+    let some_cpu = ShareRule { most: resources(2_000), ..rule.clone() };
+    for (rules, allowed, cpu_millis, expected) in [
+        (vec![], false, 1_000, asked),
+        (vec![], true, 1_000, granted),
+        (vec![rule.clone()], false, 1_000, granted),
+        (vec![deny.clone()], true, 1_000, denied),
+        (vec![rule.clone(), deny.clone()], false, 1_000, granted),
+        (vec![some_cpu.clone()], false, 2_000, granted),
+        (vec![some_cpu], false, 2_001, asked),
+        (vec![ShareRule { longest_s: Some(3_600), ..rule.clone() }], false, 1_000, granted),
+        (vec![ShareRule { longest_s: Some(3_599), ..rule.clone() }], false, 1_000, asked),
+        (vec![ShareRule { class: Some(Class::Reserved), ..rule.clone() }], false, 1_000, granted),
+        (vec![ShareRule { class: Some(Class::Spot), ..rule.clone() }], false, 1_000, asked),
+        (vec![ShareRule { resources: [Resource::Cpu].into(), ..deny.clone() }], false, 1, denied),
+        (
+            vec![ShareRule { resources: ["gpu.h100".parse().unwrap()].into(), ..deny.clone() }],
+            false,
+            1,
+            asked,
+        ),
+        (vec![ShareRule { standing: Some(Standing::Stranger), ..deny.clone() }], false, 1, denied),
+        (vec![ShareRule { standing: Some(Standing::Trusted), ..rule.clone() }], false, 1, asked),
+        (vec![ShareRule { jurisdictions: ["IT".to_owned()].into(), ..rule }], false, 1, asked),
+    ] {
+        let said = format!("{rules:?} {allowed} {cpu_millis}");
+        assert_eq!(answered(rules, allowed, demand(cpu_millis)), expected, "{said}");
+    }
+}
+
+fn buying(policy: BuyPolicy) -> World {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    world.command(BUYER, Command::Buy(Some(policy))).unwrap();
+    world
+}
+
+fn order(world: &mut World, demand: Demand) -> Result<Reply, Refusal> {
+    world.command(BUYER, Command::Order { demand, note: String::new() })
+}
+
+fn rate(text: &str) -> Rate {
+    Rate::from_text(text).unwrap()
+}
+
+#[test]
+fn only_what_the_policy_permits_is_bought() {
+    let selector = Selector::from_text("cpu>=4").unwrap();
+    let mut world = buying(BuyPolicy { selector, ..BuyPolicy::default() });
+    assert!(order(&mut world, demand(1_000)).is_ok());
+    let selector = Selector::from_text("jurisdiction=IT").unwrap();
+    let mut world = buying(BuyPolicy { selector, ..BuyPolicy::default() });
+    assert_eq!(order(&mut world, demand(1_000)), Err(Refusal::NoMatch { seen: 1 }));
+    let market = world.nodes[BUYER].broker.browse(world.now(BUYER), &demand(1_000), true);
+    let [group] = &market.excluded[..] else { panic!("{market:?}") };
+    assert_eq!(group.by, "policy: jurisdiction=IT");
+    assert_eq!(group.nearest.lacks[0].to_string(), "jurisdiction is not said");
+    let mut world = buying(BuyPolicy { longest_s: Some(3_599), ..BuyPolicy::default() });
+    assert_eq!(order(&mut world, demand(1_000)), Err(Refusal::NoMatch { seen: 1 }));
+    // It is remembered, until there is none.
+    world.crash(BUYER);
+    assert_eq!(order(&mut world, demand(1_000)), Err(Refusal::NoMatch { seen: 1 }));
+    world.command(BUYER, Command::Buy(None)).unwrap();
+    assert!(order(&mut world, demand(1_000)).is_ok());
+}
+
+#[test]
+fn a_budget_is_never_exceeded() {
+    // One processor for an hour is two cents.
+    let budget = Some(rate("0.05 EUR/d"));
+    let mut world = buying(BuyPolicy { budget, ..BuyPolicy::default() });
+    assert!(order(&mut world, demand(1_000)).is_ok());
+    world.settle();
+    assert_eq!(order(&mut world, demand(2_000)), Err(Refusal::NoMatch { seen: 1 }));
+    let market = world.nodes[BUYER].broker.browse(world.now(BUYER), &demand(2_000), true);
+    let lacks = market.excluded[0].nearest.lacks[0].to_string();
+    assert_eq!(lacks, "0.04 EUR for the whole term, 0.03 EUR is left of the budget");
+    assert!(order(&mut world, demand(1_000)).is_ok(), "three cents are left");
+    assert_eq!(order(&mut world, demand(1_000)), Err(Refusal::NoMatch { seen: 1 }));
+}
+
+#[test]
+fn a_namespace_has_a_budget_of_its_own() {
+    let namespaces = [("shop".to_owned(), rate("0.02 EUR/d")), ("lab".to_owned(), rate("9 USD/d"))];
+    let mut world = buying(BuyPolicy { namespaces: namespaces.into(), ..BuyPolicy::default() });
+    let on_behalf = |name: &str| Demand { namespaces: [name.to_owned()].into(), ..demand(1_000) };
+    let none = Err(Refusal::NoMatch { seen: 1 });
+    assert_eq!(order(&mut world, on_behalf("lab")), none, "currencies do not compare");
+    assert!(order(&mut world, on_behalf("shop")).is_ok());
+    assert_eq!(order(&mut world, on_behalf("shop")), none);
+    assert!(order(&mut world, on_behalf("other")).is_ok());
+    assert!(order(&mut world, demand(1_000)).is_ok());
+}
+
+#[test]
+fn what_came_to_nothing_is_not_spent() {
+    let budget = Some(rate("0.02 EUR/d"));
+    let mut world = buying(BuyPolicy { budget, ..BuyPolicy::default() });
+    let Ok(Reply::Ordered { id, .. }) = order(&mut world, demand(1_000)) else { panic!() };
+    let cancel = Command::Cancel { deal: id, text: String::new() };
+    world.command(BUYER, cancel).unwrap();
+    assert!(order(&mut world, demand(1_000)).is_ok());
+}
+
+#[test]
+fn a_policy_that_cannot_be_is_refused() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let nothing = Rate { per_s: 0, ..rate("1 EUR/h") };
+    for policy in [
+        BuyPolicy { budget: Some(nothing), ..BuyPolicy::default() },
+        BuyPolicy { longest_s: Some(0), ..BuyPolicy::default() },
+    ] {
+        let refused = world.command(BUYER, Command::Buy(Some(policy)));
+        assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    }
+    let rules = vec![ShareRule::default(); 65];
+    let share = SharePolicy { rules, ..policy(Approve::Auto) };
+    let refused = world.command(SELLER, Command::Share(Some(share)));
+    assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+}
