@@ -92,8 +92,8 @@ impl<'a> Daemon<'a> {
     /// When it has not within half a minute.
     pub async fn sees_offer_of(&self, provider: &str) -> Result<()> {
         wait::until(&format!("{provider}'s offer is seen"), PATIENCE, || async {
-            let offers = self.json(&["browse"]).await?;
-            let offers = offers.as_array().context("a list")?;
+            let market = self.json(&["browse"]).await?;
+            let offers = market["offers"].as_array().context("a list of offers")?;
             ensure!(offers.iter().any(|offer| offer["name"] == provider), "{offers:?}");
             Ok(true)
         })
