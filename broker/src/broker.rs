@@ -132,11 +132,8 @@ impl Broker {
                 self.addresses = addresses;
                 self.reoffer();
             }
-            Input::RoundTrips(mut round_trips) => {
-                while round_trips.len() > limits::ROUND_TRIPS {
-                    round_trips.pop_last();
-                }
-                self.round_trips = round_trips;
+            Input::RoundTrips(trips) => {
+                self.round_trips = trips.into_iter().take(limits::ROUND_TRIPS).collect();
             }
             Input::Isolation(enforced) => {
                 self.isolation_enforced = enforced;
@@ -310,7 +307,7 @@ impl Broker {
                 continue;
             }
             // A deadline may bring on another: the end of a lease its last report.
-            for _ in 0..STEPS_AT_ONCE {
+            for _ in 0..limits::DEADLINES_AT_ONCE {
                 if self.deals.get(&id).is_some_and(|deal| is_due(&deal)) {
                     self.edit_or_log(now, id, effects, |deal, turn| match deal.side {
                         _ if deal.gives_up_ms().is_some_and(|at_ms| at_ms <= now.wall_ms) => {
@@ -378,9 +375,6 @@ impl Broker {
         self.publisher.withdraw(now, &self.config, effects)
     }
 }
-
-/// A deadline, the end of the lease, its last report, and one to spare.
-const STEPS_AT_ONCE: usize = 4;
 
 fn lease_effect(deal: &Deal) -> Option<Effect> {
     let (desired, agreement) = (deal.desired()?, deal.agreement()?);

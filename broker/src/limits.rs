@@ -33,6 +33,9 @@ pub const TEXT_BYTES: usize = 512;
 /// Replies kept for duplicates in one negotiation: each side has at most that many
 /// messages under way that want an answer.
 pub const REPLIES_KEPT: usize = 3;
+/// Deadlines of one deal that may come at once: that of its stage, the end of the lease,
+/// its last report, and one to spare.
+pub const DEADLINES_AT_ONCE: usize = 4;
 /// Numbers of advertisements that are reserved at once.
 pub const SERIES_BLOCK: u64 = 256;
 
