@@ -223,7 +223,7 @@ impl GuestSide {
     fn observe(&self, object: &Value, bodies: &mut Bodies) -> Option<Observed> {
         let observed = forge::observe(self.context.contract, object)?;
         if observed.pod.is_some() {
-            bodies.keep(object["status"].clone());
+            bodies.keep(forge::guest_status(object));
         }
         Some(observed)
     }

@@ -115,7 +115,7 @@ impl Seen {
 pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
     let observed = forge::observe(shared.context().contract, object)?;
     if observed.pod.is_some()
-        && let Err(error) = shared.bodies.keep(&object["status"])
+        && let Err(error) = shared.bodies.keep(&forge::guest_status(object))
     {
         tracing::warn!(%error, "a guest's status cannot cross");
         return None;

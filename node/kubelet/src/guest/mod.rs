@@ -4,6 +4,7 @@
 //! when is `mercato_offload::guest`'s; guest namespaces are `guest_namespace`'s.
 
 mod follow;
+mod pod;
 mod write;
 
 pub(crate) use write::release_patch;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -41,12 +42,14 @@ struct Bed {
     inputs: mpsc::Receiver<Input>,
     bodies: Bodies,
     writes: Writes,
+    /// Only writes there are answered as they are told to be; every other goes well.
+    only_at: Arc<Mutex<&'static str>>,
 }
 
 /// What stands where the guest object should, and what a write is answered.
 fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
-    let writes = Writes::default();
-    let seen = writes.clone();
+    let (writes, only_at) = (Writes::default(), Arc::new(Mutex::new("")));
+    let (seen, at) = (writes.clone(), only_at.clone());
     let cluster = scripted(move |method, path, body| {
         if path.contains("watch=") || path.contains("limit=") {
             return status(503, "not watched in this test");
@@ -55,11 +58,11 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
             return present.clone().map_or_else(|| status(404, "not found"), |o| (200, o));
         }
         seen.lock().unwrap().push((format!("{method} {path}"), body));
-        answer.clone()
+        if path.contains(*at.lock().unwrap()) { answer.clone() } else { (200, json!({})) }
     });
     let bodies = Bodies::default();
     let (side, inputs) = GuestSide::start(cluster, context(), bodies.clone());
-    Bed { side, inputs, bodies, writes }
+    Bed { side, inputs, bodies, writes, only_at }
 }
 
 impl Bed {
@@ -67,6 +70,10 @@ impl Bed {
         let digest = self.bodies.keep(body).unwrap();
         self.side.apply(item.clone(), digest, route());
         self.inputs.recv().await.unwrap()
+    }
+
+    fn refuses_at(&self, path: &'static str) {
+        *self.only_at.lock().unwrap() = path;
     }
 
     fn written(&self) -> Vec<String> {
@@ -169,6 +176,65 @@ async fn a_running_pod_gets_only_what_can_change() {
     let (_, options) = bed.writes.lock().unwrap().remove(0);
     assert_eq!(options["preconditions"]["uid"], "g1");
     assert_eq!(options["gracePeriodSeconds"], 3);
+}
+
+#[tokio::test]
+async fn a_debugger_and_a_resize_go_to_their_subresources_and_the_digest_comes_last() {
+    let mut running = guest(&CONTRACT_ID.to_string(), "u1");
+    running["spec"] = json!({ "containers": [{ "name": "app", "image": "a:1",
+        "resources": { "requests": { "cpu": "100m", "memory": "1Mi" } } }] });
+    let mut bed = bed(Some(running), (200, json!({})));
+    let (item, mut body) = pod();
+    let size = json!({ "requests": { "cpu": "200m", "memory": "1Mi" } });
+    body["spec"]["containers"][0]["resources"] = size;
+    body["spec"]["ephemeralContainers"] = json!([{ "name": "debugger", "image": "b" }]);
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item));
+    let writes = std::mem::take(&mut *bed.writes.lock().unwrap());
+    let at: Vec<_> = writes.iter().map(|(request, _)| request.split(['?', ' ']).nth(1)).collect();
+    let path = "/api/v1/namespaces/shop-rome/pods/web";
+    let debug = format!("{path}/ephemeralcontainers");
+    let resize = format!("{path}/resize");
+    assert_eq!(at, [Some(path), Some(&debug), Some(&resize), Some(path)]);
+    assert!(writes.iter().all(|(_, patch)| patch["metadata"]["uid"] == "g1"));
+    let first = writes[0].1["metadata"]["annotations"].as_object().unwrap();
+    assert!(!first.is_empty() && !first.contains_key(DIGEST), "not before it is done");
+    assert_eq!(writes[1].1["spec"]["ephemeralContainers"][0]["name"], "debugger");
+    let sized = json!([{ "name": "app", "resources": { "requests": { "cpu": "200m" } } }]);
+    assert_eq!(writes[2].1["spec"], json!({ "containers": sized }));
+    assert!(writes[3].1["metadata"]["annotations"][DIGEST].is_string());
+}
+
+#[tokio::test]
+async fn a_pod_is_made_before_its_debugger() {
+    let made = guest(&CONTRACT_ID.to_string(), "u1");
+    let mut bed = bed(None, (201, made));
+    let (item, mut body) = pod();
+    body["spec"]["ephemeralContainers"] = json!([{ "name": "debugger", "image": "b" }]);
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item));
+    let writes = std::mem::take(&mut *bed.writes.lock().unwrap());
+    assert!(writes[0].0.starts_with("POST"), "{writes:?}");
+    assert!(writes[0].1["spec"]["ephemeralContainers"].is_null());
+    let digest = |n: usize| writes[n].1["metadata"]["annotations"][DIGEST].clone();
+    assert!(digest(0).is_string() && digest(0) != digest(writes.len() - 1));
+}
+
+#[tokio::test]
+async fn a_resize_without_room_is_refused_and_the_pod_goes_on() {
+    let mut running = guest(&CONTRACT_ID.to_string(), "u1");
+    running["spec"] = json!({ "containers": [{ "name": "app", "image": "a:1" }] });
+    let (item, mut body) = pod();
+    body["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "64" } });
+    for (code, message) in [
+        (403, "exceeded quota: mercato, requested: requests.cpu=64, used: x"),
+        (404, "the server could not find the requested resource"),
+    ] {
+        let mut bed = bed(Some(running.clone()), status(code, message));
+        bed.refuses_at("/resize");
+        let Input::NotWritten(_, Failure::Refused(why)) = bed.apply(&item, &body).await else {
+            panic!("{message}");
+        };
+        assert_eq!(why.path, "spec.containers.resources", "{}", why.reason);
+    }
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use mercato_offload::message::Route;
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::follow::observe;
+use super::{Shared, pod};
 use crate::cluster::Deletion;
 use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
@@ -69,8 +69,13 @@ async fn write(
         if if_absent == IfAbsent::Leave {
             return Err(GuestFailure::Absent);
         }
-        let created = cluster.create(place.kind, place.ns(), forged).await;
-        return created.map(drop).map_err(failed);
+        return match item {
+            Item::Pod(_) => pod::create(cluster, &place.key.namespace, forged).await,
+            Item::Object(_) => {
+                let created = cluster.create(place.kind, place.ns(), forged).await;
+                created.map(drop).map_err(failed)
+            }
+        };
     };
     match place.ownership(shared, item, &present) {
         Ownership::Ours => {}
@@ -82,45 +87,15 @@ async fn write(
             ));
         }
     }
-    let written = match item {
-        Item::Pod(_) => {
-            let patch = mutable(&forged, &present);
-            cluster.strategic(POD, place.ns(), &place.key.name, None, patch).await
-        }
+    match item {
+        Item::Pod(_) => pod::update(cluster, &place.key.namespace, &forged, &present).await,
         Item::Object(_) => {
             let mut object = forged;
             object["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
-            cluster.replace(place.kind, place.ns(), &place.key.name, object).await
-        }
-    };
-    written.map(drop).map_err(failed)
-}
-
-/// Of a pod that runs, only some fields can change; the rest of the forged pod
-/// is as it was when it was made, service variables included.
-fn mutable(forged: &Value, present: &Value) -> Value {
-    let images = |list: &str| -> Vec<Value> {
-        let containers = forged["spec"][list].as_array().into_iter().flatten();
-        containers.map(|c| json!({ "name": c["name"], "image": c["image"] })).collect()
-    };
-    let mut spec = json!({});
-    for list in ["containers", "initContainers"] {
-        let images = images(list);
-        if !images.is_empty() {
-            spec[list] = images.into();
+            let written = cluster.replace(place.kind, place.ns(), &place.key.name, object).await;
+            written.map(drop).map_err(failed)
         }
     }
-    if !forged["spec"]["activeDeadlineSeconds"].is_null() {
-        spec["activeDeadlineSeconds"] = forged["spec"]["activeDeadlineSeconds"].clone();
-    }
-    json!({
-        "metadata": {
-            "uid": present["metadata"]["uid"],
-            "labels": forged["metadata"]["labels"],
-            "annotations": forged["metadata"]["annotations"],
-        },
-        "spec": spec,
-    })
 }
 
 pub(super) fn delete(

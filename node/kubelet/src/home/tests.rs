@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{ObjectKind, PodId, Uid, key};
 use mercato_protocol::id::Digest;
@@ -127,6 +128,23 @@ async fn a_status_carries_the_uid() {
         (&patch["status"]["phase"], &patch["status"]["hostIP"]),
         (&json!("Running"), &json!("10.0.0.1"))
     );
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
+    let mut running = pod("shop");
+    running["status"] = json!({ "phase": "Running" });
+    running["metadata"]["resourceVersion"] = "6".into();
+    let (mut bed, _) = bed("shop", None, (200, running)).await;
+    let started = bed.bodies.keep(&json!({ "phase": "Running" })).unwrap();
+    bed.write("shop", Write::Status { status: Some(started), outcome: None }).await;
+    let refusal = Refusal { path: "spec.containers.resources".into(), reason: "no room".into() };
+    let written = bed.write("shop", Write::Refusal(refusal)).await;
+    assert_eq!(written, Input::Written(Uid("u1".into())));
+    let writes: Vec<_> = bed.writes.lock().unwrap().drain(1..).collect();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert!(writes[0].0.contains("/events"), "{writes:?}");
+    assert!(writes[0].1["message"].as_str().unwrap().contains("no room"));
 }
 
 #[tokio::test]

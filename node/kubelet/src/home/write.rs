@@ -122,13 +122,7 @@ async fn write_status(
             None => return Ok(false),
         },
     };
-    let mut status = status(&known);
-    for field in ["reason", "message"] {
-        // In a patch what is left out stays, and a refusal is over once it is not said.
-        if status[field].is_null() && !known["status"][field].is_null() {
-            status[field] = Value::Null;
-        }
-    }
+    let status = cleared(status(&known), &known["status"]);
     let patch = json!({ "metadata": { "uid": pod.uid }, "status": status });
     let ns = Some(pod.namespace.as_str());
     let written = shared.cluster.strategic(POD, ns, &pod.name, Some("status"), patch).await;
@@ -147,10 +141,30 @@ async fn write_status(
     }
 }
 
-/// The pod stays Pending, with a reason that people find where they look first.
+/// With what is there and is not said any more taken back: in a patch what is left out
+/// stays.
+fn cleared(mut status: Value, known: &Value) -> Value {
+    for field in ["reason", "message", "allocatedResources", "resources"] {
+        if status[field].is_null() && !known[field].is_null() {
+            status[field] = Value::Null;
+        }
+    }
+    if let Some(said) = status["conditions"].as_array_mut() {
+        let unsaid = |one: &&Value| !said.iter().any(|said| said["type"] == one["type"]);
+        let gone = known["conditions"].as_array().into_iter().flatten().filter(unsaid);
+        let gone: Vec<_> =
+            gone.map(|one| json!({ "$patch": "delete", "type": one["type"] })).collect();
+        said.extend(gone);
+    }
+    status
+}
+
+/// The pod stays Pending, with a reason that people find where they look first. One that
+/// runs goes on as it is: it is a change that is refused, and an event says so.
 async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool, Failure> {
     let message = text(refusal);
-    let written = write_status(shared, pod, |home| waiting(home, &message)).await?;
+    let started = shared.pods.get(&pod.uid).is_some_and(|home| has_started(&home));
+    let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
     if written {
         let about = About {
             kind: POD.kind.into(),
@@ -161,6 +175,10 @@ async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool,
         events::warning(&shared.cluster, about, REFUSED, &message).await?;
     }
     Ok(written)
+}
+
+fn has_started(home: &Value) -> bool {
+    matches!(home["status"]["phase"].as_str(), Some("Running" | "Succeeded" | "Failed"))
 }
 
 fn waiting(home: &Value, message: &str) -> Value {
@@ -198,6 +216,21 @@ const REFUSED: &str = "OffloadRefused";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_said_any_more_is_taken_back() {
+        let of = |name: &str| json!({ "type": name, "status": "True" });
+        let known = json!({ "message": "old", "allocatedResources": { "cpu": "1" },
+            "conditions": [of("Ready"), of("PodResizePending")] });
+        let said = json!({ "phase": "Running", "conditions": [of("Ready")] });
+        let status = cleared(said, &known);
+        assert_eq!(status["conditions"].as_array().unwrap().len(), 2);
+        let gone = json!({ "$patch": "delete", "type": "PodResizePending" });
+        assert_eq!(status["conditions"][1], gone);
+        let fields = status.as_object().unwrap();
+        assert!(fields["message"].is_null() && fields["allocatedResources"].is_null());
+        assert!(!fields.contains_key("reason"));
+    }
 
     #[test]
     fn a_refused_pod_says_why_in_each_container() {

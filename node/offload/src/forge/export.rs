@@ -53,7 +53,7 @@ fn strip(object: &Value) -> Value {
         fields.remove("status");
     }
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        for name in ["managedFields", "resourceVersion", "generation", "selfLink"] {
+        for name in ["managedFields", "resourceVersion", "selfLink"] {
             metadata.remove(name);
         }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {

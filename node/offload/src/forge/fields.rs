@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::refs::{each, visit_containers, within};
 use super::{GuestContext, quantity};
 
-/// Annotations that hold fields: this and a number.
+/// Annotations that hold fields: this and a digest of the reference, so that a pod that
+/// gains a container keeps the names that its running ones read.
 pub(super) const FIELD: &str = "field.mercato.dev/";
 
 /// Turns the references of `spec`; returns the annotations that they need. `home` is the
@@ -21,10 +23,11 @@ pub(super) fn turn(spec: &mut Value, home: &Value, ctx: &GuestContext) -> BTreeM
     visit_sources(spec, &mut |container, source| {
         wanted.extend(answer(source, container, home, &resources, ctx));
     });
-    // Numbered in the order of the answers' references, which a running pod cannot change.
-    let names: BTreeMap<String, (String, String)> = (wanted.into_iter().enumerate())
-        .map(|(n, (reference, value))| (reference, (format!("{FIELD}{n}"), value)))
-        .collect();
+    let named = |(reference, value): (String, String)| {
+        let name = format!("{FIELD}{:.16}", Digest::of(reference.as_bytes()).to_string());
+        (reference, (name, value))
+    };
+    let names: BTreeMap<String, (String, String)> = wanted.into_iter().map(named).collect();
     visit_sources(spec, &mut |container, source| {
         if let Some((reference, _)) = answer(source, container, home, &resources, ctx)
             && let Some((annotation, _)) = names.get(&reference)

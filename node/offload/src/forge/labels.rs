@@ -31,5 +31,12 @@ pub const HOPS_LEFT: &str = "mercato.dev/hops-left";
 /// Annotation: the digest of what was sent.
 pub const DIGEST: &str = "mercato.dev/digest";
 
+/// Annotation of a pod: its `metadata.generation` at home when it was sent.
+pub const HOME_GENERATION: &str = "mercato.dev/home-generation";
+
+/// Annotation of a pod: ephemeral containers that the lease does not allow, as JSON pairs
+/// of name and reason.
+pub const LEFT_OUT: &str = "mercato.dev/left-out";
+
 /// Finalizer of guest pods: they stay until their end is on record.
 pub const FINALIZER: &str = "mercato.dev/guest";

@@ -44,6 +44,9 @@ pub(super) fn metadata(
     let mut metadata = Map::new();
     if let Item::Pod(pod) = item {
         labels.insert(HOME_UID.into(), json!(pod.uid.0));
+        if let Some(generation) = home["generation"].as_u64() {
+            annotations.insert(HOME_GENERATION.into(), json!(generation.to_string()));
+        }
         metadata.insert("finalizers".into(), json!([FINALIZER]));
     }
     metadata.insert("name".into(), json!(guest.name));

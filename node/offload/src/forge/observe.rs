@@ -3,16 +3,16 @@
 use mercato_protocol::id::ContractId;
 use serde_json::Value;
 
-use super::digest;
 use super::labels::*;
 use super::metadata::kind_name;
 use super::schema::refusal;
+use super::{digest, guest_status};
 use crate::guest::{Failure, Observed, ObservedPod};
 use crate::key::{Item, ObjectKind, PodId, Uid, key};
 use crate::message::Outcome;
 
 /// A guest object as the session sees it; none if it does not carry the marks of
-/// `contract`, so that it is not ours.
+/// `contract`, so that it is not ours. The status of a pod is [`guest_status`]'s.
 pub fn observe(contract: ContractId, guest: &Value) -> Option<Observed> {
     let metadata = &guest["metadata"];
     if metadata["labels"][CONTRACT].as_str()? != contract.to_string() {
@@ -48,7 +48,7 @@ fn observe_pod(guest: &Value) -> ObservedPod {
     let held = finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER));
     let grace_over = metadata["deletionGracePeriodSeconds"].as_i64() == Some(0);
     ObservedPod {
-        status: digest(status),
+        status: digest(&guest_status(guest)),
         ended: deleting && held && (terminal.is_some() || grace_over),
         terminal,
         deleting,

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
+use super::labels::LEFT_OUT;
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::schema::{POD, refusal};
+use super::schema_container::EPHEMERAL;
 use super::{GuestContext, Refusal, fields, guest_name, metadata};
 use crate::key::{Item, PodId};
 use crate::message::Route;
@@ -23,6 +25,8 @@ pub fn forge_pod(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
+    let (home, left_out) = allowed(home);
+    let home = &home;
     let mut pod = POD.filter(home, "")?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
@@ -52,11 +56,32 @@ pub fn forge_pod(
     let mut marks = metadata::metadata(&item, &home["metadata"], digest, route, ctx)?;
     if let Some(marks) = marks.get_mut("annotations").and_then(Value::as_object_mut) {
         marks.extend(annotations.into_iter().map(|(name, value)| (name, json!(value))));
+        marks.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
     }
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
     pod["metadata"] = Value::Object(marks);
     Ok(pod)
+}
+
+/// The pod without the ephemeral containers that the lease does not allow, and a list of
+/// those: at home they cannot be taken back, and must not hold up the rest for ever.
+fn allowed(home: &Value) -> (Value, Option<String>) {
+    let (mut home, mut left_out) = (home.clone(), Vec::new());
+    let spec = home.get_mut("spec").and_then(Value::as_object_mut);
+    let list = spec.and_then(|spec| spec.get_mut("ephemeralContainers"));
+    if let Some(list) = list.and_then(Value::as_array_mut) {
+        list.retain(|container| match EPHEMERAL.filter(container, "") {
+            Ok(_) => true,
+            Err(Refusal { path, reason }) => {
+                let name = container["name"].as_str().unwrap_or_default();
+                left_out.push([name.to_owned(), format!("{path}: {reason}")]);
+                false
+            }
+        });
+    }
+    let list = (!left_out.is_empty()).then(|| json!(left_out).to_string());
+    (home, list)
 }
 
 /// What the provider says, whatever the pod says.

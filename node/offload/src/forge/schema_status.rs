@@ -13,13 +13,13 @@ fields! {
         "extendedResourceClaimStatus": Drop, "hostIP": Drop, "hostIPs": Drop,
         "initContainerStatuses": Each(&CONTAINER_STATUS), "message": Carry,
         "nodeAllocatableResourceClaimStatuses": Drop, "nominatedNodeName": Drop,
-        "observedGeneration": Drop, "phase": Carry, "podIP": Drop, "podIPs": Drop,
+        "observedGeneration": Carry, "phase": Carry, "podIP": Drop, "podIPs": Drop,
         "qosClass": Drop, "reason": Carry, "resize": Drop, "resourceClaimStatuses": Drop,
         "resources": In(&RESOURCES), "startTime": Carry, "volumeHealth": Drop,
     }
     CONDITION = "PodCondition" {
         "lastProbeTime": Carry, "lastTransitionTime": Carry, "message": Carry,
-        "observedGeneration": Drop, "reason": Carry, "status": Carry, "type": Carry,
+        "observedGeneration": Carry, "reason": Carry, "status": Carry, "type": Carry,
     }
     CONTAINER_STATUS = "ContainerStatus" {
         "allocatedResources": Carry, "allocatedResourcesStatus": Drop, "containerID": Carry,

@@ -18,8 +18,14 @@ pub struct StatusContext {
 
 /// Conditions that a kubelet owns, and so the provider's word counts. `Ready` is made
 /// here, since readiness gates are conditions of home's.
-const KUBELET: [&str; 4] =
-    ["PodReadyToStartContainers", "Initialized", "ContainersReady", "DisruptionTarget"];
+const KUBELET: [&str; 6] = [
+    "PodReadyToStartContainers",
+    "Initialized",
+    "ContainersReady",
+    "DisruptionTarget",
+    "PodResizePending",
+    "PodResizeInProgress",
+];
 
 const LISTS: [&str; 3] =
     ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
@@ -43,10 +49,9 @@ pub fn home_status(
     }
     settle_phase(&mut status, old, outcome);
     status["conditions"] = conditions(&status, base, home);
-    let generation = &home["metadata"]["generation"];
     let own = [
         ("qosClass", old["qosClass"].clone()),
-        ("observedGeneration", generation.clone()),
+        ("observedGeneration", generation(&status, old, home)),
         ("nominatedNodeName", old["nominatedNodeName"].clone()),
         ("hostIP", json!(ctx.host_ip)),
         ("hostIPs", ip_list(ctx.host_ip.as_deref())),
@@ -60,6 +65,14 @@ pub fn home_status(
         status["startTime"] = old["startTime"].clone();
     }
     status
+}
+
+/// What the provider has seen of the pod: no more than there is, never less than before.
+fn generation(status: &Value, old: &Value, home: &Value) -> Value {
+    let seen = status["observedGeneration"].as_u64().unwrap_or(0);
+    let seen = seen.min(home["metadata"]["generation"].as_u64().unwrap_or(0));
+    let seen = seen.max(old["observedGeneration"].as_u64().unwrap_or(0));
+    if seen > 0 { json!(seen) } else { Value::Null }
 }
 
 fn ip_list(ip: Option<&str>) -> Value {
@@ -117,7 +130,12 @@ fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
         }
         merged.insert("Ready".to_owned(), ready);
     }
+    let generation = home["metadata"]["generation"].as_u64().unwrap_or(0);
     for (name, condition) in &mut merged {
+        let seen = condition["observedGeneration"].as_u64();
+        if seen.is_none_or(|seen| seen > generation) {
+            set_or_remove(condition, "observedGeneration", Value::Null);
+        }
         if let Some(before) = old.get(name)
             && before["status"] == condition["status"]
             && !before["lastTransitionTime"].is_null()

@@ -100,7 +100,8 @@ impl Guest {
         for object in ["Pod", "ConfigMap", "Secret"].iter().flat_map(|kind| self.cluster.list(kind))
         {
             let Some(observed) = forge::observe(contract, &object) else { continue };
-            if observed.pod.is_none() || self.task.bodies.keep(&object["status"]).is_ok() {
+            let status = forge::guest_status(&object);
+            if observed.pod.is_none() || self.task.bodies.keep(&status).is_ok() {
                 seen.insert(observed.item.clone(), observed);
             }
         }

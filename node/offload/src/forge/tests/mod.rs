@@ -10,6 +10,8 @@ use crate::guest::Failure;
 use crate::key::{Item, PodId, Uid, key};
 use crate::message::{Outcome, Route};
 
+mod change;
+
 fn home_pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -293,6 +295,7 @@ fn a_status_comes_home() {
     });
     let guest = json!({
         "phase": "Running", "qosClass": "Guaranteed", "startTime": "t1", "podIP": "10.9.9.9",
+        "observedGeneration": 3,
         "hostIP": "192.168.0.1", "unheardOf": 1,
         "containerStatuses": [{ "name": "web", "restartCount": 2, "ready": true,
             "state": { "running": { "startedAt": "t1" } },

@@ -1,0 +1,155 @@
+//! A guest pod, written: what can change of one that runs, and what the API server takes
+//! only at a subresource. Whose the pod is has been settled before.
+
+use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
+use mercato_offload::forge::{self, Refusal};
+use mercato_offload::guest::Failure as GuestFailure;
+use mercato_offload::message::Outcome;
+use serde_json::{Map, Value, json};
+
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kind::POD;
+
+/// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow.
+pub(super) async fn create(
+    cluster: &Cluster,
+    ns: &str,
+    mut forged: Value,
+) -> Result<(), GuestFailure> {
+    let whole = forged.clone();
+    let spec = forged["spec"].as_object_mut();
+    let debug = spec.and_then(|spec| spec.remove("ephemeralContainers"));
+    let debug = debug.is_some_and(|list| list.as_array().is_some_and(|list| !list.is_empty()));
+    if debug && let Some(annotations) = forged["metadata"]["annotations"].as_object_mut() {
+        // It is not yet what home wants, and must not be taken for it.
+        annotations.insert(DIGEST.into(), json!(forge::digest(&Value::Null).to_string()));
+        annotations.remove(HOME_GENERATION);
+    }
+    let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
+    if debug { update(cluster, ns, &whole, &made).await } else { Ok(()) }
+}
+
+/// Brings the pod that runs to what home wants, as far as a running pod can change.
+pub(super) async fn update(
+    cluster: &Cluster,
+    ns: &str,
+    forged: &Value,
+    present: &Value,
+) -> Result<(), GuestFailure> {
+    let metadata = &present["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    let patch = |subresource: Option<&str>, mut change: Value| {
+        change["metadata"]["uid"] = metadata["uid"].clone();
+        cluster.strategic(POD, Some(ns), name, subresource, change)
+    };
+    let mut first = mutable(forged);
+    let further = [
+        ("ephemeralcontainers", "spec.ephemeralContainers", debug(forged, present)),
+        ("resize", "spec.containers.resources", resized(forged, present)),
+    ];
+    let further = further.into_iter().filter_map(|(at, path, spec)| Some((at, path, spec?)));
+    let further: Vec<_> = further.collect();
+    // What says that all of it is done comes last.
+    let mut last = Map::new();
+    let annotations = first["metadata"]["annotations"].as_object_mut();
+    if let Some(annotations) = annotations.filter(|_| !further.is_empty()) {
+        for name in [DIGEST, HOME_GENERATION] {
+            last.extend(annotations.remove_entry(name));
+        }
+    }
+    patch(None, first).await.map_err(failed)?;
+    for (subresource, path, spec) in further {
+        let written = patch(Some(subresource), json!({ "spec": spec })).await;
+        written.map_err(|failure| failed_at(path, failure))?;
+    }
+    if !last.is_empty() {
+        patch(None, json!({ "metadata": { "annotations": last } })).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Of a pod that runs, only some fields can change; the rest of the forged pod
+/// is as it was when it was made, service variables included.
+fn mutable(forged: &Value) -> Value {
+    let images = |list: &str| -> Vec<Value> {
+        let containers = forged["spec"][list].as_array().into_iter().flatten();
+        containers.map(|c| json!({ "name": c["name"], "image": c["image"] })).collect()
+    };
+    let mut spec = json!({});
+    for list in ["containers", "initContainers"] {
+        let images = images(list);
+        if !images.is_empty() {
+            spec[list] = images.into();
+        }
+    }
+    if !forged["spec"]["activeDeadlineSeconds"].is_null() {
+        spec["activeDeadlineSeconds"] = forged["spec"]["activeDeadlineSeconds"].clone();
+    }
+    json!({
+        "metadata": {
+            "labels": forged["metadata"]["labels"],
+            "annotations": forged["metadata"]["annotations"],
+        },
+        "spec": spec,
+    })
+}
+
+/// Containers of `kubectl debug` that are new; one that is there cannot change.
+fn debug(forged: &Value, present: &Value) -> Option<Value> {
+    let list = "ephemeralContainers";
+    let new = |one: &&Value| named(&present["spec"][list], &one["name"]).is_none();
+    let new: Vec<_> = forged["spec"][list].as_array()?.iter().filter(new).collect();
+    (!new.is_empty()).then(|| json!({ list: new }))
+}
+
+/// Containers of another size than they have; a size that was set cannot be taken back.
+fn resized(forged: &Value, present: &Value) -> Option<Value> {
+    let mut spec = json!({});
+    for list in ["containers", "initContainers"] {
+        let containers = forged["spec"][list].as_array().into_iter().flatten();
+        let differs = |wanted: &Value| {
+            let now = named(&present["spec"][list], &wanted["name"])?;
+            let mut sizes = json!({});
+            for (sort, resource) in SIZES {
+                let size = &wanted["resources"][sort][resource];
+                if !size.is_null() && *size != now["resources"][sort][resource] {
+                    sizes[sort][resource] = size.clone();
+                }
+            }
+            let some = sizes.as_object().is_some_and(|sizes| !sizes.is_empty());
+            some.then(|| json!({ "name": wanted["name"], "resources": sizes }))
+        };
+        let differing: Vec<_> = containers.filter_map(differs).collect();
+        if !differing.is_empty() {
+            spec[list] = differing.into();
+        }
+    }
+    spec.as_object().is_some_and(|spec| !spec.is_empty()).then_some(spec)
+}
+
+fn named<'a>(list: &'a Value, name: &Value) -> Option<&'a Value> {
+    list.as_array()?.iter().find(|one| one["name"] == *name)
+}
+
+fn failed(failure: Failure) -> GuestFailure {
+    forge::classify(&failure.status())
+}
+
+/// A pod that runs goes on as it is: what there is no room for is refused, and tried again.
+fn failed_at(path: &str, failure: Failure) -> GuestFailure {
+    let refused = |reason: String| GuestFailure::Refused(Refusal { path: path.to_owned(), reason });
+    // Of a pod that is gone it says "pods ... not found".
+    if failure.code == 404 && failure.message.contains("the requested resource") {
+        return refused("the provider's cluster cannot do this to a pod that runs".to_owned());
+    }
+    let failure = failed(failure);
+    if let GuestFailure::OutOf(Outcome::Failed { message, .. }) = failure {
+        return refused(message);
+    }
+    failure
+}
+
+/// What can be resized in place.
+const SIZES: [(&str, &str); 4] =
+    [("requests", "cpu"), ("requests", "memory"), ("limits", "cpu"), ("limits", "memory")];
