@@ -125,9 +125,15 @@ impl Demo {
     }
 }
 
+/// The client of Kubernetes calls each failed connection an error; it is tried again, and
+/// what comes of that is said by whoever asked.
+const QUIET: &str = "kube_client::client::builder=off";
+
 /// One line an event: human on a terminal, JSON otherwise. `MERCATO_LOG` may say more.
 fn logs(global: &Global, level: &str) {
-    let filter = EnvFilter::try_from_env("MERCATO_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let filter = |level: &str| EnvFilter::try_new(format!("{QUIET},{level}"));
+    let said = std::env::var("MERCATO_LOG").ok().and_then(|said| filter(&said).ok());
+    let filter = said.or_else(|| filter(level).ok()).unwrap_or_default();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let log = log.with_target(global.verbose);
     if std::io::stderr().is_terminal() {
