@@ -66,5 +66,9 @@ pub const OBJECT_BYTES: usize = 3 * 1_024 * 1_024;
 pub const PATH_CLUSTERS: usize = 8;
 /// A request to open a kubelet stream, and its reply.
 pub const STREAM_BYTES: usize = 32 * 1_024;
+/// What guests use, one page of it.
+pub const USAGE_BYTES: usize = 1_024 * 1_024;
+/// Pods of one such page (some 100 bytes each with one container).
+pub const USAGE_PODS: usize = 1_024;
 /// Words of a command to execute.
 pub const COMMAND_WORDS: usize = 256;

@@ -1,6 +1,6 @@
-//! The first message each way on a kubelet stream: a typed request, checked by the
-//! provider's daemon against the contract, and its answer. After `Accepted` the bytes
-//! pass untouched.
+//! The first message each way on a kubelet stream: what home asks of the provider's
+//! daemon, which checks it against the contract, and the answer. After `Accepted` follow
+//! the bytes of the stream, untouched, or a [`Usage`].
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,21 @@ use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map, wi
 use crate::id::ContractId;
 use crate::limits;
 use crate::workload::Uid;
+
+/// The first message: what home asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ask {
+    /// A stream into a guest.
+    Open(Request),
+    /// What the guests use: after `Accepted` follows one [`Usage`].
+    Usage {
+        /// Which lease.
+        contract: ContractId,
+        /// Those of the pods after this one, by uid; none: from the first.
+        after: Option<Uid>,
+    },
+}
 
 /// Home asks to open a stream into a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,9 +133,7 @@ pub enum Transport {
 pub enum Reply {
     /// From here on the bytes pass.
     Accepted {
-        /// The HTTP status that the API server gave: 101, or 200 without an upgrade.
-        status: u32,
-        /// The sub-protocol that was agreed.
+        /// The sub-protocol that was agreed, if an upgrade was asked for and named any.
         protocol: Option<String>,
     },
     /// It is not opened.
@@ -144,11 +157,78 @@ pub enum RefusedReason {
     BadRequest,
     /// The provider's cluster failed.
     Unavailable,
+    /// The provider's cluster has no such thing.
+    NotServed,
 }
 
-impl Message for Request {
+/// What guests use, a page of it: pods by ascending uid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// At most [`limits::USAGE_PODS`].
+    pub pods: Vec<PodUsage>,
+    /// There are others after the last of these.
+    pub more: bool,
+}
+
+/// What one guest uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodUsage {
+    /// The pod's uid at home.
+    pub uid: Uid,
+    /// When it was measured, by the provider's clock, in ms since 1970.
+    pub at_ms: u64,
+    /// Each container that runs.
+    pub containers: Vec<ContainerUsage>,
+}
+
+/// What one container uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerUsage {
+    /// Its name.
+    pub name: String,
+    /// Processor time so far, in core-nanoseconds; starts anew when it falls.
+    pub cpu_nanos: u64,
+    /// Processors in use, in billionths of a core.
+    pub cpu_nano_cores: u64,
+    /// The working set, in bytes.
+    pub memory_bytes: u64,
+}
+
+impl Ask {
+    /// The lease that it is about.
+    pub fn contract(&self) -> ContractId {
+        match self {
+            Self::Open(request) => request.contract,
+            Self::Usage { contract, .. } => *contract,
+        }
+    }
+}
+
+impl Message for Ask {
     const MAX_BYTES: usize = limits::STREAM_BYTES;
 
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Open(request) => request.validate(),
+            Self::Usage { .. } => Ok(()),
+        }
+    }
+}
+
+impl Message for Usage {
+    const MAX_BYTES: usize = limits::USAGE_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("pods of a page", self.pods.len(), limits::USAGE_PODS)?;
+        ensure(self.pods.is_sorted_by(|a, b| a.uid < b.uid), "pods out of order")?;
+        ensure(!self.more || !self.pods.is_empty(), "more than nothing")
+    }
+}
+
+impl Request {
     fn validate(&self) -> Result<(), CodecError> {
         match &self.what {
             What::Exec(exec) => {
@@ -168,6 +248,15 @@ impl Message for Reply {
     const MAX_BYTES: usize = limits::STREAM_BYTES;
 }
 
+wire_union!(Ask { 0 => Open(request), 1 => Usage { 1 => contract, 2 => after } });
+wire_map!(Usage { 1 => pods, 2 => more });
+wire_map!(PodUsage { 1 => uid, 2 => at_ms, 3 => containers });
+wire_map!(ContainerUsage {
+    1 => name,
+    2 => cpu_nanos,
+    3 => cpu_nano_cores,
+    4 => memory_bytes,
+});
 wire_map!(Request {
     1 => contract,
     2 => namespace,
@@ -196,5 +285,11 @@ wire_map!(Exec { 1 => command, 2 => attach });
 wire_map!(Attach { 1 => container, 2 => stdin, 3 => stdout, 4 => stderr, 5 => tty });
 wire_map!(Upgrade { 1 => transport, 2 => protocols });
 wire_enum!(Transport { 0 => Spdy, 1 => WebSocket });
-wire_union!(Reply { 0 => Accepted { 1 => status, 2 => protocol }, 1 => Refused { 1 => reason, 2 => text } });
-wire_enum!(RefusedReason { 0 => NotFound, 1 => Forbidden, 2 => BadRequest, 3 => Unavailable });
+wire_union!(Reply { 0 => Accepted { 1 => protocol }, 1 => Refused { 1 => reason, 2 => text } });
+wire_enum!(RefusedReason {
+    0 => NotFound,
+    1 => Forbidden,
+    2 => BadRequest,
+    3 => Unavailable,
+    4 => NotServed,
+});

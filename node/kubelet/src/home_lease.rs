@@ -72,6 +72,7 @@ impl HomeLease {
             let home = HomeConfig { node: name.clone(), host_ip: address };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
+                name: name.clone(),
                 contract: node.contract,
                 access: Access::new(cluster.clone(), name),
                 pods: side.pods(),

@@ -39,6 +39,7 @@ kinds! {
     NETWORK_POLICY = "networking.k8s.io" "v1" "NetworkPolicy" "networkpolicies";
     NODE = "" "v1" "Node" "nodes";
     POD = "" "v1" "Pod" "pods";
+    POD_METRICS = "metrics.k8s.io" "v1beta1" "PodMetrics" "pods";
     PRIORITY_CLASS = "scheduling.k8s.io" "v1" "PriorityClass" "priorityclasses";
     RESOURCE_QUOTA = "" "v1" "ResourceQuota" "resourcequotas";
     ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "RoleBinding" "rolebindings";

@@ -10,7 +10,8 @@
 //!   [`certificate`] and [`home`];
 //! - [`guest`] and [`guest_namespace`]: a lease at the provider;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
-//! - [`inventory`]: what the cluster has; [`rights`]: what the daemon lacks;
+//! - [`inventory`]: what the cluster has; [`usage`]: what guests use;
+//!   [`rights`]: what the daemon lacks;
 //! - [`Cluster`]: the one way to an API server, but for watches and streams.
 
 // This crate is of floor 3: it may read clocks, which the pure floors may not.
@@ -41,6 +42,7 @@ pub mod rights;
 pub mod stream;
 #[cfg(test)]
 mod testing;
+pub mod usage;
 mod watch;
 
 pub use account::Account;

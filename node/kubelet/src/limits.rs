@@ -28,6 +28,22 @@ pub const STREAM_OPEN_TIMEOUT: Duration = Duration::from_secs(20);
 pub const STREAM_BUFFER: usize = 64 << 10;
 /// Longest refusal of an API server that is passed to the person who asked.
 pub const REFUSAL_TEXT: usize = 4 << 10;
+/// Longest output of a command that `/run` runs; a guess.
+pub const RUN_OUTPUT: usize = 4 << 20;
+/// A command that `/run` runs is given up after this long; a guess.
+pub const RUN_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What guests use is read anew after this long: a metrics server looks every 10 s or
+/// more, and several look at once.
+pub const USAGE_TTL: Duration = Duration::from_secs(5);
+/// The figures have this long to come, all pages of them; metrics-server waits 10 s.
+pub const USAGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a lease's guests used is forgotten when nobody has asked for this long.
+pub const USAGE_IDLE: Duration = Duration::from_secs(600);
+/// Pages that what one lease's guests use may take.
+pub const USAGE_PAGES: usize = mercato_offload::limits::PODS.div_ceil(64);
+/// Containers of one pod that are spoken of.
+pub const USAGE_CONTAINERS: usize = 256;
 
 /// Reviewed tokens and decisions that are remembered.
 pub const REVIEWS: usize = 1024;

@@ -6,6 +6,11 @@ pub fn millis(text: &str) -> Option<u64> {
     scaled(text, 1000)
 }
 
+/// Billionths of the unit, likewise: what a metrics API counts processors in.
+pub fn nanos(text: &str) -> Option<u64> {
+    scaled(text, 1_000_000_000)
+}
+
 /// Whole units, rounded up: bytes, or a count.
 pub fn units(text: &str) -> Option<u64> {
     scaled(text, 1)
@@ -90,6 +95,13 @@ mod tests {
             ("1k", 1000),
         ] {
             assert_eq!(units(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn usage_is_counted_in_billionths() {
+        for (text, expected) in [("0", 0), ("123n", 123), ("250m", 250_000_000), ("3u", 3_000)] {
+            assert_eq!(nanos(text), Some(expected), "{text}");
         }
     }
 

@@ -12,7 +12,9 @@ use http::{HeaderMap, HeaderValue, Request as HttpRequest, Response, StatusCode,
 use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
-use mercato_protocol::stream::{Attach, Logs, RefusedReason, Request, Transport, Upgrade, What};
+use mercato_protocol::stream::{
+    Ask, Attach, Logs, RefusedReason, Request, Transport, Upgrade, What,
+};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::StreamReader;
@@ -27,12 +29,17 @@ use crate::query::Parameters;
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A stream that the provider has opened.
-pub struct Opened {
-    /// The sub-protocol that was agreed, for an upgraded one.
-    pub protocol: Option<String>,
-    /// From here on the bytes pass.
-    pub io: Box<dyn Duplex>,
+/// What the provider has opened.
+pub enum Opened {
+    /// An upgraded connection: bytes pass both ways, each way ends by itself.
+    Upgraded {
+        /// The sub-protocol that was agreed, if any was.
+        protocol: Option<String>,
+        /// The connection.
+        io: Box<dyn Duplex>,
+    },
+    /// A plain answer, which is read to its end, or until nobody wants it any more.
+    Body(Box<dyn AsyncRead + Send + Unpin>),
 }
 
 /// A stream that is not opened.
@@ -54,8 +61,9 @@ impl Refused {
 
 /// The way to the provider's daemon.
 pub trait PeerStreams: Send + Sync + 'static {
-    /// Sends the request to the provider of its contract and waits for the answer.
-    fn open(&self, request: Request) -> BoxFuture<'static, Result<Opened, Refused>>;
+    /// Asks the provider of the contract and waits for the answer: upgraded if that was
+    /// asked for.
+    fn open(&self, ask: Ask) -> BoxFuture<'static, Result<Opened, Refused>>;
 }
 
 /// Opens what `request` asks for on the provider's own cluster, on the guest
@@ -206,14 +214,12 @@ async fn switched(answer: Response<Body>, upgrade: &Upgrade) -> Result<Opened, R
     let upgraded = hyper::upgrade::on(answer)
         .await
         .map_err(|error| Refused::new(RefusedReason::Unavailable, error.to_string()))?;
-    Ok(Opened { protocol, io: Box::new(TokioIo::new(upgraded)) })
+    Ok(Opened::Upgraded { protocol, io: Box::new(TokioIo::new(upgraded)) })
 }
 
-/// A body that is only read; what is written to it is nowhere wanted.
 fn plain(answer: Response<Body>) -> Opened {
     let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
-    let io = tokio::io::join(StreamReader::new(body), tokio::io::sink());
-    Opened { protocol: None, io: Box::new(io) }
+    Opened::Body(Box::new(StreamReader::new(body)))
 }
 
 async fn refusal(answer: Response<Body>) -> Refused {
@@ -319,9 +325,9 @@ mod tests {
             let refused = open(request).await.err().unwrap();
             assert_eq!(refused.reason, RefusedReason::NotFound);
         }
-        let mut opened = open(logs_of(5, "u1")).await.ok().unwrap();
+        let Ok(Opened::Body(mut body)) = open(logs_of(5, "u1")).await else { panic!() };
         let mut text = String::new();
-        opened.io.read_to_string(&mut text).await.unwrap();
+        body.read_to_string(&mut text).await.unwrap();
         assert_eq!(text, "\"a line\"");
         let mut other = logs_of(5, "u1");
         other.what = What::Logs(Logs::default());

@@ -9,10 +9,10 @@ use mercato_cluster_model::{Key, Script};
 use mercato_config::FromText as _;
 use mercato_discovery::{Address, Host, Transport};
 use mercato_kubelet::names;
-use mercato_kubelet::stream::PeerStreams as _;
+use mercato_kubelet::stream::{Opened, PeerStreams as _};
 use mercato_net::Listen;
 use mercato_protocol::resources::Resources;
-use mercato_protocol::stream::{Logs, Request, What};
+use mercato_protocol::stream::{Ask, Logs, Request, What};
 use mercato_protocol::workload::Uid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -132,9 +132,10 @@ impl Stage {
             what: What::Logs(Logs { container: POD.to_owned(), ..Logs::default() }),
             upgrade: None,
         };
-        let mut opened = Streams(self.rome.driver.clone()).open(request).await?;
+        let opened = Streams(self.rome.driver.clone()).open(Ask::Open(request)).await?;
+        let Opened::Body(mut body) = opened else { bail!("logs are no upgraded connection") };
         let mut text = String::new();
-        opened.io.read_to_string(&mut text).await?;
+        body.read_to_string(&mut text).await?;
         Ok(text.lines().map(str::to_owned).collect())
     }
 

@@ -14,7 +14,7 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::negotiation;
-use mercato_protocol::stream;
+use mercato_protocol::stream::Ask;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::clock;
@@ -184,8 +184,8 @@ pub(super) fn say(handle: Handle, peer: PublicKey, message: Signed<negotiation::
 }
 
 async fn on_kubelet(handle: Handle, peer: PublicKey, request: Bytes, answer: KubeletAnswer) {
-    let opened = match stream::Request::from_bytes(&request) {
-        Ok(request) => streams::open_for_peer(&handle, peer, request).await,
+    let opened = match Ask::from_bytes(&request) {
+        Ok(ask) => streams::open_for_peer(&handle, peer, ask).await,
         Err(error) => Err(streams::bad(&error.to_string())),
     };
     streams::answer(opened, answer).await;

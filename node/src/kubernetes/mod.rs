@@ -19,7 +19,8 @@ use mercato_kubelet::{Bodies, quantity};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::resources::Resources;
-use mercato_protocol::stream::Request;
+use mercato_protocol::stream::{Request, Usage};
+use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -58,6 +59,15 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         pod: String,
         request: Request,
     ) -> BoxFuture<'static, Result<Opened, Refused>>;
+
+    /// What the guests of a lease use, a page of it: those in these namespaces here,
+    /// after that uid at home.
+    fn usage(
+        &self,
+        contract: ContractId,
+        namespaces: Vec<String>,
+        after: Option<Uid>,
+    ) -> BoxFuture<'static, Result<Usage, Refused>>;
 }
 
 /// What a session wants done.

@@ -1,5 +1,7 @@
-//! Kubelet streams between daemons: home asks, the provider checks the request against
-//! the contract and opens the same on its own cluster.
+//! Kubelet streams between daemons: home asks, the provider checks it against the
+//! contract and opens the same on its own cluster, or looks what the guests use.
+
+use std::io::Cursor;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -7,9 +9,11 @@ use futures::future::BoxFuture;
 use mercato_broker::Side;
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_net::KubeletAnswer;
-use mercato_protocol::codec::Message as _;
+use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::PublicKey;
-use mercato_protocol::stream::{RefusedReason, Reply, Request};
+use mercato_protocol::limits::TEXT_BYTES;
+use mercato_protocol::stream::{Ask, RefusedReason, Reply};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use crate::driver::Handle;
 
@@ -18,19 +22,22 @@ use crate::driver::Handle;
 pub(crate) struct Streams(pub(crate) Handle);
 
 impl PeerStreams for Streams {
-    fn open(&self, request: Request) -> BoxFuture<'static, Result<Opened, Refused>> {
+    fn open(&self, ask: Ask) -> BoxFuture<'static, Result<Opened, Refused>> {
         let driver = self.0.clone();
         async move {
             let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
-            let contract = request.contract;
+            let contract = ask.contract();
             let peer = driver.look(move |driver| driver.lease(&contract).map(|l| l.peer())).await;
             let peer = peer.ok().flatten();
             let peer = peer.ok_or_else(|| unavailable("the lease is over".to_owned()))?;
-            let bytes = request.to_bytes().map_err(|error| bad(&error.to_string()))?;
+            let bytes = ask.to_bytes().map_err(|error| bad(&error.to_string()))?;
             let answer = driver.net().open_kubelet(peer, Bytes::from(bytes)).await;
             let (reply, io) = answer.map_err(|error| unavailable(error.to_string()))?;
             match Reply::from_bytes(&reply) {
-                Ok(Reply::Accepted { protocol, .. }) => Ok(Opened { protocol, io: Box::new(io) }),
+                Ok(Reply::Accepted { protocol }) if upgrades(&ask) => {
+                    Ok(Opened::Upgraded { protocol, io: Box::new(io) })
+                }
+                Ok(Reply::Accepted { .. }) => Ok(Opened::Body(Box::new(io))),
                 Ok(Reply::Refused { reason, text }) => Err(Refused::new(reason, text)),
                 Err(error) => Err(unavailable(error.to_string())),
             }
@@ -44,47 +51,112 @@ pub(crate) fn bad(text: &str) -> Refused {
     Refused::new(RefusedReason::BadRequest, text)
 }
 
+fn upgrades(ask: &Ask) -> bool {
+    matches!(ask, Ask::Open(request) if request.upgrade.is_some())
+}
+
 /// Opens what a peer asks for, if it has that lease.
 pub(crate) async fn open_for_peer(
     driver: &Handle,
     peer: PublicKey,
-    request: Request,
+    ask: Ask,
 ) -> Result<Opened, Refused> {
-    let (contract, namespace) = (request.contract, request.namespace.clone());
+    let contract = ask.contract();
     let place = driver.look(move |driver| {
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer)?;
         let desire = lease.desire();
-        let guest = desire.namespaces.get(&namespace).filter(|_| desire.side == Side::Provider)?;
-        Some((guest.clone(), driver.kubernetes()?))
+        let namespaces = (desire.side == Side::Provider).then(|| desire.namespaces.clone())?;
+        Some((namespaces, driver.kubernetes()?))
     });
-    let Ok(Some((namespace, cluster))) = place.await else {
-        return Err(Refused::new(RefusedReason::NotFound, "no such pod under this contract"));
-    };
-    cluster.open(namespace, request.pod.clone(), request).await
+    let none = || Refused::new(RefusedReason::NotFound, "no such pod under this contract");
+    let Ok(Some((mut namespaces, cluster))) = place.await else { return Err(none()) };
+    match ask {
+        Ask::Open(request) => {
+            let namespace = namespaces.remove(&request.namespace).ok_or_else(none)?;
+            cluster.open(namespace, request.pod.clone(), request).await
+        }
+        Ask::Usage { contract, after } => {
+            let namespaces = namespaces.into_values().collect();
+            let usage = cluster.usage(contract, namespaces, after).await?;
+            let unavailable =
+                |error: CodecError| Refused::new(RefusedReason::Unavailable, error.to_string());
+            Ok(Opened::Body(Box::new(Cursor::new(usage.to_bytes().map_err(unavailable)?))))
+        }
+    }
 }
 
-/// Tells the peer, and lets the bytes pass until either side has ended.
+/// Tells the peer, and lets the bytes pass until they have ended.
 pub(crate) async fn answer(opened: Result<Opened, Refused>, answer: KubeletAnswer) {
     let reply = match &opened {
-        Ok(opened) => {
-            let status = if opened.protocol.is_some() { 101 } else { 200 };
-            Reply::Accepted { status, protocol: opened.protocol.clone() }
+        Ok(Opened::Upgraded { protocol, .. }) => Reply::Accepted { protocol: protocol.clone() },
+        Ok(Opened::Body(_)) => Reply::Accepted { protocol: None },
+        // As much of the text as a message may hold.
+        Err(Refused { reason, text }) => {
+            Reply::Refused { reason: *reason, text: text.chars().take(TEXT_BYTES / 4).collect() }
         }
-        Err(Refused { reason, text }) => Reply::Refused { reason: *reason, text: text.clone() },
     };
-    let Ok(reply) = reply.to_bytes() else { return };
-    let passed = match opened {
-        Ok(mut opened) => match answer.accept(Bytes::from(reply)).await {
-            Ok(mut stream) => {
-                // A stream that breaks ends like any other.
-                let _ = tokio::io::copy_bidirectional(&mut stream, &mut opened.io).await;
-                Ok(())
+    let reply = match reply.to_bytes() {
+        Ok(reply) => Bytes::from(reply),
+        Err(error) => return tracing::warn!(%error, "an answer that cannot be said"),
+    };
+    let told = match opened {
+        Ok(opened) => answer.accept(reply).await.map(|peer| Some((opened, peer))),
+        Err(_) => answer.refuse(reply).await.map(|()| None),
+    };
+    match told {
+        Ok(Some((opened, peer))) => pass(opened, peer).await,
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "a kubelet stream broke"),
+    }
+}
+
+/// One that breaks ends like any other.
+async fn pass(opened: Opened, mut peer: impl AsyncRead + AsyncWrite + Unpin) {
+    match opened {
+        Opened::Upgraded { mut io, .. } => {
+            let _ = tokio::io::copy_bidirectional(&mut peer, &mut io).await;
+        }
+        Opened::Body(mut body) => {
+            let (mut from, mut to) = tokio::io::split(peer);
+            let all = async {
+                let _ = tokio::io::copy(&mut body, &mut to).await;
+                let _ = to.shutdown().await;
+            };
+            // The asker says nothing more: the end of its way is that of the whole, also
+            // of logs that are silent.
+            let mut nowhere = tokio::io::sink();
+            tokio::select! {
+                () = all => {}
+                _ = tokio::io::copy(&mut from, &mut nowhere) => {}
             }
-            Err(error) => Err(error),
-        },
-        Err(_) => answer.refuse(Bytes::from(reply)).await,
-    };
-    if let Err(error) = passed {
-        tracing::debug!(%error, "a kubelet stream broke");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn silent_logs_end_with_their_reader() {
+        let (mut logs, body) = tokio::io::duplex(64);
+        let (reader, peer) = tokio::io::duplex(64);
+        let passing = tokio::spawn(pass(Opened::Body(Box::new(body)), peer));
+        drop(reader);
+        passing.await.unwrap();
+        // Nobody follows at the API server either.
+        assert_eq!(logs.read(&mut [0; 1]).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_passed_to_its_end() {
+        let (mut reader, peer) = tokio::io::duplex(64);
+        let body = Opened::Body(Box::new(&b"all of it"[..]));
+        tokio::spawn(pass(body, peer));
+        let mut text = String::new();
+        reader.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "all of it");
     }
 }

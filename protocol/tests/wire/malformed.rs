@@ -9,7 +9,7 @@ use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::limits;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
-use mercato_protocol::stream::What;
+use mercato_protocol::stream::{Ask, Request, Usage, What};
 use mercato_protocol::workload::{self, BodyHead, Route};
 
 use crate::samples;
@@ -18,7 +18,7 @@ use crate::samples;
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
 
 pub(crate) fn cases() -> Vec<Case> {
-    [form(), fields(), rules(), headers(), signatures()].concat()
+    [form(), fields(), rules(), stream_rules(), headers(), signatures()].concat()
 }
 
 /// A gossip body request, `[3, {1: digest}]`, between two given parts.
@@ -128,14 +128,6 @@ fn rules() -> Vec<Case> {
     };
     let many = unchecked(&samples::to_guest(vec![samples::put(); 65], vec![]));
     let silent = unchecked(&samples::to_guest(vec![], vec![]));
-    let mut requests = samples::stream_requests().into_iter();
-    let (_, logs) = requests.next().unwrap();
-    let port = stream(&logs, What::PortForward { ports: vec![65_536] });
-    let (_, exec) = requests.find(|(name, _)| *name == "exec").unwrap();
-    let What::Exec(mut no_words) = exec.what.clone() else { panic!() };
-    no_words.command.clear();
-    let words = stream(&exec, What::Exec(no_words));
-
     let mut body = samples::full_body();
     body.pools.reverse();
     let pools = unchecked(&body);
@@ -148,8 +140,6 @@ fn rules() -> Vec<Case> {
         ("workload", "a place for no statement", silent, "Invalid"),
         ("workload", "a path that begins elsewhere", stray, "Invalid"),
         ("workload", "a path too long", far, "TooLong"),
-        ("stream-request", "no such port", port, "Invalid"),
-        ("stream-request", "no command", words, "Invalid"),
         ("ad-body", "pools out of order", pools, "Invalid"),
         ("ad-body", "no class", unchecked(&body), "Invalid"),
         ("ad-lease", "a life of nothing", lease(|lease| lease.ttl_s = 0), "Invalid"),
@@ -174,8 +164,43 @@ fn rules() -> Vec<Case> {
     ]
 }
 
-fn stream(like: &mercato_protocol::stream::Request, what: What) -> Vec<u8> {
-    unchecked(&mercato_protocol::stream::Request { what, ..like.clone() })
+/// The same of what is said on a kubelet stream.
+fn stream_rules() -> Vec<Case> {
+    let request = |wanted: &str| {
+        let mut requests = samples::stream_requests().into_iter();
+        let Some((_, Ask::Open(request))) = requests.find(|(name, _)| *name == wanted) else {
+            panic!("no request called {wanted}")
+        };
+        request
+    };
+    let port = stream(&request("logs"), What::PortForward { ports: vec![65_536] });
+    let exec = request("exec");
+    let What::Exec(mut no_words) = exec.what.clone() else { panic!() };
+    no_words.command.clear();
+    let words = stream(&exec, What::Exec(no_words));
+
+    let usage = |change: fn(&mut Usage)| {
+        let mut usage = samples::usage();
+        change(&mut usage);
+        unchecked(&usage)
+    };
+    let reversed = usage(|usage| usage.pods.reverse());
+    let twice = usage(|usage| usage.pods[1].uid = usage.pods[0].uid.clone());
+    let endless = usage(|usage| usage.pods.clear());
+    let crowd = usage(|usage| usage.pods = vec![usage.pods[1].clone(); 1_025]);
+
+    vec![
+        ("stream-request", "no such port", port, "Invalid"),
+        ("stream-request", "no command", words, "Invalid"),
+        ("stream-usage", "pods out of order", reversed, "Invalid"),
+        ("stream-usage", "a pod twice", twice, "Invalid"),
+        ("stream-usage", "nothing, and more", endless, "Invalid"),
+        ("stream-usage", "too many pods", crowd, "TooLong"),
+    ]
+}
+
+fn stream(like: &Request, what: What) -> Vec<u8> {
+    unchecked(&Ask::Open(Request { what, ..like.clone() }))
 }
 
 fn timeless(lease: &mut AdLease) {

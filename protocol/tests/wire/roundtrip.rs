@@ -152,8 +152,9 @@ proptest! {
             refused_or_canonical::<negotiation::Message>(&damage(message.to_bytes().unwrap()));
         }
         for (_, request) in samples::stream_requests() {
-            refused_or_canonical::<stream::Request>(&damage(request.to_bytes().unwrap()));
+            refused_or_canonical::<stream::Ask>(&damage(request.to_bytes().unwrap()));
         }
+        refused_or_canonical::<stream::Usage>(&damage(samples::usage().to_bytes().unwrap()));
         refused_or_canonical::<AdBody>(&damage(samples::full_body().to_bytes().unwrap()));
         let lease = damage(samples::signed_lease().as_bytes().to_vec());
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };

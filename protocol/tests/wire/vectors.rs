@@ -65,7 +65,8 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "gossip" => plain::<gossip::Message>(bytes),
         "workload-open" => plain::<workload::Open>(bytes),
         "workload" => plain::<workload::Message>(bytes),
-        "stream-request" => plain::<stream::Request>(bytes),
+        "stream-request" => plain::<stream::Ask>(bytes),
+        "stream-usage" => plain::<stream::Usage>(bytes),
         "stream-reply" => plain::<stream::Reply>(bytes),
         Identity::TYPE => signed::<Identity>(bytes, FederationId::NONE, Signers::Anyone),
         AdLease::TYPE => signed::<AdLease>(bytes, FederationId::lan(), Signers::Anyone),
@@ -155,6 +156,8 @@ fn good() -> Vec<Good> {
     for (name, message) in samples::stream_replies() {
         plain("stream-reply", name, message.to_bytes());
     }
+    plain("stream-usage", "usage", samples::usage().to_bytes());
+    plain("stream-usage", "none", stream::Usage::default().to_bytes());
     plain("workload-open", "extension passed over", Ok(malformed::extended(false)));
     all
 }

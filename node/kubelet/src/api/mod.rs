@@ -4,9 +4,13 @@
 //! and whether they may is settled before anything else is looked at.
 
 mod access;
+mod figures;
+mod figures_text;
 mod pass;
+mod pods;
 mod request;
 mod routes;
+mod run;
 mod tls;
 mod user;
 

@@ -9,18 +9,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use mercato_protocol::stream::{self, RefusedReason, Transport, What};
-use tokio::io::copy_bidirectional_with_sizes;
+use mercato_protocol::stream::{Ask, RefusedReason, Request as Asked, Transport, What};
+use tokio::io::{AsyncRead, copy_bidirectional_with_sizes};
 use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;
 
 use super::routes::text;
 use crate::limits;
-use crate::stream::{Opened, PeerStreams, Refused, SPDY_PROTOCOL, token};
+use crate::stream::{Duplex, Opened, PeerStreams, Refused, SPDY_PROTOCOL, token};
 
 pub(super) async fn through(
     peer: &dyn PeerStreams,
-    asked: stream::Request,
+    asked: Asked,
     mut request: Request,
     stop: CancellationToken,
 ) -> Response {
@@ -39,18 +39,40 @@ pub(super) async fn through(
         Some(Some(head)) => Some(head),
         None => None,
     };
-    let opened = tokio::time::timeout(limits::STREAM_OPEN_TIMEOUT, peer.open(asked)).await;
-    let opened = opened.unwrap_or_else(|_| {
-        Err(Refused::new(RefusedReason::Unavailable, "the provider did not answer in time"))
-    });
-    match (opened, head) {
-        (Ok(opened), Some((transport, head))) => {
-            let client = hyper::upgrade::on(&mut request);
-            upgraded(opened, transport, head, client, stop)
+    match (open(peer, Ask::Open(asked)).await, head) {
+        (Ok(Opened::Upgraded { protocol, io }), Some((transport, mut head))) => {
+            if let Some(agreed) = protocol.as_deref().and_then(token) {
+                match transport {
+                    Transport::Spdy => head.insert(SPDY_PROTOCOL, agreed),
+                    Transport::WebSocket => head.insert(header::SEC_WEBSOCKET_PROTOCOL, agreed),
+                };
+            }
+            upgraded(io, head, hyper::upgrade::on(&mut request), stop)
         }
-        (Ok(opened), None) => logs(opened),
-        (Err(refused), _) => text(status(refused.reason), &refused.text),
+        (Ok(Opened::Body(body)), None) => logs(body),
+        (Ok(_), _) => text(StatusCode::BAD_GATEWAY, "the provider opened something else"),
+        (Err(refused), _) => refusal(&refused),
     }
+}
+
+/// Asks the provider, and waits no longer than is sensible.
+pub(super) async fn open(peer: &dyn PeerStreams, ask: Ask) -> Result<Opened, Refused> {
+    let opened = tokio::time::timeout(limits::STREAM_OPEN_TIMEOUT, peer.open(ask)).await;
+    opened.unwrap_or_else(|_| {
+        Err(Refused::new(RefusedReason::Unavailable, "the provider did not answer in time"))
+    })
+}
+
+/// A refusal in HTTP's words.
+pub(super) fn refusal(refused: &Refused) -> Response {
+    let status = match refused.reason {
+        RefusedReason::NotFound => StatusCode::NOT_FOUND,
+        RefusedReason::Forbidden => StatusCode::FORBIDDEN,
+        RefusedReason::BadRequest => StatusCode::BAD_REQUEST,
+        RefusedReason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RefusedReason::NotServed => StatusCode::NOT_IMPLEMENTED,
+    };
+    text(status, &refused.text)
 }
 
 /// The head of a 101, but for the sub-protocol.
@@ -71,19 +93,11 @@ fn switching(transport: Transport, asked: &HeaderMap) -> Option<(Transport, Head
 }
 
 fn upgraded(
-    opened: Opened,
-    transport: Transport,
-    mut head: HeaderMap,
+    mut peer: Box<dyn Duplex>,
+    head: HeaderMap,
     client: OnUpgrade,
     stop: CancellationToken,
 ) -> Response {
-    if let Some(agreed) = opened.protocol.as_deref().and_then(token) {
-        match transport {
-            Transport::Spdy => head.insert(SPDY_PROTOCOL, agreed),
-            Transport::WebSocket => head.insert(header::SEC_WEBSOCKET_PROTOCOL, agreed),
-        };
-    }
-    let mut peer = opened.io;
     tokio::spawn(async move {
         let Ok(client) = client.await else { return };
         let mut client = TokioIo::new(client);
@@ -102,21 +116,12 @@ fn upgraded(
 
 /// Logs are a plain body of unknown length; each piece is sent as it comes,
 /// and no more is read than the client takes.
-fn logs(opened: Opened) -> Response {
-    let stream = ReaderStream::with_capacity(opened.io, limits::STREAM_BUFFER);
+fn logs(body: Box<dyn AsyncRead + Send + Unpin>) -> Response {
+    let stream = ReaderStream::with_capacity(body, limits::STREAM_BUFFER);
     let mut response = Response::new(Body::from_stream(stream));
     let plain = HeaderValue::from_static("text/plain");
     response.headers_mut().insert(header::CONTENT_TYPE, plain);
     response
-}
-
-fn status(reason: RefusedReason) -> StatusCode {
-    match reason {
-        RefusedReason::NotFound => StatusCode::NOT_FOUND,
-        RefusedReason::Forbidden => StatusCode::FORBIDDEN,
-        RefusedReason::BadRequest => StatusCode::BAD_REQUEST,
-        RefusedReason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-    }
 }
 
 /// RFC 6455, 4.2.2: SHA-1 is what the protocol says, and guards nothing here.

@@ -5,6 +5,7 @@
 use axum::http::{HeaderMap, header};
 use mercato_protocol::stream::{Attach, Exec, Logs, Transport, Upgrade, What};
 
+use super::run;
 use crate::limits;
 use crate::query::Query;
 use crate::stream::SPDY_PROTOCOL;
@@ -15,6 +16,7 @@ pub(super) enum Stream {
     Logs(String),
     Exec(String),
     Attach(String),
+    Run(String),
     PortForward,
 }
 
@@ -33,6 +35,7 @@ impl Stream {
                 since_time: query.one("sinceTime").map(str::to_owned),
             })),
             Self::Attach(container) => attach(container, query).map(What::Attach),
+            Self::Run(container) => run::command(container, query),
             Self::Exec(container) => {
                 let command: Vec<_> = query.all("command").map(str::to_owned).collect();
                 let length = command.iter().map(String::len).sum::<usize>();
@@ -111,6 +114,7 @@ mod tests {
             (Stream::Exec("app".into()), "output=1"),
             (Stream::Attach("app".into()), "tty=1"),
             (Stream::Logs("app".into()), "tailLines=x"),
+            (Stream::Run("app".into()), "cmd="),
             (Stream::PortForward, "port=70000"),
         ] {
             assert!(read(stream.clone(), query).is_err(), "{stream:?} {query}");

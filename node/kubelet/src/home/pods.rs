@@ -92,8 +92,8 @@ impl NodePods for Pods {
         Some(uid.0.clone())
     }
 
-    fn list(&self) -> Vec<Value> {
-        self.lock().values().map(|pod| Value::clone(pod)).collect()
+    fn list(&self) -> Vec<Arc<Value>> {
+        self.all()
     }
 }
 

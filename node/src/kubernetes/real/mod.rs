@@ -26,9 +26,11 @@ use mercato_kubelet::offload_namespace::{
     OptIn, OptIns, Reach, Scope, Strategy, Webhook, opt_in, opt_out,
 };
 use mercato_kubelet::stream::{self, Opened, Refused};
+use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure, inventory, rights};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::stream::Request;
+use mercato_protocol::stream::{Request, Usage};
+use mercato_protocol::workload::Uid;
 use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
@@ -57,6 +59,7 @@ struct Shared {
     spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// Certificates by virtual node.
     serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
+    meters: Meters,
 }
 
 impl Real {
@@ -93,6 +96,7 @@ impl Real {
         let webhook = Webhook::serve(at, Reach::Address(at)).await?;
         let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
         let approve_serving = settings.approve_serving == Switch::On;
+        let meters = Meters::new(cluster.clone());
         let shared = Shared {
             cluster,
             account,
@@ -104,6 +108,7 @@ impl Real {
             opt_ins,
             spot: tokio::sync::Mutex::default(),
             serving: Mutex::default(),
+            meters,
         };
         Ok((Self(Arc::new(shared)), missing))
     }
@@ -189,6 +194,15 @@ impl Kubernetes for Real {
         request: Request,
     ) -> BoxFuture<'static, Result<Opened, Refused>> {
         stream::open_on_cluster(&self.0.cluster, &namespace, &pod, request)
+    }
+
+    fn usage(
+        &self,
+        contract: ContractId,
+        namespaces: Vec<String>,
+        after: Option<Uid>,
+    ) -> BoxFuture<'static, Result<Usage, Refused>> {
+        self.0.meters.page(contract, namespaces, after)
     }
 }
 

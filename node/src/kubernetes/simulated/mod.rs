@@ -4,6 +4,7 @@
 mod guest;
 mod home;
 
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,10 +15,12 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_kubelet::names;
 use mercato_kubelet::stream::{Opened, Refused};
+use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
-use mercato_protocol::stream::{RefusedReason, Request, What};
+use mercato_protocol::stream::{RefusedReason, Request, Usage, What};
 use mercato_protocol::terms::Platform;
 use mercato_protocol::time::Now;
+use mercato_protocol::workload::Uid;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
@@ -215,8 +218,18 @@ impl Kubernetes for Simulated {
                 // The reader may have gone.
                 let _ = end.write_all(text.as_bytes()).await;
             });
-            Ok(Opened { protocol: None, io: Box::new(ours) })
+            Ok(Opened::Body(Box::new(ours)))
         }
         .boxed()
+    }
+
+    fn usage(
+        &self,
+        _: ContractId,
+        _: Vec<String>,
+        _: Option<Uid>,
+    ) -> BoxFuture<'static, Result<Usage, Refused>> {
+        let text = "a simulated pod uses nothing";
+        ready(Err(Refused::new(RefusedReason::NotServed, text))).boxed()
     }
 }

@@ -124,19 +124,21 @@ pub(crate) fn open() -> Open {
     Open { contract: negotiation_id() }
 }
 
-pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Request)> {
+pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Ask)> {
     let container = String::from("web");
     let spdy = stream::Upgrade {
         transport: stream::Transport::Spdy,
         protocols: vec!["v5.channel.k8s.io".into(), "v4.channel.k8s.io".into()],
     };
-    let request = |what, upgrade| stream::Request {
-        contract: negotiation_id(),
-        namespace: "shop".into(),
-        pod: "web-0".into(),
-        uid: uid(),
-        what,
-        upgrade,
+    let request = |what, upgrade| {
+        stream::Ask::Open(stream::Request {
+            contract: negotiation_id(),
+            namespace: "shop".into(),
+            pod: "web-0".into(),
+            uid: uid(),
+            what,
+            upgrade,
+        })
     };
     let logs = stream::Logs {
         container: container.clone(),
@@ -151,13 +153,32 @@ pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Request)> {
         ("attach", request(stream::What::Attach(exec.attach.clone()), Some(spdy.clone()))),
         ("exec", request(stream::What::Exec(exec), Some(spdy.clone()))),
         ("port-forward", request(stream::What::PortForward { ports: vec![8080] }, Some(spdy))),
+        ("usage", stream::Ask::Usage { contract: negotiation_id(), after: None }),
+        ("further usage", stream::Ask::Usage { contract: negotiation_id(), after: Some(uid()) }),
     ]
 }
 
+pub(crate) fn usage() -> stream::Usage {
+    let container = |name: &str, cpu_nanos| stream::ContainerUsage {
+        name: name.into(),
+        cpu_nanos,
+        cpu_nano_cores: 250_000_000,
+        memory_bytes: 48 << 20,
+    };
+    let pod = |uid, containers| stream::PodUsage { uid, at_ms: 1_799_999_995_000, containers };
+    let pods = vec![
+        pod(uid(), vec![container("web", 93_000_000_000), container("proxy", 1_000_000)]),
+        pod(Uid("f0".into()), vec![]),
+    ];
+    stream::Usage { pods, more: true }
+}
+
 pub(crate) fn stream_replies() -> Vec<(&'static str, stream::Reply)> {
-    let accepted =
-        stream::Reply::Accepted { status: 101, protocol: Some("v4.channel.k8s.io".into()) };
+    let accepted = stream::Reply::Accepted { protocol: Some("v4.channel.k8s.io".into()) };
+    let plain = stream::Reply::Accepted { protocol: None };
     let reason = stream::RefusedReason::NotFound;
     let refused = stream::Reply::Refused { reason, text: "no such pod under this contract".into() };
-    vec![("accepted", accepted), ("refused", refused)]
+    let reason = stream::RefusedReason::NotServed;
+    let unknown = stream::Reply::Refused { reason, text: "no metrics API over there".into() };
+    vec![("accepted", accepted), ("plain", plain), ("refused", refused), ("not served", unknown)]
 }

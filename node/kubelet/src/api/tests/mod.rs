@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_protocol::id::NegotiationId;
-use mercato_protocol::stream::{RefusedReason, Request, What};
+use mercato_protocol::stream::{Ask, RefusedReason, What};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,6 +17,9 @@ use crate::listener::Listener;
 use crate::stream::{Opened, PeerStreams, Refused};
 use crate::testing::{Answer, connect, exchange, scripted, status};
 
+mod figures;
+mod run;
+
 struct Pods;
 
 impl NodePods for Pods {
@@ -24,44 +27,57 @@ impl NodePods for Pods {
         ((namespace, name) == ("shop", "web")).then(|| "u1".into())
     }
 
-    fn list(&self) -> Vec<Value> {
-        vec![json!({ "metadata": { "name": "web" } })]
+    fn list(&self) -> Vec<Arc<Value>> {
+        vec![Arc::new(json!({
+            "metadata": { "name": "web", "namespace": "shop", "uid": "u1" },
+            "spec": { "containers": [{ "name": "app" }] },
+            "status": { "containerStatuses": [{ "name": "app", "image": "a:1",
+                "state": { "running": { "startedAt": "2026-01-01T00:00:00Z" } } }] },
+        }))]
     }
 }
 
 /// A provider that echoes, or refuses the container `gone`.
 #[derive(Default)]
 struct Provider {
-    asked: Mutex<Vec<Request>>,
+    asked: Mutex<Vec<Ask>>,
 }
 
 impl PeerStreams for Provider {
-    fn open(&self, request: Request) -> BoxFuture<'static, Result<Opened, Refused>> {
-        let answer = match &request.what {
-            What::Logs(logs) if logs.container == "gone" => {
-                Err(Refused::new(RefusedReason::BadRequest, "container gone is not running"))
-            }
-            What::Logs(_) => {
-                let (mut ours, theirs) = tokio::io::duplex(64);
-                tokio::spawn(async move {
-                    ours.write_all(b"one line\n").await.unwrap();
-                    // Held open, as by --follow, until the other side goes.
-                    let _ = ours.read_u8().await;
-                });
-                Ok(Opened { protocol: None, io: Box::new(theirs) })
-            }
-            What::Exec(_) | What::Attach(_) | What::PortForward { .. } => {
-                let (ours, theirs) = tokio::io::duplex(64);
-                tokio::spawn(async move {
-                    let (mut read, mut write) = tokio::io::split(ours);
-                    let _ = tokio::io::copy(&mut read, &mut write).await;
-                });
-                let protocol = Some("v4.channel.k8s.io".to_owned());
-                Ok(Opened { protocol, io: Box::new(theirs) })
-            }
+    fn open(&self, ask: Ask) -> BoxFuture<'static, Result<Opened, Refused>> {
+        let answer = match &ask {
+            Ask::Usage { after, .. } => Ok(figures::page(after.as_ref())),
+            Ask::Open(request) => open(&request.what),
         };
-        self.asked.lock().unwrap().push(request);
+        self.asked.lock().unwrap().push(ask);
         async move { answer }.boxed()
+    }
+}
+
+fn open(what: &What) -> Result<Opened, Refused> {
+    match what {
+        What::Logs(logs) if logs.container == "gone" => {
+            Err(Refused::new(RefusedReason::BadRequest, "container gone is not running"))
+        }
+        What::Logs(_) => {
+            let (mut ours, theirs) = tokio::io::duplex(64);
+            tokio::spawn(async move {
+                ours.write_all(b"one line\n").await.unwrap();
+                // Held open, as by --follow, until the other side goes.
+                let _ = ours.read_u8().await;
+            });
+            Ok(Opened::Body(Box::new(theirs)))
+        }
+        What::Exec(exec) if exec.attach.container == "runs" => Ok(run::exec(exec)),
+        What::Exec(_) | What::Attach(_) | What::PortForward { .. } => {
+            let (ours, theirs) = tokio::io::duplex(64);
+            tokio::spawn(async move {
+                let (mut read, mut write) = tokio::io::split(ours);
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+            });
+            let protocol = Some("v4.channel.k8s.io".to_owned());
+            Ok(Opened::Upgraded { protocol, io: Box::new(theirs) })
+        }
     }
 }
 
@@ -102,6 +118,7 @@ async fn bed(rights: &'static [&'static str]) -> Bed {
     tls.set_client_ca(&ca.pem()).unwrap();
     let provider = Arc::new(Provider::default());
     let node = VirtualKubelet {
+        name: "turin".into(),
         contract: NegotiationId([5; 16]),
         access: Access::new(cluster, "turin"),
         pods: Arc::new(Pods),
@@ -191,11 +208,24 @@ async fn a_certificate_of_another_ca_is_nobodys() {
 
 #[tokio::test]
 async fn what_is_not_served_is_never_404() {
-    let bed = bed(&["get proxy", "create proxy", "get stats"]).await;
+    let bed = bed(&[
+        "get proxy",
+        "create proxy",
+        "get stats",
+        "get metrics",
+        "create stats",
+        "create metrics",
+    ])
+    .await;
     for (method, path, expected) in [
         ("GET", "/nowhere", 501),
-        ("GET", "/stats/summary", 501),
-        ("POST", "/run/shop/web/app?cmd=ls", 501),
+        ("GET", "/stats/container", 501),
+        ("GET", "/metrics/probes", 501),
+        ("POST", "/stats/summary", 405),
+        ("POST", "/metrics/resource", 405),
+        ("GET", "/run/shop/web/app?cmd=ls", 405),
+        ("POST", "/run/shop/web/app?cmd=", 400),
+        ("POST", "/run/shop/other/app?cmd=ls", 404),
         ("POST", "/containerLogs/shop/web/app", 405),
         ("POST", "/pods", 405),
         ("GET", "/containerLogs/shop/other/app", 404),
@@ -215,7 +245,7 @@ async fn a_refusal_is_told_in_its_own_words() {
     let answer = bed.ask("GET", "/containerLogs/shop/web/gone?tailLines=3", Some("good")).await;
     assert_eq!(answer.status, 400);
     assert!(answer.body.contains("container gone is not running"));
-    let asked = bed.provider.asked.lock().unwrap().remove(0);
+    let Ask::Open(asked) = bed.provider.asked.lock().unwrap().remove(0) else { panic!() };
     let What::Logs(logs) = asked.what else { panic!() };
     assert_eq!((logs.tail_lines, asked.uid.0.as_str()), (Some(3), "u1"));
 }
