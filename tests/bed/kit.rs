@@ -33,6 +33,12 @@ const PROGRAMS: [&str; 8] = [
     "kubelet",
 ];
 
+/// Programs with a module of their own below `kubernetes/`, of the same name.
+const OTHERS: [(&str, &str); 2] = [
+    ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    ("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"),
+];
+
 /// kwok's own files that make nodes ready, keep their leases, and run pods at once.
 const KWOK_STAGES: [&str; 5] = [
     "node/fast/node-initialize.yaml",
@@ -76,8 +82,10 @@ impl Kit {
         kit.go("kubernetes", ".", &["build", "."], &version.join(" "), progress)?;
         kit.go("agnhost", ".", &["build", agnhost], "", progress)?;
         kit.go("pause", ".", &["build", "./pause"], "", progress)?;
-        // In a module of its own: it takes other versions of the libraries.
-        kit.go("bin/kwok", "kwok", &["build", "sigs.k8s.io/kwok/cmd/kwok"], "", progress)?;
+        // In modules of their own: they take other versions of the libraries.
+        for (name, package) in OTHERS {
+            kit.go(&format!("bin/{name}"), name, &["build", package], "", progress)?;
+        }
         kit.stages()?;
         for program in PROGRAMS {
             let link = kit.dir.join("bin").join(program);
@@ -229,7 +237,7 @@ fn cache() -> Result<PathBuf> {
 /// A name for the module's state: a hash over the files that decide what is built.
 fn key() -> Result<String> {
     let mut files = Vec::new();
-    for dir in ["", "kwok", "pause"].map(|dir| modules().join(dir)) {
+    for dir in ["", "kwok", "metrics-server", "pause"].map(|dir| modules().join(dir)) {
         for entry in fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))? {
             let path = entry?.path();
             let decides = |end| matches!(end, "go" | "mod" | "sum");

@@ -36,6 +36,9 @@ pub(crate) struct Up {
     /// API servers verify their kubelets' certificates
     #[arg(long)]
     verify_kubelets: bool,
+    /// metrics-server, so that kubectl top works
+    #[arg(long)]
+    metrics: bool,
 }
 
 impl Up {
@@ -47,6 +50,7 @@ impl Up {
             cidrs: self.same_cidrs.then(Cidrs::same),
             dual_stack: self.dual_stack,
             verify_kubelets: self.verify_kubelets,
+            metrics: self.metrics,
             ..ClusterSpec::named(name)
         }
     }

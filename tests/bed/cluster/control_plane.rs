@@ -12,13 +12,14 @@ use super::spec::Layout;
 use super::{Cluster, machine};
 
 /// The users that get a kubeconfig, each with its group.
-const USERS: [(&str, &str, Option<&str>); 6] = [
+const USERS: [(&str, &str, Option<&str>); 7] = [
     ("admin", "admin", Some("system:masters")),
     ("controllers", "system:kube-controller-manager", None),
     ("scheduler", "system:kube-scheduler", None),
     ("proxy", "system:kube-proxy", None),
     ("coredns", "coredns", Some("system:masters")),
     ("kwok", "kwok", Some("system:masters")),
+    ("metrics-server", "metrics-server", Some("system:masters")),
 ];
 
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1

@@ -1,13 +1,14 @@
 //! A cluster on the bed: what it is made of, and how it is used.
 //!
 //! The parts: `spec` says what a cluster shall be; `machine` makes namespaces,
-//! `pki` keys; `control_plane`, `node`, `dns` and `simulated` start programs.
+//! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs.
 
 mod access;
 mod control_plane;
 mod dns;
 mod dump;
 mod machine;
+mod metrics;
 mod node;
 mod pki;
 mod simulated;
@@ -119,7 +120,11 @@ impl Cluster {
         control_plane::start_api_server(self)?;
         let runtimes = (1..=self.spec.nodes).map(|number| node::start_runtime(self, number));
         futures::try_join!(self.start_rest(), futures::future::try_join_all(runtimes))?;
-        self.nodes_ready().await
+        self.nodes_ready().await?;
+        if self.spec.metrics {
+            metrics::start(self).await?;
+        }
+        Ok(())
     }
 
     /// What needs the API server.

@@ -21,6 +21,8 @@ pub struct ClusterSpec {
     pub dual_stack: bool,
     /// The API server verifies the kubelets' certificates, which come by request.
     pub verify_kubelets: bool,
+    /// metrics-server: `kubectl top` and autoscalers work.
+    pub metrics: bool,
     /// Further flags of the API server.
     pub api_server_flags: Vec<String>,
 }
@@ -46,6 +48,7 @@ impl ClusterSpec {
             cidrs: None,
             dual_stack: false,
             verify_kubelets: false,
+            metrics: false,
             api_server_flags: Vec::new(),
         }
     }
