@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map, wire_union};
 use crate::id::ContractId;
 use crate::limits;
+use crate::text::Blob;
 use crate::workload::Uid;
 
 /// The first message: what home asks for.
@@ -85,8 +86,9 @@ pub struct Logs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
-    /// Words of the command.
-    pub command: Vec<String>,
+    /// Words of the command: bytes, since a script is longer than a text may be, and its
+    /// own affair.
+    pub command: Vec<Blob>,
     /// Where, and which standard streams.
     pub attach: Attach,
 }

@@ -69,6 +69,12 @@ impl fmt::Display for Slug {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blob(pub Vec<u8>);
 
+impl From<&str> for Blob {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().to_vec())
+    }
+}
+
 impl fmt::Debug for Blob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Blob({} bytes)", self.0.len())

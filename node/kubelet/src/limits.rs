@@ -51,8 +51,8 @@ pub const REVIEWS: usize = 1024;
 /// to 5 min.
 pub const REVIEW_TTL: Duration = Duration::from_secs(10);
 
-/// Longest command line of an exec, bytes in all.
-pub const COMMAND: usize = 64 << 10;
+/// Longest command line of an exec, bytes in all; its message holds little else.
+pub const COMMAND: usize = mercato_protocol::limits::STREAM_BYTES - (4 << 10);
 /// Sub-protocols offered with one upgrade; kubectl offers five.
 pub const SUB_PROTOCOLS: usize = 8;
 /// Ports of one port-forward.

@@ -115,10 +115,10 @@ fn subresource(
             "log"
         }
         What::Exec(exec) => {
-            if exec.command.iter().map(String::len).sum::<usize>() > limits::COMMAND {
-                return Err(bad("the command is too long"));
+            for word in &exec.command {
+                let word = std::str::from_utf8(&word.0);
+                query.add("command", word.map_err(|_| bad("the command is no text"))?);
             }
-            exec.command.iter().for_each(|word| query.add("command", word));
             terminal_parameters(&mut query, &exec.attach);
             "exec"
         }

@@ -3,7 +3,9 @@
 //! else of the HTTP request crosses.
 
 use axum::http::{HeaderMap, header};
+use mercato_protocol::limits::COMMAND_WORDS;
 use mercato_protocol::stream::{Attach, Exec, Logs, Transport, Upgrade, What};
+use mercato_protocol::text::Blob;
 
 use super::run;
 use crate::limits;
@@ -36,14 +38,7 @@ impl Stream {
             })),
             Self::Attach(container) => attach(container, query).map(What::Attach),
             Self::Run(container) => run::command(container, query),
-            Self::Exec(container) => {
-                let command: Vec<_> = query.all("command").map(str::to_owned).collect();
-                let length = command.iter().map(String::len).sum::<usize>();
-                if command.is_empty() || length > limits::COMMAND {
-                    return Err("an exec needs a command, of a reasonable length".into());
-                }
-                Ok(What::Exec(Exec { command, attach: attach(container, query)? }))
-            }
+            Self::Exec(container) => exec(query.all("command"), attach(container, query)?),
             // SPDY names its ports in the streams, WebSocket in the query.
             Self::PortForward => {
                 let ports = query.all("port").chain(query.all("ports"));
@@ -59,6 +54,19 @@ impl Stream {
             }
         }
     }
+}
+
+/// A command and where it runs, if it is one.
+pub(super) fn exec<'a>(
+    words: impl Iterator<Item = &'a str>,
+    attach: Attach,
+) -> Result<What, String> {
+    let command: Vec<Blob> = words.map(Blob::from).collect();
+    let length = command.iter().map(|word| word.0.len()).sum::<usize>();
+    if length == 0 || length > limits::COMMAND || command.len() > COMMAND_WORDS {
+        return Err("an exec needs a command, of a reasonable length".into());
+    }
+    Ok(What::Exec(Exec { command, attach }))
 }
 
 fn attach(container: String, query: &Query) -> Result<Attach, String> {
@@ -93,6 +101,11 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<Upgrade> {
 
 #[cfg(test)]
 mod tests {
+    use mercato_protocol::codec::Message;
+    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::stream::{Ask, Request};
+    use mercato_protocol::workload::Uid;
+
     use super::*;
 
     fn read(stream: Stream, query: &str) -> Result<What, String> {
@@ -103,8 +116,26 @@ mod tests {
     fn an_exec_keeps_its_command() {
         let query = "command=sh&command=-c&command=echo+%24HOME%26&output=1&tty=0";
         let What::Exec(exec) = read(Stream::Exec("app".into()), query).unwrap() else { panic!() };
-        assert_eq!(exec.command, ["sh", "-c", "echo $HOME&"]);
+        assert_eq!(exec.command, ["sh", "-c", "echo $HOME&"].map(Blob::from));
         assert!(exec.attach.stdout && !exec.attach.stdin && !exec.attach.tty);
+    }
+
+    #[test]
+    fn a_script_may_be_as_long_as_its_message() {
+        let query = |n: usize| format!("command=sh&command=-c&command={}&output=1", "x".repeat(n));
+        let exec = |n| read(Stream::Exec("app".into()), &query(n));
+        let what = exec(20_000).unwrap();
+        let uid = "7d1a33f4-7f1c-4a7e-9b6e-0d4c7f1c2a90".into();
+        let ask = Ask::Open(Request {
+            contract: NegotiationId([5; 16]),
+            namespace: "n".repeat(253),
+            pod: "p".repeat(253),
+            uid: Uid(uid),
+            what,
+            upgrade: None,
+        });
+        assert_eq!(Ask::from_bytes(&ask.to_bytes().unwrap()), Ok(ask));
+        assert!(exec(limits::COMMAND).is_err());
     }
 
     #[test]

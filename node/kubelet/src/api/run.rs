@@ -4,15 +4,14 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures::{SinkExt, StreamExt};
-use mercato_protocol::stream::{
-    Ask, Attach, Exec, RefusedReason, Request, Transport, Upgrade, What,
-};
+use mercato_protocol::stream::{Ask, Attach, RefusedReason, Request, Transport, Upgrade, What};
 use serde_json::Value;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::pass;
+use super::request::exec;
 use super::routes::text;
 use crate::limits;
 use crate::query::Query;
@@ -20,14 +19,8 @@ use crate::stream::{Duplex, Opened, PeerStreams, Refused};
 
 /// What the command is; as a kubelet reads it, its words are parted by single spaces.
 pub(super) fn command(container: String, query: &Query) -> Result<What, String> {
-    let command: Vec<String> =
-        query.one("cmd").unwrap_or_default().split(' ').map(str::to_owned).collect();
-    let length = command.iter().map(String::len).sum::<usize>();
-    if length == 0 || length > limits::COMMAND {
-        return Err("cmd must name a command, of a reasonable length".into());
-    }
     let attach = Attach { container, stdout: true, stderr: true, ..Attach::default() };
-    Ok(What::Exec(Exec { command, attach }))
+    exec(query.one("cmd").unwrap_or_default().split(' '), attach)
 }
 
 /// Runs it, and waits for its end.
