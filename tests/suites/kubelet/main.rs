@@ -1,0 +1,46 @@
+//! What people and tools expect of a node's kubelet beside running pods, of a node that
+//! stands for another cluster: `kubectl top`, an autoscaler, `kubectl debug`, a resize in
+//! place, and the paths that monitoring reads.
+//!
+//! Rome buys of Turin; both have a metrics-server.
+
+mod change;
+mod figures;
+mod lease;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::daemon::Daemon;
+use mercato_tests::suite::{self, Stage, Test};
+
+fn main() -> ExitCode {
+    let with_metrics = |name| ClusterSpec { metrics: true, ..ClusterSpec::named(name) };
+    let clusters = vec![with_metrics("rome"), with_metrics("turin")];
+    let tests = vec![Test::ci("a_virtual_node_has_a_whole_kubelet", |s| Box::pin(kubelet(s)))];
+    suite::run("kubelet", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+/// The virtual node in Rome.
+const NODE: &str = "mercato-turin";
+
+async fn kubelet(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
+    let program = stage.program("mercato")?;
+    let home = Daemon::start(rome, &program, "").await?;
+    let provider = Daemon::start(turin, &program, "").await?;
+    lease::start(&home, &provider).await.context("a lease")?;
+
+    figures::start_burning(rome).await.context("a deployment that burns")?;
+    change::debugged(rome).await.context("kubectl debug")?;
+    change::resized(rome, turin).await.context("a resize in place")?;
+    change::too_large(rome).await.context("a resize without room")?;
+    figures::logs_end(rome, turin).await.context("silent logs")?;
+    figures::top(rome).await.context("kubectl top")?;
+    figures::read_raw(rome).await.context("the kubelet's paths")?;
+    figures::scaled(rome).await.context("an autoscaler")?;
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
