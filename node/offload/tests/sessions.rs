@@ -90,6 +90,25 @@ fn what_the_provider_removes_is_evicted_at_home() {
 }
 
 #[test]
+fn a_change_that_is_refused_is_told_and_the_pod_goes_on() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.provider.refuses_changes = true;
+    world.act(Action::Edit(0));
+    for _ in 0..20 {
+        world.act(Action::Run(u16::MAX));
+    }
+    assert!(world.guest_runs(0));
+    let told: Vec<_> = world.home.refused.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(told, ["web-0"], "once, and its status is no refusal");
+    world.provider.refuses_changes = false;
+    world.settle();
+    world.assert_agreement();
+}
+
+#[test]
 fn a_bare_list_deletes_nothing() {
     let mut world = World::new(0);
     world.act(Action::RaiseLink);

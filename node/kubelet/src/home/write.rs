@@ -7,10 +7,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{Input, Write};
-use mercato_offload::key::{ObjectKey, PodId};
+use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
 use serde_json::{Value, json};
 
 use super::Shared;
+use crate::api::NodePods;
 use crate::cluster::Deletion;
 use crate::events::{self, About};
 use crate::failure::{Class, Failure};
@@ -94,7 +95,10 @@ pub(super) fn object_refused(
 ) -> BoxFuture<'static, ()> {
     async move {
         let kind = format!("{:?}", key.kind);
-        let about = About { kind, namespace: key.namespace, name: key.name, uid: None };
+        let uid = (key.kind == ObjectKind::Pod)
+            .then(|| shared.pods.uid(&key.namespace, &key.name))
+            .flatten();
+        let about = About { kind, namespace: key.namespace, name: key.name, uid };
         let event = events::warning(&shared.cluster, about, REFUSED, &text(&refusal));
         if let Err(failure) = event.await {
             tracing::warn!(%failure, "an event could not be written");

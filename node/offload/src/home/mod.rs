@@ -116,7 +116,8 @@ pub enum Effect {
     Confirm(PodId),
     /// Write to this pod, with its uid as precondition.
     Write(PodId, Write),
-    /// Tell the owner that the provider refuses this object (no pod).
+    /// Tell the owner that the provider refuses this object, or a change to a pod that
+    /// is there.
     ObjectRefused(ObjectKey, Refusal),
 }
 

@@ -119,10 +119,13 @@ impl HomeSession {
         match item {
             Item::Object(key) => out.push(Effect::ObjectRefused(key, refusal)),
             Item::Pod(id) => {
-                if let Some(pod) = self.pods.get_mut(&id.uid) {
-                    pod.refusal = Some(refusal);
-                    self.write(&id.uid, out);
+                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                if pod.report.is_some() {
+                    // It runs as it did: what is refused is a change.
+                    return out.push(Effect::ObjectRefused(id.key(), refusal));
                 }
+                pod.refusal = Some(refusal);
+                self.write(&id.uid, out);
             }
         }
     }

@@ -6,7 +6,7 @@ use mercato_offload::guest::{
     Config, Effect, Failure, GuestSession, Input, Observed, ObservedPod, Record, RecordKey,
 };
 use mercato_offload::key::{Item, ObjectKey, PodId, Uid};
-use mercato_offload::message::{Outcome, Report, ToGuest, ToHome};
+use mercato_offload::message::{Outcome, Refusal, Report, ToGuest, ToHome};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::{Deadline, Now};
 
@@ -33,6 +33,8 @@ pub(crate) struct Provider {
     bodies: BTreeSet<Digest>,
     pub(crate) outbox: Vec<Letter<ToHome>>,
     twice: Option<Uid>,
+    /// Every change of a pod is refused.
+    pub(crate) refuses_changes: bool,
 }
 
 const CONFIG: Config =
@@ -51,6 +53,7 @@ impl Provider {
             bodies: BTreeSet::new(),
             outbox: Vec::new(),
             twice: None,
+            refuses_changes: false,
         }
     }
 
@@ -138,6 +141,11 @@ impl Provider {
                 let item = Item::Pod(id.clone());
                 if !self.bodies.contains(&digest) {
                     self.events.push_back(Input::NotWritten(item, Failure::MissingBody));
+                    return;
+                }
+                if self.refuses_changes {
+                    let why = Refusal { path: "spec".into(), reason: "no room".into() };
+                    self.events.push_back(Input::NotWritten(item, Failure::Refused(why)));
                     return;
                 }
                 let done = if self.holds(&id) { self.apply(&item, digest) } else { Err(true) };

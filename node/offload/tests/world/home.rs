@@ -41,6 +41,8 @@ pub(crate) struct Home {
     statuses: BTreeSet<Digest>,
     pub(crate) outbox: Vec<Letter<ToGuest>>,
     made: u32,
+    /// Changes of which the owner was told that they are refused.
+    pub(crate) refused: Vec<ObjectKey>,
 }
 
 const CONFIG: Config =
@@ -67,6 +69,7 @@ impl Home {
             statuses: BTreeSet::new(),
             outbox: Vec::new(),
             made: 0,
+            refused: Vec::new(),
         }
     }
 
@@ -160,6 +163,7 @@ impl Home {
             Effect::Write(id, _) if !self.pods.contains_key(&id.uid) => Input::PodGone(id.uid),
             Effect::Write(id, _) if fails => Input::NotWritten { uid: id.uid, missing: false },
             Effect::Write(id, write) => self.write(&id, write),
+            Effect::ObjectRefused(key, _) => return self.refused.push(key),
             _ => return,
         };
         self.events.push_back(answer);
