@@ -111,7 +111,7 @@ impl Publisher {
         let third_ms = u64::from(config.ad_ttl_s) * 1_000 / 3;
         self.renew_ms = now.mono_ms + third_ms - jitter % (third_ms / 5).max(1);
         self.said_ms = Some(now.mono_ms);
-        effects.push(Effect::Publish { lease, body: Blob(content.body.clone()) });
+        effects.push(Effect::Publish { lease, body: Blob(content.body.as_slice().into()) });
         self.last = Some(content);
         Ok(())
     }

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
 use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
+use crate::gossip::LAST_EPOCH;
 use crate::gpu::GpuPool;
 use crate::id::{ClusterId, Digest, PublicKey};
 use crate::identity::Identity;
@@ -215,6 +216,7 @@ impl Message for AdLease {
         at_most("pools", self.rows.len(), limits::POOLS)?;
         ensure(self.rows.is_sorted_by(|a, b| a.pool < b.pool), "rows are not by ascending pool")?;
         ensure((1..=limits::AD_TTL_S).contains(&self.ttl_s), "a life of no seconds, or of days")?;
+        ensure(self.epoch < LAST_EPOCH, "an epoch after which none can come")?;
         self.rows.iter().try_for_each(|row| row.price.validate())
     }
 }

@@ -85,6 +85,9 @@ pub enum EnvelopeError {
     /// Two signatures that do not make one document.
     #[error("the two signatures are not of both parties over the same bytes")]
     NotCountersigned,
+    /// Two publications that may both stand.
+    #[error("the two publications do not contradict each other")]
+    NoEquivocation,
 }
 
 /// A cluster's signing key. Zeroised when dropped; never printed.
@@ -169,6 +172,13 @@ impl<T: Payload> Signed<T> {
     /// Checks everything that can be checked without state: form, signature, signer,
     /// time. Pure.
     pub fn open(&self, trust: Trust<'_>, now: Now) -> Result<Verified<T>, EnvelopeError> {
+        let opened = self.open_ageless(trust)?;
+        in_time(opened.value.validity_ms(), now)?;
+        Ok(opened)
+    }
+
+    /// The same without the time: for what proves something whenever it was signed.
+    pub(crate) fn open_ageless(&self, trust: Trust<'_>) -> Result<Verified<T>, EnvelopeError> {
         at_most("message bytes", self.bytes.len(), T::MAX_BYTES + limits::ENVELOPE_BYTES)?;
         check(&self.bytes)?;
         let mut reader = Reader::new(&self.bytes);
@@ -205,7 +215,6 @@ impl<T: Payload> Signed<T> {
         if !value.may_sign(&key, cluster) {
             return Err(EnvelopeError::WrongSigner(key));
         }
-        in_time(value.validity_ms(), now)?;
         let payload_len = payload.len();
         Ok(Verified { value, key, cluster, payload_len, signed: self.clone() })
     }
@@ -217,7 +226,7 @@ fn verify(key: &PublicKey, signed: &[u8], signature: &[u8]) -> Option<()> {
     key.verify_strict(signed, &signature).ok()
 }
 
-fn in_time(validity_ms: Option<(u64, u64)>, now: Now) -> Result<(), EnvelopeError> {
+pub(crate) fn in_time(validity_ms: Option<(u64, u64)>, now: Now) -> Result<(), EnvelopeError> {
     let Some((from_ms, to_ms)) = validity_ms else { return Ok(()) };
     if from_ms > now.wall_ms.saturating_add(limits::CLOCK_SKEW_MS) {
         return Err(EnvelopeError::NotYetValid);

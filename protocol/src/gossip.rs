@@ -5,10 +5,12 @@
 //! leases and withdrawals that they carry are.
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
 
 use crate::ad::AdLease;
 use crate::codec::{self, CodecError, at_most, ensure, wire_map, wire_union};
 use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
+use crate::equivocation::{Equivocation, Proven};
 use crate::id::{ClusterId, Digest, FederationId, PublicKey};
 use crate::limits;
 use crate::text::Blob;
@@ -20,30 +22,20 @@ use crate::time::Now;
 pub enum Message {
     /// "I have these."
     Announce {
-        /// New to the sender, or asked for by a reconciliation.
+        /// New to the sender, or lacking at the other's as a reconciliation showed.
         marks: Vec<Mark>,
     },
-    /// "Send me these."
+    /// "Send me your latest of these."
     Pull {
-        /// Publications by digest.
-        digests: Vec<Digest>,
+        /// Each publisher once.
+        wants: Vec<Pull>,
     },
-    /// The publications that were pulled, or urgent ones unasked.
+    /// What was pulled, or urgent publications unasked.
     Push {
         /// Each as its publisher signed it.
         publications: Vec<Publication>,
-    },
-    /// "Send me this body."
-    BodyRequest {
-        /// Its hash.
-        digest: Digest,
-    },
-    /// A body that was asked for.
-    BodyReply {
-        /// Its hash, as asked.
-        digest: Digest,
-        /// The bytes; none when the sender does not have it.
-        body: Option<Blob>,
+        /// Those that the leases name, as far as the other does not hold them.
+        bodies: Vec<Blob>,
     },
     /// Opens a reconciliation: all that the sender holds in one fingerprint.
     Root {
@@ -68,6 +60,17 @@ pub enum Message {
         /// All of the sender's marks in them.
         marks: Vec<Mark>,
     },
+}
+
+/// One publisher's latest is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pull {
+    /// Whose.
+    pub publisher: PublicKey,
+    /// The first four bytes (big-endian) of the digest of the body that is held of it: that
+    /// one need not come along.
+    pub held: Option<u32>,
 }
 
 /// Eight bytes of a keyed hash over the marks of a set, as [`of`](Fingerprint::of) defines it.
@@ -96,6 +99,8 @@ pub enum Publication {
     Lease(Signed<AdLease>),
     /// Its end.
     Withdraw(Signed<Withdraw>),
+    /// That it said two things under one number.
+    Equivocation(Equivocation),
 }
 
 /// The publisher offers nothing any more. Numbered in one series with its leases.
@@ -118,15 +123,14 @@ impl codec::Message for Message {
     fn validate(&self) -> Result<(), CodecError> {
         match self {
             Self::Announce { marks } => at_most("marks", marks.len(), limits::GOSSIP_ITEMS),
-            Self::Pull { digests } => at_most("digests", digests.len(), limits::GOSSIP_ITEMS),
-            Self::Push { publications } => {
-                at_most("publications", publications.len(), limits::PUSH_ITEMS)
+            Self::Pull { wants } => at_most("wants", wants.len(), limits::GOSSIP_ITEMS),
+            Self::Push { publications, bodies } => {
+                at_most("publications", publications.len(), limits::PUSH_ITEMS)?;
+                at_most("bodies", bodies.len(), limits::PUSH_ITEMS)?;
+                let longest = bodies.iter().map(|body| body.0.len()).max();
+                at_most("body bytes", longest.unwrap_or(0), limits::AD_BODY_BYTES)
             }
-            Self::BodyRequest { .. } | Self::Root { .. } => Ok(()),
-            Self::BodyReply { body, .. } => {
-                let length = body.as_ref().map_or(0, |body| body.0.len());
-                at_most("body bytes", length, limits::AD_BODY_BYTES)
-            }
+            Self::Root { .. } => Ok(()),
             Self::Buckets { fingerprints, .. } => {
                 ensure(fingerprints.len() == limits::BUCKETS, "not a fingerprint for each bucket")
             }
@@ -141,30 +145,22 @@ impl codec::Message for Message {
 }
 
 impl Fingerprint {
-    /// Over a set of marks, in any order: the exclusive or of the first eight bytes
-    /// (big-endian) of SHA-256 over `session` (eight bytes, big-endian) and each mark's
-    /// digest. The session keys it, so that nobody can prepare marks that cancel out.
+    /// Over a set of marks, in any order: the exclusive or of SipHash-2-4 of each mark's
+    /// digest, under the key whose two halves are both `session`. The session keys it, so
+    /// that nobody can prepare marks that cancel out.
     pub fn of<'a>(session: u64, marks: impl IntoIterator<Item = &'a Mark>) -> Self {
-        marks.into_iter().fold(Self::default(), |sum, mark| {
-            let mut keyed = [0; 40];
-            keyed[..8].copy_from_slice(&session.to_be_bytes());
-            keyed[8..].copy_from_slice(mark.digest.as_bytes());
-            let hash = Digest::of(&keyed).0;
-            let head = hash.iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
-            Self(sum.0 ^ head)
-        })
+        let mut sum = Self::default();
+        marks.into_iter().for_each(|mark| sum.add(session, mark));
+        sum
+    }
+
+    /// Puts one more mark into the set, or takes it out.
+    pub fn add(&mut self, session: u64, mark: &Mark) {
+        self.0 ^= SipHasher24::new_with_keys(session, session).hash(mark.digest.as_bytes());
     }
 }
 
 impl Publication {
-    /// Of the signed bytes, as in a [`Mark`].
-    pub fn digest(&self) -> Digest {
-        match self {
-            Self::Lease(lease) => lease.digest(),
-            Self::Withdraw(withdraw) => withdraw.digest(),
-        }
-    }
-
     /// Opens whichever it is, by whatever key signed: the body that a lease names binds
     /// the key to its cluster ([`Ad::assemble`](crate::ad::Ad::assemble)).
     pub fn open(
@@ -178,6 +174,9 @@ impl Publication {
             Self::Withdraw(withdraw) => {
                 withdraw.open(trust, now).map(VerifiedPublication::Withdraw)
             }
+            Self::Equivocation(proof) => {
+                proof.open(federation, now).map(VerifiedPublication::Equivocation)
+            }
         }
     }
 }
@@ -189,14 +188,20 @@ pub enum VerifiedPublication {
     Lease(Verified<AdLease>),
     /// Its end.
     Withdraw(Verified<Withdraw>),
+    /// That its publisher said two things under one number.
+    Equivocation(Proven),
 }
 
 impl VerifiedPublication {
-    /// What it adds to what is known of its publisher.
+    /// What it adds to what is known of its publisher. A proof of equivocation is the last
+    /// word on its publisher, and every proof of it counts as the same.
     pub fn mark(&self) -> Mark {
         let (publisher, epoch, seq, digest) = match self {
             Self::Lease(lease) => (*lease.key(), lease.epoch, lease.seq, lease.digest()),
             Self::Withdraw(end) => (*end.key(), end.epoch, end.seq, end.digest()),
+            Self::Equivocation(proof) => {
+                (*proof.publisher(), LAST_EPOCH, u64::MAX, proof.mark_digest())
+            }
         };
         Mark { publisher, epoch, seq, digest }
     }
@@ -206,15 +211,35 @@ impl VerifiedPublication {
         match self {
             Self::Lease(lease) => Publication::Lease(lease.signed().clone()),
             Self::Withdraw(withdraw) => Publication::Withdraw(withdraw.signed().clone()),
+            Self::Equivocation(proof) => Publication::Equivocation(proof.proof().clone()),
         }
     }
+
+    /// From when to when it holds, wall clock.
+    pub fn validity_ms(&self) -> (u64, u64) {
+        let validity_ms = match self {
+            Self::Lease(lease) => lease.validity_ms(),
+            Self::Withdraw(end) => end.validity_ms(),
+            Self::Equivocation(proof) => Some(proof.validity_ms()),
+        };
+        validity_ms.unwrap_or((0, u64::MAX))
+    }
 }
+
+/// The epoch of a proof of equivocation: no lease or withdrawal has it.
+pub const LAST_EPOCH: u64 = u64::MAX;
 
 impl Mark {
     /// Whether it says something later of the same publisher. Two marks of one (epoch,
     /// seq) with different digests are a fraud, and neither supersedes the other.
     pub fn supersedes(&self, other: &Self) -> bool {
         self.publisher == other.publisher && (self.epoch, self.seq) > (other.epoch, other.seq)
+    }
+
+    /// Whether both say something else under one number: a fraud.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        (self.publisher, self.epoch, self.seq) == (other.publisher, other.epoch, other.seq)
+            && self.digest != other.digest
     }
 
     /// The bucket of a reconciliation that it falls into.
@@ -225,6 +250,10 @@ impl Mark {
 
 impl codec::Message for Withdraw {
     const MAX_BYTES: usize = limits::AD_LEASE_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        ensure(self.epoch < LAST_EPOCH, "an epoch after which none can come")
+    }
 }
 
 impl Payload for Withdraw {
@@ -241,14 +270,13 @@ impl Payload for Withdraw {
 
 wire_union!(Message {
     0 => Announce { 1 => marks },
-    1 => Pull { 1 => digests },
-    2 => Push { 1 => publications },
-    3 => BodyRequest { 1 => digest },
-    4 => BodyReply { 1 => digest, 2 => body },
-    5 => Root { 1 => session, 2 => root },
-    6 => Buckets { 1 => session, 2 => fingerprints },
-    7 => Ids { 1 => session, 2 => buckets, 3 => marks },
+    1 => Pull { 1 => wants },
+    2 => Push { 1 => publications, 2 => bodies },
+    3 => Root { 1 => session, 2 => root },
+    4 => Buckets { 1 => session, 2 => fingerprints },
+    5 => Ids { 1 => session, 2 => buckets, 3 => marks },
 });
+wire_map!(Pull { 1 => publisher, 2 => held });
 wire_map!(Mark { 1 => publisher, 2 => epoch, 3 => seq, 4 => digest });
-wire_union!(Publication { 0 => Lease(lease), 1 => Withdraw(withdraw) });
+wire_union!(Publication { 0 => Lease(lease), 1 => Withdraw(withdraw), 2 => Equivocation(proof) });
 wire_map!(Withdraw { 1 => provider, 2 => epoch, 3 => seq, 4 => issued_ms });

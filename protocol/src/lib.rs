@@ -10,6 +10,7 @@ pub mod ad;
 pub mod codec;
 pub mod contract;
 pub mod envelope;
+pub mod equivocation;
 pub mod gossip;
 pub mod gpu;
 pub mod hello;

@@ -50,10 +50,12 @@ pub const NEGOTIATION_BYTES: usize = 16 * 1_024 - ENVELOPE_BYTES;
 pub const GOSSIP_BYTES: usize = 256 * 1_024;
 /// Marks in one announcement, ids in one pull or reconciliation message.
 pub const GOSSIP_ITEMS: usize = 2_048;
-/// Leases in one push.
+/// Leases in one push, and bodies.
 pub const PUSH_ITEMS: usize = 256;
 /// Buckets of a reconciliation: one for each first byte of a publisher's key.
 pub const BUCKETS: usize = 256;
+/// How long a proof of equivocation keeps its publisher out, in milliseconds: a week.
+pub const QUARANTINE_MS: u64 = 7 * 86_400_000;
 
 /// A workload message without its bodies.
 pub const WORKLOAD_BYTES: usize = 256 * 1_024;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
@@ -65,9 +66,9 @@ impl fmt::Display for Slug {
     }
 }
 
-/// Opaque bytes; hex where people read.
+/// Opaque bytes, cheap to pass on; hex where people read.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Blob(pub Vec<u8>);
+pub struct Blob(pub Arc<[u8]>);
 
 impl From<&str> for Blob {
     fn from(text: &str) -> Self {
@@ -89,7 +90,7 @@ impl Serialize for Blob {
 
 impl<'de> Deserialize<'de> for Blob {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        hex_or_bytes::deserialize(from).map(Self)
+        hex_or_bytes::deserialize(from).map(|bytes| Self(bytes.into()))
     }
 }
 

@@ -262,7 +262,7 @@ impl Agent {
     }
 
     fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
-        self.spread(now, mercato_gossip::Input::Known(self.peers.trusted()), out);
+        self.spread(now, mercato_gossip::Input::Known(self.peers.trusted().into()), out);
     }
 
     pub(crate) fn direct(

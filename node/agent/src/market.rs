@@ -2,9 +2,10 @@
 
 use mercato_broker::Effect as Wanted;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
-use mercato_gossip::News;
-use mercato_protocol::ad::Ad;
-use mercato_protocol::envelope::{Signers, Trust};
+use mercato_gossip::{News, Verdict};
+use mercato_protocol::ad::{Ad, AdError, AdLease};
+use mercato_protocol::envelope::{Signers, Trust, Verified};
+use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
@@ -37,14 +38,13 @@ impl Agent {
                 }
             }
             Wanted::Publish { lease, body } => {
-                if let Ok(lease) = lease.open(self.trust(), now) {
-                    self.publish(now, News::Ad { lease, body: body.0.into() }, out);
-                }
+                let lease = lease.open(self.trust(), now).ok();
+                let news = lease.and_then(|lease| News::ad(lease, body));
+                self.publish(now, news, out);
             }
             Wanted::Withdraw(end) => {
-                if let Ok(end) = end.open(self.trust(), now) {
-                    self.publish(now, News::End(end), out);
-                }
+                let end = end.open(self.trust(), now).ok().map(VerifiedPublication::Withdraw);
+                self.publish(now, end.and_then(News::plain), out);
             }
             Wanted::Lease(spec) => self.on_spec(now, *spec, out),
             Wanted::Reply(to, reply) => out.push(Effect::Reply(to, reply)),
@@ -76,44 +76,80 @@ impl Agent {
         Trust { federation: self.config.federation, signers: Signers::Anyone }
     }
 
-    fn publish(&mut self, now: Now, news: News, out: &mut Vec<Effect>) {
-        self.spread(now, mercato_gossip::Input::Publish(news), out);
+    fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
+        if let Some(news) = news {
+            self.spread(now, mercato_gossip::Input::Publish(news), out);
+        }
     }
 
+    /// Lets gossip hear something, and then what is thought of what it learned of it.
     pub(crate) fn spread(&mut self, now: Now, input: mercato_gossip::Input, out: &mut Vec<Effect>) {
+        let mut verdicts = Vec::new();
         for effect in self.gossip.handle(now, input) {
             match effect {
                 mercato_gossip::Effect::Send { peer, message } => {
                     out.push(Effect::Gossip { peer, message });
                 }
-                mercato_gossip::Effect::Learned(news) => self.learn(now, news, out),
+                mercato_gossip::Effect::Learned(news) => {
+                    verdicts.push((*news.mark(), self.learn(now, &news, out)));
+                }
+                mercato_gossip::Effect::Shunned(peer) => {
+                    out.push(Effect::Notice(Notice::Shunned(peer)));
+                }
+            }
+        }
+        if !verdicts.is_empty() {
+            self.spread(now, mercato_gossip::Input::Judged(verdicts), out);
+        }
+    }
+
+    fn learn(&mut self, now: Now, news: &News, out: &mut Vec<Effect>) -> Verdict {
+        match news.publication() {
+            VerifiedPublication::Lease(lease) => {
+                self.on_ad(now, lease, news.body().unwrap_or_default(), out)
+            }
+            VerifiedPublication::Withdraw(end) => self.on_end(end, out),
+            VerifiedPublication::Equivocation(proof) => {
+                out.push(Effect::Notice(Notice::Fraud(*proof.publisher())));
+                Verdict::Accept
             }
         }
     }
 
-    fn learn(&mut self, now: Now, news: News, out: &mut Vec<Effect>) {
-        match news {
-            News::Ad { lease, body } => match Ad::assemble(&lease, &body, now) {
-                Ok(ad) => {
-                    let (cluster, key) = (ad.lease.provider, ad.key);
-                    self.meet(now, cluster, key, out);
-                    if self.peers.offers(cluster, true) {
-                        out.push(Effect::Notice(Notice::Offered(cluster)));
-                    }
-                    self.sight(now, &ad, out);
-                    self.for_broker.push_back(mercato_broker::Input::Ad(Box::new(ad)));
-                }
-                Err(error) => out.push(Effect::Notice(Notice::BadAd(*lease.key(), error))),
-            },
-            News::End(end) => {
-                // Anybody can sign a withdrawal in another's name.
-                if self.peers.key(&end.provider) == Some(*end.key()) {
-                    self.peers.offers(end.provider, false);
-                    out.push(Effect::Notice(Notice::Withdrawn(end.provider)));
-                    self.for_broker.push_back(mercato_broker::Input::Withdrawn(end));
-                }
+    fn on_ad(
+        &mut self,
+        now: Now,
+        lease: &Verified<AdLease>,
+        body: &[u8],
+        out: &mut Vec<Effect>,
+    ) -> Verdict {
+        let ad = match Ad::assemble(lease, body, now) {
+            Ok(ad) => ad,
+            Err(error) => {
+                let verdict = verdict(&error);
+                out.push(Effect::Notice(Notice::BadAd(*lease.key(), error)));
+                return verdict;
             }
+        };
+        let (cluster, key) = (ad.lease.provider, ad.key);
+        self.meet(now, cluster, key, out);
+        if self.peers.offers(cluster, true) {
+            out.push(Effect::Notice(Notice::Offered(cluster)));
         }
+        self.sight(now, &ad, out);
+        self.for_broker.push_back(mercato_broker::Input::Ad(Box::new(ad)));
+        Verdict::Accept
+    }
+
+    fn on_end(&mut self, end: &Verified<Withdraw>, out: &mut Vec<Effect>) -> Verdict {
+        // Anybody can sign a withdrawal in another's name.
+        if self.peers.key(&end.provider) != Some(*end.key()) {
+            return Verdict::Ignore;
+        }
+        self.peers.offers(end.provider, false);
+        out.push(Effect::Notice(Notice::Withdrawn(end.provider)));
+        self.for_broker.push_back(mercato_broker::Input::Withdrawn(end.clone()));
+        Verdict::Accept
     }
 
     /// A provider may be dialled where its advertisement says.
@@ -126,5 +162,14 @@ impl Agent {
         let id = SightingId { source: Source::Peer(ad.key), instance: ad.key.to_string() };
         let sighting = Sighting { id, peer: Some(ad.key), addresses };
         self.direct(now, mercato_discovery::Input::Report(Report::Seen(sighting)), out);
+    }
+}
+
+/// Whose fault it is that this is no advertisement: nobody passes on what contradicts
+/// itself, but what a later release may say, or another clock allow.
+fn verdict(error: &AdError) -> Verdict {
+    match error {
+        AdError::OtherBody | AdError::OtherOwner | AdError::OtherPools => Verdict::Reject,
+        AdError::Codec(_) | AdError::Envelope(_) => Verdict::Ignore,
     }
 }

@@ -243,6 +243,10 @@ pub enum Notice {
     Withdrawn(ClusterId),
     /// A publication is no advertisement.
     BadAd(PublicKey, AdError),
+    /// A publisher said two things under one number.
+    Fraud(PublicKey),
+    /// Gossip takes nothing more from this neighbour: it forged, or failed too often.
+    Shunned(PublicKey),
     /// The owner thinks this of a peer now.
     Standing(ClusterId, Standing),
     /// A negotiation or lease has gone on.

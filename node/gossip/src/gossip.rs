@@ -1,30 +1,36 @@
-//! The room's state machine: who is a neighbour, what came, whom to tell. Fetching is in
-//! `pull`, comparing in `reconcile`.
+//! The room's state machine: who is a neighbour, and what came. Fetching is in `pull`,
+//! telling in `push`, comparing in `reconcile`, judging in `judge`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use mercato_protocol::gossip::{Mark, Message};
-use mercato_protocol::id::{Digest, PublicKey};
-use mercato_protocol::limits::{GOSSIP_ITEMS, PUSH_ITEMS};
+use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
+use crate::item::News;
 use crate::limits;
 use crate::neighbour::Neighbour;
-use crate::pull::Want;
-use crate::shelf::Shelf;
-use crate::vocabulary::{Effect, Input, News, Opened};
+use crate::opened::Opened;
+use crate::shelf::{Shelf, State};
+use crate::vocabulary::{Effect, Input};
+use crate::want::Wants;
 
 /// How offers spread. See the crate's page.
 #[derive(Debug)]
 pub struct Gossip {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
-    pub(crate) known: BTreeSet<PublicKey>,
+    pub(crate) known: Arc<BTreeSet<PublicKey>>,
     pub(crate) neighbours: BTreeMap<PublicKey, Neighbour>,
     pub(crate) shelf: Shelf,
-    pub(crate) wants: BTreeMap<Digest, Want>,
+    pub(crate) wants: Wants,
+    /// Who brought what is not judged yet, by publisher.
+    pub(crate) givers: BTreeMap<PublicKey, PublicKey>,
+    /// Until when they are, monotonic.
+    pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// When a neighbour is next compared with, monotonic.
     pub(crate) reconcile_ms: u64,
 }
@@ -32,13 +38,16 @@ pub struct Gossip {
 impl Gossip {
     /// Knows nothing yet. `me` is the key that this cluster publishes with.
     pub fn new(me: PublicKey, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha12Rng::from_seed(seed);
         Self {
             me,
-            rng: ChaCha12Rng::from_seed(seed),
-            known: BTreeSet::new(),
+            shelf: Shelf::new(rng.random()),
+            rng,
+            known: Arc::default(),
             neighbours: BTreeMap::new(),
-            shelf: Shelf::default(),
-            wants: BTreeMap::new(),
+            wants: Wants::default(),
+            givers: BTreeMap::new(),
+            shunned: BTreeMap::new(),
             reconcile_ms: 0,
         }
     }
@@ -48,19 +57,18 @@ impl Gossip {
         let mut effects = Vec::new();
         match input {
             Input::Connected(peer) => self.on_connected(now, peer, &mut effects),
-            Input::Disconnected(peer) => {
-                self.neighbours.remove(&peer);
-                self.wants.values_mut().for_each(|want| want.lose(&peer, now));
-            }
+            Input::Disconnected(peer) => self.leave(now, &peer),
             Input::Received { peer, message } if self.neighbours.contains_key(&peer) => {
                 self.on_message(now, peer, message, &mut effects);
             }
             // A last word of one that has gone.
             Input::Received { .. } => {}
-            Input::Publish(news) => {
-                self.shelve(now, news);
+            Input::Publish(news) => self.publish(now, news),
+            Input::Judged(verdicts) => self.on_judged(now, &verdicts, &mut effects),
+            Input::Known(publishers) => {
+                self.known = publishers;
+                self.recount();
             }
-            Input::Known(publishers) => self.known = publishers,
             Input::Tick => {}
         }
         self.ask_due(now, &mut effects);
@@ -72,46 +80,64 @@ impl Gossip {
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
         let tells = self.neighbours.values().filter(|neighbour| !neighbour.untold.is_empty());
-        let reconcile = (!self.neighbours.is_empty()).then_some(self.reconcile_ms);
-        let wants = self.wants.values().map(|want| want.due_ms);
         let tells = tells.map(|neighbour| neighbour.tell_ms);
-        tells.chain(wants).chain(reconcile).min().map(Deadline::Mono)
+        let reconcile = (!self.neighbours.is_empty()).then_some(self.reconcile_ms);
+        tells.chain(self.wants.wakeup_ms()).chain(reconcile).min().map(Deadline::Mono)
     }
 
-    /// What is held, by publisher.
-    pub fn marks(&self) -> impl Iterator<Item = Mark> {
-        let held = self.shelf.slots().filter(|slot| slot.news.is_some());
-        held.map(|slot| slot.mark)
+    /// What is held, of each publisher one.
+    pub fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.held().map(News::mark)
+    }
+
+    /// What is held of `publisher`.
+    pub fn latest(&self, publisher: &PublicKey) -> Option<&News> {
+        self.shelf.of(publisher).filter(|slot| slot.is_held()).map(|slot| &slot.news)
+    }
+
+    /// Neighbours that are not shunned.
+    pub fn neighbours(&self) -> impl Iterator<Item = &PublicKey> {
+        self.neighbours.keys()
+    }
+
+    fn held(&self) -> impl Iterator<Item = &News> {
+        self.shelf.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 
     fn on_connected(&mut self, now: Now, peer: PublicKey, effects: &mut Vec<Effect>) {
+        self.shunned.retain(|_, until_ms| *until_ms > now.mono_ms);
+        if self.shunned.contains_key(&peer) || self.neighbours.len() == limits::NEIGHBOURS {
+            return;
+        }
         if self.neighbours.is_empty() {
             let phase_ms = self.rng.random_range(0..limits::RECONCILE_MS);
             self.reconcile_ms = now.mono_ms + phase_ms;
         }
-        let young = |since_ms| since_ms + limits::SETTLED_MS > now.mono_ms;
-        let fresh = self.shelf.slots().filter(|slot| slot.news.is_some() && young(slot.since_ms));
-        let untold = fresh.map(|slot| slot.mark.publisher).collect();
+        let young_ms = now.mono_ms.saturating_sub(limits::SETTLED_MS);
+        let slots = self.shelf.slots();
+        let young = slots.filter(|(_, slot)| slot.is_held() && slot.since_ms() >= young_ms);
+        let untold = young.map(|(place, _)| place).collect();
         self.neighbours.insert(peer, Neighbour::new(untold));
+        self.recount();
         // One of the two is enough.
         if self.me < peer {
             self.reconcile(now, peer, effects);
         }
     }
 
+    /// `peer` is no neighbour any more.
+    pub(crate) fn leave(&mut self, now: Now, peer: &PublicKey) {
+        if self.neighbours.remove(peer).is_some() {
+            self.wants.lose(peer, now.mono_ms);
+            self.recount();
+        }
+    }
+
     fn on_message(&mut self, now: Now, peer: PublicKey, opened: Opened, effects: &mut Vec<Effect>) {
         match opened.message {
             Message::Announce { marks } => self.on_marks(now, peer, &marks),
-            Message::Pull { digests } => self.on_pull(peer, &digests, effects),
-            Message::Push { .. } => {
-                for publication in opened.publications {
-                    self.on_publication(now, peer, publication, effects);
-                }
-            }
-            Message::BodyRequest { digest } => self.on_body_request(peer, digest, effects),
-            Message::BodyReply { digest, body } => {
-                self.on_body(now, peer, digest, body, effects);
-            }
+            Message::Pull { wants } => self.on_pull(peer, &wants, effects),
+            Message::Push { .. } => self.on_push(now, peer, &opened, effects),
             Message::Root { session, root } => self.on_root(now, peer, session, root, effects),
             Message::Buckets { session, fingerprints } => {
                 self.on_buckets(now, peer, session, &fingerprints, effects);
@@ -122,42 +148,34 @@ impl Gossip {
         }
     }
 
-    /// Keeps what is news, for all neighbours that do not have it; false if it is none.
-    pub(crate) fn shelve(&mut self, now: Now, news: News) -> bool {
-        let mark = news.mark();
-        let is_news = self.shelf.put(now, news);
-        if is_news {
-            for neighbour in self.neighbours.values_mut().filter(|other| !other.is_told(&mark)) {
-                neighbour.untold.insert(mark.publisher);
-            }
+    /// What we say ourselves needs no judgement.
+    fn publish(&mut self, now: Now, news: News) {
+        let held = self.shelf.of(&self.me).map(|slot| *slot.news.mark());
+        if held.is_none_or(|held| news.mark().supersedes(&held)) {
+            let place = self.shelve(now, news, State::Held);
+            self.tell_others(place);
         }
-        is_news
     }
 
-    /// Tells whom it is time to tell: leases by their marks; withdrawals, which are hardly
-    /// larger, whole, since their publisher may be about to stop.
-    fn tell_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        for (peer, neighbour) in &mut self.neighbours {
-            if neighbour.untold.is_empty() || neighbour.tell_ms > now.mono_ms {
-                continue;
-            }
-            neighbour.tell_ms = now.mono_ms + limits::ANNOUNCE_MS;
-            let (mut marks, mut ends) = (Vec::new(), Vec::new());
-            for publisher in std::mem::take(&mut neighbour.untold) {
-                let Some(slot) = self.shelf.slot(&publisher) else { continue };
-                match &slot.news {
-                    Some(_) if neighbour.is_told(&slot.mark) => {}
-                    Some(News::Ad { .. }) => marks.push(slot.mark),
-                    Some(end @ News::End(_)) => ends.push(end.publication()),
-                    None => {}
-                }
-            }
-            let announces = marks.chunks(GOSSIP_ITEMS).map(|marks| marks.to_vec());
-            let announces = announces.map(|marks| Message::Announce { marks });
-            let pushes = ends.chunks(PUSH_ITEMS).map(|ends| ends.to_vec());
-            let pushes = pushes.map(|publications| Message::Push { publications });
-            effects.extend(pushes.chain(announces).map(|message| send(*peer, message)));
-        }
+    /// Puts what is later on the shelf. Nobody is known to hold it.
+    pub(crate) fn shelve(&mut self, now: Now, news: News, state: State) -> u32 {
+        let stranger = !self.is_known(&news.mark().publisher);
+        let place = self.shelf.put(now, news, state, stranger);
+        self.neighbours.values_mut().for_each(|neighbour| neighbour.knows.clear(place));
+        place
+    }
+
+    pub(crate) fn is_known(&self, publisher: &PublicKey) -> bool {
+        *publisher == self.me
+            || self.neighbours.contains_key(publisher)
+            || self.known.contains(publisher)
+    }
+
+    fn recount(&mut self) {
+        let (me, known, neighbours) = (self.me, &self.known, &self.neighbours);
+        self.shelf.recount(|publisher| {
+            *publisher == me || neighbours.contains_key(publisher) || known.contains(publisher)
+        });
     }
 }
 

@@ -12,7 +12,7 @@ pub const ANSWER_ROOT_MS: u64 = 5_000;
 /// One publication of a publisher is taken in such a time: a provider refreshes its lease
 /// no more often.
 pub const LEASE_DISTANCE_MS: u64 = 10_000;
-/// One new body of a publisher is fetched in such a time.
+/// After one with another body than before, the next is taken only after such a time.
 pub const BODY_DISTANCE_MS: u64 = 60_000;
 
 /// An unknown publisher that is new is taken from a neighbour once in such a time. It cut
@@ -21,16 +21,35 @@ pub const LANE_MS: u64 = 1_000;
 /// So many at once after a quiet time.
 pub const LANE_BURST: u64 = 20;
 
-/// Publishers kept that are known: trusted, connected, or bound by contract.
+/// Publishers kept that are known: trusted, certified, connected, or bound by contract.
 pub const KNOWN_PUBLISHERS: usize = 20_000;
 /// Other publishers kept.
 pub const UNKNOWN_PUBLISHERS: usize = 2_000;
-/// Publications wanted at one neighbour's word.
+/// Neighbours: as many as the network layer grants connections, with room.
+pub const NEIGHBOURS: usize = 128;
+/// Publishers wanted at one neighbour's word.
 pub const WANTS_PER_NEIGHBOUR: usize = 2_048;
-/// Neighbours remembered as having one wanted publication.
-pub const SOURCES: usize = 8;
+/// Publishers asked of one neighbour at a time: 4 MiB, were all bodies of the largest.
+pub const ASKED_OF_NEIGHBOUR: usize = 256;
+/// Neighbours remembered as having what is wanted of one publisher.
+pub const CLAIMS: usize = 8;
 
 /// The wait for an answer before the next neighbour is asked, while nothing is measured.
 pub const FIRST_PATIENCE_MS: u64 = 1_000;
 /// The shortest wait, and the longest.
 pub const PATIENCE_MS: std::ops::RangeInclusive<u64> = 300..=5_000;
+
+/// What a publication counts against its neighbour that is forged.
+pub const FORGED_POINTS: u64 = 40;
+/// The same of one that the application rejects.
+pub const REJECTED_POINTS: u64 = 20;
+/// The same of an announcement that nothing came of.
+pub const EMPTY_POINTS: u64 = 1;
+/// A neighbour with so many points is shunned.
+pub const SHUN_POINTS: u64 = 100;
+/// One point is forgiven in such a time.
+pub const FORGIVE_MS: u64 = 10_000;
+/// For how long one is shunned at least.
+pub const SHUN_MS: u64 = 600_000;
+/// Shunned neighbours remembered.
+pub const SHUNNED: usize = 1_024;

@@ -1,52 +1,55 @@
 //! What is kept of one neighbour: what it is known to hold, what it is yet to be told,
-//! how long its answers take, and how much it may bring of publishers that nobody knows.
+//! how long its answers take, how much it may bring of publishers that nobody knows, and
+//! what counts against it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::VecDeque;
 
-use mercato_protocol::gossip::Mark;
 use mercato_protocol::id::PublicKey;
 
 use crate::limits;
+use crate::shelf::Place;
 
 #[derive(Debug, Default)]
 pub(crate) struct Neighbour {
-    /// The latest (epoch, seq) that it said it holds, of publishers that we hold or want.
-    pub(crate) knows: BTreeMap<PublicKey, (u64, u64)>,
-    /// Publishers whose news it is yet to be told.
-    pub(crate) untold: BTreeSet<PublicKey>,
+    /// Where what it holds is what we hold.
+    pub(crate) knows: Bits,
+    /// What it is yet to be told.
+    pub(crate) untold: Vec<Place>,
     /// When it may be told next.
     pub(crate) tell_ms: u64,
+    /// Publishers wanted at its word first.
+    pub(crate) wants: usize,
+    /// Publishers that it was asked for and has not answered.
+    pub(crate) asked: usize,
+    /// Publishers that it is asked for as soon as it has answered some.
+    pub(crate) waiting: VecDeque<PublicKey>,
     /// The reconciliation that we opened.
     pub(crate) opened: Option<u64>,
     /// The reconciliation of its that we answered.
     pub(crate) answered: Option<u64>,
     /// When we answer the next.
     pub(crate) answer_ms: u64,
-    lane: Lane,
+    lane: Bucket,
+    /// What counts against it.
+    points: Bucket,
     /// Smoothed time to an answer.
     answer_time_ms: Option<u64>,
 }
 
 impl Neighbour {
-    /// One that is yet to be told of these publishers.
-    pub(crate) fn new(untold: BTreeSet<PublicKey>) -> Self {
+    /// One that is yet to be told of these.
+    pub(crate) fn new(untold: Vec<Place>) -> Self {
         Self { untold, ..Self::default() }
-    }
-
-    /// It said that it holds this.
-    pub(crate) fn holds(&mut self, mark: &Mark) {
-        let known = self.knows.entry(mark.publisher).or_default();
-        *known = (*known).max((mark.epoch, mark.seq));
-    }
-
-    /// Whether telling it of `mark` would be no news.
-    pub(crate) fn is_told(&self, mark: &Mark) -> bool {
-        self.knows.get(&mark.publisher).is_some_and(|known| *known >= (mark.epoch, mark.seq))
     }
 
     /// Whether it may bring one more unknown publisher.
     pub(crate) fn admit(&mut self, now_ms: u64) -> bool {
-        self.lane.admit(now_ms)
+        self.lane.fill(now_ms, limits::LANE_MS, 1, limits::LANE_BURST)
+    }
+
+    /// Whether it is still a neighbour with so much more against it.
+    pub(crate) fn bears(&mut self, now_ms: u64, points: u64) -> bool {
+        self.points.fill(now_ms, limits::FORGIVE_MS, points, limits::SHUN_POINTS - 1)
     }
 
     /// How long to wait for an answer.
@@ -68,21 +71,47 @@ impl Neighbour {
     }
 }
 
-/// One in [`limits::LANE_MS`], [`limits::LANE_BURST`] at once.
+/// Runs out at an even pace, and holds so much.
 #[derive(Debug, Default)]
-struct Lane {
-    /// When all that was admitted would have been, one by one.
-    even_ms: u64,
+struct Bucket {
+    /// When it will have run out.
+    empty_ms: u64,
 }
 
-impl Lane {
-    fn admit(&mut self, now_ms: u64) -> bool {
-        let next_ms = self.even_ms.max(now_ms) + limits::LANE_MS;
-        let admits = next_ms <= now_ms + limits::LANE_MS * limits::LANE_BURST;
-        if admits {
-            self.even_ms = next_ms;
+impl Bucket {
+    /// Adds `amount`, each of which takes `pace_ms` to run out; false, and nothing is added,
+    /// if that is more than it holds.
+    fn fill(&mut self, now_ms: u64, pace_ms: u64, amount: u64, most: u64) -> bool {
+        let empty_ms = self.empty_ms.max(now_ms) + pace_ms * amount;
+        let fits = empty_ms <= now_ms + pace_ms * most;
+        if fits {
+            self.empty_ms = empty_ms;
         }
-        admits
+        fits
+    }
+}
+
+/// A set of places.
+#[derive(Debug, Default)]
+pub(crate) struct Bits(Vec<u64>);
+
+impl Bits {
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.0.get(place as usize / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    }
+
+    pub(crate) fn set(&mut self, place: Place) {
+        let word = place as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (place % 64);
+    }
+
+    pub(crate) fn clear(&mut self, place: Place) {
+        if let Some(word) = self.0.get_mut(place as usize / 64) {
+            *word &= !(1 << (place % 64));
+        }
     }
 }
 
@@ -92,13 +121,22 @@ mod tests {
 
     #[test]
     fn a_lane_admits_a_burst_and_then_one_by_one() {
-        let mut lane = Lane::default();
-        let admitted = |lane: &mut Lane, now_ms| (0..100).filter(|_| lane.admit(now_ms)).count();
-        assert_eq!(admitted(&mut lane, 0), 20);
-        assert_eq!(admitted(&mut lane, 999), 0);
-        assert_eq!(admitted(&mut lane, 1_000), 1);
-        assert_eq!(admitted(&mut lane, 6_000), 5);
-        assert_eq!(admitted(&mut lane, 60_000), 20);
+        let mut neighbour = Neighbour::default();
+        let mut admitted = |now_ms| (0..100).filter(|_| neighbour.admit(now_ms)).count();
+        assert_eq!(admitted(0), 20);
+        assert_eq!(admitted(999), 0);
+        assert_eq!(admitted(1_000), 1);
+        assert_eq!(admitted(6_000), 5);
+        assert_eq!(admitted(60_000), 20);
+    }
+
+    #[test]
+    fn what_counts_against_a_neighbour_is_forgiven_slowly() {
+        let mut neighbour = Neighbour::default();
+        assert!(neighbour.bears(0, 99));
+        assert!(!neighbour.bears(9_999, 1));
+        assert!(neighbour.bears(10_000, 1));
+        assert!(!neighbour.bears(10_001, 1));
     }
 
     #[test]
@@ -111,5 +149,17 @@ mod tests {
         assert!(neighbour.patience_ms() > 300);
         (0..100).for_each(|_| neighbour.slow());
         assert_eq!(neighbour.patience_ms(), 5_000);
+    }
+
+    #[test]
+    fn bits_are_set_and_cleared() {
+        let mut bits = Bits::default();
+        assert!(!bits.has(200));
+        bits.set(200);
+        bits.set(3);
+        assert!(bits.has(200) && bits.has(3) && !bits.has(4));
+        bits.clear(200);
+        bits.clear(9_999);
+        assert!(!bits.has(200) && bits.has(3));
     }
 }

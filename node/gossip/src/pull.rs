@@ -1,281 +1,311 @@
-//! Fetching what neighbours have: a publication by the digest that was announced, then
-//! the body that it names; from the first that said so, then from the others.
+//! Fetching what neighbours have: the latest of a publisher that was announced, from the
+//! first that said so, then from the others.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_protocol::ad::AdLease;
-use mercato_protocol::envelope::Verified;
-use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
+use mercato_protocol::equivocation::Equivocation;
+use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublication};
 use mercato_protocol::id::{Digest, PublicKey};
-use mercato_protocol::limits::{ENVELOPE_BYTES, GOSSIP_BYTES, GOSSIP_ITEMS, PUSH_ITEMS};
-use mercato_protocol::text::Blob;
+use mercato_protocol::limits::GOSSIP_ITEMS;
 use mercato_protocol::time::Now;
 
 use crate::gossip::{Gossip, send};
+use crate::item::{Item, News};
 use crate::limits;
-use crate::vocabulary::{Effect, News};
+use crate::opened::Opened;
+use crate::shelf::State;
+use crate::vocabulary::Effect;
+use crate::want::Want;
 
-/// A publication that is on its way here.
-#[derive(Debug)]
-pub(crate) struct Want {
-    mark: Mark,
-    /// Once it is here: the body is wanted.
-    lease: Option<Verified<AdLease>>,
-    /// At whose word.
-    first: PublicKey,
-    /// Who has it and was not asked for what is wanted now.
-    sources: VecDeque<PublicKey>,
-    /// Who was asked, and when.
-    asked: Option<(PublicKey, u64)>,
-    /// When to ask, or to ask another.
-    pub(crate) due_ms: u64,
-}
-
-impl Want {
-    /// `peer` has it as well.
-    fn add(&mut self, peer: PublicKey) {
-        let asked = self.asked.is_some_and(|(asked, _)| asked == peer);
-        if !asked && !self.sources.contains(&peer) && self.sources.len() < limits::SOURCES {
-            self.sources.push_back(peer);
-        }
-    }
-
-    /// `peer` is gone, or has nothing: another is asked at once.
-    pub(crate) fn lose(&mut self, peer: &PublicKey, now: Now) {
-        self.sources.retain(|source| source != peer);
-        if self.asked.is_some_and(|(asked, _)| asked == *peer) {
-            self.asked = None;
-            self.due_ms = now.mono_ms;
-        }
-    }
+/// How a mark stands to what is held.
+enum Relation {
+    /// Wanted, when the publisher may speak again.
+    Later(u64),
+    /// Wanted at once, to prove it.
+    Conflict,
+    Same,
+    Older,
 }
 
 impl Gossip {
     /// `peer` holds these.
     pub(crate) fn on_marks(&mut self, now: Now, peer: PublicKey, marks: &[Mark]) {
-        let mut room = limits::WANTS_PER_NEIGHBOUR
-            .saturating_sub(self.wants.values().filter(|want| want.first == peer).count());
         for mark in marks {
-            if let Some(want) = self.wants.get_mut(&mark.digest) {
-                want.add(peer);
-            } else if room > 0 && self.shelf.is_news(mark) && self.admits(now, &peer, mark) {
-                room -= 1;
-                let rested = |since_ms| since_ms + limits::LEASE_DISTANCE_MS;
-                let slot = self.shelf.slot(&mark.publisher);
-                let due_ms = slot.map_or(0, |slot| rested(slot.since_ms)).max(now.mono_ms);
-                let (lease, asked, sources) = (None, None, VecDeque::from([peer]));
-                let want = Want { mark: *mark, lease, first: peer, sources, asked, due_ms };
-                self.wants.insert(mark.digest, want);
-            } else if self.shelf.slot(&mark.publisher).is_none() {
-                continue;
-            }
-            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                neighbour.holds(mark);
+            let due_ms = match self.relation(mark) {
+                Relation::Later(rested_ms) => rested_ms.max(now.mono_ms),
+                Relation::Conflict => now.mono_ms,
+                Relation::Same => {
+                    self.knows(&peer, mark);
+                    continue;
+                }
+                Relation::Older => continue,
+            };
+            if let Some(want) = self.wants.get_mut(&mark.publisher) {
+                want.claim(peer, *mark);
+            } else if self.has_room(now, &peer, mark) {
+                let mut want = Want::new(peer);
+                want.claim(peer, *mark);
+                self.wants.insert(mark.publisher, want, due_ms);
+                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                    neighbour.wants += 1;
+                }
             }
         }
     }
 
-    /// Whether there is room for this publisher, and in the lane if nobody knows it.
-    fn admits(&mut self, now: Now, peer: &PublicKey, mark: &Mark) -> bool {
-        if self.shelf.slot(&mark.publisher).is_some() {
-            return true;
+    fn relation(&self, mark: &Mark) -> Relation {
+        let Some(slot) = self.shelf.of(&mark.publisher) else { return Relation::Later(0) };
+        let held = slot.news.mark();
+        if mark.digest == held.digest {
+            Relation::Same
+        } else if mark.supersedes(held) {
+            Relation::Later(slot.rested_ms())
+        } else if mark.conflicts(held) && held.epoch < LAST_EPOCH {
+            Relation::Conflict
+        } else {
+            Relation::Older
         }
+    }
+
+    /// `peer` holds what we hold.
+    fn knows(&mut self, peer: &PublicKey, mark: &Mark) {
+        if let Some(place) = self.shelf.find(&mark.publisher)
+            && let Some(neighbour) = self.neighbours.get_mut(peer)
+        {
+            neighbour.knows.set(place);
+        }
+    }
+
+    /// Whether one more publisher may be wanted at this neighbour's word: it has room, and
+    /// there is room for the publisher, and in the lane if nobody knows it.
+    fn has_room(&mut self, now: Now, peer: &PublicKey, mark: &Mark) -> bool {
+        let held = self.shelf.find(&mark.publisher).is_some();
         let known = self.is_known(&mark.publisher);
-        let kept = self.shelf.slots().filter(|slot| self.is_known(&slot.mark.publisher) == known);
-        let most = if known { limits::KNOWN_PUBLISHERS } else { limits::UNKNOWN_PUBLISHERS };
-        let room = kept.count() < most;
-        let lane = self.neighbours.get_mut(peer);
-        room && (known || lane.is_some_and(|neighbour| neighbour.admit(now.mono_ms)))
-    }
-
-    fn is_known(&self, publisher: &PublicKey) -> bool {
-        *publisher == self.me
-            || self.known.contains(publisher)
-            || self.neighbours.contains_key(publisher)
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return false };
+        if neighbour.wants >= limits::WANTS_PER_NEIGHBOUR {
+            return false;
+        }
+        let (others, strangers) = self.shelf.census();
+        held || match known {
+            true => others < limits::KNOWN_PUBLISHERS,
+            false => strangers < limits::UNKNOWN_PUBLISHERS && neighbour.admit(now.mono_ms),
+        }
     }
 
     /// Asks for whatever is due, each of the next that has it.
     pub(crate) fn ask_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let mut pulls: BTreeMap<PublicKey, Vec<Digest>> = BTreeMap::new();
-        let shelf = &self.shelf;
-        self.wants.retain(|digest, want| {
-            if !shelf.is_news(&want.mark) {
-                return false;
+        let mut pulls: BTreeMap<PublicKey, Vec<Pull>> = BTreeMap::new();
+        while let Some(publisher) = self.wants.pop_due(now.mono_ms) {
+            if let Some((peer, pull)) = self.ask(now, publisher, effects) {
+                pulls.entry(peer).or_default().push(pull);
             }
-            if want.due_ms > now.mono_ms {
-                return true;
-            }
-            if let Some((late, _)) = want.asked.take()
-                && let Some(neighbour) = self.neighbours.get_mut(&late)
-            {
+        }
+        for (peer, wants) in pulls {
+            let pulls = wants.chunks(GOSSIP_ITEMS).map(|wants| wants.to_vec());
+            effects.extend(pulls.map(|wants| send(peer, Message::Pull { wants })));
+        }
+    }
+
+    /// Whom to ask next for this publisher, if there is anybody.
+    fn ask(
+        &mut self,
+        now: Now,
+        publisher: PublicKey,
+        effects: &mut Vec<Effect>,
+    ) -> Option<(PublicKey, Pull)> {
+        let want = self.wants.get_mut(&publisher)?;
+        if let Some((late, _)) = want.asked.take() {
+            if let Some(neighbour) = self.neighbours.get_mut(&late) {
                 neighbour.slow();
             }
-            let Some(peer) = want.sources.pop_front() else { return false };
-            let patience_ms = self.neighbours.get(&peer).map_or(0, |other| other.patience_ms());
-            want.asked = Some((peer, now.mono_ms));
-            want.due_ms = now.mono_ms + patience_ms;
-            match &want.lease {
-                Some(lease) => {
-                    effects.push(send(peer, Message::BodyRequest { digest: lease.body }));
-                }
-                None => pulls.entry(peer).or_default().push(*digest),
+            self.released(now, &late);
+            self.blame(now, late, limits::EMPTY_POINTS, effects);
+        }
+        let want = self.wants.get_mut(&publisher)?;
+        let Some(claim) = want.next() else {
+            self.drop_want(&publisher);
+            return None;
+        };
+        let peer = claim.peer;
+        let neighbour = self.neighbours.get_mut(&peer)?;
+        if neighbour.asked >= limits::ASKED_OF_NEIGHBOUR {
+            neighbour.waiting.push_back(publisher);
+            self.wants.park(&publisher);
+            return None;
+        }
+        neighbour.asked += 1;
+        let due_ms = now.mono_ms + neighbour.patience_ms();
+        claim.asked = true;
+        want.asked = Some((peer, now.mono_ms));
+        let whole = want.whole;
+        self.wants.schedule(&publisher, due_ms);
+        let body = self.shelf.of(&publisher).and_then(|slot| slot.news.body.as_ref());
+        let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
+        Some((peer, Pull { publisher, held }))
+    }
+
+    /// One answer of `peer` is not waited for any more: it is asked for what waits.
+    fn released(&mut self, now: Now, peer: &PublicKey) {
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
+        neighbour.asked = neighbour.asked.saturating_sub(1);
+        while let Some(publisher) = neighbour.waiting.pop_front() {
+            if self.wants.get_mut(&publisher).is_some_and(|want| want.is_parked()) {
+                self.wants.schedule(&publisher, now.mono_ms);
+                break;
             }
-            true
-        });
-        for (peer, digests) in pulls {
-            let pulls = digests.chunks(GOSSIP_ITEMS).map(|digests| digests.to_vec());
-            effects.extend(pulls.map(|digests| send(peer, Message::Pull { digests })));
         }
     }
 
-    pub(crate) fn on_pull(&self, peer: PublicKey, digests: &[Digest], effects: &mut Vec<Effect>) {
-        let asked = digests.iter().filter_map(|digest| {
-            let slot = self.shelf.find(digest).filter(|slot| slot.mark.digest == *digest)?;
-            slot.news.as_ref()
-        });
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        let push = |publications| send(peer, Message::Push { publications });
-        for publication in asked.map(News::publication) {
-            let size = size(&publication);
-            if batch.len() == PUSH_ITEMS || bytes + size > GOSSIP_BYTES - ENVELOPE_BYTES {
-                effects.push(push(std::mem::take(&mut batch)));
-                bytes = 0;
-            }
-            bytes += size;
-            batch.push(publication);
+    fn drop_want(&mut self, publisher: &PublicKey) -> Option<Want> {
+        let want = self.wants.remove(publisher)?;
+        if let Some(neighbour) = self.neighbours.get_mut(&want.first) {
+            neighbour.wants = neighbour.wants.saturating_sub(1);
         }
-        if !batch.is_empty() {
-            effects.push(push(batch));
-        }
+        Some(want)
     }
 
-    /// What was not asked for is dropped, but for a withdrawal: of what we hold it is taken,
-    /// of anything else it is as good as announced.
-    pub(crate) fn on_publication(
+    /// What was not asked for is dropped, but for what ends something: of what we hold it is
+    /// taken, of anything else it is as good as announced.
+    pub(crate) fn on_push(
         &mut self,
         now: Now,
         peer: PublicKey,
-        publication: VerifiedPublication,
+        opened: &Opened,
         effects: &mut Vec<Effect>,
     ) {
-        let mark = publication.mark();
-        let wanted = self.wants.get(&mark.digest).is_some_and(|want| want.mark == mark);
-        match publication {
-            VerifiedPublication::Withdraw(end) => {
-                if wanted || self.may_end(now, &mark) {
-                    if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                        neighbour.holds(&mark);
-                    }
-                    self.learn(now, News::End(end), effects);
+        let forged = opened.forged() as u64;
+        self.blame(now, peer, forged * limits::FORGED_POINTS, effects);
+        for item in &opened.items {
+            let mark = *item.mark();
+            let wanted = self.wants.get_mut(&mark.publisher);
+            if wanted.is_some_and(|want| want.is_asked_of(&peer)) {
+                self.answered(now, &peer, &mark.publisher);
+                self.on_item(now, peer, item, opened, effects);
+            } else if item.names().is_none() {
+                if self.may_end(now, item) {
+                    self.on_item(now, peer, item, opened, effects);
                 } else {
                     self.on_marks(now, peer, &[mark]);
                 }
             }
-            VerifiedPublication::Lease(lease) if wanted => {
-                let held = self.shelf.slot(&mark.publisher);
-                if let Some(body) = held.and_then(|slot| slot.body(&lease.body)).cloned() {
-                    self.answered(now, peer, &mark.digest);
-                    self.learn(now, News::Ad { lease, body }, effects);
-                } else {
-                    self.want_body(now, peer, lease);
-                }
-            }
-            VerifiedPublication::Lease(_) => {}
         }
     }
 
     /// A publisher that we hold may end its lease at any time, but not over and over.
-    fn may_end(&self, now: Now, mark: &Mark) -> bool {
-        self.shelf.slot(&mark.publisher).is_some_and(|slot| {
-            let rested = slot.since_ms + limits::LEASE_DISTANCE_MS <= now.mono_ms;
-            mark.supersedes(&slot.mark) && (rested || matches!(slot.news, Some(News::Ad { .. })))
+    fn may_end(&self, now: Now, item: &Item) -> bool {
+        self.shelf.of(&item.mark().publisher).is_some_and(|slot| {
+            let proof = matches!(item.publication(), VerifiedPublication::Equivocation(_));
+            proof || slot.rested_ms() <= now.mono_ms || slot.news.body.is_some()
         })
     }
 
-    fn want_body(&mut self, now: Now, peer: PublicKey, lease: Verified<AdLease>) {
-        let digest = lease.digest();
-        if self.wants.get(&digest).is_some_and(|want| want.lease.is_some()) {
-            return;
-        }
-        self.answered(now, peer, &digest);
-        let rested = |since_ms| since_ms + limits::BODY_DISTANCE_MS;
-        let slot = self.shelf.slot(lease.key()).filter(|slot| slot.news.is_some());
-        let rested_ms = slot.map_or(0, |slot| rested(slot.body_since_ms));
-        if let Some(want) = self.wants.get_mut(&digest) {
-            want.due_ms = rested_ms.max(now.mono_ms);
-            want.lease = Some(lease);
-            want.sources.retain(|source| *source != peer);
-            want.sources.push_front(peer);
-        }
-    }
-
-    pub(crate) fn on_body_request(
-        &self,
-        peer: PublicKey,
-        digest: Digest,
-        effects: &mut Vec<Effect>,
-    ) {
-        let body = self.shelf.find(&digest).and_then(|slot| slot.body(&digest));
-        let body = body.map(|body| Blob(body.to_vec()));
-        effects.push(send(peer, Message::BodyReply { digest, body }));
-    }
-
-    /// Only a body that was asked for is taken, and only of whom it was asked.
-    pub(crate) fn on_body(
+    /// The word of a publisher that is wanted, or urgent.
+    fn on_item(
         &mut self,
         now: Now,
         peer: PublicKey,
-        digest: Digest,
-        body: Option<Blob>,
+        item: &Arc<Item>,
+        opened: &Opened,
         effects: &mut Vec<Effect>,
     ) {
-        let asked = |want: &Want| {
-            want.asked.is_some_and(|(asked, _)| asked == peer)
-                && want.lease.as_ref().is_some_and(|lease| lease.body == digest)
-        };
-        let Some(id) = self.wants.iter().find(|(_, want)| asked(want)).map(|(id, _)| *id) else {
-            return;
-        };
-        match body.filter(|body| Digest::of(&body.0) == digest) {
-            None => {
-                if let Some(want) = self.wants.get_mut(&id) {
-                    want.lose(&peer, now);
+        let mark = *item.mark();
+        match self.relation(&mark) {
+            Relation::Later(_) => match self.complete(item, opened) {
+                Some(news) => self.learn(now, peer, news, effects),
+                None => self.miss_body(now, &peer, &mark.publisher),
+            },
+            // Another of our own: a copy of this cluster's state. Whoever numbers has to know.
+            Relation::Conflict if mark.publisher == self.me => {
+                self.settle(now, &mark);
+                effects.extend(self.complete(item, opened).map(Effect::Learned));
+            }
+            Relation::Conflict => {
+                let held = self.shelf.of(&mark.publisher).map(|slot| slot.news.publication());
+                let proof = held.and_then(|held| Equivocation::between(held, item.publication()));
+                let news = proof.and_then(|p| News::plain(VerifiedPublication::Equivocation(p)));
+                if let Some(news) = news {
+                    self.learn(now, peer, news, effects);
                 }
             }
-            Some(body) => {
-                self.answered(now, peer, &id);
-                let lease = self.wants.remove(&id).and_then(|want| want.lease);
-                if let Some(lease) = lease {
-                    self.learn(now, News::Ad { lease, body: Arc::from(body.0) }, effects);
-                }
+            Relation::Same => {
+                self.knows(&peer, &mark);
+                self.settle(now, &mark);
             }
+            // Less than it said that it had: the next is asked at once.
+            Relation::Older => self.wants.schedule(&mark.publisher, now.mono_ms),
         }
     }
 
-    fn learn(&mut self, now: Now, news: News, effects: &mut Vec<Effect>) {
-        self.wants.remove(&news.mark().digest);
-        if self.shelve(now, news.clone()) {
-            effects.push(Effect::Learned(news));
+    /// With the body that is here or came along.
+    fn complete(&self, item: &Arc<Item>, opened: &Opened) -> Option<News> {
+        let body = item.names().and_then(|digest| {
+            let held = self.shelf.of(&item.mark().publisher).and_then(|s| s.news.body.as_ref());
+            held.into_iter().chain(&opened.bodies).find(|body| body.digest() == digest)
+        });
+        News::whole(Arc::clone(item), body.cloned())
+    }
+
+    /// The body was taken for one that is here: it is asked for once more, with its body.
+    fn miss_body(&mut self, now: Now, peer: &PublicKey, publisher: &PublicKey) {
+        let Some(want) = self.wants.get_mut(publisher) else { return };
+        if !std::mem::replace(&mut want.whole, true)
+            && let Some(claim) = want.claims.iter_mut().find(|claim| claim.peer == *peer)
+        {
+            claim.asked = false;
+        }
+        self.wants.schedule(publisher, now.mono_ms);
+    }
+
+    fn learn(&mut self, now: Now, peer: PublicKey, news: News, effects: &mut Vec<Effect>) {
+        let mark = *news.mark();
+        let place = self.shelve(now, news.clone(), State::New);
+        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+            neighbour.knows.set(place);
+        }
+        self.givers.insert(mark.publisher, peer);
+        self.settle(now, &mark);
+        effects.push(Effect::Learned(news));
+    }
+
+    /// Of what is wanted of this publisher only what is later than `held` still is, or what
+    /// contradicts it.
+    fn settle(&mut self, now: Now, held: &Mark) {
+        let Some(mut want) = self.drop_want(&held.publisher) else { return };
+        for claim in want.claims.iter().filter(|claim| claim.mark == *held) {
+            self.knows(&claim.peer, held);
+        }
+        if let Some((asked, _)) = want.asked.take() {
+            self.released(now, &asked);
+        }
+        want.claims.retain(|claim| claim.mark.supersedes(held) || claim.mark.conflicts(held));
+        if let Some(claim) = want.claims.first() {
+            let mut next = Want::new(claim.peer);
+            next.claims = want.claims;
+            let proves = next.claims.iter().any(|claim| claim.mark.conflicts(held));
+            let slot = self.shelf.of(&held.publisher).filter(|_| !proves);
+            let rested_ms = slot.map_or(0, |slot| slot.rested_ms());
+            if let Some(neighbour) = self.neighbours.get_mut(&next.first) {
+                neighbour.wants += 1;
+            }
+            self.wants.insert(held.publisher, next, rested_ms.max(now.mono_ms));
         }
     }
 
     /// Measures how long `peer` took, if it was the one that was asked.
-    fn answered(&mut self, now: Now, peer: PublicKey, id: &Digest) {
-        let asked = self.wants.get_mut(id).and_then(|want| want.asked.take_if(|(p, _)| *p == peer));
-        if let Some((_, asked_ms)) = asked
-            && let Some(neighbour) = self.neighbours.get_mut(&peer)
-        {
-            neighbour.measure(now.mono_ms.saturating_sub(asked_ms));
+    fn answered(&mut self, now: Now, peer: &PublicKey, publisher: &PublicKey) {
+        let want = self.wants.get_mut(publisher);
+        let asked = want.and_then(|want| want.asked.take_if(|(asked, _)| asked == peer));
+        if let Some((_, asked_ms)) = asked {
+            if let Some(neighbour) = self.neighbours.get_mut(peer) {
+                neighbour.measure(now.mono_ms.saturating_sub(asked_ms));
+            }
+            self.released(now, peer);
         }
     }
 }
 
-/// In a push: the signed bytes, a list of two, a number and the head of a byte string.
-fn size(publication: &Publication) -> usize {
-    let signed = match publication {
-        Publication::Lease(lease) => lease.as_bytes(),
-        Publication::Withdraw(end) => end.as_bytes(),
-    };
-    signed.len() + 8
+/// As in a [`Pull`].
+pub(crate) fn prefix(digest: &Digest) -> u32 {
+    digest.0.first_chunk().map_or(0, |head| u32::from_be_bytes(*head))
 }

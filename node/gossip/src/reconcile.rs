@@ -2,14 +2,17 @@
 //! marks in those that differ. The one that answers wants what it lacks, and tells what
 //! the other lacks.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use mercato_protocol::gossip::{Fingerprint, Mark, Message};
-use mercato_protocol::id::PublicKey;
+use mercato_protocol::id::{Digest, PublicKey};
 use mercato_protocol::limits::GOSSIP_ITEMS;
 use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
 use crate::gossip::{Gossip, send};
 use crate::limits;
+use crate::shelf::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
@@ -19,7 +22,9 @@ impl Gossip {
             return;
         }
         self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
-        self.shelf.sweep(now);
+        for place in self.shelf.sweep(now) {
+            self.neighbours.values_mut().for_each(|neighbour| neighbour.knows.clear(place));
+        }
         let nth = self.rng.random_range(0..self.neighbours.len());
         if let Some(peer) = self.neighbours.keys().nth(nth).copied() {
             self.reconcile(now, peer, effects);
@@ -70,11 +75,19 @@ impl Gossip {
         }
         let ours = self.shelf.buckets(now, session);
         let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
-        let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs).map(|(bucket, _)| bucket);
+        let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs);
+        let mut differ: BTreeMap<u32, Vec<Mark>> =
+            differ.map(|(bucket, _)| (bucket, Vec::new())).collect();
+        for mark in self.marks() {
+            if let Some(marks) = differ.get_mut(&mark.bucket())
+                && marks.len() < GOSSIP_ITEMS
+            {
+                marks.push(*mark);
+            }
+        }
         let (mut buckets, mut marks) = (Vec::new(), Vec::new());
         let ids = |buckets, marks| send(peer, Message::Ids { session, buckets, marks });
-        for bucket in differ {
-            let more: Vec<Mark> = self.shelf.bucket(bucket).take(GOSSIP_ITEMS).copied().collect();
+        for (bucket, more) in differ {
             if marks.len() + more.len() > GOSSIP_ITEMS {
                 effects.push(ids(std::mem::take(&mut buckets), std::mem::take(&mut marks)));
             }
@@ -99,15 +112,19 @@ impl Gossip {
             return;
         }
         // These marks are all that it holds there, whatever it said before.
-        neighbour.knows.retain(|publisher, _| {
-            let bucket = u32::from(publisher.0[0]);
-            buckets.binary_search(&bucket).is_err()
-        });
+        let is_there = |mark: &Mark| buckets.binary_search(&mark.bucket()).is_ok();
+        let ours = self.shelf.slots().filter(|(_, slot)| is_there(slot.news.mark()));
+        let ours: Vec<(Place, Mark)> =
+            ours.map(|(place, slot)| (place, *slot.news.mark())).collect();
+        ours.iter().for_each(|(place, _)| neighbour.knows.clear(*place));
         self.on_marks(now, peer, marks);
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
-        for bucket in buckets {
-            let ours = self.shelf.bucket(*bucket).filter(|mark| !neighbour.is_told(mark));
-            let untold: Vec<PublicKey> = ours.map(|mark| mark.publisher).collect();
+        let theirs: BTreeSet<&Mark> = marks.iter().collect();
+        let later = |ours: &Mark| {
+            let least = Mark { digest: Digest([0; 32]), ..*ours };
+            theirs.range(least..).next().is_some_and(|their| their.publisher == ours.publisher)
+        };
+        let untold = ours.iter().filter(|(_, ours)| !later(ours)).map(|(place, _)| *place);
+        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
             neighbour.untold.extend(untold);
         }
     }

@@ -1,133 +1,182 @@
-//! The latest of each publisher, found by publisher or by digest.
+//! The latest of each publisher, found by publisher. Places are small numbers, so that a
+//! neighbour's knowledge is one bit for each; a slot is 24 bytes besides what is shared.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Values;
-
-use mercato_protocol::envelope::Payload as _;
+use hashbrown::HashTable;
 use mercato_protocol::gossip::{Fingerprint, Mark};
-use mercato_protocol::id::{Digest, PublicKey};
-use mercato_protocol::limits::{BUCKETS, CLOCK_SKEW_MS};
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::limits::{AD_TTL_S, BUCKETS, CLOCK_SKEW_MS};
 use mercato_protocol::time::Now;
 
+use crate::item::News;
 use crate::limits;
-use crate::vocabulary::News;
+
+/// Where a publisher is on the shelf.
+pub(crate) type Place = u32;
 
 /// What is known of one publisher.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Its latest publication.
-    pub(crate) mark: Mark,
-    /// The same, until its time is over.
-    pub(crate) news: Option<News>,
-    /// When it came, monotonic.
-    pub(crate) since_ms: u64,
-    /// When its latest body came, monotonic.
-    pub(crate) body_since_ms: u64,
-    /// When nobody takes it any more, wall clock.
-    ends_ms: u64,
-    /// When nobody takes anything of this publisher's that came before, wall clock: the
-    /// mark is kept until then, or what is older could come back.
-    forget_ms: u64,
+    /// Its latest publication. It stays after its time, or after it was refused, without
+    /// its body: what is older could come back.
+    pub(crate) news: News,
+    /// When it came, monotonic, in tenths of a second.
+    since_ds: u32,
+    /// Whether it is accepted.
+    pub(crate) state: State,
+    /// Whether it replaced another body.
+    changed: bool,
+    /// Whether the publisher is of those that share a lane.
+    pub(crate) stranger: bool,
+}
+
+/// How far what is on the shelf has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not judged yet.
+    New,
+    /// Told to whoever asks.
+    Held,
+    /// Over, or refused: only its number counts.
+    Over,
 }
 
 impl Slot {
-    /// The body, if it has this digest.
-    pub(crate) fn body(&self, digest: &Digest) -> Option<&std::sync::Arc<[u8]>> {
-        match &self.news {
-            Some(News::Ad { lease, body }) if lease.body == *digest => Some(body),
-            Some(News::Ad { .. } | News::End(_)) | None => None,
-        }
+    pub(crate) fn is_held(&self) -> bool {
+        self.state == State::Held
+    }
+
+    pub(crate) fn since_ms(&self) -> u64 {
+        u64::from(self.since_ds) * 100
+    }
+
+    /// When the publisher's next publication is taken.
+    pub(crate) fn rested_ms(&self) -> u64 {
+        let distance_ms =
+            if self.changed { limits::BODY_DISTANCE_MS } else { limits::LEASE_DISTANCE_MS };
+        self.since_ms() + distance_ms
     }
 
     fn is_settled(&self, now: Now) -> bool {
-        self.news.is_some() && self.since_ms + limits::SETTLED_MS <= now.mono_ms
+        self.is_held() && self.since_ms() + limits::SETTLED_MS <= now.mono_ms
+    }
+
+    /// From then on nobody takes anything of this publisher's that came before.
+    fn is_forgotten(&self, now: Now) -> bool {
+        let longest_ms = u64::from(AD_TTL_S) * 1_000 + 2 * CLOCK_SKEW_MS;
+        self.state == State::Over && self.since_ms() + longest_ms < now.mono_ms
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shelf {
-    slots: BTreeMap<PublicKey, Slot>,
-    /// Publications and bodies that are there.
-    owners: BTreeMap<Digest, PublicKey>,
+    /// Keeps whoever chooses keys from choosing where they fall.
+    seed: u64,
+    places: HashTable<Place>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<Place>,
+    strangers: usize,
 }
 
 impl Shelf {
-    pub(crate) fn slots(&self) -> Values<'_, PublicKey, Slot> {
-        self.slots.values()
+    pub(crate) fn new(seed: u64) -> Self {
+        let (places, slots, free) = (HashTable::new(), Vec::new(), Vec::new());
+        Self { seed, places, slots, free, strangers: 0 }
     }
 
-    pub(crate) fn slot(&self, publisher: &PublicKey) -> Option<&Slot> {
-        self.slots.get(publisher)
-    }
-
-    /// Of the publisher whose publication or body this is.
-    pub(crate) fn find(&self, digest: &Digest) -> Option<&Slot> {
-        self.slots.get(self.owners.get(digest)?)
-    }
-
-    /// Whether `mark` says something later than what is known.
-    pub(crate) fn is_news(&self, mark: &Mark) -> bool {
-        self.slots.get(&mark.publisher).is_none_or(|slot| mark.supersedes(&slot.mark))
-    }
-
-    /// Puts `news` in the place of what is there; false if it is no later.
-    pub(crate) fn put(&mut self, now: Now, news: News) -> bool {
-        let mark = news.mark();
-        if !self.is_news(&mark) {
-            return false;
-        }
-        let ends_ms = ends_ms(&news);
-        let old = self.slots.remove(&mark.publisher);
-        let (mut forget_ms, mut body_since_ms) = (ends_ms, now.mono_ms);
-        self.owners.insert(mark.digest, mark.publisher);
-        if let News::Ad { lease, .. } = &news {
-            self.owners.insert(lease.body, mark.publisher);
-        }
-        if let Some(old) = old {
-            forget_ms = forget_ms.max(old.forget_ms);
-            let same_body = match &news {
-                News::Ad { lease, .. } => old.body(&lease.body).is_some(),
-                News::End(_) => true,
-            };
-            if same_body {
-                body_since_ms = old.body_since_ms;
-            }
-            self.unlist(&old, Some(&news));
-        }
-        let (since_ms, news) = (now.mono_ms, Some(news));
-        let slot = Slot { mark, news, since_ms, body_since_ms, ends_ms, forget_ms };
-        self.slots.insert(mark.publisher, slot);
-        true
-    }
-
-    /// Drops what no peer would take any more.
-    pub(crate) fn sweep(&mut self, now: Now) {
-        let over: Vec<PublicKey> = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| slot.news.is_some() && slot.ends_ms < now.wall_ms)
-            .map(|(publisher, _)| *publisher)
-            .collect();
-        for publisher in over {
-            let Some(mut slot) = self.slots.remove(&publisher) else { continue };
-            self.unlist(&slot, None);
-            slot.news = None;
-            self.slots.insert(publisher, slot);
-        }
-        self.slots.retain(|_, slot| slot.forget_ms >= now.wall_ms);
-    }
-
-    fn unlist(&mut self, old: &Slot, by: Option<&News>) {
-        self.owners.remove(&old.mark.digest);
-        let kept = match by {
-            Some(News::Ad { lease, .. }) => Some(lease.body),
-            Some(News::End(_)) | None => None,
+    pub(crate) fn find(&self, publisher: &PublicKey) -> Option<Place> {
+        let is_there = |place: &Place| {
+            self.slot(*place).is_some_and(|slot| slot.news.mark().publisher == *publisher)
         };
-        if let Some(News::Ad { lease, .. }) = &old.news
-            && kept != Some(lease.body)
-        {
-            self.owners.remove(&lease.body);
+        self.places.find(hash(self.seed, publisher), is_there).copied()
+    }
+
+    pub(crate) fn slot(&self, place: Place) -> Option<&Slot> {
+        self.slots.get(place as usize)?.as_ref()
+    }
+
+    pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
+        self.slots.get_mut(place as usize)?.as_mut()
+    }
+
+    pub(crate) fn of(&self, publisher: &PublicKey) -> Option<&Slot> {
+        self.slot(self.find(publisher)?)
+    }
+
+    /// Every slot with its place.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (Place, &Slot)> {
+        (0..).zip(&self.slots).filter_map(|(place, slot)| Some((place, slot.as_ref()?)))
+    }
+
+    /// How many publishers are known, and how many share the lanes.
+    pub(crate) fn census(&self) -> (usize, usize) {
+        (self.places.len() - self.strangers, self.strangers)
+    }
+
+    /// Tells strangers from others anew.
+    pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey) -> bool) {
+        self.strangers = 0;
+        for slot in self.slots.iter_mut().flatten() {
+            slot.stranger = !is_known(&slot.news.mark().publisher);
+            self.strangers += usize::from(slot.stranger);
         }
+    }
+
+    /// Puts `news`, that was found to be later, in the place of what is there.
+    pub(crate) fn put(&mut self, now: Now, news: News, state: State, stranger: bool) -> Place {
+        let publisher = news.mark().publisher;
+        let since_ds = u32::try_from(now.mono_ms / 100).unwrap_or(u32::MAX);
+        if let Some(place) = self.find(&publisher)
+            && let Some(slot) = self.slot_mut(place)
+        {
+            let body = |news: &News| news.body.as_ref().map(|body| *body.digest());
+            slot.changed =
+                slot.news.body.is_some() && news.body.is_some() && body(&slot.news) != body(&news);
+            (slot.news, slot.since_ds, slot.state) = (news, since_ds, state);
+            return place;
+        }
+        let slot = Slot { news, since_ds, state, changed: false, stranger };
+        self.strangers += usize::from(stranger);
+        let place = self.free.pop().unwrap_or_else(|| {
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(self.slots.len() / 16 + 16);
+            }
+            self.slots.push(None);
+            Place::try_from(self.slots.len() - 1).expect("fewer publishers than 2^32")
+        });
+        self.slots[place as usize] = Some(slot);
+        let (seed, slots) = (self.seed, &self.slots);
+        let hash_of = |place: &Place| {
+            slots[*place as usize]
+                .as_ref()
+                .map_or(0, |slot| hash(seed, &slot.news.mark().publisher))
+        };
+        self.places.insert_unique(hash(seed, &publisher), place, hash_of);
+        place
+    }
+
+    /// Lets go of what no peer would take any more; says which places became free.
+    pub(crate) fn sweep(&mut self, now: Now) -> Vec<Place> {
+        let mut freed = Vec::new();
+        for (place, entry) in (0..).zip(&mut self.slots) {
+            let Some(slot) = entry else { continue };
+            if slot.news.item.ends_ms() < now.wall_ms {
+                slot.state = State::Over;
+                slot.news.body = None;
+            }
+            if slot.is_forgotten(now) {
+                let publisher = slot.news.mark().publisher;
+                self.strangers -= usize::from(slot.stranger);
+                if let Ok(found) =
+                    self.places.find_entry(hash(self.seed, &publisher), |other| *other == place)
+                {
+                    found.remove();
+                }
+                *entry = None;
+                freed.push(place);
+            }
+        }
+        self.free.extend(&freed);
+        freed
     }
 
     /// Over all that is settled.
@@ -137,29 +186,21 @@ impl Shelf {
 
     /// The same for each bucket.
     pub(crate) fn buckets(&self, now: Now, session: u64) -> Vec<Fingerprint> {
-        let mut buckets = vec![Vec::new(); BUCKETS];
+        let mut buckets = vec![Fingerprint::default(); BUCKETS];
         for mark in self.settled(now) {
-            buckets[mark.bucket() as usize].push(*mark);
+            buckets[mark.bucket() as usize].add(session, mark);
         }
-        buckets.iter().map(|marks| Fingerprint::of(session, marks)).collect()
-    }
-
-    /// All that is there in one bucket, settled or not.
-    pub(crate) fn bucket(&self, bucket: u32) -> impl Iterator<Item = &Mark> {
-        let there = self.slots.values().filter(|slot| slot.news.is_some()).map(|slot| &slot.mark);
-        there.filter(move |mark| mark.bucket() == bucket)
+        buckets
     }
 
     fn settled(&self, now: Now) -> impl Iterator<Item = &Mark> {
-        self.slots.values().filter(move |slot| slot.is_settled(now)).map(|slot| &slot.mark)
+        self.slots().filter(move |(_, slot)| slot.is_settled(now)).map(|(_, slot)| slot.news.mark())
     }
 }
 
-/// When every clock within the skew that is allowed finds it over.
-fn ends_ms(news: &News) -> u64 {
-    let validity_ms = match news {
-        News::Ad { lease, .. } => lease.validity_ms(),
-        News::End(end) => end.validity_ms(),
-    };
-    validity_ms.map_or(u64::MAX, |(_, to_ms)| to_ms.saturating_add(CLOCK_SKEW_MS))
+/// Keys are points of a curve, evenly spread; the seed makes the place unforeseeable.
+fn hash(seed: u64, publisher: &PublicKey) -> u64 {
+    let head = publisher.0.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
+    let mixed = (head ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 32)
 }

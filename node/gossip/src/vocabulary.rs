@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mercato_protocol::ad::AdLease;
-use mercato_protocol::envelope::{EnvelopeError, Verified};
-use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication, Withdraw};
-use mercato_protocol::id::{FederationId, PublicKey};
-use mercato_protocol::time::Now;
+use mercato_protocol::gossip::{Mark, Message};
+use mercato_protocol::id::PublicKey;
+
+use crate::item::News;
+use crate::opened::Opened;
 
 /// What happened.
 #[derive(Clone, Debug)]
@@ -25,11 +25,24 @@ pub enum Input {
     },
     /// This cluster itself publishes.
     Publish(News),
+    /// What is to be thought of what was [`Effect::Learned`].
+    Judged(Vec<(Mark, Verdict)>),
     /// These publishers are known, and no others, besides the neighbours and ourselves.
     /// All others share a narrow lane.
-    Known(BTreeSet<PublicKey>),
+    Known(Arc<BTreeSet<PublicKey>>),
     /// The time of [`Gossip::wakeup`](crate::Gossip::wakeup) has come.
     Tick,
+}
+
+/// What the application thinks of a publication. Nothing is passed on before it is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is passed on.
+    Accept,
+    /// It is not, and its neighbour is not to blame.
+    Ignore,
+    /// It is not, and no neighbour should have passed it on.
+    Reject,
 }
 
 /// What is to be done.
@@ -42,77 +55,9 @@ pub enum Effect {
         /// What.
         message: Message,
     },
-    /// Something later than anything before is known of its publisher.
+    /// Something later than anything before is known of its publisher: to be judged.
     Learned(News),
-}
-
-/// A publication that is whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// An advertisement. That lease and body fit is still to be checked.
-    Ad {
-        /// The lease, or its renewal.
-        lease: Verified<AdLease>,
-        /// The bytes that the lease names by their digest.
-        body: Arc<[u8]>,
-    },
-    /// The publisher offers nothing any more.
-    End(Verified<Withdraw>),
-}
-
-impl News {
-    /// What it adds to what is known of its publisher.
-    pub fn mark(&self) -> Mark {
-        let (publisher, epoch, seq, digest) = match self {
-            Self::Ad { lease, .. } => (*lease.key(), lease.epoch, lease.seq, lease.digest()),
-            Self::End(end) => (*end.key(), end.epoch, end.seq, end.digest()),
-        };
-        Mark { publisher, epoch, seq, digest }
-    }
-
-    /// As its publisher signed it.
-    pub(crate) fn publication(&self) -> Publication {
-        match self {
-            Self::Ad { lease, .. } => Publication::Lease(lease.signed().clone()),
-            Self::End(end) => Publication::Withdraw(end.signed().clone()),
-        }
-    }
-}
-
-/// A neighbour's message, with the signatures of what it carries checked.
-#[derive(Clone, Debug)]
-pub struct Opened {
-    /// Without the publications.
-    pub(crate) message: Message,
-    pub(crate) publications: Vec<VerifiedPublication>,
-    refused: Vec<EnvelopeError>,
-}
-
-impl Opened {
-    /// Checks each publication; those that are not valid are left out.
-    pub fn open(message: Message, federation: FederationId, now: Now) -> Self {
-        Self::open_with(message, |publication| publication.open(federation, now))
-    }
-
-    /// The same with a check of the caller's, such as one that remembers.
-    pub fn open_with(
-        mut message: Message,
-        mut check: impl FnMut(&Publication) -> Result<VerifiedPublication, EnvelopeError>,
-    ) -> Self {
-        let (mut publications, mut refused) = (Vec::new(), Vec::new());
-        if let Message::Push { publications: carried } = &mut message {
-            for publication in std::mem::take(carried) {
-                match check(&publication) {
-                    Ok(valid) => publications.push(valid),
-                    Err(error) => refused.push(error),
-                }
-            }
-        }
-        Self { message, publications, refused }
-    }
-
-    /// Why publications were left out: for whoever judges the neighbour.
-    pub fn refused(&self) -> &[EnvelopeError] {
-        &self.refused
-    }
+    /// Nothing more is taken from this neighbour, nor told to it, until it connects again
+    /// after [`limits::SHUN_MS`](crate::limits::SHUN_MS).
+    Shunned(PublicKey),
 }

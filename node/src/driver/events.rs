@@ -60,6 +60,8 @@ fn tell(notice: &Notice) -> String {
         Notice::Offered(peer) => format!("{} offers something", peer.short()),
         Notice::Withdrawn(peer) => format!("{} offers nothing any more", peer.short()),
         Notice::BadAd(key, error) => format!("a bad advertisement of {}: {error}", key.short()),
+        Notice::Fraud(key) => format!("{} signed two ads under one number", key.short()),
+        Notice::Shunned(key) => format!("gossip takes nothing more from {}", key.short()),
         Notice::Standing(peer, standing) => {
             format!("{} is {} now", peer.short(), format!("{standing:?}").to_lowercase())
         }

@@ -141,6 +141,8 @@ fn log(notice: &Notice) {
         Notice::BadAd(key, error) => {
             tracing::debug!(key = %key.short(), %error, "an advertisement that is none");
         }
+        Notice::Fraud(key) => tracing::warn!(key = %key.short(), "two ads under one number"),
+        Notice::Shunned(key) => tracing::warn!(key = %key.short(), "shunned by gossip"),
         Notice::Standing(peer, standing) => {
             tracing::info!(peer = %peer.short(), ?standing, "the owner's word on a peer");
         }

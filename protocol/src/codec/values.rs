@@ -121,7 +121,7 @@ impl Wire for Blob {
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
-        from.bytes(usize::MAX).map(|bytes| Self(bytes.to_vec()))
+        from.bytes(usize::MAX).map(|bytes| Self(bytes.into()))
     }
 }
 

@@ -21,10 +21,10 @@ pub(crate) fn cases() -> Vec<Case> {
     [form(), fields(), rules(), stream_rules(), headers(), signatures()].concat()
 }
 
-/// A gossip body request, `[3, {1: digest}]`, between two given parts.
+/// A gossip pull, `[1, {1: [{1: publisher}]}]`, between two given parts.
 fn request(head: &str, tail: &str) -> Vec<u8> {
-    let digest = hex::encode(samples::mark().digest.as_bytes());
-    hex::decode(format!("{head}{digest}{tail}")).unwrap()
+    let publisher = hex::encode(samples::mark().publisher.as_bytes());
+    hex::decode(format!("{head}{publisher}{tail}")).unwrap()
 }
 
 /// The opening of a workload stream, `{1: id}`, with extension 1.
@@ -43,28 +43,28 @@ fn drop_object(kind: &str, name: &str) -> Vec<u8> {
 
 /// What is no canonical CBOR at all.
 fn form() -> Vec<Case> {
-    let mut cut = request("8203a1015820", "");
+    let mut cut = request("8201a10181a1015820", "");
     cut.pop();
     let deep = [vec![0x81; limits::DEPTH + 1], vec![0]].concat();
     [
         ("nothing", vec![], "Truncated"),
         ("one byte short", cut, "Truncated"),
-        ("one byte more", request("8203a1015820", "00"), "Trailing"),
-        ("a length beyond the end", request("8203a1015bffffffffffffffff", ""), "Truncated"),
-        ("a count beyond the end", request("9bffffffffffffffff03a1015820", ""), "Truncated"),
-        ("a number in two bytes for one", request("821803a1015820", ""), "NonMinimal"),
-        ("a length in three bytes for two", request("8203a101590020", ""), "NonMinimal"),
-        ("a number in nine bytes", request("821b0000000000000003a1015820", ""), "NonMinimal"),
-        ("a list without a length", request("9f03a1015820", "ff"), "Indefinite"),
-        ("a map without a length", request("8203bf015820", "ff"), "Indefinite"),
-        ("bytes without a length", request("8203a1015f5820", "ff"), "Indefinite"),
-        ("a float", request("82f94200a1015820", ""), "Float"),
-        ("a double", request("82fb4008000000000000a1015820", ""), "Float"),
-        ("a null", hex::decode("8203a101f6").unwrap(), "Unsupported"),
-        ("a tag", request("c18203a1015820", ""), "Unsupported"),
-        ("a reserved length", request("821c03a1015820", ""), "Unsupported"),
-        ("a key twice", request("8203a20100015820", ""), "DuplicateKey"),
-        ("keys out of order", request("8203a20200015820", ""), "UnsortedKeys"),
+        ("one byte more", request("8201a10181a1015820", "00"), "Trailing"),
+        ("a length beyond the end", request("8201a10181a1015bffffffffffffffff", ""), "Truncated"),
+        ("a count beyond the end", request("9bffffffffffffffff01a10181a1015820", ""), "Truncated"),
+        ("a number in two bytes for one", request("821801a10181a1015820", ""), "NonMinimal"),
+        ("a length in three bytes for two", request("8201a10181a101590020", ""), "NonMinimal"),
+        ("a number in nine bytes", request("821b0000000000000001a10181a1015820", ""), "NonMinimal"),
+        ("a list without a length", request("9f01a10181a1015820", "ff"), "Indefinite"),
+        ("a map without a length", request("8201bf0181a1015820", "ff"), "Indefinite"),
+        ("bytes without a length", request("8201a10181a1015f5820", "ff"), "Indefinite"),
+        ("a float", request("82f94200a10181a1015820", ""), "Float"),
+        ("a double", request("82fb4008000000000000a10181a1015820", ""), "Float"),
+        ("a null", hex::decode("8201a101f6").unwrap(), "Unsupported"),
+        ("a tag", request("c18201a10181a1015820", ""), "Unsupported"),
+        ("a reserved length", request("821c01a10181a1015820", ""), "Unsupported"),
+        ("a key twice", request("8201a201000181a1015820", ""), "DuplicateKey"),
+        ("keys out of order", request("8201a202000181a1015820", ""), "UnsortedKeys"),
         ("nested too deep", deep, "TooDeep"),
     ]
     .map(|(name, bytes, error)| ("gossip", name, bytes, error))
@@ -79,7 +79,7 @@ fn form() -> Vec<Case> {
 /// What is canonical, and is not the message that it should be.
 fn fields() -> Vec<Case> {
     let bytes = |text: &str| hex::decode(text).unwrap();
-    let short = format!("8203a101581f{}", "00".repeat(31));
+    let short = format!("8201a10181a101581f{}", "00".repeat(31));
     let long = format!("790401{}", "75".repeat(1_025));
     let workload = [
         ("an object kind unknown", drop_object("1863", "6161"), "UnknownVariant"),
@@ -89,14 +89,14 @@ fn fields() -> Vec<Case> {
     ]
     .map(|(name, bytes, error)| ("workload", name, bytes, error));
     let gossip = [
-        ("a field missing", bytes("8203a0"), "MissingField"),
-        ("a field unknown", request("8203a2015820", "0200"), "UnknownField"),
-        ("a kind unknown", request("821863a1015820", ""), "UnknownVariant"),
-        ("an extension without its mark", request("8203a200a10141ff015820", ""), "Expected"),
+        ("a field missing", bytes("8201a10181a0"), "MissingField"),
+        ("a field unknown", request("8201a10181a2015820", "0300"), "UnknownField"),
+        ("a kind unknown", request("821863a10181a1015820", ""), "UnknownVariant"),
+        ("an extension without its mark", request("8201a200a10141ff0181a1015820", ""), "Expected"),
         ("an id one byte short", bytes(&short), "Expected"),
-        ("text for bytes", bytes("8203a1016161"), "Expected"),
-        ("a negative number", request("8220a1015820", ""), "Expected"),
-        ("three items for two", request("8303a1015820", "00"), "Expected"),
+        ("text for bytes", bytes("8201a10181a1016161"), "Expected"),
+        ("a negative number", request("8220a10181a1015820", ""), "Expected"),
+        ("three items for two", request("8301a10181a1015820", "00"), "Expected"),
         ("an empty list spelled out", bytes("8200a10180"), "EmptyField"),
     ]
     .map(|(name, bytes, error)| ("gossip", name, bytes, error));

@@ -42,7 +42,7 @@ impl Wire {
         effect: &Effect,
     ) -> Result<(), Violation> {
         match effect {
-            Effect::Gossip { message: Gossip::Push { publications }, .. } => {
+            Effect::Gossip { message: Gossip::Push { publications, .. }, .. } => {
                 publications.iter().try_for_each(|one| self.on_publication((site, now), one))
             }
             Effect::Negotiation { message, .. } => self.on_negotiation(at, site, message),

@@ -1,7 +1,8 @@
 //! What travels without a signature of its own: hello, gossip, workload, streams.
 
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::gossip::{Fingerprint, Mark, Message as Gossip, Publication};
+use mercato_protocol::equivocation::{Equivocation, Word};
+use mercato_protocol::gossip::{Fingerprint, Mark, Message as Gossip, Publication, Pull, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::text::Blob;
@@ -29,26 +30,32 @@ pub(crate) fn mark() -> Mark {
 
 pub(crate) fn gossip() -> Vec<(&'static str, Gossip)> {
     let lan = FederationId::lan();
-    let digest = mark().digest;
     let publications = vec![
         Publication::Lease(signed_lease()),
         Publication::Withdraw(provider().sign(lan, &withdraw()).unwrap()),
     ];
     let root = Fingerprint::of(7, [&mark()]);
-    let body = Some(Blob(small_body().to_bytes().unwrap()));
+    let bodies = vec![Blob(small_body().to_bytes().unwrap().into())];
+    let pull = |held| Pull { publisher: mark().publisher, held };
     let mut fingerprints = vec![Fingerprint::default(); limits::BUCKETS];
     fingerprints[mark().bucket() as usize] = root;
     vec![
         ("announce", Gossip::Announce { marks: vec![mark()] }),
-        ("pull", Gossip::Pull { digests: vec![digest] }),
-        ("push", Gossip::Push { publications }),
-        ("body-request", Gossip::BodyRequest { digest }),
-        ("body-reply", Gossip::BodyReply { digest, body }),
-        ("body-unknown", Gossip::BodyReply { digest, body: None }),
+        ("pull", Gossip::Pull { wants: vec![pull(None), pull(Some(7))] }),
+        ("push", Gossip::Push { publications, bodies }),
+        ("equivocation", Gossip::Push { publications: vec![equivocation()], bodies: vec![] }),
         ("root", Gossip::Root { session: 7, root }),
         ("buckets", Gossip::Buckets { session: 7, fingerprints }),
         ("ids", Gossip::Ids { session: 7, buckets: vec![mark().bucket()], marks: vec![mark()] }),
     ]
+}
+
+/// A lease and a withdrawal under one number.
+pub(crate) fn equivocation() -> Publication {
+    let end = Withdraw { seq: mark().seq, ..withdraw() };
+    let end = provider().sign(FederationId::lan(), &end).unwrap();
+    let (one, other) = (Word::Lease(signed_lease()), Word::Withdraw(end));
+    Publication::Equivocation(Equivocation { one, other })
 }
 
 fn uid() -> Uid {

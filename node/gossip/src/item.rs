@@ -1,0 +1,119 @@
+//! What is held and passed on: a publication with its mark, and the body that it names,
+//! each made once when it is opened and shared by whoever holds it.
+
+use std::sync::Arc;
+
+use mercato_protocol::ad::AdLease;
+use mercato_protocol::envelope::Verified;
+use mercato_protocol::gossip::{Mark, VerifiedPublication};
+use mercato_protocol::id::Digest;
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::text::Blob;
+
+/// A publication whose signature and time were checked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Item {
+    publication: VerifiedPublication,
+    mark: Mark,
+}
+
+impl Item {
+    /// Of what was opened.
+    pub fn new(publication: VerifiedPublication) -> Self {
+        Self { mark: publication.mark(), publication }
+    }
+
+    /// What it adds to what is known of its publisher.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// The publication itself.
+    pub fn publication(&self) -> &VerifiedPublication {
+        &self.publication
+    }
+
+    /// When every clock within the skew that is allowed finds it over.
+    pub(crate) fn ends_ms(&self) -> u64 {
+        self.publication.validity_ms().1.saturating_add(CLOCK_SKEW_MS)
+    }
+
+    /// The body that it names, if it is a lease.
+    pub(crate) fn names(&self) -> Option<&Digest> {
+        match &self.publication {
+            VerifiedPublication::Lease(lease) => Some(&lease.body),
+            VerifiedPublication::Withdraw(_) | VerifiedPublication::Equivocation(_) => None,
+        }
+    }
+}
+
+/// Bytes that a lease names by their digest.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Body {
+    digest: Digest,
+    bytes: Blob,
+}
+
+impl Body {
+    /// Of bytes as they came.
+    pub fn new(bytes: Blob) -> Self {
+        Self { digest: Digest::of(&bytes.0), bytes }
+    }
+
+    /// Of the bytes.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &Blob {
+        &self.bytes
+    }
+}
+
+/// A publication that is whole: a lease with its body, or one that needs none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    pub(crate) item: Arc<Item>,
+    pub(crate) body: Option<Arc<Body>>,
+}
+
+impl News {
+    /// An advertisement, if these are the bytes that the lease names.
+    pub fn ad(lease: Verified<AdLease>, body: Blob) -> Option<Self> {
+        Self::whole(
+            Arc::new(Item::new(VerifiedPublication::Lease(lease))),
+            Some(Body::new(body).into()),
+        )
+    }
+
+    /// What is whole without a body; none for a lease.
+    pub fn plain(publication: VerifiedPublication) -> Option<Self> {
+        Self::whole(Arc::new(Item::new(publication)), None)
+    }
+
+    pub(crate) fn whole(item: Arc<Item>, body: Option<Arc<Body>>) -> Option<Self> {
+        let fits = item.names() == body.as_deref().map(Body::digest);
+        fits.then_some(Self { item, body })
+    }
+
+    /// What it adds to what is known of its publisher.
+    pub fn mark(&self) -> &Mark {
+        self.item.mark()
+    }
+
+    /// The publication itself.
+    pub fn publication(&self) -> &VerifiedPublication {
+        self.item.publication()
+    }
+
+    /// The body of an advertisement. That it fits its lease otherwise is still to be checked.
+    pub fn body(&self) -> Option<&[u8]> {
+        self.body.as_ref().map(|body| &*body.bytes.0)
+    }
+
+    /// Whether it goes whole to all at once, unasked: whatever ends something.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.body.is_none()
+    }
+}

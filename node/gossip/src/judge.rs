@@ -1,0 +1,60 @@
+//! What is thought of publications and of the neighbours that bring them.
+
+use mercato_protocol::gossip::Mark;
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::Now;
+
+use crate::gossip::Gossip;
+use crate::limits;
+use crate::shelf::State;
+use crate::vocabulary::{Effect, Verdict};
+
+impl Gossip {
+    /// What was accepted is passed on; of what was not only the number is kept.
+    pub(crate) fn on_judged(
+        &mut self,
+        now: Now,
+        verdicts: &[(Mark, Verdict)],
+        effects: &mut Vec<Effect>,
+    ) {
+        for (mark, verdict) in verdicts {
+            let Some(place) = self.shelf.find(&mark.publisher) else { continue };
+            let slot = self.shelf.slot_mut(place);
+            let judged = |slot: &&mut crate::shelf::Slot| {
+                slot.state == State::New && slot.news.mark() == mark
+            };
+            let Some(slot) = slot.filter(judged) else { continue };
+            let giver = self.givers.remove(&mark.publisher);
+            if *verdict == Verdict::Accept {
+                slot.state = State::Held;
+                self.tell_others(place);
+                continue;
+            }
+            slot.state = State::Over;
+            slot.news.body = None;
+            if let (Verdict::Reject, Some(giver)) = (verdict, giver) {
+                self.blame(now, giver, limits::REJECTED_POINTS, effects);
+            }
+        }
+    }
+
+    /// Counts this against a neighbour, and shuns it once that is too much.
+    pub(crate) fn blame(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        points: u64,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        if points == 0 || neighbour.bears(now.mono_ms, points) {
+            return;
+        }
+        self.leave(now, &peer);
+        if self.shunned.len() == limits::SHUNNED {
+            self.shunned.pop_first();
+        }
+        self.shunned.insert(peer, now.mono_ms + limits::SHUN_MS);
+        effects.push(Effect::Shunned(peer));
+    }
+}

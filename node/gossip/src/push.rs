@@ -1,0 +1,110 @@
+//! Telling neighbours: what is new by its mark, what ends something whole, and whatever
+//! they pull.
+
+use mercato_protocol::equivocation::Word;
+use mercato_protocol::gossip::{Message, Publication, Pull};
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::limits::{ENVELOPE_BYTES, GOSSIP_BYTES, GOSSIP_ITEMS, PUSH_ITEMS};
+use mercato_protocol::text::Blob;
+use mercato_protocol::time::Now;
+
+use crate::gossip::{Gossip, send};
+use crate::item::News;
+use crate::limits;
+use crate::pull::prefix;
+use crate::shelf::Place;
+use crate::vocabulary::Effect;
+
+impl Gossip {
+    /// All neighbours that do not hold it are to be told.
+    pub(crate) fn tell_others(&mut self, place: Place) {
+        for neighbour in self.neighbours.values_mut().filter(|other| !other.knows.has(place)) {
+            neighbour.untold.push(place);
+        }
+    }
+
+    /// Tells whom it is time to tell. What ends something is hardly larger than its mark,
+    /// and its publisher may be about to stop: it goes whole.
+    pub(crate) fn tell_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        for (peer, neighbour) in &mut self.neighbours {
+            if neighbour.untold.is_empty() || neighbour.tell_ms > now.mono_ms {
+                continue;
+            }
+            neighbour.tell_ms = now.mono_ms + limits::ANNOUNCE_MS;
+            let mut untold = std::mem::take(&mut neighbour.untold);
+            untold.sort_unstable();
+            untold.dedup();
+            let (mut marks, mut urgent) = (Vec::new(), Batch::default());
+            for place in untold {
+                let slot = self.shelf.slot(place).filter(|slot| slot.is_held());
+                let Some(slot) = slot.filter(|_| !neighbour.knows.has(place)) else { continue };
+                if slot.news.is_urgent() {
+                    urgent.add(*peer, &slot.news, None, effects);
+                } else {
+                    marks.push(*slot.news.mark());
+                }
+            }
+            urgent.send(*peer, effects);
+            let announces = marks.chunks(GOSSIP_ITEMS).map(|marks| marks.to_vec());
+            effects.extend(announces.map(|marks| send(*peer, Message::Announce { marks })));
+        }
+    }
+
+    pub(crate) fn on_pull(&self, peer: PublicKey, wants: &[Pull], effects: &mut Vec<Effect>) {
+        let mut batch = Batch::default();
+        for want in wants {
+            let Some(news) = self.latest(&want.publisher) else { continue };
+            let body = news.body.as_ref();
+            let body = body.filter(|body| want.held != Some(prefix(body.digest())));
+            batch.add(peer, news, body.map(|body| body.bytes()), effects);
+        }
+        batch.send(peer, effects);
+    }
+}
+
+/// A push that is being filled.
+#[derive(Default)]
+struct Batch {
+    publications: Vec<Publication>,
+    bodies: Vec<Blob>,
+    bytes: usize,
+}
+
+impl Batch {
+    /// Adds one, sending first what it would not fit with.
+    fn add(&mut self, peer: PublicKey, news: &News, body: Option<&Blob>, out: &mut Vec<Effect>) {
+        let publication = news.publication().publication();
+        let size = size(&publication) + body.map_or(0, |body| body.0.len() + ITEM_BYTES);
+        if self.publications.len() == PUSH_ITEMS || self.bytes + size > ROOM_BYTES {
+            self.send(peer, out);
+        }
+        self.bytes += size;
+        self.publications.push(publication);
+        self.bodies.extend(body.cloned());
+    }
+
+    fn send(&mut self, peer: PublicKey, out: &mut Vec<Effect>) {
+        let Self { publications, bodies, .. } = std::mem::take(self);
+        if !publications.is_empty() {
+            out.push(send(peer, Message::Push { publications, bodies }));
+        }
+    }
+}
+
+/// What one message has for its items.
+const ROOM_BYTES: usize = GOSSIP_BYTES - ENVELOPE_BYTES;
+/// A list of two, a number and the head of a byte string, rounded up.
+const ITEM_BYTES: usize = 8;
+
+fn size(publication: &Publication) -> usize {
+    let word = |word: &Word| match word {
+        Word::Lease(lease) => lease.as_bytes().len() + ITEM_BYTES,
+        Word::Withdraw(end) => end.as_bytes().len() + ITEM_BYTES,
+    };
+    let inner = match publication {
+        Publication::Lease(lease) => lease.as_bytes().len(),
+        Publication::Withdraw(end) => end.as_bytes().len(),
+        Publication::Equivocation(proof) => word(&proof.one) + word(&proof.other),
+    };
+    inner + ITEM_BYTES
+}

@@ -1,0 +1,215 @@
+//! Hostile neighbours and publishers, and what they gain.
+
+use std::sync::Arc;
+
+use mercato_gossip::{Effect, Input, Opened, Verdict, limits};
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::equivocation::{Equivocation, Word};
+use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
+use mercato_protocol::id::{Digest, FederationId, PublicKey};
+use mercato_protocol::text::Blob;
+
+use crate::network::{Network, ad, end, keys, line, now};
+
+/// Feeds node 1, that has the neighbour 0; says what it wants done.
+fn feed(network: &mut Network, message: Message) -> Vec<Effect> {
+    let message = Opened::open(message, FederationId::lan(), now(network.at_ms));
+    let input = Input::Received { peer: keys(0).public(), message };
+    network.nodes[1].handle(now(network.at_ms), input)
+}
+
+/// The same; says how many publishers it asks for.
+fn pulls(network: &mut Network, message: Message) -> usize {
+    let asked = |effect: &Effect| match effect {
+        Effect::Send { message: Message::Pull { wants }, .. } => wants.len(),
+        Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => 0,
+    };
+    feed(network, message).iter().map(asked).sum()
+}
+
+fn push(publication: &VerifiedPublication) -> Message {
+    Message::Push { publications: vec![publication.publication()], bodies: vec![] }
+}
+
+fn stranger(n: usize) -> Mark {
+    let id = Digest::of(&n.to_be_bytes());
+    Mark { publisher: PublicKey(id.0), epoch: 1, seq: 1, digest: id }
+}
+
+#[test]
+fn a_flood_of_strangers_comes_through_a_lane() {
+    let mut network = line(2);
+    let mut asked = 0;
+    // A hundred identities a second for five minutes, each valid.
+    for second in 0..300 {
+        network.at_ms = second * 1_000;
+        let first = usize::try_from(second).unwrap() * 100;
+        let marks = (first..first + 100).map(stranger).collect();
+        asked += pulls(&mut network, Message::Announce { marks });
+    }
+    assert!(asked <= 20 + 299, "{asked}");
+    let mut network = line(2);
+    let known = (0..100).map(|n| stranger(n).publisher).collect();
+    network.feed(1, Input::Known(Arc::new(known)));
+    let marks = (0..100).map(stranger).collect();
+    assert_eq!(pulls(&mut network, Message::Announce { marks }), 100);
+}
+
+#[test]
+fn a_neighbour_that_promises_too_much_is_asked_for_little_at_a_time() {
+    let mut network = line(2);
+    let known = (0..4_000).map(|n| stranger(n).publisher).collect();
+    network.feed(1, Input::Known(Arc::new(known)));
+    let marks: Vec<Mark> = (0..4_000).map(stranger).collect();
+    let asked = pulls(&mut network, Message::Announce { marks: marks[..2_000].to_vec() });
+    assert_eq!(asked, limits::ASKED_OF_NEIGHBOUR);
+    assert_eq!(pulls(&mut network, Message::Announce { marks: marks[2_000..].to_vec() }), 0);
+    // It answers nothing, and is dropped for it in the end.
+    let mut shunned = false;
+    for _ in 0..60 {
+        network.at_ms += 1_000;
+        let effects = network.nodes[1].handle(now(network.at_ms), Input::Tick);
+        shunned |= effects.contains(&Effect::Shunned(keys(0).public()));
+    }
+    assert!(shunned);
+}
+
+#[test]
+fn what_was_not_asked_for_is_dropped() {
+    let mut network = line(2);
+    let news = ad(0, 1, b"body", 0);
+    let Message::Push { publications, .. } = push(news.publication()) else { panic!() };
+    let bodies = vec![Blob(b"body".as_slice().into())];
+    assert_eq!(feed(&mut network, Message::Push { publications, bodies }), []);
+    assert_eq!(network.marks(1), []);
+}
+
+#[test]
+fn a_false_mark_hides_nothing() {
+    let mut network = line(2);
+    let publisher = keys(0).public();
+    let false_mark = Mark { publisher, epoch: u64::MAX, seq: u64::MAX, digest: Digest([9; 32]) };
+    assert_eq!(pulls(&mut network, Message::Announce { marks: vec![false_mark] }), 1);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(2_000);
+    assert_eq!(network.learned[1].len(), 1);
+}
+
+#[test]
+fn a_body_that_does_not_fit_is_asked_for_elsewhere() {
+    let mut network = line(3);
+    let news = ad(0, 1, b"body", 0);
+    let marks = vec![*news.mark()];
+    assert_eq!(pulls(&mut network, Message::Announce { marks: marks.clone() }), 1);
+    let Message::Push { publications, .. } = push(news.publication()) else { panic!() };
+    let bodies = vec![Blob(b"another".as_slice().into())];
+    // Once more of the same, then of node 2.
+    let false_push = Message::Push { publications, bodies };
+    assert_eq!(pulls(&mut network, false_push.clone()), 1);
+    assert_eq!(pulls(&mut network, false_push), 0);
+    let message = Opened::open(Message::Announce { marks }, FederationId::lan(), now(0));
+    let input = Input::Received { peer: keys(2).public(), message };
+    let effects = network.nodes[1].handle(now(0), input);
+    let to =
+        |effect: &Effect| matches!(effect, Effect::Send { peer, .. } if *peer == keys(2).public());
+    assert!(effects.iter().any(to), "{effects:?}");
+    assert_eq!(network.marks(1), []);
+}
+
+#[test]
+fn one_that_forges_is_shunned_until_it_has_waited() {
+    let mut network = line(2);
+    let forged = |seq| {
+        let news = ad(0, seq, b"body", 0);
+        let VerifiedPublication::Lease(lease) = news.publication() else { panic!() };
+        let mut bytes = lease.signed().as_bytes().to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        Publication::Lease(Signed::from_bytes(bytes))
+    };
+    let publications: Vec<Publication> = (1..=3).map(forged).collect();
+    let one = Message::Push { publications: publications[..1].to_vec(), bodies: vec![] };
+    assert_eq!(feed(&mut network, one), []);
+    let all = Message::Push { publications, bodies: vec![] };
+    assert_eq!(feed(&mut network, all), [Effect::Shunned(keys(0).public())]);
+    assert_eq!(network.nodes[1].neighbours().count(), 0);
+    for (at_ms, neighbours) in [(1_000, 0), (limits::SHUN_MS + 1, 1)] {
+        network.at_ms = at_ms;
+        network.nodes[1].handle(now(at_ms), Input::Disconnected(keys(0).public()));
+        network.nodes[1].handle(now(at_ms), Input::Connected(keys(0).public()));
+        assert_eq!(network.nodes[1].neighbours().count(), neighbours);
+    }
+}
+
+#[test]
+fn what_the_application_refuses_goes_no_further() {
+    for (verdict, shunned) in [(Verdict::Ignore, false), (Verdict::Reject, true)] {
+        let mut network = line(3);
+        let mut blamed = false;
+        for seq in 1..=8 {
+            network.at_ms += limits::LEASE_DISTANCE_MS;
+            let news = ad(0, seq, &[u8::try_from(seq).unwrap()], network.at_ms);
+            let marks = vec![*news.mark()];
+            pulls(&mut network, Message::Announce { marks });
+            let Message::Push { publications, .. } = push(news.publication()) else { panic!() };
+            let bodies = vec![Blob([u8::try_from(seq).unwrap()].as_slice().into())];
+            let learned = feed(&mut network, Message::Push { publications, bodies });
+            if learned.is_empty() {
+                continue;
+            }
+            let judged = Input::Judged(vec![(*news.mark(), verdict)]);
+            let effects = network.nodes[1].handle(now(network.at_ms), judged);
+            blamed |= effects.contains(&Effect::Shunned(keys(0).public()));
+        }
+        assert_eq!(blamed, shunned);
+        assert_eq!(network.marks(1), []);
+        assert_eq!(network.marks(2), []);
+    }
+}
+
+#[test]
+fn two_ads_for_one_number_prove_a_fraud_to_all() {
+    let mut network = line(5);
+    network.link(0, 4);
+    // The last is told something else than all others.
+    let dear = ad(0, 1, b"dear", 0);
+    let Message::Push { publications, .. } = push(dear.publication()) else { panic!() };
+    let bodies = vec![Blob(b"dear".as_slice().into())];
+    let announced = Message::Announce { marks: vec![*dear.mark()] };
+    for message in [announced, Message::Push { publications, bodies }] {
+        let message = Opened::open(message, FederationId::lan(), now(0));
+        network.feed(4, Input::Received { peer: keys(0).public(), message });
+    }
+    assert_eq!(network.learned[4][&keys(0).public()].body(), Some(&b"dear"[..]));
+    network.feed(0, Input::Publish(ad(0, 1, b"cheap", 0)));
+    network.run(2_000);
+    for node in 1..5 {
+        let news = &network.learned[node][&keys(0).public()];
+        let VerifiedPublication::Equivocation(proof) = news.publication() else {
+            panic!("{node} was not told: {news:?}");
+        };
+        assert_eq!(*proof.publisher(), keys(0).public());
+    }
+    // It has said its last word.
+    network.run(60_000);
+    network.feed(0, Input::Publish(ad(0, 2, b"honest now", 62_050)));
+    network.run(60_000);
+    assert_eq!(network.marks(1)[0].epoch, u64::MAX);
+}
+
+#[test]
+fn nobody_proves_what_was_not_done() {
+    let word = |news: &mercato_gossip::News| match news.publication() {
+        VerifiedPublication::Lease(lease) => Word::Lease(lease.signed().clone()),
+        VerifiedPublication::Withdraw(end) => Word::Withdraw(end.signed().clone()),
+        VerifiedPublication::Equivocation(_) => panic!(),
+    };
+    let first = ad(0, 1, b"body", 0);
+    for other in [ad(0, 1, b"body", 0), ad(0, 2, b"body", 0), ad(1, 1, b"body", 0), end(0, 2, 0)] {
+        let proof = Equivocation { one: word(&first), other: word(&other) };
+        assert!(proof.open(FederationId::lan(), now(0)).is_err());
+    }
+    let proof = Equivocation { one: word(&first), other: word(&end(0, 1, 0)) };
+    assert!(proof.open(FederationId::lan(), now(0)).is_ok());
+    let week_ms = mercato_protocol::limits::QUARANTINE_MS;
+    assert!(proof.open(FederationId::lan(), now(week_ms + 60_000)).is_err());
+}

@@ -1,0 +1,7 @@
+//! Gossip from outside the crate, in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod converge;
+mod hostile;
+mod network;
+mod rules;

@@ -1,0 +1,60 @@
+//! What spreads how fast, and how often.
+
+use mercato_gossip::{Effect, Input};
+use mercato_protocol::gossip::VerifiedPublication;
+
+use crate::network::{Network, ad, end, keys, line};
+
+#[test]
+fn a_body_is_fetched_once_and_renewals_come_without_it() {
+    let mut network = line(4);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(5_000);
+    assert_eq!(network.bodies_sent, 3);
+    network.run(20_000);
+    network.feed(0, Input::Publish(ad(0, 2, b"body", 25_000)));
+    network.run(5_000);
+    assert_eq!(network.bodies_sent, 3);
+    for node in 1..4 {
+        let news = &network.learned[node][&keys(0).public()];
+        assert_eq!((news.mark().seq, news.body()), (2, Some(&b"body"[..])));
+    }
+}
+
+#[test]
+fn a_withdrawal_outruns_the_rates_and_its_publisher() {
+    let mut network = line(3);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(1_000);
+    network.feed(0, Input::Publish(end(0, 2, 1_000)));
+    network.run(130);
+    network.cut(0, 1);
+    network.run(500);
+    for node in 1..3 {
+        let news = &network.learned[node][&keys(0).public()];
+        assert!(matches!(news.publication(), VerifiedPublication::Withdraw(_)), "{node}");
+    }
+}
+
+#[test]
+fn a_publisher_that_hurries_is_slowed_down() {
+    let mut network = line(2);
+    for seq in 1..=20 {
+        let at_ms = network.at_ms;
+        network.feed(0, Input::Publish(ad(0, seq, b"body", at_ms)));
+        network.run(1_000);
+    }
+    let learned =
+        network.trace.iter().filter(|effect| matches!(effect, Effect::Learned(_))).count();
+    assert!((2..=3).contains(&learned), "{learned}");
+}
+
+#[test]
+fn what_is_over_is_dropped_and_does_not_come_back() {
+    let mut network = line(3);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(1_000_000);
+    for node in 0..3 {
+        assert_eq!(network.marks(node), []);
+    }
+}

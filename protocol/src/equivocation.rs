@@ -1,0 +1,107 @@
+//! The proof that a publisher said two things under one number: both, as it signed them.
+//! Nobody can make one but the publisher itself. What to do about it is gossip's and the
+//! market's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ad::AdLease;
+use crate::codec::{wire_map, wire_union};
+use crate::envelope::{EnvelopeError, Signed, Signers, Trust};
+use crate::gossip::{Mark, VerifiedPublication, Withdraw};
+use crate::id::{Digest, FederationId, PublicKey};
+use crate::limits;
+use crate::time::Now;
+
+/// Two signed words of one publisher with one (epoch, seq) and other bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Equivocation {
+    /// The one.
+    pub one: Word,
+    /// The other.
+    pub other: Word,
+}
+
+/// What a publisher signs under its numbers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Word {
+    /// An advertisement, or its renewal.
+    Lease(Signed<AdLease>),
+    /// Its end.
+    Withdraw(Signed<Withdraw>),
+}
+
+/// A proof that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    publisher: PublicKey,
+    issued_ms: u64,
+    proof: Equivocation,
+}
+
+impl Equivocation {
+    /// Of two publications, if they prove it.
+    pub fn between(one: &VerifiedPublication, other: &VerifiedPublication) -> Option<Proven> {
+        let word = |of: &VerifiedPublication| match of {
+            VerifiedPublication::Lease(lease) => Some(Word::Lease(lease.signed().clone())),
+            VerifiedPublication::Withdraw(end) => Some(Word::Withdraw(end.signed().clone())),
+            VerifiedPublication::Equivocation(_) => None,
+        };
+        let (mark, against) = (one.mark(), other.mark());
+        let issued_ms = one.validity_ms().0.max(other.validity_ms().0);
+        let proof = Self { one: word(one)?, other: word(other)? };
+        mark.conflicts(&against).then_some(Proven { publisher: mark.publisher, issued_ms, proof })
+    }
+
+    /// Checks both signatures, that they are over other bytes under the same numbers, and
+    /// that the proof is still of use.
+    pub fn open(&self, federation: FederationId, now: Now) -> Result<Proven, EnvelopeError> {
+        let (one, one_ms) = self.one.open(federation)?;
+        let (other, other_ms) = self.other.open(federation)?;
+        if !one.conflicts(&other) {
+            return Err(EnvelopeError::NoEquivocation);
+        }
+        let issued_ms = one_ms.max(other_ms);
+        let proven = Proven { publisher: one.publisher, issued_ms, proof: self.clone() };
+        crate::envelope::in_time(Some(proven.validity_ms()), now)?;
+        Ok(proven)
+    }
+}
+
+impl Word {
+    /// Whatever its time, as a proof outlives what it is made of.
+    fn open(&self, federation: FederationId) -> Result<(Mark, u64), EnvelopeError> {
+        let trust = Trust { federation, signers: Signers::Anyone };
+        let opened = match self {
+            Self::Lease(lease) => VerifiedPublication::Lease(lease.open_ageless(trust)?),
+            Self::Withdraw(end) => VerifiedPublication::Withdraw(end.open_ageless(trust)?),
+        };
+        Ok((opened.mark(), opened.validity_ms().0))
+    }
+}
+
+impl Proven {
+    /// Who did it.
+    pub fn publisher(&self) -> &PublicKey {
+        &self.publisher
+    }
+
+    /// As it is passed on.
+    pub fn proof(&self) -> &Equivocation {
+        &self.proof
+    }
+
+    /// From when to when it keeps its publisher out, wall clock.
+    pub fn validity_ms(&self) -> (u64, u64) {
+        (self.issued_ms, self.issued_ms.saturating_add(limits::QUARANTINE_MS))
+    }
+
+    /// The same for every proof of this publisher: one is enough.
+    pub(crate) fn mark_digest(&self) -> Digest {
+        Digest::of(&[b"mercato/1/equivocation".as_slice(), self.publisher.as_bytes()].concat())
+    }
+}
+
+wire_map!(Equivocation { 1 => one, 2 => other });
+wire_union!(Word { 0 => Lease(lease), 1 => Withdraw(withdraw) });
