@@ -76,6 +76,8 @@ impl Offer {
                 reclaim_notice_s: policy.reclaim_notice_s,
                 metering_interval_s: config.metering_interval_s,
             },
+            rotations: Vec::new(),
+            certificates: Vec::new(),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
         Some(Self { sellable: Sellable { pools }, body, price: policy.price.clone() })

@@ -4,12 +4,13 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::certificate::Certificate;
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
 use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
 use crate::gossip::LAST_EPOCH;
 use crate::gpu::GpuPool;
 use crate::id::{ClusterId, Digest, PublicKey};
-use crate::identity::Identity;
+use crate::identity::{Identity, Owner};
 use crate::limits;
 use crate::price::Price;
 use crate::resources::Resources;
@@ -79,6 +80,10 @@ pub struct AdBody {
     pub pools: Vec<Pool>,
     /// What every contract with this provider says.
     pub terms: OfferTerms,
+    /// The publisher's identity documents after the first, in order.
+    pub rotations: Vec<Signed<Identity>>,
+    /// That it belongs to the federation: its certificate, then its registrar's.
+    pub certificates: Vec<Signed<Certificate>>,
 }
 
 /// A homogeneous part of a cluster: one platform, one node shape.
@@ -168,6 +173,14 @@ impl AdLease {
     }
 }
 
+impl AdBody {
+    /// Whom the publisher's last key stands for.
+    pub fn owner(&self, now: Now) -> Result<Owner, EnvelopeError> {
+        let first = self.identity.open_identity(now)?;
+        self.rotations.iter().try_fold(first, |owner, next| owner.follow(next, now))
+    }
+}
+
 impl Ad {
     /// Puts a lease and the body that it names together. Refuses a body of another hash,
     /// an identity document that is not valid or not of the lease's key and cluster, and
@@ -177,7 +190,7 @@ impl Ad {
             return Err(AdError::OtherBody);
         }
         let body = AdBody::from_bytes(body)?;
-        let owner = body.identity.open_identity(now)?;
+        let owner = body.owner(now)?;
         if owner.key != *lease.key() || owner.cluster_id() != lease.provider {
             return Err(AdError::OtherOwner);
         }
@@ -240,6 +253,8 @@ impl Message for AdBody {
         at_most("pools", self.pools.len(), limits::POOLS)?;
         at_most("attributes", self.attributes.len(), limits::ATTRIBUTES)?;
         at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
+        at_most("rotations", self.rotations.len(), limits::ROTATIONS)?;
+        at_most("certificates", self.certificates.len(), limits::CERTIFICATES)?;
         ensure(self.pools.is_sorted_by(|a, b| a.id < b.id), "pools are not by ascending id")?;
         let models = |pool: &Pool| pool.gpus.is_sorted_by(|a, b| a.model < b.model);
         ensure(self.pools.iter().all(models), "GPUs are not by ascending model")?;
@@ -272,6 +287,8 @@ wire_map!(AdBody {
     11 => pod_security,
     12 => pools,
     13 => terms,
+    14 => rotations,
+    15 => certificates,
 });
 wire_map!(Pool {
     1 => id,

@@ -82,6 +82,9 @@ pub enum EnvelopeError {
     /// A document that replaces another, where the first one is needed.
     #[error("not a cluster's first identity document")]
     NotFirst,
+    /// A document that does not replace the one that is known.
+    #[error("not the document that follows the one that is known")]
+    NotNext,
     /// Two signatures that do not make one document.
     #[error("the two signatures are not of both parties over the same bytes")]
     NotCountersigned,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
 
 use crate::ad::AdLease;
+use crate::certificate::RevocationList;
 use crate::codec::{self, CodecError, at_most, ensure, wire_map, wire_union};
 use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
 use crate::equivocation::{Equivocation, Proven};
@@ -101,6 +102,8 @@ pub enum Publication {
     Withdraw(Signed<Withdraw>),
     /// That it said two things under one number.
     Equivocation(Equivocation),
+    /// Which certificates hold no longer.
+    Revocations(Signed<RevocationList>),
 }
 
 /// The publisher offers nothing any more. Numbered in one series with its leases.
@@ -177,6 +180,7 @@ impl Publication {
             Self::Equivocation(proof) => {
                 proof.open(federation, now).map(VerifiedPublication::Equivocation)
             }
+            Self::Revocations(list) => list.open(trust, now).map(VerifiedPublication::Revocations),
         }
     }
 }
@@ -190,6 +194,9 @@ pub enum VerifiedPublication {
     Withdraw(Verified<Withdraw>),
     /// That its publisher said two things under one number.
     Equivocation(Proven),
+    /// Which of its signer's certificates hold no longer. Whether the signer issues any is
+    /// still to be checked.
+    Revocations(Verified<RevocationList>),
 }
 
 impl VerifiedPublication {
@@ -202,6 +209,9 @@ impl VerifiedPublication {
             Self::Equivocation(proof) => {
                 (*proof.publisher(), LAST_EPOCH, u64::MAX, proof.mark_digest())
             }
+            Self::Revocations(list) => {
+                (RevocationList::series(list.key()), 0, list.number, list.digest())
+            }
         };
         Mark { publisher, epoch, seq, digest }
     }
@@ -212,6 +222,7 @@ impl VerifiedPublication {
             Self::Lease(lease) => Publication::Lease(lease.signed().clone()),
             Self::Withdraw(withdraw) => Publication::Withdraw(withdraw.signed().clone()),
             Self::Equivocation(proof) => Publication::Equivocation(proof.proof().clone()),
+            Self::Revocations(list) => Publication::Revocations(list.signed().clone()),
         }
     }
 
@@ -221,6 +232,7 @@ impl VerifiedPublication {
             Self::Lease(lease) => lease.validity_ms(),
             Self::Withdraw(end) => end.validity_ms(),
             Self::Equivocation(proof) => Some(proof.validity_ms()),
+            Self::Revocations(list) => list.validity_ms(),
         };
         validity_ms.unwrap_or((0, u64::MAX))
     }
@@ -278,5 +290,10 @@ wire_union!(Message {
 });
 wire_map!(Pull { 1 => publisher, 2 => held });
 wire_map!(Mark { 1 => publisher, 2 => epoch, 3 => seq, 4 => digest });
-wire_union!(Publication { 0 => Lease(lease), 1 => Withdraw(withdraw), 2 => Equivocation(proof) });
+wire_union!(Publication {
+    0 => Lease(lease),
+    1 => Withdraw(withdraw),
+    2 => Equivocation(proof),
+    3 => Revocations(list),
+});
 wire_map!(Withdraw { 1 => provider, 2 => epoch, 3 => seq, 4 => issued_ms });

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::certificate::Certificate;
 use crate::codec::{CodecError, Message, at_most, wire_map};
-use crate::envelope::Signed;
+use crate::envelope::{EnvelopeError, Signed};
 use crate::id::FederationId;
-use crate::identity::Identity;
+use crate::identity::{Identity, Owner};
 use crate::limits;
+use crate::time::Now;
 
 /// Who is speaking. The connection has already proven the key; this binds the key to a
 /// cluster.
@@ -21,14 +23,35 @@ pub struct Hello {
     pub software: String,
     /// Where the speaker can be dialled: multiaddresses.
     pub addresses: Vec<String>,
+    /// The identity documents after the first, in order.
+    pub rotations: Vec<Signed<Identity>>,
+    /// That it belongs to the federation: its certificate, then its registrar's.
+    pub certificates: Vec<Signed<Certificate>>,
+}
+
+impl Hello {
+    /// Whom the speaker's last key stands for.
+    pub fn owner(&self, now: Now) -> Result<Owner, EnvelopeError> {
+        let first = self.identity.open_identity(now)?;
+        self.rotations.iter().try_fold(first, |owner, next| owner.follow(next, now))
+    }
 }
 
 impl Message for Hello {
     const MAX_BYTES: usize = limits::HELLO_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        at_most("addresses", self.addresses.len(), limits::ADDRESSES)
+        at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
+        at_most("rotations", self.rotations.len(), limits::ROTATIONS)?;
+        at_most("certificates", self.certificates.len(), limits::CERTIFICATES)
     }
 }
 
-wire_map!(Hello { 1 => identity, 2 => federation, 3 => software, 4 => addresses });
+wire_map!(Hello {
+    1 => identity,
+    2 => federation,
+    3 => software,
+    4 => addresses,
+    5 => rotations,
+    6 => certificates,
+});

@@ -33,12 +33,51 @@ pub struct Owner {
     pub key: PublicKey,
     /// What the owner calls the cluster; claimed, not unique.
     pub name: String,
+    /// The latest document.
+    latest: Digest,
 }
 
 impl Owner {
     /// Which cluster.
     pub fn cluster_id(&self) -> ClusterId {
         self.cluster
+    }
+
+    /// Whom a chain of documents makes its last key stand for: the first of a cluster, then
+    /// each later one, signed with the key of the one before.
+    pub fn of(documents: &[Signed<Identity>], now: Now) -> Result<Self, EnvelopeError> {
+        let (first, later) = documents.split_first().ok_or(EnvelopeError::NotFirst)?;
+        later.iter().try_fold(first.open_identity(now)?, |owner, next| owner.follow(next, now))
+    }
+
+    /// The same cluster with the key that the next document brings.
+    pub fn follow(&self, next: &Signed<Identity>, now: Now) -> Result<Self, EnvelopeError> {
+        let trust = Trust { federation: FederationId::NONE, signers: Signers::Anyone };
+        let document = next.open(trust, now)?;
+        if document.previous != Some(self.latest) {
+            return Err(EnvelopeError::NotNext);
+        }
+        if *document.key() != self.key {
+            return Err(EnvelopeError::WrongSigner(*document.key()));
+        }
+        let Identity { key, name, .. } = document.into_value();
+        Ok(Self { cluster: self.cluster, key, name, latest: next.digest() })
+    }
+
+    /// The document that brings `new` in the place of this key, which is `old`.
+    pub fn rotate(
+        &self,
+        old: &KeyPair,
+        new: PublicKey,
+        now: Now,
+    ) -> Result<Signed<Identity>, CodecError> {
+        let document = Identity {
+            key: new,
+            name: self.name.clone(),
+            issued_ms: now.wall_ms,
+            previous: Some(self.latest),
+        };
+        old.sign(FederationId::NONE, &document)
     }
 }
 
@@ -69,7 +108,8 @@ impl Signed<Identity> {
         if document.previous.is_some() {
             return Err(EnvelopeError::NotFirst);
         }
-        Ok(Owner { cluster: self.cluster_id(), key: document.key, name: document.name })
+        let Identity { key, name, .. } = document;
+        Ok(Owner { cluster: self.cluster_id(), key, name, latest: self.digest() })
     }
 }
 

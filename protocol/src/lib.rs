@@ -7,15 +7,18 @@
 //! the same bytes for whoever writes another peer.
 
 pub mod ad;
+pub mod certificate;
 pub mod codec;
 pub mod contract;
 pub mod envelope;
 pub mod equivocation;
+pub mod federation;
 pub mod gossip;
 pub mod gpu;
 pub mod hello;
 pub mod id;
 pub mod identity;
+pub mod join;
 pub mod limits;
 pub mod negotiation;
 pub mod price;

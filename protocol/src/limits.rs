@@ -21,8 +21,28 @@ pub const EXT_FIELDS: usize = 16;
 pub const ENVELOPE_BYTES: usize = 160;
 /// An identity document.
 pub const IDENTITY_BYTES: usize = 1_024;
+/// Identity documents after a cluster's first one, as far as others follow them.
+pub const ROTATIONS: usize = 8;
+/// A certificate.
+pub const CERTIFICATE_BYTES: usize = 4 * 1_024;
+/// Certificates that make a member: its own and its registrar's.
+pub const CERTIFICATES: usize = 2;
+/// The longest life of a member's certificate, in milliseconds: 30 days.
+pub const MEMBERSHIP_MS: u64 = 30 * 86_400_000;
+/// The longest life of a registrar's, in milliseconds: two years.
+pub const REGISTRAR_MS: u64 = 730 * 86_400_000;
+/// A revocation list: 4,096 serials at their longest.
+pub const REVOCATIONS_BYTES: usize = 40 * 1_024;
+/// The longest time to the next list, in milliseconds: 30 days.
+pub const REVOCATIONS_MS: u64 = 30 * 86_400_000;
+/// A join token, before it is text.
+pub const TOKEN_BYTES: usize = 1_024;
+/// The longest life of a join token, in milliseconds: a day.
+pub const TOKEN_MS: u64 = 86_400_000;
+/// A request to join.
+pub const JOIN_BYTES: usize = 16 * 1_024;
 /// The first message on a peer connection.
-pub const HELLO_BYTES: usize = 8 * 1_024;
+pub const HELLO_BYTES: usize = 16 * 1_024;
 
 /// A lease of an advertisement (233 with one pool that is free of charge).
 pub const AD_LEASE_BYTES: usize = 16 * 1_024;

@@ -115,7 +115,7 @@ impl Book {
                 None => {}
             }
         }
-        let name = ad.body.identity.open_identity(now).map(|owner| owner.name).unwrap_or_default();
+        let name = ad.body.owner(now).map(|owner| owner.name).unwrap_or_default();
         self.listings.insert(provider, Listing::new(ad, name));
     }
 

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::envelope::Verified;
-use mercato_protocol::gossip::{Mark, VerifiedPublication};
+use mercato_protocol::equivocation::Word;
+use mercato_protocol::gossip::{Mark, Publication, VerifiedPublication};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::text::Blob;
+
+use crate::limits;
 
 /// A publication whose signature and time were checked.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +45,9 @@ impl Item {
     pub(crate) fn names(&self) -> Option<&Digest> {
         match &self.publication {
             VerifiedPublication::Lease(lease) => Some(&lease.body),
-            VerifiedPublication::Withdraw(_) | VerifiedPublication::Equivocation(_) => None,
+            VerifiedPublication::Withdraw(_)
+            | VerifiedPublication::Equivocation(_)
+            | VerifiedPublication::Revocations(_) => None,
         }
     }
 }
@@ -112,8 +117,26 @@ impl News {
         self.body.as_ref().map(|body| &*body.bytes.0)
     }
 
-    /// Whether it goes whole to all at once, unasked: whatever ends something.
+    /// Whether it goes whole to all at once, unasked: whatever ends something and is small.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.body.is_none()
+        self.body.is_none() && size(&self.publication().publication()) <= limits::URGENT_BYTES
     }
+}
+
+/// A list of two, a number and the head of a byte string, rounded up.
+pub(crate) const ITEM_BYTES: usize = 8;
+
+/// What a publication takes in a message.
+pub(crate) fn size(publication: &Publication) -> usize {
+    let word = |word: &Word| match word {
+        Word::Lease(lease) => lease.as_bytes().len() + ITEM_BYTES,
+        Word::Withdraw(end) => end.as_bytes().len() + ITEM_BYTES,
+    };
+    let inner = match publication {
+        Publication::Lease(lease) => lease.as_bytes().len(),
+        Publication::Withdraw(end) => end.as_bytes().len(),
+        Publication::Revocations(list) => list.as_bytes().len(),
+        Publication::Equivocation(proof) => word(&proof.one) + word(&proof.other),
+    };
+    inner + ITEM_BYTES
 }

@@ -2,6 +2,8 @@
 
 /// Announcements to one neighbour are at least so far apart; the first goes at once.
 pub const ANNOUNCE_MS: u64 = 100;
+/// What ends something is pushed unasked up to this size; a larger one is announced.
+pub const URGENT_BYTES: usize = 2_048;
 /// Between two reconciliations that we open with a random neighbour.
 pub const RECONCILE_MS: u64 = 30_000;
 /// What is younger is still on its way, and stays out of a reconciliation.

@@ -80,6 +80,7 @@ impl Opened {
             | EnvelopeError::NotYetValid
             | EnvelopeError::Expired
             | EnvelopeError::NotFirst
+            | EnvelopeError::NotNext
             | EnvelopeError::NotCountersigned => false,
         };
         self.refused.iter().filter(forged).count()

@@ -1,7 +1,6 @@
 //! Telling neighbours: what is new by its mark, what ends something whole, and whatever
 //! they pull.
 
-use mercato_protocol::equivocation::Word;
 use mercato_protocol::gossip::{Message, Publication, Pull};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{ENVELOPE_BYTES, GOSSIP_BYTES, GOSSIP_ITEMS, PUSH_ITEMS};
@@ -9,7 +8,7 @@ use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
 use crate::gossip::{Gossip, send};
-use crate::item::News;
+use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
 use crate::pull::prefix;
 use crate::shelf::Place;
@@ -93,18 +92,3 @@ impl Batch {
 
 /// What one message has for its items.
 const ROOM_BYTES: usize = GOSSIP_BYTES - ENVELOPE_BYTES;
-/// A list of two, a number and the head of a byte string, rounded up.
-const ITEM_BYTES: usize = 8;
-
-fn size(publication: &Publication) -> usize {
-    let word = |word: &Word| match word {
-        Word::Lease(lease) => lease.as_bytes().len() + ITEM_BYTES,
-        Word::Withdraw(end) => end.as_bytes().len() + ITEM_BYTES,
-    };
-    let inner = match publication {
-        Publication::Lease(lease) => lease.as_bytes().len(),
-        Publication::Withdraw(end) => end.as_bytes().len(),
-        Publication::Equivocation(proof) => word(&proof.one) + word(&proof.other),
-    };
-    inner + ITEM_BYTES
-}

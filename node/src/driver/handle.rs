@@ -79,6 +79,8 @@ impl Handle {
             federation: self.federation(),
             software: limits::SOFTWARE.to_owned(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
+            rotations: Vec::new(),
+            certificates: Vec::new(),
         }
     }
 

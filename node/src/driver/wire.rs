@@ -100,7 +100,7 @@ async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
 /// Whose the peer's key is, by its own document.
 fn owner(handle: &Handle, peer: PublicKey, hello: &[u8]) -> Option<Owner> {
     let hello = Hello::from_bytes(hello).ok()?;
-    let owner = hello.identity.open_identity(clock::wall()).ok()?;
+    let owner = hello.owner(clock::wall()).ok()?;
     (owner.key == peer && hello.federation == handle.federation()).then_some(owner)
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
 
 mod malformed;
+mod membership;
 mod roundtrip;
 mod samples;
 mod vectors;

@@ -8,13 +8,16 @@
 use std::path::PathBuf;
 
 use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::certificate::{Certificate, RevocationList};
 use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust};
+use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::FederationId;
 use mercato_protocol::identity::Identity;
+use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::{negotiation, stream, workload};
 use serde::{Deserialize, Serialize};
@@ -68,6 +71,13 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "stream-request" => plain::<stream::Ask>(bytes),
         "stream-usage" => plain::<stream::Usage>(bytes),
         "stream-reply" => plain::<stream::Reply>(bytes),
+        "join-token" => plain::<JoinToken>(bytes),
+        "join-request" => plain::<JoinRequest>(bytes),
+        "join-reply" => plain::<JoinReply>(bytes),
+        "succession" => plain::<Succession>(bytes),
+        Root::TYPE => signed::<Root>(bytes, FederationId::NONE, Signers::Anyone),
+        Certificate::TYPE => by_members::<Certificate>(bytes),
+        RevocationList::TYPE => by_members::<RevocationList>(bytes),
         Identity::TYPE => signed::<Identity>(bytes, FederationId::NONE, Signers::Anyone),
         AdLease::TYPE => signed::<AdLease>(bytes, FederationId::lan(), Signers::Anyone),
         Withdraw::TYPE => signed::<Withdraw>(bytes, FederationId::lan(), Signers::Anyone),
@@ -87,6 +97,10 @@ fn by_known<T: Payload + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), St
     signed::<T>(bytes, FederationId::lan(), Signers::Known(&samples::known()))
 }
 
+fn by_members<T: Payload + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
+    signed::<T>(bytes, samples::federation_id(), Signers::Anyone)
+}
+
 fn signed<T: Payload + Serialize>(
     bytes: &[u8],
     federation: FederationId,
@@ -97,10 +111,11 @@ fn signed<T: Payload + Serialize>(
     let opened = opened.map_err(|error| {
         if let EnvelopeError::Codec(error) = &error { name_of(error) } else { name_of(&error) }
     })?;
-    let signer = [samples::provider(), samples::consumer()]
-        .into_iter()
-        .find(|key| key.public() == *opened.key())
-        .unwrap();
+    let signer =
+        [samples::provider(), samples::consumer(), samples::root_key(), samples::next_key()]
+            .into_iter()
+            .find(|key| key.public() == *opened.key())
+            .unwrap();
     let again: Signed<T> = signer.sign(federation, &*opened).unwrap();
     assert_eq!(signer.countersign(federation, &opened), again, "signatures are deterministic");
     Ok((serde_json::to_value(&*opened).unwrap(), again.as_bytes().to_vec()))
@@ -126,6 +141,14 @@ fn good() -> Vec<Good> {
     let lan = FederationId::lan();
     let (provider, consumer) = (samples::provider(), samples::consumer());
     add("identity", "first", samples::consumer_identity().as_bytes());
+    add("identity", "rotated", samples::rotated().as_bytes());
+    add("root", "first", samples::root().as_bytes());
+    add("root", "next", samples::succession().new.as_bytes());
+    for (name, certificate) in ["member", "registrar"].into_iter().zip(samples::chain()) {
+        add("certificate", name, certificate.as_bytes());
+    }
+    let list = consumer.sign(samples::federation_id(), &samples::revocations()).unwrap();
+    add("revocations", "two", list.as_bytes());
     add("hello", "hello", &samples::hello().to_bytes().unwrap());
     add("ad-body", "small", &samples::small_body().to_bytes().unwrap());
     add("ad-body", "full", &samples::full_body().to_bytes().unwrap());
@@ -148,6 +171,10 @@ fn good() -> Vec<Good> {
     }
     let mut plain = |kind, name, bytes: Result<Vec<u8>, _>| add(kind, name, &bytes.unwrap());
     samples::gossip().iter().for_each(|(name, m)| plain("gossip", name, m.to_bytes()));
+    plain("succession", "succession", samples::succession().to_bytes());
+    plain("join-token", "token", samples::token().to_bytes());
+    plain("join-request", "request", samples::join_request().to_bytes());
+    samples::join_replies().iter().for_each(|(name, m)| plain("join-reply", name, m.to_bytes()));
     plain("workload-open", "open", samples::open().to_bytes());
     samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
     for (name, message) in samples::stream_requests() {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mercato_gossip::{Effect, Gossip, Input, Item, News, Open, Opened, Verdict, limits};
+use mercato_gossip::{Effect, Gossip, Input, Item, News, Open, Opened, Verdict};
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};

@@ -3,7 +3,7 @@
 use mercato_gossip::{Effect, Input};
 use mercato_protocol::gossip::VerifiedPublication;
 
-use crate::network::{Network, ad, end, keys, line};
+use crate::network::{ad, end, keys, line};
 
 #[test]
 fn a_body_is_fetched_once_and_renewals_come_without_it() {

@@ -24,8 +24,10 @@ use mercato_protocol::terms::{
 };
 use mercato_protocol::time::Now;
 
+mod membership;
 mod traffic;
 
+pub(crate) use membership::*;
 pub(crate) use traffic::*;
 
 pub(crate) const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
@@ -135,6 +137,8 @@ pub(crate) fn small_body() -> AdBody {
             reclaim_notice_s: 3_600,
             metering_interval_s: 300,
         },
+        rotations: vec![],
+        certificates: vec![],
     }
 }
 
@@ -168,6 +172,7 @@ pub(crate) fn full_body() -> AdBody {
         carbon_g_per_kwh: Some(180),
         storage_classes: vec!["fast".into()],
         services: vec!["registry.test".into()],
+        certificates: chain(),
         ..body
     }
 }

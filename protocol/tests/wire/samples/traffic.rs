@@ -20,6 +20,8 @@ pub(crate) fn hello() -> Hello {
         federation: FederationId::lan(),
         software: "mercato 0.1.0".into(),
         addresses: vec!["/ip4/192.0.2.8/tcp/7474".into()],
+        rotations: vec![],
+        certificates: vec![],
     }
 }
 

@@ -14,11 +14,13 @@ use mercato_protocol::workload::{self, BodyHead, Route};
 
 use crate::samples;
 
+mod membership;
+
 /// Kind, name, bytes, error.
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
 
 pub(crate) fn cases() -> Vec<Case> {
-    [form(), fields(), rules(), stream_rules(), headers(), signatures()].concat()
+    [form(), fields(), rules(), stream_rules(), membership::cases(), headers(), signatures()].concat()
 }
 
 /// A gossip pull, `[1, {1: [{1: publisher}]}]`, between two given parts.
@@ -236,13 +238,18 @@ fn late_request() -> Vec<u8> {
 
 /// A COSE_Sign1 made by hand, so that it may be wrong.
 fn sign(seed: &[u8; 32], kind: &str, payload: &[u8]) -> Vec<u8> {
+    sign_for(FederationId::lan(), seed, kind, payload)
+}
+
+fn sign_for(federation: FederationId, seed: &[u8; 32], kind: &str, payload: &[u8]) -> Vec<u8> {
     let key = SigningKey::from_bytes(seed);
     let header = HeaderBuilder::new().algorithm(iana::Algorithm::EdDSA);
     let header = header.key_id(key.verifying_key().to_bytes().to_vec()).build();
-    envelope(seed, kind, payload, header, Header::default())
+    envelope(federation, seed, kind, payload, header, Header::default())
 }
 
 fn envelope(
+    federation: FederationId,
     seed: &[u8; 32],
     kind: &str,
     payload: &[u8],
@@ -250,8 +257,7 @@ fn envelope(
     unprotected: Header,
 ) -> Vec<u8> {
     let key = SigningKey::from_bytes(seed);
-    let aad =
-        [b"mercato/1/", kind.as_bytes(), &[0], FederationId::lan().as_bytes().as_slice()].concat();
+    let aad = [b"mercato/1/", kind.as_bytes(), &[0], federation.as_bytes().as_slice()].concat();
     CoseSign1Builder::new()
         .protected(protected)
         .unprotected(unprotected)
@@ -270,7 +276,8 @@ fn headers() -> Vec<Case> {
         |algorithm, key_id| HeaderBuilder::new().algorithm(algorithm).key_id(key_id).build();
     let good = header(iana::Algorithm::EdDSA, key_id.clone());
     let make = |protected, unprotected| {
-        envelope(&samples::PROVIDER_SEED, "ad-lease", &payload, protected, unprotected)
+        let lan = FederationId::lan();
+        envelope(lan, &samples::PROVIDER_SEED, "ad-lease", &payload, protected, unprotected)
     };
     let more = HeaderBuilder::new()
         .algorithm(iana::Algorithm::EdDSA)
