@@ -70,7 +70,7 @@ impl Broker {
                 Record::Series { epoch, next_seq } => series = Some((epoch, next_seq)),
                 Record::Share(policy) => share = Some(policy),
                 Record::Buy(policy) => buy = Some(policy),
-                Record::Peer(cluster, standing) => drop(peers.0.insert(cluster, standing)),
+                Record::Peer(cluster, standing) => drop(peers.named.insert(cluster, standing)),
                 Record::Deal(deal) => drop(deals.insert(deal.id(), *deal)),
             }
         }
@@ -142,6 +142,9 @@ impl Broker {
             Input::Degraded(degraded) => self.degraded = degraded,
             Input::Ad(ad) if ad.lease.provider == self.config.cluster() => {
                 self.publisher.learn(ad.lease.epoch, ad.lease.seq);
+            }
+            Input::Membership { certified, barred } => {
+                (self.peers.certified, self.peers.barred) = (certified, barred);
             }
             Input::Ad(ad) => self.book.insert(now, ad, &self.peers),
             Input::Withdrawn(withdraw) if withdraw.provider == self.config.cluster() => {

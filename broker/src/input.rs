@@ -1,12 +1,12 @@
 //! What can happen to the broker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::Ad;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::GpuPool;
-use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
@@ -28,6 +28,14 @@ pub enum Input {
     Isolation(bool),
     /// The records cannot be written (`true`): nothing new is promised until they can.
     Degraded(bool),
+    /// Whom a joined federation certifies, and who is proven a fraud: in the place of what was
+    /// said before.
+    Membership {
+        /// As good as trusted by the owner, unless the owner says otherwise.
+        certified: BTreeSet<ClusterId>,
+        /// Blocked for new deals, whatever the owner says.
+        barred: BTreeSet<ClusterId>,
+    },
     /// An advertisement came. One of this cluster's own tells how high its numbers went.
     Ad(Box<Ad>),
     /// A provider offers nothing any more.

@@ -39,11 +39,11 @@ impl Broker {
             Command::Share(policy) => self.set_share(policy, effects),
             Command::Buy(policy) => self.set_buy(policy, effects),
             Command::Peer(cluster, standing) => {
-                let known = self.peers.0.contains_key(&cluster);
-                if !known && self.peers.0.len() >= limits::PEERS {
+                let known = self.peers.named.contains_key(&cluster);
+                if !known && self.peers.named.len() >= limits::PEERS {
                     return Err(Refusal::TooMany);
                 }
-                self.peers.0.insert(cluster, standing);
+                self.peers.named.insert(cluster, standing);
                 effects.push(Effect::Persist(Record::Peer(cluster, standing)));
                 Ok(Reply::Done)
             }

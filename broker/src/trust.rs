@@ -1,7 +1,7 @@
 //! What the owner thinks of each peer. Whoever is not named is a stranger: strangers
 //! cost nothing to make, so all of them together count as one organisation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ClusterId;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub enum Standing {
     /// Not accepted: seen, never bought from.
     #[default]
     Stranger,
-    /// Accepted by the owner, who saw the fingerprint.
+    /// Accepted by the owner, who saw the fingerprint, or certified by a joined federation.
     Trusted,
     /// Never traded with.
     Blocked,
@@ -28,14 +28,25 @@ pub(crate) enum Organisation {
     Strangers,
 }
 
-/// The owner's word on peers.
+/// The owner's word on peers, and what others prove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Peers(pub(crate) BTreeMap<ClusterId, Standing>);
+pub(crate) struct Peers {
+    /// Whom the owner named.
+    pub(crate) named: BTreeMap<ClusterId, Standing>,
+    /// Whom a joined federation certifies.
+    pub(crate) certified: BTreeSet<ClusterId>,
+    /// Who is proven a fraud, whatever the owner said.
+    pub(crate) barred: BTreeSet<ClusterId>,
+}
 
 impl Peers {
-    /// What the owner thinks of `cluster`.
+    /// What is to be thought of `cluster`: the owner's word, or else the federation's.
     pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
-        self.0.get(cluster).copied().unwrap_or_default()
+        let certified = || self.certified.contains(cluster).then_some(Standing::Trusted);
+        match self.named.get(cluster) {
+            _ if self.barred.contains(cluster) => Standing::Blocked,
+            named => named.copied().or_else(certified).unwrap_or_default(),
+        }
     }
 
     /// With whom `cluster` shares its cap.

@@ -107,7 +107,7 @@ impl Broker {
 
     /// Peers that the owner has an opinion of.
     pub fn peers(&self) -> impl Iterator<Item = (ClusterId, Standing)> {
-        self.peers.0.iter().map(|(cluster, standing)| (*cluster, *standing))
+        self.peers.named.iter().map(|(cluster, standing)| (*cluster, *standing))
     }
 
     /// What the owner thinks of one peer.

@@ -76,8 +76,8 @@ pub struct Member {
     pub roles: Vec<Role>,
     /// What is vouched for.
     pub attributes: Vec<Attribute>,
-    /// The number of its certificate.
-    pub serial: u64,
+    /// Who signed its certificates, and their numbers: its own first.
+    pub certified_by: Vec<(PublicKey, u64)>,
     /// When the first of its certificates ends, wall clock.
     pub until_ms: u64,
 }
@@ -126,8 +126,12 @@ impl Revoked {
         self.0.get(issuer).is_none_or(|list| list.next_update_ms < now.wall_ms)
     }
 
-    fn holds(&self, issuer: &PublicKey, serial: u64) -> bool {
-        self.0.get(issuer).is_some_and(|list| list.serials.binary_search(&serial).is_ok())
+    /// The number of this member's certificate that was revoked, if one was.
+    pub fn revokes(&self, member: &Member) -> Option<u64> {
+        let held = |(issuer, serial): &&(PublicKey, u64)| {
+            self.0.get(issuer).is_some_and(|list| list.serials.binary_search(serial).is_ok())
+        };
+        member.certified_by.iter().find(held).map(|(_, serial)| *serial)
     }
 }
 
@@ -150,11 +154,7 @@ impl Federation {
         if top.key() != self.root() {
             return Err(MembershipError::Issuer(*top.key()));
         }
-        for certificate in [Some(&own), registrar.as_ref()].into_iter().flatten() {
-            if revoked.holds(certificate.key(), certificate.serial) {
-                return Err(MembershipError::Revoked(certificate.serial));
-            }
-        }
+        let mut certified_by = vec![(*own.key(), own.serial)];
         let mut until_ms = own.not_after_ms;
         if let Some(registrar) = &registrar {
             if registrar.key != *own.key() || !registrar.roles.contains(&Role::Registrar) {
@@ -162,10 +162,15 @@ impl Federation {
             }
             own.is_within(registrar).map_err(MembershipError::Wider)?;
             until_ms = until_ms.min(registrar.not_after_ms);
+            certified_by.push((*registrar.key(), registrar.serial));
         }
-        let Certificate { serial, cluster, key, organisation, roles, attributes, .. } =
-            own.into_value();
-        Ok(Member { cluster, key, organisation, roles, attributes, serial, until_ms })
+        let Certificate { cluster, key, organisation, roles, attributes, .. } = own.into_value();
+        let member =
+            Member { cluster, key, organisation, roles, attributes, certified_by, until_ms };
+        match revoked.revokes(&member) {
+            Some(serial) => Err(MembershipError::Revoked(serial)),
+            None => Ok(member),
+        }
     }
 }
 

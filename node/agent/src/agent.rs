@@ -13,6 +13,7 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
+use crate::federation::Federated;
 use crate::lease::Lease;
 use crate::peers::Peers;
 use crate::record::{Change, Record, Records};
@@ -28,6 +29,7 @@ pub struct Agent {
     pub(crate) directory: Directory,
     pub(crate) gossip: Gossip,
     pub(crate) peers: Peers,
+    pub(crate) federated: Federated,
     pub(crate) leases: BTreeMap<ContractId, Lease>,
     /// Records of leases that the broker has not spoken of yet.
     pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
@@ -56,11 +58,16 @@ impl Agent {
         let (mut of_broker, mut peers) = (Vec::new(), Peers::default());
         let mut shelved: BTreeMap<ContractId, Vec<Record>> = BTreeMap::new();
         let mut states = BTreeMap::new();
+        let mut federated = Federated::default();
         for record in records.iter() {
             match record {
                 Record::Home(id, _) | Record::Guest(id, _) | Record::Namespaces(id, _) => {
                     shelved.entry(*id).or_default().push(record.clone());
                 }
+                Record::Papers(_)
+                | Record::Revocations(..)
+                | Record::Fraud(..)
+                | Record::Registrar(_) => federated.remembered.push(record.clone()),
                 Record::Broker(of) => {
                     of_broker.push(of.clone());
                     match of {
@@ -84,6 +91,7 @@ impl Agent {
             gossip: Gossip::new(me, rng.random()),
             config,
             peers,
+            federated,
             leases: BTreeMap::new(),
             shelved,
             states,
@@ -128,6 +136,13 @@ impl Agent {
             Input::Command(reply_to, command) => {
                 self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
             }
+            Input::Federation(to, ask) => self.on_ask(now, to, ask, &mut out),
+            Input::Papers { peer, certificates } => {
+                if let Some(owner) = self.peers.connected().get(&peer) {
+                    let cluster = owner.cluster_id();
+                    self.on_papers(now, cluster, peer, &certificates, &mut out);
+                }
+            }
             Input::Inventory(inventory) => {
                 self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
             }
@@ -150,7 +165,9 @@ impl Agent {
         if !self.started {
             return Some(Deadline::Mono(0));
         }
-        let parts = [self.broker.wakeup(), self.directory.wakeup(), self.gossip.wakeup()];
+        let federation = self.federation_wakeup();
+        let parts =
+            [self.broker.wakeup(), self.directory.wakeup(), self.gossip.wakeup(), federation];
         let leases = self.leases.values().map(Lease::wakeup);
         Deadline::earliest(self.last, parts.into_iter().chain(leases))
     }
@@ -186,6 +203,7 @@ impl Agent {
             out.push(Effect::Notice(Notice::Degraded(why.clone())));
             self.for_broker.push_back(mercato_broker::Input::Degraded(true));
         }
+        self.resume_federation(now, out);
         self.for_broker.push_back(mercato_broker::Input::Tick);
         self.trade(now, out);
         // What no lease stands for any more.
@@ -204,6 +222,9 @@ impl Agent {
         }
         if due(self.broker.wakeup()) {
             self.for_broker.push_back(mercato_broker::Input::Tick);
+        }
+        if due(self.federation_wakeup()) {
+            self.federation_due(now, out);
         }
         self.wake_leases(now, out);
     }
@@ -261,8 +282,10 @@ impl Agent {
         self.tell_trusted(now, out);
     }
 
-    fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
-        self.spread(now, mercato_gossip::Input::Known(self.peers.trusted().into()), out);
+    pub(crate) fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let mut known = self.peers.trusted();
+        known.extend(self.federated.membership.publishers());
+        self.spread(now, mercato_gossip::Input::Known(known.into()), out);
     }
 
     pub(crate) fn direct(

@@ -8,18 +8,24 @@
 //! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
 
 mod agent;
+mod federation;
 mod gate;
 mod lease;
 mod leases;
 pub mod limits;
 mod market;
+mod membership;
 mod peers;
 mod record;
+mod registrar;
 mod vocabulary;
 
 pub use agent::{Agent, Config};
+pub use federation::{Answer, Ask, FederationRefusal};
 pub use gate::Gate;
+pub use membership::Papers;
 pub use record::{Change, Record, RecordKey, Records};
+pub use registrar::{Grant, Issued, RegistrarRecord};
 pub use vocabulary::{
     Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Notice, Phase,
 };

@@ -9,3 +9,13 @@ pub const NAMESPACE_BYTES: usize = 63;
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
 /// Clusters whose key is known; as many as there are publishers in gossip.
 pub const CLUSTERS: usize = 22_000;
+/// Revocation lists kept of issuers that are not known as such yet. A guess.
+pub const EARLY_LISTS: usize = 64;
+/// Keys kept out for fraud; beyond, gossip alone keeps them quiet. A guess.
+pub const FRAUDS: usize = 1_024;
+/// Join tokens that are not spent. A guess.
+pub const TOKENS: usize = 1_024;
+/// Certificates of one cluster that hold at a time: it renews at half of their time.
+pub const LIVE_CERTIFICATES: usize = 8;
+/// From one revocation list to the end of its freshness: seven days. The next comes at half.
+pub const NEXT_LIST_MS: u64 = 7 * 86_400_000;

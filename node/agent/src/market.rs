@@ -76,7 +76,7 @@ impl Agent {
         Trust { federation: self.config.federation, signers: Signers::Anyone }
     }
 
-    fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
+    pub(crate) fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
         if let Some(news) = news {
             self.spread(now, mercato_gossip::Input::Publish(news), out);
         }
@@ -111,8 +111,10 @@ impl Agent {
             VerifiedPublication::Withdraw(end) => self.on_end(end, out),
             VerifiedPublication::Equivocation(proof) => {
                 out.push(Effect::Notice(Notice::Fraud(*proof.publisher())));
+                self.on_fraud(now, proof, out);
                 Verdict::Accept
             }
+            VerifiedPublication::Revocations(list) => self.on_revocations(now, list.signed(), out),
         }
     }
 
@@ -133,6 +135,7 @@ impl Agent {
         };
         let (cluster, key) = (ad.lease.provider, ad.key);
         self.meet(now, cluster, key, out);
+        self.on_papers(now, cluster, key, &ad.body.certificates, out);
         if self.peers.offers(cluster, true) {
             out.push(Effect::Notice(Notice::Offered(cluster)));
         }

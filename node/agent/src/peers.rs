@@ -51,6 +51,12 @@ impl Peers {
         self.keys.get(cluster).copied()
     }
 
+    /// The clusters whose keys are such.
+    pub(crate) fn clusters(&self, such: impl Fn(&PublicKey) -> bool) -> BTreeSet<ClusterId> {
+        let those = self.keys.iter().filter(|(_, key)| such(key));
+        those.map(|(cluster, _)| *cluster).collect()
+    }
+
     pub(crate) fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
         &self.connected
     }

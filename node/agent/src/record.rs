@@ -4,8 +4,14 @@
 use std::collections::BTreeMap;
 
 use mercato_offload::{guest, home};
-use mercato_protocol::id::ContractId;
+use mercato_protocol::certificate::RevocationList;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::equivocation::Equivocation;
+use mercato_protocol::id::{ClusterId, ContractId, Digest, PublicKey};
 use serde::{Deserialize, Serialize};
+
+use crate::membership::Papers;
+use crate::registrar::RegistrarRecord;
 
 /// What must be remembered. Never the body of a Kubernetes object, never a tenant's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +24,14 @@ pub enum Record {
     Guest(ContractId, guest::Record),
     /// The provider's guest namespaces of a lease, by home namespace.
     Namespaces(ContractId, BTreeMap<String, String>),
+    /// The federation that this cluster belongs to.
+    Papers(Box<Papers>),
+    /// The latest revocation list of an issuer.
+    Revocations(PublicKey, Signed<RevocationList>),
+    /// That a publisher equivocated.
+    Fraud(PublicKey, Box<Equivocation>),
+    /// Of the registrar.
+    Registrar(RegistrarRecord),
 }
 
 /// What a record is kept under.
@@ -31,6 +45,18 @@ pub enum RecordKey {
     Guest(ContractId, guest::RecordKey),
     /// Of [`Record::Namespaces`].
     Namespaces(ContractId),
+    /// Of [`Record::Papers`].
+    Papers,
+    /// Of [`Record::Revocations`].
+    Revocations(PublicKey),
+    /// Of [`Record::Fraud`].
+    Fraud(PublicKey),
+    /// Of [`RegistrarRecord::Token`].
+    Token(Digest),
+    /// Of [`RegistrarRecord::Issued`].
+    Issued(ClusterId),
+    /// Of [`RegistrarRecord::Numbers`].
+    Numbers,
 }
 
 impl Record {
@@ -41,6 +67,12 @@ impl Record {
             Self::Home(contract, record) => RecordKey::Home(*contract, record.key()),
             Self::Guest(contract, record) => RecordKey::Guest(*contract, record.key()),
             Self::Namespaces(contract, _) => RecordKey::Namespaces(*contract),
+            Self::Papers(_) => RecordKey::Papers,
+            Self::Revocations(issuer, _) => RecordKey::Revocations(*issuer),
+            Self::Fraud(publisher, _) => RecordKey::Fraud(*publisher),
+            Self::Registrar(RegistrarRecord::Token(digest, _)) => RecordKey::Token(*digest),
+            Self::Registrar(RegistrarRecord::Issued(cluster, _)) => RecordKey::Issued(*cluster),
+            Self::Registrar(RegistrarRecord::Numbers { .. }) => RecordKey::Numbers,
         }
     }
 }

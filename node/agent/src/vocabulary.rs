@@ -10,12 +10,14 @@ use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
 use mercato_offload::{guest, home};
 use mercato_protocol::ad::AdError;
+use mercato_protocol::certificate::Certificate;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::{ClusterId, ContractId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::negotiation::{self, State};
 
+use crate::federation::{Answer, Ask};
 use crate::record::Change;
 
 /// What happened.
@@ -65,6 +67,15 @@ pub enum Input {
     },
     /// The owner wants something; answered by [`Effect::Reply`] with the same number.
     Command(u64, Command),
+    /// Something about the federation; answered by [`Effect::Federation`] with the same number.
+    Federation(u64, Ask),
+    /// A connected peer shows its certificates.
+    Papers {
+        /// Who.
+        peer: PublicKey,
+        /// Its own first, then its registrar's.
+        certificates: Vec<Signed<Certificate>>,
+    },
     /// What the cluster has, now.
     Inventory(Inventory),
     /// How far away whom is, now: the last round trip by key, in microseconds.
@@ -144,6 +155,8 @@ pub enum Effect {
     Guest(ContractId, GuestWork),
     /// The answer to a command.
     Reply(u64, Result<Reply, Refusal>),
+    /// The answer to what was asked about the federation.
+    Federation(u64, Box<Answer>),
     /// Something worth a line in the log and in `mercato events`.
     Notice(Notice),
 }

@@ -150,7 +150,7 @@ impl Gossip {
 
     /// What we say ourselves needs no judgement.
     fn publish(&mut self, now: Now, news: News) {
-        let held = self.shelf.of(&self.me).map(|slot| *slot.news.mark());
+        let held = self.shelf.of(&news.mark().publisher).map(|slot| *slot.news.mark());
         if held.is_none_or(|held| news.mark().supersedes(&held)) {
             let place = self.shelve(now, news, State::Held);
             self.tell_others(place);

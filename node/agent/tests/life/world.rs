@@ -259,7 +259,7 @@ impl World {
                 this.notices.push(notice);
                 vec![]
             }
-            Effect::Block(..) => vec![],
+            Effect::Block(..) | Effect::Federation(..) => vec![],
         };
         inputs.into_iter().for_each(|input| self.tell(node, input));
     }

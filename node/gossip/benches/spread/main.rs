@@ -1,5 +1,5 @@
 //! How fast gossip spreads, and what that costs, for whole federations in virtual time:
-//! `cargo bench -p mercato-gossip --bench spread -- [one|urgent|heal|many]`. Each figure is
+//! `cargo bench -p mercato-gossip --bench spread -- [one|urgent|heal|some|many]`. Each figure is
 //! printed with the numbers that it rests on. Links are given; who dials whom is the
 //! directory's.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "a benchmark, not the program")]
@@ -22,7 +22,10 @@ fn main() {
         (1..=5).for_each(heal);
     }
     if runs("many") {
-        many();
+        many(10_000);
+    }
+    if runs("some") {
+        many(2_000);
     }
 }
 
@@ -77,9 +80,8 @@ fn heal(seed: u64) {
     );
 }
 
-/// 10,000 clusters, each of which says its ad within half a minute.
-fn many() {
-    let size = 10_000;
+/// Many clusters, which say their ads one after the other, three milliseconds apart.
+fn many(size: usize) {
     let mut network = Network::new(size, 1, MIXED_MS);
     let mut ads = Ads::new(size);
     let cpu_before = cpu_s();
