@@ -143,8 +143,9 @@ impl Broker {
             Input::Ad(ad) if ad.lease.provider == self.config.cluster() => {
                 self.publisher.learn(ad.lease.epoch, ad.lease.seq);
             }
-            Input::Membership { certified, barred } => {
-                (self.peers.certified, self.peers.barred) = (certified, barred);
+            Input::Membership(membership) => {
+                self.peers.membership = membership;
+                self.reoffer();
             }
             Input::Ad(ad) => self.book.insert(now, ad, &self.peers),
             Input::Withdrawn(withdraw) if withdraw.provider == self.config.cluster() => {
@@ -353,6 +354,9 @@ impl Broker {
                 let isolation = self.isolation_enforced;
                 Offer::new(&self.config, share, inventory, &self.addresses, isolation)
             });
+        if let Some(offer) = &mut self.offer {
+            offer.body.certificates.clone_from(&self.peers.membership.own);
+        }
     }
 
     fn publishes(&self) -> bool {

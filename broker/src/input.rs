@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::Ad;
-use mercato_protocol::envelope::Verified;
+use mercato_protocol::certificate::Certificate;
+use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
@@ -30,12 +31,7 @@ pub enum Input {
     Degraded(bool),
     /// Whom a joined federation certifies, and who is proven a fraud: in the place of what was
     /// said before.
-    Membership {
-        /// As good as trusted by the owner, unless the owner says otherwise.
-        certified: BTreeSet<ClusterId>,
-        /// Blocked for new deals, whatever the owner says.
-        barred: BTreeSet<ClusterId>,
-    },
+    Membership(Membership),
     /// An advertisement came. One of this cluster's own tells how high its numbers went.
     Ad(Box<Ad>),
     /// A provider offers nothing any more.
@@ -54,6 +50,17 @@ pub enum Input {
     ///
     /// [`Effect::Reply`]: crate::effect::Effect::Reply
     Command(u64, Command),
+}
+
+/// What certificates and proofs say of clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// What this cluster shows to others.
+    pub own: Vec<Signed<Certificate>>,
+    /// As good as trusted by the owner, unless the owner says otherwise.
+    pub certified: BTreeSet<ClusterId>,
+    /// Blocked for new deals, whatever the owner says.
+    pub barred: BTreeSet<ClusterId>,
 }
 
 /// What the cluster has, and what home itself asks of it.

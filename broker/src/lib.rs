@@ -40,7 +40,7 @@ pub use config::Config;
 pub use deal::{Agreement, Deal, Side, Stage};
 pub use demand::{Demand, Exclusion, Rate};
 pub use effect::{Desired, Effect, LeaseSpec};
-pub use input::{Input, Inventory, PoolInventory};
+pub use input::{Input, Inventory, Membership, PoolInventory};
 pub use policy::{Amount, Approve, BuyPolicy, SharePolicy, ShareRule};
 pub use rank::Sort;
 pub use record::{Record, RecordKey};

@@ -1,10 +1,12 @@
 //! What the owner thinks of each peer. Whoever is not named is a stranger: strangers
 //! cost nothing to make, so all of them together count as one organisation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mercato_protocol::id::ClusterId;
 use serde::{Deserialize, Serialize};
+
+use crate::input::Membership;
 
 /// What the owner thinks of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,18 +35,16 @@ pub(crate) enum Organisation {
 pub(crate) struct Peers {
     /// Whom the owner named.
     pub(crate) named: BTreeMap<ClusterId, Standing>,
-    /// Whom a joined federation certifies.
-    pub(crate) certified: BTreeSet<ClusterId>,
-    /// Who is proven a fraud, whatever the owner said.
-    pub(crate) barred: BTreeSet<ClusterId>,
+    /// What certificates and proofs say.
+    pub(crate) membership: Membership,
 }
 
 impl Peers {
     /// What is to be thought of `cluster`: the owner's word, or else the federation's.
     pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
-        let certified = || self.certified.contains(cluster).then_some(Standing::Trusted);
+        let certified = || self.membership.certified.contains(cluster).then_some(Standing::Trusted);
         match self.named.get(cluster) {
-            _ if self.barred.contains(cluster) => Standing::Blocked,
+            _ if self.membership.barred.contains(cluster) => Standing::Blocked,
             named => named.copied().or_else(certified).unwrap_or_default(),
         }
     }

@@ -63,6 +63,10 @@ impl World {
                 self.owners.on_reply(at, number, &reply);
                 Ok(())
             }
+            Effect::Federation(number, answer) => {
+                self.note(at, format!("federation {number}: {answer:?}"));
+                Ok(())
+            }
             Effect::Notice(notice) => {
                 self.note(at, format!("notice: {notice:?}"));
                 Ok(())

@@ -64,10 +64,7 @@ impl Agent {
                 Record::Home(id, _) | Record::Guest(id, _) | Record::Namespaces(id, _) => {
                     shelved.entry(*id).or_default().push(record.clone());
                 }
-                Record::Papers(_)
-                | Record::Revocations(..)
-                | Record::Fraud(..)
-                | Record::Registrar(_) => federated.remembered.push(record.clone()),
+                Record::Federation(of) => federated.remembered.push(of.clone()),
                 Record::Broker(of) => {
                     of_broker.push(of.clone());
                     match of {
@@ -261,6 +258,9 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) {
         if self.peers.learn(cluster, key) {
+            if self.federated.membership.is_fraud(&key) {
+                self.tell_membership(now, out);
+            }
             match self.peers.standing(&cluster) {
                 Standing::Stranger => {}
                 Standing::Trusted => self.tell_trusted(now, out),

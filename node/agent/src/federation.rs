@@ -1,8 +1,6 @@
 //! The agent's part in a federation: papers, members and revocations to the broker and to
 //! gossip, and the registrar's work if it is one.
 
-use std::collections::BTreeSet;
-
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::certificate::{Certificate, Member, RevocationList, Role};
 use mercato_protocol::envelope::{Signed, Signers, Trust};
@@ -16,7 +14,7 @@ use thiserror::Error;
 use crate::agent::Agent;
 use crate::limits;
 use crate::membership::{Membership, Papers};
-use crate::record::{Change, Record, RecordKey};
+use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
 use crate::registrar::{Grant, Note, Registrar};
 use crate::vocabulary::Effect;
 
@@ -90,43 +88,32 @@ pub(crate) struct Federated {
     pub(crate) membership: Membership,
     registrar: Option<Registrar>,
     /// Records that were not looked at yet, since that takes the time.
-    pub(crate) remembered: Vec<Record>,
-    /// What the broker was told: who is certified, who is kept out.
-    told: (BTreeSet<ClusterId>, BTreeSet<ClusterId>),
+    pub(crate) remembered: Vec<FederationRecord>,
+    /// What the broker was told.
+    told: mercato_broker::Membership,
 }
 
 impl Agent {
-    /// Becomes what the records say.
+    /// Becomes what the records say, the papers first: their key is the first of all.
     pub(crate) fn resume_federation(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let remembered = std::mem::take(&mut self.federated.remembered);
-        if let Some(papers) = remembered.iter().find_map(|record| match record {
-            Record::Papers(papers) => Some((**papers).clone()),
-            _ => None,
-        }) {
-            self.enter(now, papers);
-        }
-        for record in remembered {
+        for record in std::mem::take(&mut self.federated.remembered) {
             match record {
-                Record::Revocations(_, list) => {
+                FederationRecord::Papers(papers) => drop(self.enter(now, *papers)),
+                FederationRecord::Revocations(_, list) => {
                     if let Ok(list) = list.open(self.certified_here(), now) {
                         self.federated.membership.revoke(now, list);
                     }
                 }
-                Record::Fraud(_, proof) => {
+                FederationRecord::Fraud(_, proof) => {
                     if let Ok(proof) = proof.open(self.config.federation, now) {
                         self.federated.membership.quarantine(&proof);
                     }
                 }
-                Record::Registrar(record) => {
+                FederationRecord::Registrar(record) => {
                     if let Some(registrar) = &mut self.federated.registrar {
                         registrar.restore(record);
                     }
                 }
-                Record::Papers(_)
-                | Record::Broker(_)
-                | Record::Home(..)
-                | Record::Guest(..)
-                | Record::Namespaces(..) => {}
             }
         }
         self.tell_membership(now, out);
@@ -166,10 +153,15 @@ impl Agent {
         }
     }
 
+    /// Of what this cluster shows to others: none while it belongs to no federation.
+    pub fn certificates(&self) -> &[Signed<Certificate>] {
+        &self.federated.told.own
+    }
+
     pub(crate) fn on_fraud(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
         let (key, kept) = (*proof.publisher(), proof.proof().clone());
         self.federated.membership.quarantine(proof);
-        out.push(Effect::Persist(Change::Put(Record::Fraud(key, Box::new(kept)))));
+        out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
         self.tell_membership(now, out);
     }
 
@@ -184,7 +176,7 @@ impl Agent {
         if !self.federated.membership.revoke(now, list) {
             return Verdict::Ignore;
         }
-        out.push(Effect::Persist(Change::Put(Record::Revocations(key, signed))));
+        out.push(keep(FederationRecord::Revocations(key, signed)));
         self.tell_membership(now, out);
         Verdict::Accept
     }
@@ -221,7 +213,8 @@ impl Agent {
         let (cluster, key) = (self.config.cluster(), self.config.key.public());
         self.federated.registrar = None;
         self.federated.membership.enter(now, Some(papers));
-        let ours = self.federated.membership.show(now, cluster, key, &chain);
+        self.federated.membership.show(now, cluster, key, &chain);
+        let ours = self.federated.membership.is_member(&cluster);
         let rights = chain.first().and_then(|own| own.open(self.certified_here(), now).ok());
         if let (true, Some(rights)) = (ours, rights)
             && rights.roles.contains(&Role::Registrar)
@@ -248,7 +241,7 @@ impl Agent {
         {
             registrar.take_over(before);
         }
-        out.push(Effect::Persist(Change::Put(Record::Papers(Box::new(papers)))));
+        out.push(keep(FederationRecord::Papers(Box::new(papers))));
         if self.list_due_ms().is_some_and(|due_ms| due_ms <= now.wall_ms) {
             self.publish_list(now, out);
         }
@@ -258,7 +251,7 @@ impl Agent {
 
     fn on_leave(&mut self, now: Now, out: &mut Vec<Effect>) -> Answer {
         if self.federated.membership.papers().is_some() {
-            out.push(Effect::Persist(Change::Erase(RecordKey::Papers)));
+            out.push(erase(FederationKey::Papers));
         }
         self.federated.registrar = None;
         self.federated.membership.enter(now, None);
@@ -338,8 +331,7 @@ impl Agent {
         note(notes, out);
         let list = list.ok().and_then(|list| list.open(self.certified_here(), now).ok());
         let Some(list) = list else { return };
-        let record = Record::Revocations(*list.key(), list.signed().clone());
-        out.push(Effect::Persist(Change::Put(record)));
+        out.push(keep(FederationRecord::Revocations(*list.key(), list.signed().clone())));
         self.federated.membership.revoke(now, list.clone());
         if self.certified_here().federation == self.config.federation {
             self.publish(now, News::plain(VerifiedPublication::Revocations(list)), out);
@@ -349,13 +341,15 @@ impl Agent {
     /// Tells the broker and gossip who belongs and who is kept out, if that has changed.
     pub(crate) fn tell_membership(&mut self, now: Now, out: &mut Vec<Effect>) {
         let membership = &self.federated.membership;
-        let mut certified = membership.certified(now);
-        certified.remove(&self.config.cluster());
-        let barred = self.peers.clusters(|key| membership.is_fraud(key));
-        let told = (certified, barred);
+        let papers = membership.papers().filter(|_| membership.is_member(&self.config.cluster()));
+        let mut told = mercato_broker::Membership {
+            own: papers.map(|papers| papers.certificates.clone()).unwrap_or_default(),
+            certified: membership.certified(now),
+            barred: self.peers.clusters(|key| membership.is_fraud(key)),
+        };
+        told.certified.remove(&self.config.cluster());
         if told != self.federated.told {
-            let (certified, barred) = told.clone();
-            self.for_broker.push_back(mercato_broker::Input::Membership { certified, barred });
+            self.for_broker.push_back(mercato_broker::Input::Membership(told.clone()));
             self.federated.told = told;
             self.tell_trusted(now, out);
         }
@@ -363,10 +357,16 @@ impl Agent {
 }
 
 fn note(notes: Vec<Note>, out: &mut Vec<Effect>) {
-    out.extend(notes.into_iter().map(|note| {
-        Effect::Persist(match note {
-            Note::Keep(record) => Change::Put(Record::Registrar(record)),
-            Note::Spent(digest) => Change::Erase(RecordKey::Token(digest)),
-        })
+    out.extend(notes.into_iter().map(|note| match note {
+        Note::Keep(record) => keep(FederationRecord::Registrar(record)),
+        Note::Spent(digest) => erase(FederationKey::Token(digest)),
     }));
+}
+
+fn keep(record: FederationRecord) -> Effect {
+    Effect::Persist(Change::Put(Record::Federation(record)))
+}
+
+fn erase(key: FederationKey) -> Effect {
+    Effect::Persist(Change::Erase(RecordKey::Federation(key)))
 }

@@ -48,11 +48,7 @@ impl Lease {
                 Record::Home(_, record) => at_home.push(record),
                 Record::Guest(_, record) => guests.push(record),
                 Record::Namespaces(_, map) => namespaces = map,
-                Record::Broker(_)
-                | Record::Papers(_)
-                | Record::Revocations(..)
-                | Record::Fraud(..)
-                | Record::Registrar(_) => {}
+                Record::Broker(_) | Record::Federation(_) => {}
             }
         }
         let (contract, terms) = (&spec.contract, &spec.contract.terms);

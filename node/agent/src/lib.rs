@@ -24,7 +24,7 @@ pub use agent::{Agent, Config};
 pub use federation::{Answer, Ask, FederationRefusal};
 pub use gate::Gate;
 pub use membership::Papers;
-pub use record::{Change, Record, RecordKey, Records};
+pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records};
 pub use registrar::{Grant, Issued, RegistrarRecord};
 pub use vocabulary::{
     Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Notice, Phase,

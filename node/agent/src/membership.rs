@@ -65,7 +65,7 @@ impl Membership {
         self.papers.as_ref()
     }
 
-    /// `cluster`, which speaks with `key`, shows these; whether that makes it a member.
+    /// `cluster`, which speaks with `key`, shows these; whether that changes what it is.
     pub(crate) fn show(
         &mut self,
         now: Now,
@@ -82,14 +82,18 @@ impl Membership {
         // Who signed for it issues certificates; a registrar may itself.
         let mut issuers: Vec<PublicKey> = member.certified_by.iter().map(|(of, _)| *of).collect();
         issuers.extend(member.roles.contains(&Role::Registrar).then_some(key));
-        self.members.insert(cluster, member);
+        let changed = self.members.insert(cluster, member.clone()) != Some(member);
         for issuer in issuers {
             self.issuers.insert(issuer);
             if let Some(list) = self.early.remove(&issuer) {
                 self.revoke(now, list);
             }
         }
-        self.members.contains_key(&cluster)
+        changed
+    }
+
+    pub(crate) fn is_member(&self, cluster: &ClusterId) -> bool {
+        self.members.contains_key(cluster)
     }
 
     /// A revocation list came; whether its signer issues certificates here.

@@ -24,14 +24,8 @@ pub enum Record {
     Guest(ContractId, guest::Record),
     /// The provider's guest namespaces of a lease, by home namespace.
     Namespaces(ContractId, BTreeMap<String, String>),
-    /// The federation that this cluster belongs to.
-    Papers(Box<Papers>),
-    /// The latest revocation list of an issuer.
-    Revocations(PublicKey, Signed<RevocationList>),
-    /// That a publisher equivocated.
-    Fraud(PublicKey, Box<Equivocation>),
-    /// Of the registrar.
-    Registrar(RegistrarRecord),
+    /// Of the federation.
+    Federation(FederationRecord),
 }
 
 /// What a record is kept under.
@@ -45,18 +39,8 @@ pub enum RecordKey {
     Guest(ContractId, guest::RecordKey),
     /// Of [`Record::Namespaces`].
     Namespaces(ContractId),
-    /// Of [`Record::Papers`].
-    Papers,
-    /// Of [`Record::Revocations`].
-    Revocations(PublicKey),
-    /// Of [`Record::Fraud`].
-    Fraud(PublicKey),
-    /// Of [`RegistrarRecord::Token`].
-    Token(Digest),
-    /// Of [`RegistrarRecord::Issued`].
-    Issued(ClusterId),
-    /// Of [`RegistrarRecord::Numbers`].
-    Numbers,
+    /// Of [`Record::Federation`].
+    Federation(FederationKey),
 }
 
 impl Record {
@@ -67,12 +51,50 @@ impl Record {
             Self::Home(contract, record) => RecordKey::Home(*contract, record.key()),
             Self::Guest(contract, record) => RecordKey::Guest(*contract, record.key()),
             Self::Namespaces(contract, _) => RecordKey::Namespaces(*contract),
-            Self::Papers(_) => RecordKey::Papers,
-            Self::Revocations(issuer, _) => RecordKey::Revocations(*issuer),
-            Self::Fraud(publisher, _) => RecordKey::Fraud(*publisher),
-            Self::Registrar(RegistrarRecord::Token(digest, _)) => RecordKey::Token(*digest),
-            Self::Registrar(RegistrarRecord::Issued(cluster, _)) => RecordKey::Issued(*cluster),
-            Self::Registrar(RegistrarRecord::Numbers { .. }) => RecordKey::Numbers,
+            Self::Federation(record) => RecordKey::Federation(record.key()),
+        }
+    }
+}
+
+/// What is remembered of the federation that this cluster belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FederationRecord {
+    /// Which it is, and that this cluster belongs to it.
+    Papers(Box<Papers>),
+    /// The latest revocation list of an issuer.
+    Revocations(PublicKey, Signed<RevocationList>),
+    /// That a publisher equivocated.
+    Fraud(PublicKey, Box<Equivocation>),
+    /// Of the registrar.
+    Registrar(RegistrarRecord),
+}
+
+/// What a [`FederationRecord`] is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FederationKey {
+    /// Of [`FederationRecord::Papers`].
+    Papers,
+    /// Of [`FederationRecord::Revocations`].
+    Revocations(PublicKey),
+    /// Of [`FederationRecord::Fraud`].
+    Fraud(PublicKey),
+    /// Of [`RegistrarRecord::Token`].
+    Token(Digest),
+    /// Of [`RegistrarRecord::Issued`].
+    Issued(ClusterId),
+    /// Of [`RegistrarRecord::Numbers`].
+    Numbers,
+}
+
+impl FederationRecord {
+    fn key(&self) -> FederationKey {
+        match self {
+            Self::Papers(_) => FederationKey::Papers,
+            Self::Revocations(issuer, _) => FederationKey::Revocations(*issuer),
+            Self::Fraud(publisher, _) => FederationKey::Fraud(*publisher),
+            Self::Registrar(RegistrarRecord::Token(digest, _)) => FederationKey::Token(*digest),
+            Self::Registrar(RegistrarRecord::Issued(of, _)) => FederationKey::Issued(*of),
+            Self::Registrar(RegistrarRecord::Numbers { .. }) => FederationKey::Numbers,
         }
     }
 }

@@ -166,7 +166,7 @@ impl Gossip {
     }
 
     /// What was not asked for is dropped, but for what ends something: of what we hold it is
-    /// taken, of anything else it is as good as announced.
+    /// taken, of anyone else it is as good as announced.
     pub(crate) fn on_push(
         &mut self,
         now: Now,
@@ -192,9 +192,11 @@ impl Gossip {
         }
     }
 
-    /// A publisher that we hold may end its lease at any time, but not over and over.
+    /// A publisher that we know may end its lease at any time, but not over and over.
     fn may_end(&self, now: Now, item: &Item) -> bool {
-        self.shelf.of(&item.mark().publisher).is_some_and(|slot| {
+        let publisher = &item.mark().publisher;
+        let held = self.shelf.of(publisher);
+        held.map_or(self.is_known(publisher), |slot| {
             let proof = matches!(item.publication(), VerifiedPublication::Equivocation(_));
             proof || slot.rested_ms() <= now.mono_ms || slot.news.body.is_some()
         })

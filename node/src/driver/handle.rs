@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{Config, Input, Notice};
+use mercato_agent::{Answer, Ask, Config, Input, Notice};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_net::Net;
 use mercato_protocol::hello::Hello;
@@ -72,15 +72,16 @@ impl Handle {
     }
 
     /// The first message on a connection.
-    pub(super) fn hello(&self) -> Hello {
+    pub(super) async fn hello(&self) -> Hello {
         let addresses = self.net.local_addresses();
+        let certificates = self.look(|driver| driver.agent().certificates().to_vec()).await;
         Hello {
             identity: self.us.config.identity.clone(),
             federation: self.federation(),
             software: limits::SOFTWARE.to_owned(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             rotations: Vec::new(),
-            certificates: Vec::new(),
+            certificates: certificates.unwrap_or_default(),
         }
     }
 
@@ -103,6 +104,17 @@ impl Handle {
         async move {
             let (reply, answer) = oneshot::channel();
             messages.send(Message::Command(command, reply)).await.map_err(|_| Gone)?;
+            answer.await.map_err(|_| Gone)
+        }
+        .boxed()
+    }
+
+    /// Asks for something about the federation.
+    pub(crate) fn ask(&self, ask: Ask) -> BoxFuture<'static, Result<Answer, Gone>> {
+        let messages = self.messages.clone();
+        async move {
+            let (reply, answer) = oneshot::channel();
+            messages.send(Message::Ask(ask, reply)).await.map_err(|_| Gone)?;
             answer.await.map_err(|_| Gone)
         }
         .boxed()

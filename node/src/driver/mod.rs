@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mercato_agent::{Agent, Config, Gate, Input};
+use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{Report, SightingId};
 use mercato_kubelet::Bodies;
@@ -51,6 +51,7 @@ pub(crate) struct Parts {
 pub(crate) enum Message {
     Input(Input),
     Command(Command, oneshot::Sender<Result<Reply, Refusal>>),
+    Ask(Ask, oneshot::Sender<Answer>),
     Look(Box<dyn FnOnce(&Driver) + Send>),
     Stop(oneshot::Sender<()>),
 }
@@ -69,6 +70,8 @@ pub(crate) struct Driver {
     leases: BTreeMap<ContractId, LeaseHandle>,
     outbound: BTreeMap<ContractId, Outbound>,
     replies: BTreeMap<u64, oneshot::Sender<Result<Reply, Refusal>>>,
+    /// Who waits for an answer about the federation.
+    askers: BTreeMap<u64, oneshot::Sender<Answer>>,
     asked: u64,
     world: World,
     /// When writing is tried again, if it failed: monotonic milliseconds.
@@ -119,6 +122,7 @@ impl Driver {
             leases: BTreeMap::new(),
             outbound: BTreeMap::new(),
             replies: BTreeMap::new(),
+            askers: BTreeMap::new(),
             asked: 0,
             world: World::default(),
             retry_ms: None,
@@ -165,6 +169,11 @@ impl Driver {
                 self.replies.insert(self.asked, reply);
                 self.feed(Input::Command(self.asked, command));
             }
+            Message::Ask(ask, reply) => {
+                self.asked += 1;
+                self.askers.insert(self.asked, reply);
+                self.feed(Input::Federation(self.asked, ask));
+            }
             Message::Look(look) => look(self),
             // Taken by the loop.
             Message::Stop(_) => {}
@@ -201,6 +210,7 @@ impl Driver {
         self.retry_ms = degraded.is_some().then_some(again_ms);
         // Who waits for an answer learns that there will be none.
         self.replies.clear();
+        self.askers.clear();
         self.leases.clear();
         self.outbound.clear();
         let records = self.gate.failed();
@@ -294,6 +304,8 @@ impl World {
                 return;
             }
             Input::Tick
+            | Input::Federation(..)
+            | Input::Papers { .. }
             | Input::Dialled { .. }
             | Input::Gossip { .. }
             | Input::Negotiation(_)

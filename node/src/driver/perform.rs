@@ -60,6 +60,12 @@ impl Driver {
                     let _ = waiting.send(reply);
                 }
             }
+            Effect::Federation(number, answer) => {
+                if let Some(waiting) = self.askers.remove(&number) {
+                    // Whoever asked may have gone.
+                    let _ = waiting.send(*answer);
+                }
+            }
             Effect::Notice(notice) => {
                 log(&notice);
                 self.handle.note(notice);

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mercato_agent::Input;
+use mercato_agent::{Answer, Ask, Input};
 use mercato_gossip::Opened;
 use mercato_net::{Event, KubeletAnswer, Responder};
+use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
+use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
 use mercato_protocol::stream::Ask;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -48,7 +50,7 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 let early = early.clone();
                 tokio::spawn(async move {
                     if Hello::from_bytes(&request).is_ok() {
-                        return on_hello(&handle, responder);
+                        return on_hello(&handle, responder).await;
                     }
                     let speaker = introduced(&handle, peer, permit, &early).await;
                     if let Some((cluster, _permit)) = speaker {
@@ -85,11 +87,16 @@ async fn tell_addresses(handle: &Handle) {
 
 /// Says hello; who answers so is connected.
 async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
-    let Ok(hello) = handle.hello().to_bytes() else { return };
+    let Ok(hello) = handle.hello().await.to_bytes() else { return };
     let answer = handle.net().request(peer, Bytes::from(hello)).await;
-    let owner = answer.ok().and_then(|answer| owner(&handle, peer, &answer));
-    match owner {
-        Some(owner) => handle.tell(Input::Connected { peer: owner, dialled }).await,
+    let said = answer.ok().and_then(|answer| owner(&handle, peer, &answer));
+    match said {
+        Some((owner, certificates)) => {
+            handle.tell(Input::Connected { peer: owner, dialled }).await;
+            if !certificates.is_empty() {
+                handle.tell(Input::Papers { peer, certificates }).await;
+            }
+        }
         None => {
             tracing::debug!(peer = %peer.short(), "does not say who it is");
             handle.net().disconnect(peer).await;
@@ -97,11 +104,16 @@ async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
     }
 }
 
-/// Whose the peer's key is, by its own document.
-fn owner(handle: &Handle, peer: PublicKey, hello: &[u8]) -> Option<Owner> {
+/// Whose the peer's key is, by its own documents, and the certificates that it shows.
+fn owner(
+    handle: &Handle,
+    peer: PublicKey,
+    hello: &[u8],
+) -> Option<(Owner, Vec<Signed<Certificate>>)> {
     let hello = Hello::from_bytes(hello).ok()?;
     let owner = hello.owner(clock::wall()).ok()?;
-    (owner.key == peer && hello.federation == handle.federation()).then_some(owner)
+    let good = owner.key == peer && hello.federation == handle.federation();
+    good.then_some((owner, hello.certificates))
 }
 
 async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes) {
@@ -147,8 +159,8 @@ async fn introduced(
 }
 
 /// A hello is answered with ours.
-fn on_hello(handle: &Handle, responder: Responder) {
-    match handle.hello().to_bytes() {
+async fn on_hello(handle: &Handle, responder: Responder) {
+    match handle.hello().await.to_bytes() {
         Ok(hello) => responder.respond(Bytes::from(hello)),
         Err(error) => tracing::error!(%error, "a hello that cannot be said"),
     }
@@ -161,6 +173,9 @@ async fn on_word(
     request: Bytes,
     responder: Responder,
 ) {
+    if let Ok(request) = JoinRequest::from_bytes(&request) {
+        return on_join(&handle, peer, request, responder).await;
+    }
     let signed = Signed::<negotiation::Message>::from_bytes(request.to_vec());
     let known: BTreeMap<PublicKey, ClusterId> = [(peer, cluster)].into();
     let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };
@@ -170,6 +185,16 @@ async fn on_word(
             handle.tell(Input::Negotiation(Box::new(message))).await;
         }
         Err(error) => tracing::debug!(peer = %peer.short(), %error, "a message that is none"),
+    }
+}
+
+/// One that wants to join our federation, or to stay in it.
+async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, responder: Responder) {
+    let ask = Ask::Join { peer, request: Box::new(request) };
+    let Ok(Answer::Join(reply)) = handle.ask(ask).await else { return };
+    match reply.to_bytes() {
+        Ok(reply) => responder.respond(Bytes::from(reply)),
+        Err(error) => tracing::error!(%error, "an answer that cannot be said"),
     }
 }
 

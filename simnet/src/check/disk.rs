@@ -109,7 +109,11 @@ fn sellable() -> Resources {
 pub(crate) fn deals(records: &Records) -> impl Iterator<Item = &Deal> {
     records.iter().filter_map(|record| match record {
         Record::Broker(broker::Record::Deal(deal)) => Some(&**deal),
-        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+        Record::Broker(_)
+        | Record::Home(..)
+        | Record::Guest(..)
+        | Record::Namespaces(..)
+        | Record::Federation(_) => None,
     })
 }
 

@@ -67,6 +67,7 @@ impl Wire {
             | Effect::Block(..)
             | Effect::Forget(_)
             | Effect::Reply(..)
+            | Effect::Federation(..)
             | Effect::Notice(_) => Ok(()),
         }
     }
@@ -88,9 +89,11 @@ impl Wire {
         }
         let reserved = site.gate.records().iter().find_map(|record| match record {
             Record::Broker(broker::Record::Series { epoch, next_seq }) => Some((*epoch, *next_seq)),
-            Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => {
-                None
-            }
+            Record::Broker(_)
+            | Record::Federation(_)
+            | Record::Home(..)
+            | Record::Guest(..)
+            | Record::Namespaces(..) => None,
         });
         let known = reserved.is_some_and(|reserved| (mark.epoch, mark.seq) < reserved);
         ensure(known, || format!("number {numbers} is used, the disk has {reserved:?}"))
@@ -184,7 +187,11 @@ impl Wire {
 fn home_epoch(records: &Records, contract: ContractId) -> u64 {
     let epoch = records.iter().find_map(|record| match record {
         Record::Home(of, home::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
-        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+        Record::Broker(_)
+        | Record::Federation(_)
+        | Record::Home(..)
+        | Record::Guest(..)
+        | Record::Namespaces(..) => None,
     });
     epoch.unwrap_or(0)
 }
@@ -192,7 +199,11 @@ fn home_epoch(records: &Records, contract: ContractId) -> u64 {
 fn guest_epoch(records: &Records, contract: ContractId) -> u64 {
     let epoch = records.iter().find_map(|record| match record {
         Record::Guest(of, guest::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
-        Record::Broker(_) | Record::Home(..) | Record::Guest(..) | Record::Namespaces(..) => None,
+        Record::Broker(_)
+        | Record::Federation(_)
+        | Record::Home(..)
+        | Record::Guest(..)
+        | Record::Namespaces(..) => None,
     });
     epoch.unwrap_or(0)
 }

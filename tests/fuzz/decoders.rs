@@ -1,0 +1,119 @@
+//! What is fuzzed: each decoder of the protocol, on bytes as a peer may send them. The first
+//! byte chooses the decoder, the rest is its input. Shared by the fuzz targets and by the
+//! test that runs the kept corpora.
+#![allow(dead_code, clippy::unwrap_used, reason = "each target uses one; what panics is found")]
+
+use std::fmt::Debug;
+
+use mercato_protocol::ad::{AdBody, AdLease};
+use mercato_protocol::certificate::{Certificate, RevocationList};
+use mercato_protocol::codec::Message;
+use mercato_protocol::contract::Contract;
+use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
+use mercato_protocol::federation::{Root, Succession};
+use mercato_protocol::gossip::{self, Withdraw};
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::FederationId;
+use mercato_protocol::identity::Identity;
+use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
+use mercato_protocol::negotiation;
+use mercato_protocol::receipt::Receipt;
+use mercato_protocol::time::Now;
+use mercato_protocol::{stream, workload};
+
+/// The vectors' time.
+const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
+
+/// What a kind of the vectors is called, and its decoder.
+type Decoder = (&'static str, fn(&[u8]));
+
+/// What comes without a signature of its own.
+pub const PLAIN: [Decoder; 11] = [
+    ("gossip", read::<gossip::Message>),
+    ("hello", read::<Hello>),
+    ("ad-body", read::<AdBody>),
+    ("workload-open", read::<workload::Open>),
+    ("workload", read::<workload::Message>),
+    ("stream-request", read::<stream::Request>),
+    ("stream-reply", read::<stream::Reply>),
+    ("succession", read::<Succession>),
+    ("join-token", read::<JoinToken>),
+    ("join-request", read::<JoinRequest>),
+    ("join-reply", read::<JoinReply>),
+];
+
+/// What is signed, without its envelope.
+pub const PAYLOADS: [Decoder; 9] = [
+    (Identity::TYPE, read::<Identity>),
+    (AdLease::TYPE, read::<AdLease>),
+    (Withdraw::TYPE, read::<Withdraw>),
+    (negotiation::Message::TYPE, read::<negotiation::Message>),
+    (Contract::TYPE, read::<Contract>),
+    (Receipt::TYPE, read::<Receipt>),
+    (Certificate::TYPE, read::<Certificate>),
+    (RevocationList::TYPE, read::<RevocationList>),
+    (Root::TYPE, read::<Root>),
+];
+
+/// The same in its envelope.
+pub const SIGNED: [Decoder; 9] = [
+    (Identity::TYPE, open::<Identity>),
+    (AdLease::TYPE, open::<AdLease>),
+    (Withdraw::TYPE, open::<Withdraw>),
+    (negotiation::Message::TYPE, open::<negotiation::Message>),
+    (Contract::TYPE, open::<Contract>),
+    (Receipt::TYPE, open::<Receipt>),
+    (Certificate::TYPE, open::<Certificate>),
+    (RevocationList::TYPE, open::<RevocationList>),
+    (Root::TYPE, open::<Root>),
+];
+
+/// One of [`PLAIN`].
+pub fn plain(bytes: &[u8]) {
+    choose(&PLAIN, bytes);
+}
+
+/// One of [`PAYLOADS`].
+pub fn payload(bytes: &[u8]) {
+    choose(&PAYLOADS, bytes);
+}
+
+/// One of [`SIGNED`].
+pub fn signed(bytes: &[u8]) {
+    choose(&SIGNED, bytes);
+}
+
+/// What people type: a join token.
+pub fn text(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(token) = text.parse::<JoinToken>() {
+        assert_eq!(token.to_string().parse(), Ok(token));
+    }
+}
+
+fn choose(decoders: &[Decoder], bytes: &[u8]) {
+    if let Some((first, rest)) = bytes.split_first() {
+        decoders[usize::from(*first) % decoders.len()].1(rest);
+    }
+}
+
+/// What is read is written again, perhaps shorter, by what extensions there were; and means
+/// the same.
+fn read<T: Message + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(value) = T::from_bytes(bytes) {
+        let again = value.to_bytes().unwrap();
+        assert!(again.len() <= bytes.len());
+        assert_eq!(T::from_bytes(&again), Ok(value));
+    }
+}
+
+/// What opens is carried as it came.
+fn open<T: Payload + PartialEq + Debug>(bytes: &[u8]) {
+    for federation in [FederationId::lan(), FederationId::NONE] {
+        let trust = Trust { federation, signers: Signers::Anyone };
+        if let Ok(opened) = Signed::<T>::from_bytes(bytes).open(trust, NOW) {
+            assert_eq!(opened.signed().as_bytes(), bytes);
+            assert_eq!(T::from_bytes(opened.payload()).as_ref(), Ok(&*opened));
+        }
+    }
+}
