@@ -28,7 +28,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub const PLAIN: [Decoder; 11] = [
+pub(super) const PLAIN: [Decoder; 11] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -43,7 +43,7 @@ pub const PLAIN: [Decoder; 11] = [
 ];
 
 /// What is signed, without its envelope.
-pub const PAYLOADS: [Decoder; 9] = [
+pub(super) const PAYLOADS: [Decoder; 9] = [
     (Identity::TYPE, read::<Identity>),
     (AdLease::TYPE, read::<AdLease>),
     (Withdraw::TYPE, read::<Withdraw>),
@@ -56,7 +56,7 @@ pub const PAYLOADS: [Decoder; 9] = [
 ];
 
 /// The same in its envelope.
-pub const SIGNED: [Decoder; 9] = [
+pub(super) const SIGNED: [Decoder; 9] = [
     (Identity::TYPE, open::<Identity>),
     (AdLease::TYPE, open::<AdLease>),
     (Withdraw::TYPE, open::<Withdraw>),
@@ -69,22 +69,22 @@ pub const SIGNED: [Decoder; 9] = [
 ];
 
 /// One of [`PLAIN`].
-pub fn plain(bytes: &[u8]) {
+pub(super) fn plain(bytes: &[u8]) {
     choose(&PLAIN, bytes);
 }
 
 /// One of [`PAYLOADS`].
-pub fn payload(bytes: &[u8]) {
+pub(super) fn payload(bytes: &[u8]) {
     choose(&PAYLOADS, bytes);
 }
 
 /// One of [`SIGNED`].
-pub fn signed(bytes: &[u8]) {
+pub(super) fn signed(bytes: &[u8]) {
     choose(&SIGNED, bytes);
 }
 
 /// What people type: a join token.
-pub fn text(bytes: &[u8]) {
+pub(super) fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(token) = text.parse::<JoinToken>() {
         assert_eq!(token.to_string().parse(), Ok(token));

@@ -33,8 +33,6 @@ pub const NEIGHBOURS: usize = 128;
 pub const WANTS_PER_NEIGHBOUR: usize = 2_048;
 /// Publishers asked of one neighbour at a time: 4 MiB, were all bodies of the largest.
 pub const ASKED_OF_NEIGHBOUR: usize = 256;
-/// Neighbours remembered as having what is wanted of one publisher.
-pub const CLAIMS: usize = 8;
 
 /// The wait for an answer before the next neighbour is asked, while nothing is measured.
 pub const FIRST_PATIENCE_MS: u64 = 1_000;

@@ -6,13 +6,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 use mercato_protocol::gossip::Mark;
 use mercato_protocol::id::PublicKey;
 
-use crate::limits;
-
 /// Something later of one publisher, that is on its way here.
 #[derive(Debug)]
 pub(crate) struct Want {
     /// At whose word first: it counts against that neighbour's room.
     pub(crate) first: PublicKey,
+    /// One of each neighbour at most, or those that claim falsely would keep the others out.
     pub(crate) claims: Vec<Claim>,
     /// Who was asked, and when.
     pub(crate) asked: Option<(PublicKey, u64)>,
@@ -42,7 +41,7 @@ impl Want {
             if claim.mark != mark {
                 *claim = Claim { peer, mark, asked: false };
             }
-        } else if self.claims.len() < limits::CLAIMS {
+        } else {
             self.claims.push(Claim { peer, mark, asked: false });
         }
     }

@@ -120,6 +120,8 @@ impl Driver {
             Input::Disconnected(peer) => self.outbound.retain(|_, out| out.peer() != *peer),
             Input::Connected { .. } => self.grant(),
             Input::Tick
+            | Input::Federation(..)
+            | Input::Papers { .. }
             | Input::Sighted(_)
             | Input::Dialled { .. }
             | Input::Addresses(_)

@@ -213,3 +213,59 @@ fn nobody_proves_what_was_not_done() {
     let week_ms = mercato_protocol::limits::QUARANTINE_MS;
     assert!(proof.open(FederationId::lan(), now(week_ms + 60_000)).is_err());
 }
+
+#[test]
+fn one_honest_neighbour_is_enough_among_liars() {
+    let mut network = Network::new(14, 1);
+    (0..14).filter(|node| *node != 1).for_each(|node| network.link(node, 1));
+    let publisher = keys(13).public();
+    for liar in 2..13_usize {
+        let digest = Digest([u8::try_from(liar).unwrap(); 32]);
+        let marks = vec![Mark { publisher, epoch: 9, seq: 9, digest }];
+        let message = Opened::open(Message::Announce { marks }, FederationId::lan(), now(0));
+        network.feed(1, Input::Received { peer: keys(liar).public(), message });
+    }
+    network.feed(13, Input::Publish(ad(13, 1, b"body", 0)));
+    // Each liar costs one wait for an answer.
+    network.run(15_000);
+    assert_eq!(network.learned[1][&publisher].mark().seq, 1);
+}
+
+#[test]
+fn a_replay_after_a_restart_lasts_until_the_next_word() {
+    let mut network = line(2);
+    let (old, new) = (ad(0, 1, b"old", 0), ad(0, 2, b"new", 10_000));
+    network.feed(0, Input::Publish(new));
+    network.run(1_000);
+    // Node 1 starts anew, and a neighbour plays what was said before.
+    let me = keys(1).public();
+    network.nodes[1] = mercato_gossip::Gossip::new(me, [7; 32]);
+    network.learned[1].clear();
+    network.feed(1, Input::Connected(keys(0).public()));
+    let marks = vec![*old.mark()];
+    assert_eq!(pulls(&mut network, Message::Announce { marks }), 1);
+    let Message::Push { publications, .. } = push(old.publication()) else { panic!() };
+    let bodies = vec![Blob(b"old".as_slice().into())];
+    let message = Message::Push { publications, bodies };
+    let message = Opened::open(message, FederationId::lan(), now(network.at_ms));
+    network.feed(1, Input::Received { peer: keys(0).public(), message });
+    assert_eq!(network.learned[1][&keys(0).public()].mark().seq, 1);
+    network.feed(0, Input::Connected(me));
+    network.run(2 * limits::RECONCILE_MS);
+    assert_eq!(network.learned[1][&keys(0).public()].mark().seq, 2);
+}
+
+#[test]
+fn a_clock_that_lies_is_not_heard_and_its_neighbour_not_blamed() {
+    let mut network = line(2);
+    let later = ad(0, 1, b"body", 31_000);
+    assert_eq!(pulls(&mut network, Message::Announce { marks: vec![*later.mark()] }), 1);
+    let Message::Push { publications, .. } = push(later.publication()) else { panic!() };
+    let bodies = vec![Blob(b"body".as_slice().into())];
+    for _ in 0..10 {
+        let message = Message::Push { publications: publications.clone(), bodies: bodies.clone() };
+        assert_eq!(feed(&mut network, message), []);
+    }
+    assert_eq!(network.marks(1), []);
+    assert_eq!(network.nodes[1].neighbours().count(), 1);
+}
