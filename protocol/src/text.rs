@@ -72,7 +72,7 @@ pub struct Blob(pub Arc<[u8]>);
 
 impl From<&str> for Blob {
     fn from(text: &str) -> Self {
-        Self(text.as_bytes().to_vec())
+        Self(text.as_bytes().into())
     }
 }
 

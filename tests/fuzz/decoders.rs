@@ -34,7 +34,7 @@ pub(super) const PLAIN: [Decoder; 11] = [
     ("ad-body", read::<AdBody>),
     ("workload-open", read::<workload::Open>),
     ("workload", read::<workload::Message>),
-    ("stream-request", read::<stream::Request>),
+    ("stream-request", read::<stream::Ask>),
     ("stream-reply", read::<stream::Reply>),
     ("succession", read::<Succession>),
     ("join-token", read::<JoinToken>),

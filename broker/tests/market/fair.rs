@@ -39,6 +39,8 @@ pub(crate) fn ad(name: &str) -> Ad {
             metering_interval_s: 300,
         },
         identity: identity.clone(),
+        rotations: Vec::new(),
+        certificates: Vec::new(),
     };
     let lease = AdLease {
         provider: identity.cluster_id(),

@@ -16,7 +16,7 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
-use mercato_protocol::stream::Ask;
+use mercato_protocol::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::clock;
@@ -209,7 +209,7 @@ pub(super) fn say(handle: Handle, peer: PublicKey, message: Signed<negotiation::
 }
 
 async fn on_kubelet(handle: Handle, peer: PublicKey, request: Bytes, answer: KubeletAnswer) {
-    let opened = match Ask::from_bytes(&request) {
+    let opened = match stream::Ask::from_bytes(&request) {
         Ok(ask) => streams::open_for_peer(&handle, peer, ask).await,
         Err(error) => Err(streams::bad(&error.to_string())),
     };

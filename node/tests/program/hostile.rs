@@ -11,7 +11,7 @@ use mercato_net::{Event, Limits, Listen, Net, NetConfig};
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
-use mercato_protocol::gossip::{Message, Publication};
+use mercato_protocol::gossip::{Mark, Message, Publication, Pull};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
@@ -122,6 +122,8 @@ impl Liar {
             federation: FederationId::lan(),
             software: "liar/1".to_owned(),
             addresses: Vec::new(),
+            rotations: Vec::new(),
+            certificates: Vec::new(),
         };
         let hello = Bytes::from(hello.to_bytes().unwrap());
         let (heard, speaker, said) = (leases.clone(), net.clone(), hello.clone());
@@ -155,7 +157,8 @@ impl Liar {
     }
 
     fn push(&self, lease: Signed<AdLease>) {
-        let message = Message::Push { publications: vec![Publication::Lease(lease)] };
+        let message =
+            Message::Push { publications: vec![Publication::Lease(lease)], bodies: Vec::new() };
         self.say(Bytes::from(message.to_bytes().unwrap()));
     }
 
@@ -187,8 +190,9 @@ impl Liar {
 fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], leases: &Mutex<Vec<Signed<AdLease>>>) {
     match Message::from_bytes(frame).unwrap() {
         Message::Announce { marks } => {
-            let digests = marks.iter().map(|mark| mark.digest).collect();
-            let pull = Message::Pull { digests }.to_bytes().unwrap();
+            let want = |mark: &Mark| Pull { publisher: mark.publisher, held: None };
+            let wants = marks.iter().map(want).collect();
+            let pull = Message::Pull { wants }.to_bytes().unwrap();
             // It may just have gone.
             let _ = net.send_gossip(peer, Bytes::from(pull));
         }
@@ -198,10 +202,10 @@ fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], leases: &Mutex<Vec<Signed
             let nothing = Message::Buckets { session, fingerprints: nothing };
             let _ = net.send_gossip(peer, Bytes::from(nothing.to_bytes().unwrap()));
         }
-        Message::Push { publications } => {
+        Message::Push { publications, .. } => {
             let lease = |publication| match publication {
                 Publication::Lease(lease) => Some(lease),
-                Publication::Withdraw(_) => None,
+                _ => None,
             };
             leases.lock().unwrap().extend(publications.into_iter().filter_map(lease));
         }

@@ -20,7 +20,8 @@ mod membership;
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
 
 pub(crate) fn cases() -> Vec<Case> {
-    [form(), fields(), rules(), stream_rules(), membership::cases(), headers(), signatures()].concat()
+    [form(), fields(), rules(), stream_rules(), membership::cases(), headers(), signatures()]
+        .concat()
 }
 
 /// A gossip pull, `[1, {1: [{1: publisher}]}]`, between two given parts.

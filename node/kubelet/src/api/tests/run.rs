@@ -11,7 +11,7 @@ use super::*;
 /// Prints the command on both outputs and ends; badly, if the command is `false`.
 pub(super) fn exec(exec: &Exec) -> Opened {
     let (ours, theirs) = tokio::io::duplex(64);
-    let words = exec.command.iter().map(|word| String::from_utf8(word.0.clone()).unwrap());
+    let words = exec.command.iter().map(|word| String::from_utf8(word.0.to_vec()).unwrap());
     let command: Vec<_> = words.collect();
     assert!(!exec.attach.stdin && exec.attach.stdout && exec.attach.stderr);
     tokio::spawn(async move {
