@@ -20,7 +20,7 @@ use super::{Shared, write};
 use crate::api::NodePods;
 use crate::kind::{POD, SERVICE};
 use crate::limits;
-use crate::offload_namespace::{Known, OptIn};
+use crate::offload_namespace::{Known, Leave, OptIn};
 use crate::watch::{Change, Selection, changes};
 
 /// The pods as home's API server last told of them, by uid.
@@ -186,8 +186,12 @@ impl Teller<'_> {
         fresh: &mut Fresh,
     ) -> Option<HomePod> {
         let id = forge::pod_id(pod)?;
-        let how = opted_in.as_ref().and_then(|known| known.get(&id.namespace).copied());
-        let Some(how) = how else {
+        let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
+        let Leave::Now(how) = leave else {
+            if leave == Leave::Soon {
+                // Told of once that is known.
+                return None;
+            }
             if is_running(pod) {
                 // Its namespace was offloaded until now: its owner makes it again at home.
                 tokio::spawn(write::end(self.shared.clone(), Arc::new(pod.clone())));

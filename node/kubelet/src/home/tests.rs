@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
-use crate::offload_namespace::{Known, OptIn, Strategy};
+use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Strategy};
 use crate::testing::{scripted, status};
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
@@ -73,13 +73,17 @@ async fn bed(
         answer.clone()
     });
     let both = OptIn { strategy: Strategy::Both, api_access: true };
-    let known = Arc::new(BTreeMap::from([("shop".to_owned(), both)]));
-    let (opted_in, receiver) = watch::channel(Some(known));
+    let (opted_in, receiver) = watch::channel(opted_in("shop", both));
     let config = HomeConfig { node: "turin".into(), host_ip: "10.0.0.1".parse().unwrap() };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
     let Some(Input::Synced(mut pods)) = inputs.recv().await else { panic!("no list came first") };
     (Bed { side, inputs, bodies, writes, opted_in }, pods.remove(0))
+}
+
+fn opted_in(namespace: &str, how: OptIn) -> Known {
+    let ready = BTreeMap::from([(namespace.to_owned(), how)]);
+    Some(Arc::new(OptedIn::ready(Scope::Labelled, ready)))
 }
 
 impl Bed {
@@ -107,7 +111,7 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
     assert!(told.needs.is_empty());
     let both = OptIn { strategy: Strategy::Both, api_access: false };
-    bed.opted_in.send_replace(Some(Arc::new(BTreeMap::from([("other".to_owned(), both)]))));
+    bed.opted_in.send_replace(opted_in("other", both));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
 }

@@ -116,8 +116,46 @@ fn mark(cluster: &Cluster, namespace: &str, strategy: Value, access: Value) -> A
     async move { answer.await.map(drop) }.boxed()
 }
 
-/// The opted-in namespaces of a cluster, by name; none before the first list.
-pub type Known = Option<Arc<BTreeMap<String, OptIn>>>;
+/// The opted-in namespaces of a cluster; none before the first list.
+pub type Known = Option<Arc<OptedIn>>;
+
+/// The opted-in namespaces of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptedIn {
+    scope: Scope,
+    /// By name; true once the daemon's rights hold there.
+    namespaces: BTreeMap<String, (OptIn, bool)>,
+}
+
+/// Whether the pods of a namespace may leave home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// They may.
+    Now(OptIn),
+    /// They may, as soon as all is prepared for it.
+    Soon,
+    /// They may not.
+    Never,
+}
+
+impl OptedIn {
+    /// Those that are ready.
+    pub fn ready(scope: Scope, namespaces: BTreeMap<String, OptIn>) -> Self {
+        let ready = namespaces.into_iter().map(|(name, how)| (name, (how, true)));
+        Self { scope, namespaces: ready.collect() }
+    }
+
+    /// Whether the pods of this one may leave home.
+    pub fn leave(&self, namespace: &str) -> Leave {
+        match self.namespaces.get(namespace) {
+            Some((how, true)) => Leave::Now(*how),
+            Some((_, false)) => Leave::Soon,
+            // It may be so new that the watch has not told of it.
+            None if self.scope == Scope::All && !namespace.starts_with(SYSTEM) => Leave::Soon,
+            None => Leave::Never,
+        }
+    }
+}
 
 /// Follows the opted-in namespaces. A namespace is told of once the daemon's
 /// rights in it hold. Ends with this value; rights and webhook stay for the
@@ -172,11 +210,11 @@ fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFu
             }
             let Some(wanted) = wanted.as_ref() else { continue };
             let taken = rights.take(wanted).await;
-            let ready = wanted.iter().filter(|(name, _)| rights.holds(name));
-            let ready: BTreeMap<_, _> = ready.map(|(name, how)| (name.clone(), *how)).collect();
+            let all = wanted.iter().map(|(name, how)| (name.clone(), (*how, rights.holds(name))));
+            let opted_in = OptedIn { scope, namespaces: all.collect() };
             tell.send_if_modified(|known| {
-                let differs = known.as_deref() != Some(&ready);
-                *known = Some(Arc::new(ready));
+                let differs = known.as_deref() != Some(&opted_in);
+                *known = Some(Arc::new(opted_in));
                 differs
             });
             // Only after that is told, so that nobody counts on them any more.

@@ -23,7 +23,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings::{self, Switch};
 use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
-    OptIn, OptIns, Reach, Scope, Strategy, Webhook, opt_in, opt_out,
+    Leave, OptIn, OptIns, Reach, Scope, Strategy, Webhook, opt_in, opt_out,
 };
 use mercato_kubelet::stream::{self, Opened, Refused};
 use mercato_kubelet::usage::Meters;
@@ -179,6 +179,13 @@ impl Kubernetes for Real {
     }
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
+        if self.0.scope == Scope::All {
+            let hint = format!(
+                "the configuration lets all namespaces leave: \
+                mercato offload {namespace} --strategy local"
+            );
+            return async move { Err(hint) }.boxed();
+        }
         let marked = opt_out(&self.0.cluster, &namespace);
         self.marked(namespace, None, marked)
     }
@@ -215,10 +222,11 @@ impl Real {
         marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
     ) -> BoxFuture<'static, Result<(), String>> {
         let mut known = self.0.opt_ins.known();
+        let wanted = how.map_or(Leave::Never, Leave::Now);
         async move {
             marked.await.map_err(|failure| failure.to_string())?;
             let holds = known.wait_for(|known| {
-                known.as_ref().is_some_and(|known| known.get(&namespace).copied() == how)
+                known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
             });
             match tokio::time::timeout(limits::OPT_IN, holds).await {
                 Ok(Ok(_)) => Ok(()),
