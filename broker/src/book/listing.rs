@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 use mercato_protocol::ad::{Ad, Assurance, Pool, PoolRow};
 use mercato_protocol::gpu::GpuMode;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::price::{Currency, Price, UnitPrice};
+use mercato_protocol::price::{Currency, Price};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
@@ -53,6 +53,12 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Tariff {
     pub(crate) price: Price,
+    /// None is for free.
+    currency: Option<Currency>,
+    cpu: Value,
+    memory: Value,
+    pods: Value,
+    /// By the model's fingerprint.
     gpus: Vec<(u64, Value)>,
 }
 
@@ -210,34 +216,40 @@ impl Row {
 }
 
 impl Tariff {
+    /// What is free, or has no line of its own, costs nothing.
     fn new(price: &Price) -> Self {
-        let gpus = match price {
-            Price::Free => Vec::new(),
-            Price::Posted { units, .. } => {
-                let gpu = |(resource, unit): (&Resource, &UnitPrice)| match resource {
-                    Resource::Gpu(model) => Some((fingerprint(model), value(unit))),
-                    Resource::Cpu | Resource::Memory | Resource::Pods => None,
-                };
-                units.iter().filter_map(gpu).collect()
+        let nothing = Value::price(0, 1);
+        let (cpu, memory, pods) = (nothing, nothing, nothing);
+        let mut tariff =
+            Self { price: price.clone(), currency: None, cpu, memory, pods, gpus: Vec::new() };
+        if let Price::Posted { currency, units } = price {
+            tariff.currency = Some(*currency);
+            for (resource, unit) in units {
+                let value = Value::price(unit.micros, unit.period_s);
+                match resource {
+                    Resource::Cpu => tariff.cpu = value,
+                    Resource::Memory => tariff.memory = value,
+                    Resource::Pods => tariff.pods = value,
+                    Resource::Gpu(model) => tariff.gpus.push((fingerprint(model), value)),
+                }
             }
-        };
-        Self { price: price.clone(), gpus }
+        }
+        tariff
     }
 
-    /// What one unit costs. Nothing, where it is free or has no line of its own; none, in
-    /// another currency.
+    /// What one unit costs; none, in another currency.
+    #[inline]
     fn unit(&self, priced: Priced, wanted: Currency, model: u64) -> Option<Value> {
-        let Price::Posted { currency, units } = &self.price else {
-            return Some(Value::price(0, 1));
+        let value = match priced {
+            Priced::Cpu => self.cpu,
+            Priced::Memory => self.memory,
+            Priced::Pods => self.pods,
+            Priced::Gpu => {
+                let unit = self.gpus.iter().find(|(of, _)| *of == model);
+                unit.map_or(Value::price(0, 1), |(_, value)| *value)
+            }
         };
-        let unit = |resource| units.get(&resource).map(value);
-        let unit = match priced {
-            Priced::Cpu => unit(Resource::Cpu),
-            Priced::Memory => unit(Resource::Memory),
-            Priced::Pods => unit(Resource::Pods),
-            Priced::Gpu => self.gpus.iter().find(|(of, _)| *of == model).map(|(_, value)| *value),
-        };
-        (*currency == wanted).then(|| unit.unwrap_or(Value::price(0, 1)))
+        self.currency.is_none_or(|currency| currency == wanted).then_some(value)
     }
 }
 
@@ -254,10 +266,6 @@ pub(crate) fn sold<'a>(
 ) -> impl Iterator<Item = (&'a mercato_protocol::gpu::GpuPool, u64)> {
     let whole = pool.gpus.iter().filter(|gpu| !matches!(gpu.mode, GpuMode::Timeslice { .. }));
     whole.map(|gpu| (gpu, row.free.gpus.get(&gpu.model).copied().unwrap_or(0)))
-}
-
-fn value(unit: &UnitPrice) -> Value {
-    Value::price(unit.micros, unit.period_s)
 }
 
 /// An advertisement is of 16 KiB, so that nothing in it is counted in billions.
