@@ -25,7 +25,7 @@ use mercato_protocol::{stream, workload};
 const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 
 /// What a kind of the vectors is called, and its decoder.
-type Decoder = (&'static str, fn(&[u8]));
+pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
 pub(super) const PLAIN: [Decoder; 11] = [

@@ -1,6 +1,6 @@
 //! A federation of a registrar, a member and a stranger: what each gains by its papers, and
 //! what a thief, a replayer, or a member that was thrown out gains by tricks.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test")]
 
 use std::sync::Arc;
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use decoders::Decoder;
+
 #[path = "../../../tests/fuzz/decoders.rs"]
 mod decoders;
 
@@ -24,7 +26,7 @@ fn vectors() -> Vec<(String, Vec<u8>)> {
 }
 
 /// The input that has the decoder of this kind read `bytes`.
-fn input(decoders: &[(&str, fn(&[u8]))], kind: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+fn input(decoders: &[Decoder], kind: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let nth = decoders.iter().position(|(name, _)| *name == kind)?;
     Some([&[u8::try_from(nth).unwrap()], bytes].concat())
 }
@@ -57,7 +59,7 @@ fn every_vector_is_an_input_of_a_fuzz_target() {
 #[test]
 fn the_kept_corpora_are_read_without_a_finding() {
     let mut read = 0;
-    let targets: [(&str, fn(&[u8])); 4] = [
+    let targets: [Decoder; 4] = [
         ("plain", decoders::plain),
         ("payload", decoders::payload),
         ("signed", decoders::signed),
