@@ -28,7 +28,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub(super) const PLAIN: [Decoder; 11] = [
+pub(super) const PLAIN: [Decoder; 12] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -36,6 +36,7 @@ pub(super) const PLAIN: [Decoder; 11] = [
     ("workload", read::<workload::Message>),
     ("stream-request", read::<stream::Ask>),
     ("stream-reply", read::<stream::Reply>),
+    ("stream-usage", read::<stream::Usage>),
     ("succession", read::<Succession>),
     ("join-token", read::<JoinToken>),
     ("join-request", read::<JoinRequest>),
