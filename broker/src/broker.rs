@@ -16,7 +16,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use crate::book::Book;
 use crate::config::Config;
 use crate::deal::{Deal, Side};
-use crate::effect::{Effect, LeaseSpec};
+use crate::effect::Effect;
 use crate::input::{Input, Inventory};
 use crate::ledger::Ledger;
 use crate::limits;
@@ -102,7 +102,7 @@ impl Broker {
         let mut effects = Vec::new();
         self.now = now;
         if std::mem::take(&mut self.fresh) {
-            effects.extend(self.deals.values().filter_map(lease_effect));
+            effects.extend(self.deals.values().filter_map(Effect::lease));
         }
         self.run_deadlines(now, &mut effects);
         self.take(now, input, &mut effects);
@@ -281,7 +281,7 @@ impl Broker {
         }
         effects.extend(said.into_iter().map(|message| Effect::Send { to, message }));
         if before.and_then(Deal::desired) != deal.desired() {
-            effects.extend(lease_effect(&deal));
+            effects.extend(Effect::lease(&deal));
         }
         if before.map(|before| &before.stage) != Some(&deal.stage) {
             let state = deal.stage.state();
@@ -381,12 +381,6 @@ impl Broker {
         self.stopped = true;
         self.publisher.withdraw(now, &self.config, effects)
     }
-}
-
-fn lease_effect(deal: &Deal) -> Option<Effect> {
-    let (desired, agreement) = (deal.desired()?, deal.agreement()?);
-    let (side, contract) = (deal.side, agreement.contract.clone());
-    Some(Effect::Lease(Box::new(LeaseSpec { side, contract, desired })))
 }
 
 /// The deal's next deadline, wall clock.

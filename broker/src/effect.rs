@@ -12,7 +12,7 @@ use mercato_protocol::negotiation::Message;
 use mercato_protocol::text::Blob;
 
 use crate::command::{Refusal, Reply};
-use crate::deal::Side;
+use crate::deal::{Deal, Side};
 use crate::record::{Record, RecordKey};
 
 /// What is to be done.
@@ -43,6 +43,15 @@ pub enum Effect {
     Lease(Box<LeaseSpec>),
     /// The answer to a command.
     Reply(u64, Result<Reply, Refusal>),
+}
+
+impl Effect {
+    /// How the lease of a deal is to be, if there is one.
+    pub(crate) fn lease(deal: &Deal) -> Option<Self> {
+        let (desired, agreement) = (deal.desired()?, deal.agreement()?);
+        let (side, contract) = (deal.side, agreement.contract.clone());
+        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired })))
+    }
 }
 
 /// A lease, and how it is to be.

@@ -50,6 +50,7 @@ impl Workspace {
         let crates = files
             .iter()
             .filter(|file| file.ends_with("/Cargo.toml"))
+            .filter(|file| !is_apart(dir, file))
             .map(|file| Manifest::read(dir, file))
             .collect::<Result<_>>()?;
         Ok(Self { dir: dir.to_owned(), files, root, crates })
@@ -123,6 +124,11 @@ fn table<'a, 'i>(parent: &'a DeTable<'i>, name: &str) -> Option<&'a DeTable<'i>>
 
 fn string(value: &Spanned<DeValue<'_>>) -> Option<String> {
     value.get_ref().as_str().map(str::to_owned)
+}
+
+/// Whether a manifest begins a workspace of its own, as that of the fuzz targets does.
+fn is_apart(dir: &Path, file: &str) -> bool {
+    read(dir, file).is_ok_and(|text| text.lines().any(|line| line == "[workspace]"))
 }
 
 fn read(dir: &Path, file: &str) -> Result<String> {

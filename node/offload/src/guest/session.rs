@@ -243,11 +243,14 @@ impl GuestSession {
                 self.retries.back_off(now.mono_ms, item);
             }
         }
-        if let Item::Object(key) = item {
-            self.drop_if_absent(key); // it may have been seen to go meanwhile
+        // It may have been seen to go meanwhile.
+        match item {
+            Item::Object(key) => self.drop_if_absent(key),
+            Item::Pod(id) => self.forget_if_over(&id.uid, out),
         }
         self.unsaid.insert(item.clone());
         self.step(now, item, out);
+        self.step_namesakes(now, item, out);
     }
 
     fn out_of_room(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Vec<Effect>) {
