@@ -181,10 +181,13 @@ impl Broker {
         }
         let Some(deal) = self.deals.get(&message.negotiation) else {
             match &message.body {
-                Body::Request(request) => self.on_request(now, message, request, effects),
+                Body::Request(request) | Body::Rfq(request) => {
+                    self.on_request(now, message, request, effects);
+                }
                 Body::StatusQuery => self.on_unknown(now, message, effects),
                 Body::Review { .. }
                 | Body::Agreement { .. }
+                | Body::Offer { .. }
                 | Body::Verification { .. }
                 | Body::Finalized
                 | Body::Terminate { .. }

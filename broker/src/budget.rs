@@ -41,6 +41,7 @@ fn committed(deal: &Deal) -> Option<Money> {
         Stage::Closed { .. } => deal.meter().signed().and_then(|signed| signed.receipt.amount),
         Stage::Requested { .. }
         | Stage::Review { .. }
+        | Stage::Offered
         | Stage::Agreed
         | Stage::Pending { .. }
         | Stage::Active

@@ -23,7 +23,8 @@ impl Deal {
     ) -> Result<(), CodecError> {
         match &message.body {
             Body::Review { until_ms } => self.on_review(turn, *until_ms),
-            Body::Agreement { contract } => self.on_agreement(turn, message, contract),
+            Body::Agreement { contract } => self.on_signed(turn, message, contract),
+            Body::Offer { contract } => self.on_signed(turn, message, contract),
             Body::Finalized => self.on_finalized(turn),
             Body::Terminate { reason, text } => self.on_terminate(turn, *reason, text),
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
@@ -34,6 +35,7 @@ impl Deal {
                 self.on_close(turn, *reason, text)
             }
             Body::Request(_)
+            | Body::Rfq(_)
             | Body::Verification { .. }
             | Body::Ready
             | Body::UsageReceipt { .. } => Ok(()),
@@ -50,6 +52,7 @@ impl Deal {
             }
             Stage::Terminated { .. } => self.talk.ask(turn, Kind::Terminate, self.outcome()),
             Stage::Review { .. }
+            | Stage::Offered
             | Stage::Agreed
             | Stage::Pending { .. }
             | Stage::Active
@@ -58,7 +61,9 @@ impl Deal {
         }
     }
 
-    fn on_agreement(
+    /// The provider has signed: what was ordered, which binds, or an offer, which is this
+    /// buyer's to take.
+    fn on_signed(
         &mut self,
         turn: &mut Turn<'_>,
         message: &Verified<Message>,
@@ -69,40 +74,74 @@ impl Deal {
             Stage::Terminated { .. } => {
                 return self.talk.reply(turn, message.digest(), self.outcome());
             }
-            Stage::Agreed
+            Stage::Offered
+            | Stage::Agreed
             | Stage::Pending { .. }
             | Stage::Active
             | Stage::Suspended
             | Stage::Closed { .. } => return Ok(()),
         }
-        let opened = self.open(turn, signed);
-        let Some(contract) = opened.ok().filter(|contract| self.is_as_ordered(turn, contract))
+        let offered = matches!(message.body, Body::Offer { .. });
+        let opened = self.open(turn, signed).ok();
+        let Some(contract) = opened.filter(|contract| self.can_sign(turn, contract, offered))
         else {
             let text = "the contract is not what was ordered";
             return self.terminate(turn, TerminateReason::TermsRefused, text);
         };
-        let consumer = turn.config.key.countersign(turn.config.federation, &contract);
         self.agreement = Some(Agreement {
             provider: contract.signed().clone(),
-            consumer: Some(consumer.clone()),
+            consumer: None,
             contract: contract.into_value(),
         });
-        self.stage = Stage::Agreed;
+        self.stage = Stage::Offered;
         self.talk.answered(Kind::Request);
+        if !offered || self.is_within_limit() { self.take(turn) } else { Ok(()) }
+    }
+
+    /// Signs what the provider has signed. From here on it is in doubt.
+    pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let offered = self.agreement.as_ref().and_then(|a| self.open(turn, &a.provider).ok());
+        let Some(contract) = offered.filter(|_| self.stage == Stage::Offered) else {
+            return Ok(());
+        };
+        let consumer = turn.config.key.countersign(turn.config.federation, &contract);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.consumer = Some(consumer.clone());
+        }
+        self.stage = Stage::Agreed;
         self.talk.ask(turn, Kind::Verification, Body::Verification { contract: consumer })
     }
 
-    fn is_as_ordered(&self, turn: &Turn<'_>, contract: &Verified<Contract>) -> bool {
+    /// Whether a contract is of this negotiation and on the terms of the request. An offer
+    /// may have another price and another quantity.
+    fn can_sign(&self, turn: &Turn<'_>, contract: &Verified<Contract>, offered: bool) -> bool {
         let now_ms = turn.now.wall_ms;
         let us: (_, PublicKey) = (turn.config.cluster(), turn.config.key.public());
+        let mut terms = self.request.terms.clone();
+        if offered {
+            terms.price = contract.terms.price.clone();
+            terms.quantity = contract.terms.quantity.clone();
+        }
         contract.id == self.id()
             && (contract.provider.cluster, contract.provider.key) == (self.talk.peer, self.talk.key)
             && (contract.consumer.cluster, contract.consumer.key) == us
             && contract.ad == self.request.ad
-            && contract.terms == self.request.terms
+            && contract.terms == terms
             && contract.not_before_ms <= now_ms.saturating_add(CLOCK_SKEW_MS)
             && contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
             && contract.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
+    }
+
+    /// Whether an offer is of all that was ordered, at no more than the owner said to pay.
+    fn is_within_limit(&self) -> bool {
+        let whole = self.terms().quantity == self.request.terms.quantity;
+        match (self.limit, self.total()) {
+            (_, Ok(None)) => whole && self.rfq.is_none(),
+            (Some(limit), Ok(Some(total))) => {
+                whole && total.currency == limit.currency && total.micros <= limit.micros
+            }
+            (None, Ok(Some(_))) | (_, Err(_)) => false,
+        }
     }
 
     /// The provider has stored this buyer's signature.
@@ -122,12 +161,12 @@ impl Deal {
         self.talk.answered(Kind::Terminate);
         match state {
             State::Unknown | State::Terminated => {
-                if self.stage == Stage::Agreed {
+                if self.stage.is_signed_once() {
                     self.end_negotiation(turn, TerminateReason::Expired, "");
                 }
                 Ok(())
             }
-            State::Requested | State::Review | State::Agreed => Ok(()),
+            State::Requested | State::Review | State::Offered | State::Agreed => Ok(()),
             State::Pending => self.on_finalized(turn),
             State::Active | State::Suspended | State::Reclaiming => {
                 self.talk.answered(Kind::Ready);
@@ -157,13 +196,14 @@ impl Deal {
         match &self.stage {
             Stage::Requested { until_ms } => Some(*until_ms),
             Stage::Review { until_ms } => Some(until_ms.saturating_add(CLOCK_SKEW_MS)),
-            Stage::Agreed if self.talk.awaits(Kind::Verification) => {
+            Stage::Agreed if !self.talk.awaits(Kind::Verification) => None,
+            Stage::Offered | Stage::Agreed => {
                 contract.map(|contract| contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS))
             }
             Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
                 contract.map(|contract| contract.not_after_ms)
             }
-            Stage::Agreed | Stage::Closed { .. } | Stage::Terminated { .. } => None,
+            Stage::Closed { .. } | Stage::Terminated { .. } => None,
         }
     }
 
@@ -175,6 +215,9 @@ impl Deal {
             }
             Stage::Review { .. } => {
                 self.terminate(turn, TerminateReason::Expired, "the owner did not decide in time")
+            }
+            Stage::Offered => {
+                self.terminate(turn, TerminateReason::Expired, "the offer was not taken in time")
             }
             Stage::Agreed => {
                 self.talk.answered(Kind::Verification);

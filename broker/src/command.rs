@@ -2,7 +2,8 @@
 
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::TerminateReason;
-use mercato_protocol::resources::Resource;
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -27,6 +28,25 @@ pub enum Command {
         demand: Demand,
         /// A word to the provider's owner; may be empty.
         note: String,
+    },
+    /// Ask several providers at once for a firm offer; nothing is ordered yet.
+    Rfq {
+        /// What.
+        demand: Demand,
+        /// A word to the providers' owners; may be empty.
+        note: String,
+    },
+    /// Take a firm offer. The others of its round are let go.
+    Take(NegotiationId),
+    /// Answer a request with a firm offer at another price or quantity, which is held for
+    /// [`COMMIT_MS`](crate::limits::COMMIT_MS).
+    Counter {
+        /// Which request.
+        request: NegotiationId,
+        /// At this price; none: as asked for.
+        price: Option<Price>,
+        /// So much; none: as asked for.
+        quantity: Option<Resources>,
     },
     /// Grant a request.
     Accept(NegotiationId),
@@ -62,6 +82,13 @@ pub enum Reply {
         /// To whom.
         provider: ClusterId,
     },
+    /// A round of firm offers was opened.
+    Asked {
+        /// Its id; that of each offer is its own.
+        round: NegotiationId,
+        /// How many were asked.
+        providers: usize,
+    },
 }
 
 /// Why it was not done.
@@ -87,6 +114,9 @@ pub enum Refusal {
     /// There is no such order, request or lease, or it is over.
     #[error("{0:.8} is not known, or no longer waits for this")]
     Unknown(NegotiationId),
+    /// Another offer of the same round was taken before.
+    #[error("{0:.8} of the same round was taken")]
+    Taken(NegotiationId),
     /// Not enough is left of it.
     #[error("not enough {0} is left")]
     Short(Resource),

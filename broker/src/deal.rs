@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::contract::Contract;
+use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, Request, State, TerminateReason};
+use mercato_protocol::price::Money;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Desired;
@@ -33,6 +34,10 @@ pub struct Deal {
     pub(crate) side: Side,
     pub(crate) talk: Talk,
     pub(crate) request: Request,
+    /// Opened to hear a firm offer. Consumer: the round in which several were asked.
+    pub(crate) rfq: Option<NegotiationId>,
+    /// Consumer: an offer at another price, up to this for the whole term, is taken at once.
+    pub(crate) limit: Option<Money>,
     pub(crate) stage: Stage,
     /// When the request was made or came, wall clock.
     pub(crate) opened_ms: u64,
@@ -73,6 +78,8 @@ pub enum Stage {
         /// It lapses then.
         until_ms: u64,
     },
+    /// A firm offer: signed by the provider, which holds the capacity until `commit_by`.
+    Offered,
     /// Provider: signed, the capacity is held. Consumer: signed as well, and in doubt
     /// until it hears that the provider has stored it.
     Agreed,
@@ -111,6 +118,7 @@ impl Stage {
         match self {
             Self::Requested { .. } => State::Requested,
             Self::Review { .. } => State::Review,
+            Self::Offered => State::Offered,
             Self::Agreed => State::Agreed,
             Self::Pending { .. } => State::Pending,
             Self::Active => State::Active,
@@ -118,6 +126,11 @@ impl Stage {
             Self::Closed { .. } => State::Closed,
             Self::Terminated { .. } => State::Terminated,
         }
+    }
+
+    /// Whether the provider has signed and waits for the buyer's signature.
+    pub fn is_signed_once(&self) -> bool {
+        matches!(self, Self::Offered | Self::Agreed)
     }
 
     /// Whether both have signed and the lease has not ended.
@@ -152,6 +165,16 @@ impl Deal {
         &self.request
     }
 
+    /// What is bought, how: by the contract, and until there is one by the request.
+    pub fn terms(&self) -> &Terms {
+        self.agreement.as_ref().map_or(&self.request.terms, |agreement| &agreement.contract.terms)
+    }
+
+    /// The round of firm offers that it belongs to.
+    pub fn rfq(&self) -> Option<NegotiationId> {
+        self.rfq
+    }
+
     /// The contract, once the provider has signed it.
     pub fn agreement(&self) -> Option<&Agreement> {
         self.agreement.as_ref()
@@ -173,6 +196,8 @@ impl Deal {
             side,
             talk: Talk::new(id, peer, key),
             request,
+            rfq: None,
+            limit: None,
             stage,
             opened_ms,
             agreement: None,
@@ -186,14 +211,15 @@ impl Deal {
     /// Whether this provider's capacity is held for it or committed to it: until nothing
     /// of it is left in the cluster.
     pub(crate) fn takes_capacity(&self) -> bool {
-        let holds = self.stage == Stage::Agreed || self.stage.is_leased();
+        let holds = self.stage.is_signed_once() || self.stage.is_leased();
         let drains = matches!(self.stage, Stage::Closed { .. }) && !self.drained;
         self.side == Side::Provider && (holds || drains)
     }
 
     /// Whether it is neither a contract yet nor over.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Requested { .. } | Stage::Review { .. } | Stage::Agreed)
+        let asks = matches!(self.stage, Stage::Requested { .. } | Stage::Review { .. });
+        asks || self.stage.is_signed_once()
     }
 
     /// How the lease is to be in this cluster; none: there never was one.
@@ -213,6 +239,7 @@ impl Deal {
             }
             Stage::Requested { .. }
             | Stage::Review { .. }
+            | Stage::Offered
             | Stage::Agreed
             | Stage::Terminated { .. } => None,
         }
@@ -262,6 +289,7 @@ impl Deal {
             }
             Stage::Requested { .. }
             | Stage::Review { .. }
+            | Stage::Offered
             | Stage::Agreed
             | Stage::Pending { .. }
             | Stage::Active
@@ -327,6 +355,7 @@ impl Deal {
             Stage::Terminated { at_ms, .. } => at_ms.saturating_add(limits::REVIEW_MS),
             Stage::Requested { .. }
             | Stage::Review { .. }
+            | Stage::Offered
             | Stage::Agreed
             | Stage::Pending { .. }
             | Stage::Active
@@ -344,6 +373,7 @@ impl Deal {
             }
             Stage::Requested { .. }
             | Stage::Review { .. }
+            | Stage::Offered
             | Stage::Agreed
             | Stage::Pending { .. }
             | Stage::Active

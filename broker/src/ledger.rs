@@ -27,7 +27,7 @@ impl<'a> Ledger<'a> {
     ) -> Self {
         let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
         for deal in deals.into_iter().filter(|deal| deal.takes_capacity()) {
-            let terms = &deal.request.terms;
+            let terms = deal.terms();
             let sum = taken.entry(terms.pool.clone()).or_default();
             *sum = sum.checked_add(&terms.quantity).unwrap_or_else(|_| everything());
         }

@@ -14,6 +14,7 @@ pub mod config;
 pub mod deal;
 mod demand;
 pub mod effect;
+mod firm;
 pub mod input;
 mod ledger;
 pub mod limits;

@@ -26,6 +26,8 @@ pub const OPEN_OF_STRANGERS: usize = 16;
 pub const ENDED_OF_STRANGERS: usize = 64;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;
+/// Providers that are asked for firm offers in one round.
+pub const ROUND: usize = 20;
 /// Peers whom the owner trusted or blocked.
 pub const PEERS: usize = 4_096;
 /// A word to the other side.

@@ -95,7 +95,7 @@ fn payload_digest(receipt: &Receipt) -> Option<Digest> {
 
 impl Deal {
     fn interval_ms(&self) -> u64 {
-        u64::from(self.request.terms.metering_interval_s) * 1_000
+        u64::from(self.terms().metering_interval_s) * 1_000
     }
 
     /// When a report is due, or an unsigned one has consequences, wall clock.
@@ -109,6 +109,7 @@ impl Deal {
                 Stage::Suspended => Some(after(limits::UNSIGNED_CLOSES)),
                 Stage::Requested { .. }
                 | Stage::Review { .. }
+                | Stage::Offered
                 | Stage::Agreed
                 | Stage::Pending { .. }
                 | Stage::Closed { .. }
@@ -152,7 +153,7 @@ impl Deal {
         let passed_ms = turn.now.wall_ms.saturating_sub(from_ms);
         let whole_ms = passed_ms - passed_ms % self.interval_ms();
         let to_ms = self.meter.ended_ms.unwrap_or(from_ms + whole_ms);
-        let window = Usage::of(&self.request.terms.quantity, to_ms.checked_sub(from_ms)?).ok()?;
+        let window = Usage::of(&self.terms().quantity, to_ms.checked_sub(from_ms)?).ok()?;
         let last = self.meter.signed.as_ref().map(|last| &last.receipt);
         let usage = last.map_or(Ok(window.clone()), |last| last.usage.checked_add(&window)).ok()?;
         Some(Receipt {
@@ -162,7 +163,7 @@ impl Deal {
             index: last.map_or(0, |last| last.index + 1),
             from_ms,
             to_ms,
-            amount: self.request.terms.price.total(&usage).ok()?,
+            amount: self.terms().price.total(&usage).ok()?,
             usage,
             previous: last.and_then(payload_digest),
         })

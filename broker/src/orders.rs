@@ -1,6 +1,7 @@
 //! What the owner asks for, and what a buyer's request is answered.
 
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
@@ -48,7 +49,12 @@ impl Broker {
                 Ok(Reply::Done)
             }
             Command::Order { demand, note } => self.order(now, &demand, note, effects),
+            Command::Rfq { demand, note } => self.ask_round(now, &demand, &note, effects),
+            Command::Take(offer) => self.take_offer(now, offer, effects),
             Command::Accept(id) => self.accept(now, id, effects),
+            Command::Counter { request, price, quantity } => {
+                self.counter(now, request, (price, quantity), effects)
+            }
             Command::Deny { request, text } => {
                 if !self.is_asked(&request) {
                     return Err(Refusal::Unknown(request));
@@ -106,38 +112,67 @@ impl Broker {
         note: String,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
+        self.can_order(&note, 1)?;
+        let chosen = self.choose(now, demand)?;
+        let id = self.open_order(now, (&chosen, demand), note, None, effects)?;
+        Ok(Reply::Ordered { id, provider: chosen.provider })
+    }
+
+    /// Whether there is room for so many more orders.
+    pub(crate) fn can_order(&self, note: &str, more: usize) -> Result<(), Refusal> {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
         let open = self.deals.values().filter(|deal| deal.side == Side::Consumer && deal.is_open());
-        if open.count() >= limits::OPEN_ORDERS || self.deals.len() >= limits::DEALS {
+        let full = open.count() + more > limits::OPEN_ORDERS;
+        if full || self.deals.len() + more > limits::DEALS {
             return Err(Refusal::TooMany);
         }
         if note.len() > limits::TEXT_BYTES {
             return Err(Refusal::Invalid(format!("a note of over {} bytes", limits::TEXT_BYTES)));
         }
-        let chosen = self.choose(now, demand)?;
+        Ok(())
+    }
+
+    /// Opens a negotiation: an order, or a question in a round of firm offers.
+    pub(crate) fn open_order(
+        &mut self,
+        now: Now,
+        (chosen, demand): (&Candidate, &Demand),
+        note: String,
+        round: Option<NegotiationId>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<NegotiationId, Refusal> {
         let ad = self.book.ad(&chosen.provider).ok_or(Refusal::NoMatch { seen: 0 })?;
         let offered = ad.body.terms.classes.first().copied();
         let class = demand.class.or(offered).unwrap_or_default();
         let what = (&demand.quantity, class, demand.term_s);
         let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, what);
         let request = Request { ad: ad.digest, terms, note };
-        let mut id = NegotiationId([0; 16]);
-        self.rng.fill_bytes(&mut id.0);
+        let id = self.random_id();
         let stage = Stage::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
         let peer = (chosen.provider, chosen.key);
         let mut deal = Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
+        deal.rfq = round;
+        deal.limit =
+            demand.max_price.filter(|_| round.is_none()).map(|rate| rate.over(demand.term_s));
+        let opening = if round.is_some() { Body::Rfq(request) } else { Body::Request(request) };
         deal.namespaces = demand.namespaces.clone();
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
-        deal.talk.ask(&mut turn, Kind::Request, Body::Request(request))?;
+        deal.talk.ask(&mut turn, Kind::Request, opening)?;
         let said = turn.said;
         self.store(now, deal, said, effects);
-        Ok(Reply::Ordered { id, provider: chosen.provider })
+        Ok(id)
+    }
+
+    pub(crate) fn random_id(&mut self) -> NegotiationId {
+        let mut id = NegotiationId([0; 16]);
+        self.rng.fill_bytes(&mut id.0);
+        id
     }
 
     /// The best offer of a provider that the owner trusts, or one that is as good.
-    fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
+    pub(crate) fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
         if let Some(from) =
             demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
         {
@@ -172,22 +207,23 @@ impl Broker {
             return Err(Refusal::Degraded);
         }
         let asked = self.deals.get(&id).filter(|_| self.is_asked(&id));
-        let asked = asked.ok_or(Refusal::Unknown(id))?;
-        let terms = &asked.request.terms;
+        self.has_room(&asked.ok_or(Refusal::Unknown(id))?.request.terms)?;
+        self.edit(now, id, effects, |deal, turn| deal.agree(turn))?;
+        Ok(Reply::Done)
+    }
+
+    /// Whether what these terms say can be promised now.
+    pub(crate) fn has_room(&self, terms: &Terms) -> Result<(), Refusal> {
         let offer = self.offer.as_ref();
         let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
         let Some((offer, pool)) = pool else {
             return Err(Refusal::Invalid("what was asked for is not shared any more".to_owned()));
         };
         let ledger = Ledger::new(&offer.sellable, self.deals.values());
-        if let Some(resource) = ledger.shortage(pool, &terms.quantity) {
-            return Err(Refusal::Short(resource));
-        }
-        self.edit(now, id, effects, |deal, turn| deal.agree(turn))?;
-        Ok(Reply::Done)
+        ledger.shortage(pool, &terms.quantity).map_or(Ok(()), |short| Err(Refusal::Short(short)))
     }
 
-    fn is_asked(&self, id: &NegotiationId) -> bool {
+    pub(crate) fn is_asked(&self, id: &NegotiationId) -> bool {
         let deal = self.deals.get(id).filter(|deal| deal.side == Side::Provider);
         deal.is_some_and(|deal| deal.stage.state() == State::Review)
     }
@@ -241,6 +277,7 @@ impl Broker {
         let peer = (message.from, *message.key());
         let stage = (Stage::Review { until_ms }, now.wall_ms);
         let mut deal = Deal::new(Side::Provider, message.negotiation, peer, request.clone(), stage);
+        deal.rfq = matches!(message.body, Body::Rfq(_)).then_some(message.negotiation);
         deal.talk.hear(message);
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
         let answered = match verdict {

@@ -4,7 +4,7 @@
 //! this clock alone. Whether to sell at all is decided where the request comes in.
 
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::contract::{Contract, Party};
+use mercato_protocol::contract::{Contract, Party, Terms};
 use mercato_protocol::envelope::{Countersigned, Signed, Verified};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
 
@@ -13,10 +13,27 @@ use crate::limits;
 use crate::talk::{Kind, Turn};
 
 impl Deal {
-    /// Signs the contract and holds the capacity, which the ledger has to spare.
+    /// Signs the contract as it was asked for, and holds the capacity, which the ledger has
+    /// to spare.
     pub(crate) fn agree(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        if self.rfq.is_some() {
+            return self.offer(turn, self.request.terms.clone());
+        }
+        let contract = self.sign(turn, self.request.terms.clone())?;
+        self.stage = Stage::Agreed;
+        self.talk.ask(turn, Kind::Agreement, Body::Agreement { contract })
+    }
+
+    /// Signs the contract on terms that the buyer is yet to take, and holds the capacity,
+    /// which the ledger has to spare.
+    pub(crate) fn offer(&mut self, turn: &mut Turn<'_>, terms: Terms) -> Result<(), CodecError> {
+        let contract = self.sign(turn, terms)?;
+        self.stage = Stage::Offered;
+        self.talk.ask(turn, Kind::Agreement, Body::Offer { contract })
+    }
+
+    fn sign(&mut self, turn: &Turn<'_>, terms: Terms) -> Result<Signed<Contract>, CodecError> {
         let now_ms = turn.now.wall_ms;
-        let terms = self.request.terms.clone();
         let party = |cluster, key| Party { cluster, key, certificate: None };
         let contract = Contract {
             id: self.id(),
@@ -30,8 +47,7 @@ impl Deal {
         };
         let provider = turn.config.key.sign(turn.config.federation, &contract)?;
         self.agreement = Some(Agreement { contract, provider: provider.clone(), consumer: None });
-        self.stage = Stage::Agreed;
-        self.talk.ask(turn, Kind::Agreement, Body::Agreement { contract: provider })
+        Ok(provider)
     }
 
     /// The provider hears the buyer.
@@ -41,8 +57,9 @@ impl Deal {
         message: &Verified<Message>,
     ) -> Result<(), CodecError> {
         match &message.body {
-            Body::Request(request) if *request == self.request => Ok(()),
-            Body::Request(_) => self.on_conflict(turn),
+            Body::Request(request) if *request == self.request && self.rfq.is_none() => Ok(()),
+            Body::Rfq(request) if *request == self.request && self.rfq.is_some() => Ok(()),
+            Body::Request(_) | Body::Rfq(_) => self.on_conflict(turn),
             Body::Verification { contract } => self.on_verification(turn, message, contract),
             Body::Terminate { reason, text } => self.on_terminate(turn, *reason, text),
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
@@ -67,6 +84,7 @@ impl Deal {
             Body::Close { reason, text } => self.on_close(turn, *reason, text),
             Body::Review { .. }
             | Body::Agreement { .. }
+            | Body::Offer { .. }
             | Body::Finalized
             | Body::UsageReport { .. } => Ok(()),
         }
@@ -88,7 +106,7 @@ impl Deal {
         signed: &Signed<Contract>,
     ) -> Result<(), CodecError> {
         let reply = match self.stage {
-            Stage::Agreed => match self.countersigned(turn, signed) {
+            Stage::Offered | Stage::Agreed => match self.countersigned(turn, signed) {
                 Some(consumer) => {
                     self.commit(turn, consumer);
                     Body::Finalized
@@ -136,7 +154,7 @@ impl Deal {
         let metered = self.meter_deadline_ms();
         match &self.stage {
             Stage::Review { until_ms } => Some(*until_ms),
-            Stage::Agreed => contract.map(|contract| contract.commit_by_ms),
+            Stage::Offered | Stage::Agreed => contract.map(|contract| contract.commit_by_ms),
             Stage::Pending { until_ms } => not_after_ms.into_iter().chain([*until_ms]).min(),
             Stage::Active | Stage::Suspended => not_after_ms.into_iter().chain(metered).min(),
             Stage::Closed { .. } => metered,
@@ -151,7 +169,7 @@ impl Deal {
             Stage::Review { .. } => {
                 self.terminate(turn, TerminateReason::Expired, "the owner did not decide in time")
             }
-            Stage::Agreed => {
+            Stage::Offered | Stage::Agreed => {
                 self.terminate(turn, TerminateReason::Expired, "not signed by the buyer in time")
             }
             Stage::Pending { until_ms } if now_ms >= *until_ms => {

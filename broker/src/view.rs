@@ -126,7 +126,7 @@ impl Broker {
 impl Deal {
     /// What the whole term costs; none when free.
     pub fn total(&self) -> Result<Option<Money>, PriceError> {
-        let terms = &self.request.terms;
+        let terms = self.terms();
         let term_ms = terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
         terms.price.total(&Usage::of(&terms.quantity, term_ms)?)
     }
@@ -138,7 +138,7 @@ impl Deal {
         };
         let last = self.meter.signed().map(|signed| &signed.receipt);
         let usage = last.map(|last| last.usage.clone()).unwrap_or_default();
-        let amounts = self.request.terms.price.lines(&usage)?;
+        let amounts = self.terms().price.lines(&usage)?;
         let line = |(resource, counter): (Resource, u64)| {
             let amount = amounts.get(&resource).copied();
             (resource, Line { counter, amount })

@@ -24,13 +24,14 @@ pub struct Message {
     /// always means the same bytes.
     pub seq: u32,
     /// The latest signed message of this negotiation that `from` had sent or accepted;
-    /// none in the `Request`.
+    /// none in the `Request` or `Rfq` that opens it.
     pub previous: Option<Digest>,
     /// What is said.
     pub body: Body,
 }
 
-/// What is said. Kinds yet to come (a counter-offer, an extension) are further rows.
+/// What is said. A kind that a release does not know it refuses whole, so that none is half
+/// understood; kinds yet to come are further rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::large_enum_variant, reason = "one at a time, and moved once")]
@@ -86,6 +87,15 @@ pub enum Body {
         reason: CloseReason,
         /// The same for a person; may be empty.
         text: String,
+    },
+    /// The buyer asks for a firm offer. Nothing is ordered by it.
+    Rfq(Request),
+    /// The provider's firm offer: the contract as it would be, signed by the provider, which
+    /// holds the capacity until its `commit_by`. A `Verification` takes it. It answers an
+    /// `Rfq`, or a `Request` at another price or quantity.
+    Offer {
+        /// Signed by the provider.
+        contract: Signed<Contract>,
     },
 }
 
@@ -175,16 +185,21 @@ pub enum State {
     Closed,
     /// Came to nothing.
     Terminated,
+    /// A firm offer is made, and not taken yet.
+    Offered,
 }
 
 impl codec::Message for Message {
     const MAX_BYTES: usize = limits::NEGOTIATION_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        let opens = matches!(self.body, Body::Request(_));
-        ensure(opens == (self.previous.is_none()), "only a request follows nothing")?;
+        let opens = matches!(self.body, Body::Request(_) | Body::Rfq(_));
+        ensure(
+            opens == (self.previous.is_none()),
+            "only what opens a negotiation follows nothing",
+        )?;
         ensure(self.from != self.to, "a negotiation with oneself")?;
-        if let Body::Request(request) = &self.body {
+        if let Body::Request(request) | Body::Rfq(request) = &self.body {
             request.terms.validate()?;
         }
         Ok(())
@@ -213,6 +228,8 @@ wire_union!(Body {
     9 => UsageReport { 1 => receipt },
     10 => UsageReceipt { 1 => receipt },
     11 => Close { 1 => reason, 2 => text },
+    12 => Rfq(request),
+    13 => Offer { 1 => contract },
 });
 wire_map!(Request { 1 => ad, 2 => terms, 3 => note });
 wire_enum!(TerminateReason {
@@ -249,4 +266,5 @@ wire_enum!(State {
     7 => Reclaiming,
     8 => Closed,
     9 => Terminated,
+    10 => Offered,
 });

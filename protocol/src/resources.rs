@@ -136,6 +136,12 @@ impl Resources {
         self.iter().find(|(resource, n)| *n > room.quantity(resource)).map(|(resource, _)| resource)
     }
 
+    /// Each quantity that is zero replaced by that of `other`.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        self.combine(other, |_, a, b| Ok(if a == 0 { b } else { a })).unwrap_or_default()
+    }
+
     /// The sum.
     pub fn checked_add(&self, other: &Self) -> Result<Self, ResourcesError> {
         self.combine(other, |resource, a, b| {

@@ -1,7 +1,8 @@
 //! Any order of losses, duplicates, delays and crashes: the invariants hold at each
 //! step, and after healing both sides agree.
 
-use mercato_broker::{Approve, Command, Stage};
+use mercato_broker::{Approve, Command, Deal};
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use proptest::prelude::*;
 
@@ -10,7 +11,10 @@ use crate::world::{BUYER, SELLER, World, demand};
 #[derive(Clone, Debug)]
 enum Step {
     Order(u64),
+    Rfq(u64),
+    Take,
     Accept,
+    Counter(u64),
     Cancel(usize, usize),
     Deliver(usize),
     Drop(usize),
@@ -23,7 +27,10 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (1..5u64).prop_map(|cores| Step::Order(cores * 1_000)),
+        1 => (1..5u64).prop_map(|cores| Step::Rfq(cores * 1_000)),
+        2 => Just(Step::Take),
         2 => Just(Step::Accept),
+        1 => (1..5u64).prop_map(|cores| Step::Counter(cores * 1_000)),
         1 => (0..2usize, any::<usize>()).prop_map(|(node, deal)| Step::Cancel(node, deal)),
         12 => any::<usize>().prop_map(Step::Deliver),
         3 => any::<usize>().prop_map(Step::Drop),
@@ -34,6 +41,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn in_state(world: &World, node: usize, state: State) -> Option<NegotiationId> {
+    let mut deals = world.nodes[node].broker.deals();
+    deals.find(|deal| deal.stage().state() == state).map(Deal::id)
+}
+
 fn take(world: &mut World, step: Step) {
     let some = |index: usize, of: usize| (of > 0).then(|| index % of.max(1));
     match step {
@@ -41,11 +53,25 @@ fn take(world: &mut World, step: Step) {
             let order = Command::Order { demand: demand(cpu_millis), note: String::new() };
             let _ = world.command(BUYER, order);
         }
+        Step::Rfq(cpu_millis) => {
+            let rfq = Command::Rfq { demand: demand(cpu_millis), note: String::new() };
+            let _ = world.command(BUYER, rfq);
+        }
+        Step::Take => {
+            if let Some(id) = in_state(world, BUYER, State::Offered) {
+                let _ = world.command(BUYER, Command::Take(id));
+            }
+        }
         Step::Accept => {
-            let asked = |stage: &Stage| stage.state() == State::Review;
-            let deal = world.nodes[SELLER].broker.deals().find(|deal| asked(deal.stage()));
-            if let Some(id) = deal.map(|deal| deal.id()) {
+            if let Some(id) = in_state(world, SELLER, State::Review) {
                 let _ = world.command(SELLER, Command::Accept(id));
+            }
+        }
+        Step::Counter(cpu_millis) => {
+            if let Some(request) = in_state(world, SELLER, State::Review) {
+                let quantity = Some(demand(cpu_millis).quantity);
+                let counter = Command::Counter { request, price: None, quantity };
+                let _ = world.command(SELLER, counter);
             }
         }
         Step::Cancel(node, index) => {
@@ -71,7 +97,7 @@ fn take(world: &mut World, step: Step) {
     }
 }
 
-fn assert_both_agree(world: &World) {
+pub(crate) fn assert_both_agree(world: &World) {
     let [seller, buyer] = &world.nodes;
     for theirs in buyer.broker.deals() {
         let ours = seller.broker.deal(&theirs.id());

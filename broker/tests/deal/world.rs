@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Demand, Desired, Effect, Input, Inventory,
-    PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Stage, Standing,
+    PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::ad::{Ad, AdLease};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
@@ -36,12 +36,30 @@ pub(crate) struct Node {
     restarts: u64,
 }
 
+/// A single thing that goes wrong; effects and messages go by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The node dies before this effect.
+    Crash(usize, usize),
+    Lose(usize),
+    Double(usize),
+    /// By so much, in ms.
+    Late(usize, u64),
+}
+
 pub(crate) struct World {
     pub(crate) nodes: [Node; 2],
     pub(crate) wire: Vec<(usize, Signed<Message>)>,
     pub(crate) now_ms: u64,
     /// After so many effects of the next answer its broker crashes.
     pub(crate) crash_after: Option<usize>,
+    /// The one thing that goes wrong.
+    pub(crate) fault: Option<Fault>,
+    /// Effects of each node so far.
+    pub(crate) effects: [usize; 2],
+    /// Messages so far.
+    pub(crate) messages: usize,
+    late: Vec<(u64, usize, Signed<Message>)>,
     known: BTreeMap<PublicKey, ClusterId>,
     said: BTreeMap<(ClusterId, NegotiationId, u32), Digest>,
     contracts: BTreeMap<NegotiationId, Digest>,
@@ -122,6 +140,10 @@ impl World {
             wire: vec![],
             now_ms: START_MS,
             crash_after: None,
+            fault: None,
+            effects: [0; 2],
+            messages: 0,
+            late: vec![],
             known,
             said: BTreeMap::new(),
             contracts: BTreeMap::new(),
@@ -170,13 +192,16 @@ impl World {
     pub(crate) fn input(&mut self, node: usize, input: Input) {
         let now = self.now(node);
         let effects = self.nodes[node].broker.handle(now, input);
-        let survives = self.crash_after.take().map_or(effects.len(), |n| n.min(effects.len()));
-        let crashes = survives < effects.len();
-        for effect in effects.into_iter().take(survives) {
+        let most = self.crash_after.take().unwrap_or(usize::MAX);
+        for (number, effect) in effects.into_iter().enumerate() {
+            let fatal = Fault::Crash(node, self.effects[node]);
+            if number >= most || self.fault == Some(fatal) {
+                self.fault = self.fault.filter(|fault| *fault != fatal);
+                self.crash(node);
+                break;
+            }
+            self.effects[node] += 1;
             self.perform(node, effect);
-        }
-        if crashes {
-            self.crash(node);
         }
         self.check(node);
     }
@@ -209,11 +234,22 @@ impl World {
         let number = (opened.from, opened.negotiation, opened.seq);
         let before = self.said.insert(number, opened.digest());
         assert!(before.is_none_or(|before| before == opened.digest()), "{number:?} twice");
-        if let Body::Agreement { contract } = &opened.body {
+        if let Body::Agreement { contract } | Body::Offer { contract } = &opened.body {
             let before = self.contracts.insert(opened.negotiation, contract.digest());
             assert!(before.is_none_or(|before| before == contract.digest()), "signed twice");
         }
-        self.wire.push((1 - node, message));
+        let number = self.messages;
+        self.messages += 1;
+        match self.fault {
+            Some(Fault::Lose(lost)) if lost == number => {}
+            Some(Fault::Late(late, by_ms)) if late == number => {
+                self.late.push((self.now_ms + by_ms, 1 - node, message));
+            }
+            Some(Fault::Double(twice)) if twice == number => {
+                self.wire.extend([(1 - node, message.clone()), (1 - node, message)]);
+            }
+            _ => self.wire.push((1 - node, message)),
+        }
     }
 
     /// The daemon dies, and starts again from its disk. The cluster says again what it is.
@@ -247,6 +283,10 @@ impl World {
     /// Time passes, and each broker that asked for it is woken.
     pub(crate) fn advance(&mut self, ms: u64) {
         self.now_ms += ms;
+        let (due, late) =
+            std::mem::take(&mut self.late).into_iter().partition(|l| l.0 <= self.now_ms);
+        self.late = late;
+        self.wire.extend(due.into_iter().map(|(_, to, message): (u64, _, _)| (to, message)));
         for node in [SELLER, BUYER] {
             let now = self.now(node);
             if self.nodes[node].broker.wakeup().is_some_and(|deadline| deadline.is_due(now)) {
@@ -286,9 +326,9 @@ impl World {
         let now = self.now(node);
         let held = us.broker.deals().filter(|deal| deal.side() == Side::Provider).filter(|deal| {
             let drains = us.leases.get(&deal.id()) == Some(&Desired::Drained);
-            *deal.stage() == Stage::Agreed || deal.stage().is_leased() || drains
+            deal.stage().is_signed_once() || deal.stage().is_leased() || drains
         });
-        let held: u64 = held.map(|deal| deal.request().terms.quantity.cpu_millis).sum();
+        let held: u64 = held.map(|deal| deal.terms().quantity.cpu_millis).sum();
         assert!(held <= SOLD_MILLIS, "{held} is promised");
         for deal in us.broker.deals() {
             if deal.side() == Side::Provider && deal.meter().started_ms().is_some() {

@@ -123,7 +123,7 @@ impl From<Refusal> for Problem {
             Refusal::Degraded => {
                 (Class::Failed, "see what is wrong with the data folder: mercato status".to_owned())
             }
-            Refusal::Over(_) => (Class::Refused, String::new()),
+            Refusal::Over(_) | Refusal::Taken(_) => (Class::Refused, String::new()),
         };
         let todo = Some(todo).filter(|line| !line.is_empty()).into_iter().collect();
         Self { todo, ..Self::new(class, refusal.to_string()) }

@@ -51,6 +51,24 @@ pub(crate) enum Request {
         /// A word to the provider's owner; may be empty.
         note: String,
     },
+    /// Ask several providers at once for firm offers. Answered by [`Answer::Asked`].
+    Rfq {
+        /// What.
+        demand: Demand,
+        /// A word to the providers' owners; may be empty.
+        note: String,
+    },
+    /// Take a firm offer. Answered by [`Answer::Ordered`].
+    Take(NegotiationId),
+    /// Answer a request with a firm offer.
+    Counter {
+        /// Which request.
+        request: NegotiationId,
+        /// At this price; none: as asked for.
+        price: Option<Price>,
+        /// So much; none: as asked for.
+        quantity: Option<Resources>,
+    },
     /// Orders, requests and contracts, on both sides, running and remembered. Answered by
     /// [`Answer::Deals`].
     Deals,
@@ -96,6 +114,13 @@ pub(crate) enum Answer {
         id: NegotiationId,
         /// To whom.
         provider: ClusterId,
+    },
+    /// Several providers were asked.
+    Asked {
+        /// The round that their offers belong to.
+        round: NegotiationId,
+        /// How many.
+        providers: usize,
     },
     /// Orders, requests and contracts.
     Deals(Vec<Deal>),
@@ -224,11 +249,13 @@ pub(crate) struct Deal {
     pub(crate) peer: ClusterId,
     /// What it calls itself, as far as that is known.
     pub(crate) peer_name: Option<String>,
-    /// How far it is. At `Review` the provider's owner is asked.
+    /// How far it is. At `Review` the provider's owner is asked, at `Offered` the buyer's.
     pub(crate) state: State,
     /// Why it is over, in the words of market protocol and owner; none: it is not.
     pub(crate) reason: Option<String>,
-    /// What is bought, how.
+    /// Consumer: the round of firm offers that it belongs to; none: it was ordered.
+    pub(crate) round: Option<NegotiationId>,
+    /// What is bought, or offered, how.
     pub(crate) terms: Terms,
     /// What the buyer says to the provider's owner; may be empty.
     pub(crate) note: String,

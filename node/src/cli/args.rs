@@ -14,6 +14,7 @@ use super::market::Browse;
 use super::namespaces::Offload;
 use super::order::Order;
 use super::peer::Peer;
+use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;
 use super::text::text;
@@ -121,6 +122,8 @@ pub(crate) enum Ask {
     Share(Share),
     /// Buy from a provider that you trust
     Order(Order),
+    /// Ask several providers at once for firm offers
+    Rfq(Rfq),
     /// What others ask of this cluster
     Requests(Requests),
     /// Orders and contracts, on both sides

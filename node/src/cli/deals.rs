@@ -5,11 +5,12 @@ use clap::{Args, Subcommand};
 use mercato_broker::{Side, Statement};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
-use mercato_protocol::resources::Resource;
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
 
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{called, fingerprint, left, moment, money, name};
+use super::text::{called, fingerprint, left, moment, money, name, text};
 use super::{lookup, now_ms};
 use crate::admin::{Deal, Desk, Problem, Request};
 
@@ -32,13 +33,19 @@ enum RequestsWhat {
   mercato requests list
   mercato requests list -o json")]
     List,
-    /// Grant one: its buyer is sent a signed contract
+    /// Grant one: its buyer is sent a signed contract, or a firm offer on other terms
     #[command(after_help = "Examples:
   mercato requests accept 3f2a91bc
-  mercato requests accept 3f2")]
+  mercato requests accept 3f2 --price 'cpu=0.03 EUR/h'")]
     Accept {
         /// The beginning of its id
         id: String,
+        /// At another price: 'cpu=0.03 EUR/h, gpu.h100=2.40 EUR/h'; or free
+        #[arg(long, value_parser = text::<Price>)]
+        price: Option<Price>,
+        /// Another quantity: cpu=4,memory=8Gi; what is not named stays as asked for
+        #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
+        quantity: Option<Resources>,
     },
     /// Refuse one
     #[command(after_help = "Examples:
@@ -111,10 +118,17 @@ impl Requests {
                 requests.sort_by_key(|request| (request.until_ms, request.id));
                 screen.render(&requests, || requests_table(&requests, screen.is_wide()))
             }
-            RequestsWhat::Accept { id } => {
+            RequestsWhat::Accept { id, price, quantity } => {
                 let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
-                desk.tell(Request::Accept(request.id)).await?;
-                Ok(screen.done(format!("{} of {} is granted", request.id.short(), peer(&request))))
+                let (short, peer) = (request.id.short(), peer(&request));
+                if price.is_none() && quantity.is_none() {
+                    desk.tell(Request::Accept(request.id)).await?;
+                    return Ok(screen.done(format!("{short} of {peer} is granted")));
+                }
+                let quantity = quantity.map(|named| named.or(&request.terms.quantity));
+                let counter = Request::Counter { request: request.id, price, quantity };
+                desk.tell(counter).await?;
+                Ok(screen.done(format!("{short}: the offer is held for {peer} for 30 seconds")))
             }
             RequestsWhat::Deny { id, reason } => {
                 let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
@@ -192,7 +206,7 @@ pub(crate) fn peer(deal: &Deal) -> String {
     called(deal.peer_name.as_deref(), &deal.peer)
 }
 
-fn state(deal: &Deal) -> String {
+pub(crate) fn state(deal: &Deal) -> String {
     if deal.state == State::Review { "in review".to_owned() } else { name(deal.state) }
 }
 

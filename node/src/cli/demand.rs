@@ -10,7 +10,7 @@ use mercato_protocol::terms::Class;
 
 use super::lookup;
 use super::text::{text, word};
-use crate::admin::{Desk, Problem};
+use crate::admin::{Class as Kind, Desk, Problem};
 
 /// Enough pods for most of what a namespace runs, and few enough for most providers.
 const PODS: u64 = 20;
@@ -47,6 +47,16 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// The demand of one who buys: pods need processors and memory.
+    pub(crate) async fn purchase(self, desk: &dyn Desk, term: Seconds) -> Result<Demand, Problem> {
+        let demand = self.demand(desk, Some(term)).await?;
+        if demand.quantity.cpu_millis == 0 || demand.quantity.memory_bytes == 0 {
+            return Err(Problem::new(Kind::Usage, "pods need processors and memory")
+                .todo("say how much of both: --cpu 8 --memory 32Gi"));
+        }
+        Ok(demand)
+    }
+
     /// The demand for a term. How much and how long is asked for together: a price is of
     /// both.
     pub(crate) async fn demand(
@@ -74,10 +84,10 @@ impl Wanted {
     }
 }
 
-fn cpu(text: &str) -> Result<u64, SyntaxError> {
+pub(crate) fn cpu(text: &str) -> Result<u64, SyntaxError> {
     quantity::of(&Resource::Cpu, text)
 }
 
-fn memory(text: &str) -> Result<u64, SyntaxError> {
+pub(crate) fn memory(text: &str) -> Result<u64, SyntaxError> {
     quantity::of(&Resource::Memory, text)
 }

@@ -1,7 +1,7 @@
 //! The command line: reads what was typed, asks the desk, shows the answer.
 //!
 //! `args` has the words; each command's options and what it does are in one module:
-//! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `deals`
+//! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`, `deals`
 //! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
 
 mod args;
@@ -14,6 +14,7 @@ mod namespaces;
 mod order;
 mod peer;
 mod progress;
+mod rfq;
 mod run;
 mod screen;
 mod share;
@@ -93,6 +94,7 @@ async fn ask(
         Ask::Offer(Offer::Show { provider }) => market::offer(desk, screen, &provider).await,
         Ask::Share(share) => share.perform(desk, screen).await,
         Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
+        Ask::Rfq(rfq) => rfq.perform(desk, screen).await,
         Ask::Requests(requests) => requests.perform(desk, screen).await,
         Ask::Contracts(contracts) => contracts.perform(desk, screen).await,
         Ask::Offload(offload) => offload.perform(desk, screen).await,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mercato_broker::{Demand, Refusal};
-use mercato_config::Seconds;
+use mercato_config::{Seconds, Show as _};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use serde_json::json;
@@ -13,8 +13,9 @@ use super::deals;
 use super::demand::Wanted;
 use super::market;
 use super::progress::Progress;
+use super::rfq;
 use super::screen::Screen;
-use super::text::text;
+use super::text::{money, text};
 use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, Strategy, unexpected};
 
 /// Between two looks at an order.
@@ -24,14 +25,21 @@ const POLL: Duration = Duration::from_millis(250);
 #[command(after_help = "Examples:
   mercato order --cpu 8 --memory 32Gi --for 4h --wait
   mercato order 'gpu.mem>=80Gi, jurisdiction in (IT,FR)' --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --dry-run
+  mercato order --offer 3f2a91bc --wait
 
-The best offer that suits is taken, among those of providers that you trust.")]
+The best offer that suits is taken, among those of providers that you trust.
+A provider may answer with another price: up to --max-price it is taken at once,
+above it is held for you for 30 seconds, to be taken with --offer.")]
 pub(crate) struct Order {
     #[command(flatten)]
     wanted: Wanted,
     /// For how long
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
-    term: Seconds,
+    #[arg(required_unless_present = "offer")]
+    term: Option<Seconds>,
+    /// Take this firm offer: the beginning of its id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["Wanted", "term", "dry_run", "note"])]
+    offer: Option<String>,
     /// Show what there is to choose from, and why the rest does not suit; buy nothing
     #[arg(long)]
     dry_run: bool,
@@ -53,17 +61,18 @@ impl Order {
         screen: &Screen,
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
-        let Self { wanted, term, dry_run, wait, namespace, note } = self;
-        let mut demand = wanted.demand(desk, Some(term)).await?;
-        demand.namespaces = namespace.iter().cloned().collect();
-        if demand.quantity.cpu_millis == 0 || demand.quantity.memory_bytes == 0 {
-            return Err(Problem::new(Class::Usage, "pods need processors and memory")
-                .todo("say how much of both: --cpu 8 --memory 32Gi"));
-        }
-        if dry_run {
-            return market::show(desk, screen, demand, true).await;
-        }
-        let id = buy(desk, demand, note).await?;
+        let Self { wanted, term, offer, dry_run, wait, namespace, note } = self;
+        let id = match (offer, term) {
+            (Some(offer), _) => rfq::take(desk, &offer).await?,
+            (None, term) => {
+                let mut demand = wanted.purchase(desk, term.unwrap_or(Seconds(0))).await?;
+                demand.namespaces = namespace.iter().cloned().collect();
+                if dry_run {
+                    return market::show(desk, screen, demand, true).await;
+                }
+                buy(desk, demand, note).await?
+            }
+        };
         for namespace in namespace {
             let offload = Offload { namespace, strategy: Strategy::Both, api_access: false };
             desk.tell(Request::Offload(offload)).await?;
@@ -118,6 +127,11 @@ fn step(deal: &Deal) -> Result<Option<String>, Problem> {
     Ok(Some(match deal.state {
         State::Requested => format!("{id}: asking {peer}"),
         State::Review => format!("{id}: waiting for {peer}'s owner to accept"),
+        State::Offered => format!(
+            "{id}: {peer} offers {} for {}; to take it: mercato order --offer {id}",
+            deal.terms.quantity.show(),
+            money(&deal.terms.price, deal.total),
+        ),
         State::Agreed => format!("{id}: both sign"),
         State::Pending => format!("{id}: the node is being made"),
         State::Suspended => format!("{id}: suspended, usage is not signed for"),

@@ -71,6 +71,11 @@ impl Desk for Office {
                     self.measure().await;
                     self.command(Command::Order { demand, note }).await
                 }
+                Request::Rfq { demand, note } => self.command(Command::Rfq { demand, note }).await,
+                Request::Take(offer) => self.command(Command::Take(offer)).await,
+                Request::Counter { request, price, quantity } => {
+                    self.command(Command::Counter { request, price, quantity }).await
+                }
                 Request::Deals => Ok(Answer::Deals(self.driver.look(view::deals).await?)),
                 Request::Accept(id) => self.command(Command::Accept(id)).await,
                 Request::Deny(request, text) => self.command(Command::Deny { request, text }).await,
@@ -99,6 +104,7 @@ impl Office {
         match self.driver.command(command).await?? {
             Reply::Done => Ok(Answer::Done),
             Reply::Ordered { id, provider } => Ok(Answer::Ordered { id, provider }),
+            Reply::Asked { round, providers } => Ok(Answer::Asked { round, providers }),
         }
     }
 

@@ -78,7 +78,8 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         peer_name: names.get(&deal.peer()).cloned(),
         state: deal.stage().state(),
         reason: reason(deal.stage()),
-        terms: request.terms.clone(),
+        round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
+        terms: deal.terms().clone(),
         note: request.note.clone(),
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
@@ -93,6 +94,7 @@ fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
     match deal.stage() {
         Stage::Requested { until_ms } | Stage::Review { until_ms } => Some(*until_ms),
         Stage::Closed { at_ms, .. } | Stage::Terminated { at_ms, .. } => Some(*at_ms),
+        Stage::Offered => deal.agreement().map(|agreement| agreement.contract.commit_by_ms),
         Stage::Agreed | Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
             deal.agreement().map(|agreement| agreement.contract.not_after_ms)
         }
@@ -108,6 +110,7 @@ fn reason(stage: &Stage) -> Option<String> {
         Stage::Terminated { reason, text, .. } => Some(said(format!("{reason:?}"), text)),
         Stage::Requested { .. }
         | Stage::Review { .. }
+        | Stage::Offered
         | Stage::Agreed
         | Stage::Pending { .. }
         | Stage::Active

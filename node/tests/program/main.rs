@@ -12,4 +12,5 @@ mod demo;
 mod federation;
 mod hostile;
 mod kit;
+mod market;
 mod usage;

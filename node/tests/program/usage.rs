@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::kit::{run, stderr, stdout};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "run",
     "status",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 13] = [
     "share",
     "browse",
     "order",
+    "rfq",
     "requests",
     "contracts",
     "offload",

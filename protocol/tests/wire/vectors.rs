@@ -216,13 +216,33 @@ fn setting() -> Setting {
     }
 }
 
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)
+}
+
 /// The file's content; written first, if that was asked for.
 fn file<T: Serialize + for<'de> Deserialize<'de>>(name: &str, made: &T) -> T {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name);
     if std::env::var_os("UPDATE_VECTORS").is_some() {
-        std::fs::write(&path, serde_json::to_string_pretty(made).unwrap() + "\n").unwrap();
+        std::fs::write(path(name), serde_json::to_string_pretty(made).unwrap() + "\n").unwrap();
     }
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_slice(&std::fs::read(path(name)).unwrap()).unwrap()
+}
+
+/// Whether `value` says all that `before` said. What a later release may add is absent.
+fn says(value: &Value, before: &Value) -> bool {
+    match (value, before) {
+        (Value::Object(value), Value::Object(before)) => {
+            let kept = before
+                .iter()
+                .all(|(key, before)| value.get(key).is_some_and(|value| says(value, before)));
+            let added = value.iter().filter(|(key, _)| !before.contains_key(*key));
+            kept && added.into_iter().all(|(_, value)| value.is_null())
+        }
+        (Value::Array(value), Value::Array(before)) => {
+            value.len() == before.len() && value.iter().zip(before).all(|(a, b)| says(a, b))
+        }
+        (value, before) => value == before,
+    }
 }
 
 #[test]
@@ -237,6 +257,20 @@ fn good_vectors_are_read_and_written_the_same() {
         let (value, again) = read(&kept.kind, &bytes).unwrap();
         assert_eq!(value, kept.value, "{}/{}", kept.kind, kept.name);
         assert_eq!(again != bytes, kept.extended, "{}/{}", kept.kind, kept.name);
+    }
+}
+
+/// `previous.json` is what the release before this one wrote as its `good.json`.
+#[test]
+fn the_previous_release_is_understood() {
+    let kept: Vec<Good> =
+        serde_json::from_slice(&std::fs::read(path("previous.json")).unwrap()).unwrap();
+    assert!(kept.len() >= 40);
+    for vector in kept {
+        let bytes = hex::decode(&vector.bytes).unwrap();
+        let (value, again) = read(&vector.kind, &bytes).unwrap();
+        assert!(says(&value, &vector.value), "{}/{}: {value:#}", vector.kind, vector.name);
+        assert_eq!(again != bytes, vector.extended, "{}/{}", vector.kind, vector.name);
     }
 }
 

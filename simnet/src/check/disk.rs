@@ -28,7 +28,7 @@ impl Disk {
         let mut taken = Resources::default();
         for deal in deals(site.gate.records()) {
             if takes(deal) {
-                let sum = taken.checked_add(&deal.request().terms.quantity);
+                let sum = taken.checked_add(&deal.terms().quantity);
                 taken = sum.map_err(|error| Violation(error.to_string()))?;
             }
             self.check_receipt(at, deal)?;
@@ -124,7 +124,7 @@ pub(crate) fn deal(records: &Records, id: NegotiationId) -> Option<&Deal> {
 /// Whether a provider's capacity is held for it.
 pub(crate) fn takes(deal: &Deal) -> bool {
     let drains = matches!(deal.stage(), Stage::Closed { .. }) && !is_drained(deal);
-    let holds = *deal.stage() == Stage::Agreed || deal.stage().is_leased() || drains;
+    let holds = deal.stage().is_signed_once() || deal.stage().is_leased() || drains;
     deal.side() == Side::Provider && holds
 }
 

@@ -155,7 +155,7 @@ fn agree(deal: &Deal, other: Option<&Deal>) -> Result<(), Violation> {
     ensure(state == theirs || nothing(state) && nothing(theirs), || {
         format!("{id:.8} is {state:?} here, {theirs:?} there")
     })?;
-    let open = matches!(deal.stage(), Stage::Agreed | Stage::Pending { .. });
+    let open = deal.stage().is_signed_once() || matches!(deal.stage(), Stage::Pending { .. });
     ensure(!open, || format!("{id:.8} hangs in {state:?}"))?;
     let Some(other) = other else { return Ok(()) };
     if deal.side() == Side::Provider {

@@ -118,7 +118,7 @@ impl Wire {
         ensure(before == signed.digest(), || {
             format!("message {} of {id:.8} is said with two contents", message.seq)
         })?;
-        if let Body::Agreement { contract } = &message.body {
+        if let Body::Agreement { contract } | Body::Offer { contract } = &message.body {
             let before = *self.agreements.entry(id).or_insert(contract.digest());
             ensure(before == contract.digest(), || format!("{id:.8} is signed a second time"))?;
         }

@@ -7,6 +7,7 @@ use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::limits;
+use mercato_protocol::negotiation::Message as Negotiation;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::stream::{Ask, Request, Usage, What};
@@ -163,7 +164,13 @@ fn rules() -> Vec<Case> {
         ("ad-lease", "its time over", lease(|lease| lease.issued_ms -= 930_001), "Expired"),
         ("contract", "an end that is not the term's", contract(), "Invalid"),
         ("receipt", "a window of no time", receipt(), "Invalid"),
-        ("negotiation", "a request that follows something", late_request(), "Invalid"),
+        ("negotiation", "a request that follows something", late("request"), "Invalid"),
+        ("negotiation", "an rfq that follows something", late("rfq"), "Invalid"),
+        ("negotiation", "an offer that follows nothing", early("offer"), "Invalid"),
+        ("negotiation", "an offer of nothing", bodied("820da0"), "MissingField"),
+        ("negotiation", "an rfq of no terms", bodied("820ca0"), "MissingField"),
+        ("negotiation", "a body of a later release", bodied("8218fea0"), "UnknownVariant"),
+        ("negotiation", "a state of a later release", bodied("8207a10118fe"), "UnknownVariant"),
     ]
 }
 
@@ -231,10 +238,28 @@ fn receipt() -> Vec<u8> {
     sign(&samples::PROVIDER_SEED, "receipt", &unchecked(&receipt))
 }
 
-fn late_request() -> Vec<u8> {
-    let (_, mut request) = samples::negotiation().swap_remove(0);
-    request.previous = Some(Digest([0; 32]));
-    sign(&samples::CONSUMER_SEED, "negotiation", &unchecked(&request))
+fn negotiation(name: &str, change: impl Fn(&mut Negotiation)) -> Vec<u8> {
+    let all = samples::negotiation();
+    let (_, mut message) = all.into_iter().find(|(known, _)| *known == name).unwrap();
+    change(&mut message);
+    unchecked(&message)
+}
+
+fn late(name: &str) -> Vec<u8> {
+    let payload = negotiation(name, |message| message.previous = Some(Digest([0; 32])));
+    sign(&samples::CONSUMER_SEED, "negotiation", &payload)
+}
+
+fn early(name: &str) -> Vec<u8> {
+    let payload = negotiation(name, |message| message.previous = None);
+    sign(&samples::PROVIDER_SEED, "negotiation", &payload)
+}
+
+/// A message of the provider's with another body: `finalized` ends in the body `[4, {}]`.
+fn bodied(body: &str) -> Vec<u8> {
+    let payload = hex::encode(negotiation("finalized", |_| ()));
+    let payload = hex::decode(payload.strip_suffix("8204a0").unwrap().to_owned() + body).unwrap();
+    sign(&samples::PROVIDER_SEED, "negotiation", &payload)
 }
 
 /// A COSE_Sign1 made by hand, so that it may be wrong.

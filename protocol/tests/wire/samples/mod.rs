@@ -287,6 +287,8 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         [provider(), consumer()].map(|key| key.sign(lan, &contract(terms())).unwrap());
     let [report, receipt] = [provider(), consumer()].map(|key| key.sign(lan, &receipt(1)).unwrap());
     let request = Request { ad: signed_lease().digest(), terms: terms(), note: "for CI".into() };
+    let cheaper = Terms { quantity: resources(4, 0), ..terms() };
+    let offered = provider().sign(lan, &contract(cheaper)).unwrap();
     let text = String::from("as agreed");
     let (buyer, seller) = (consumer_identity().cluster_id(), provider_identity().cluster_id());
     let says = |from: ClusterId, seq, body| Negotiation {
@@ -294,11 +296,11 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         from,
         to: if from == buyer { seller } else { buyer },
         seq,
-        previous: (!matches!(body, Body::Request(_))).then_some(Digest([5; 32])),
+        previous: (!matches!(body, Body::Request(_) | Body::Rfq(_))).then_some(Digest([5; 32])),
         body,
     };
     vec![
-        ("request", says(buyer, 0, Body::Request(request))),
+        ("request", says(buyer, 0, Body::Request(request.clone()))),
         ("review", says(seller, 0, Body::Review { until_ms: NOW.wall_ms + 24 * HOUR_MS })),
         ("agreement", says(seller, 1, Body::Agreement { contract: agreed })),
         ("verification", says(buyer, 1, Body::Verification { contract: verified })),
@@ -316,5 +318,8 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
             "terminate",
             says(seller, 5, Body::Terminate { reason: TerminateReason::DeniedByOwner, text }),
         ),
+        ("rfq", says(buyer, 0, Body::Rfq(request))),
+        ("offer", says(seller, 0, Body::Offer { contract: offered })),
+        ("status-offered", says(seller, 1, Body::Status { state: State::Offered })),
     ]
 }

@@ -1,0 +1,96 @@
+//! `mercato rfq`: asks several providers at once, and shows their firm offers side by side.
+
+use std::time::Duration;
+
+use clap::Args;
+use mercato_broker::Side;
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::State;
+use serde::Serialize;
+
+use super::deals::{peer, state};
+use super::demand::Wanted;
+use super::lookup;
+use super::now_ms;
+use super::screen::Screen;
+use super::table::Table;
+use super::text::{left, money, text};
+use crate::admin::{Answer, Deal, Desk, Problem, Request, unexpected};
+
+/// Between two looks at the answers.
+const POLL: Duration = Duration::from_millis(250);
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato rfq --cpu 8 --memory 32Gi --for 4h
+  mercato rfq --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --max-price '3 EUR/h'
+
+Up to 20 of the providers that you trust are asked. What they offer is held for
+you for 30 seconds: take one with order --offer ID, and the others lapse.")]
+pub(crate) struct Rfq {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// For how long
+    #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
+    term: Seconds,
+    /// A word to the providers' owners
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    note: String,
+}
+
+/// What came of a round.
+#[derive(Serialize)]
+struct Round {
+    round: NegotiationId,
+    offers: Vec<Deal>,
+}
+
+impl Rfq {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        let Self { wanted, term, note } = self;
+        let demand = wanted.purchase(desk, term).await?;
+        let answer = desk.ask(Request::Rfq { demand, note }).await?;
+        let Answer::Asked { round, .. } = answer else { return Err(unexpected(&answer)) };
+        let mut polls = tokio::time::interval(POLL);
+        let offers = loop {
+            polls.tick().await;
+            let mut deals = desk.deals().await?;
+            deals.retain(|deal| deal.round == Some(round));
+            if deals.iter().all(|deal| deal.state != State::Requested) {
+                break deals;
+            }
+        };
+        let mut round = Round { round, offers };
+        round.offers.sort_by_key(|deal| {
+            (deal.state != State::Offered, deal.total.map(|total| total.micros), deal.id)
+        });
+        screen.render(&round, || table(&round.offers).render(screen.is_wide()))
+    }
+}
+
+fn table(offers: &[Deal]) -> Table {
+    let mut table = Table::new(["OFFER", "PROVIDER", "STATE", "WHAT", "TOTAL", "HELD FOR", "WHY"]);
+    for offer in offers {
+        let held = offer.until_ms.filter(|_| offer.state == State::Offered);
+        table.row([
+            offer.id.short(),
+            peer(offer),
+            state(offer),
+            offer.terms.quantity.show(),
+            money(&offer.terms.price, offer.total),
+            left(now_ms(), held),
+            offer.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// Takes a firm offer.
+pub(crate) async fn take(desk: &dyn Desk, id: &str) -> Result<NegotiationId, Problem> {
+    let known = ("offer", "mercato contracts");
+    let offered = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Offered;
+    let offer = lookup::deal(desk, known, id, offered).await?;
+    desk.ask(Request::Take(offer.id)).await?;
+    Ok(offer.id)
+}

@@ -1,0 +1,90 @@
+//! Firm offers, counter-offers and changes of a contract, by the command line.
+
+use serde_json::Value;
+
+use crate::kit::{Daemon, stderr, stdout};
+
+const DEMAND: [&str; 7] = ["--cpu", "2", "--memory", "4Gi", "--pods", "10", "--for"];
+
+fn share(seller: &Daemon, price: &str, approve: &str) {
+    let set = ["share", "set", "--cpu", "50%", "--memory", "50%", "--price", price];
+    let shared = seller.ask(&[&set[..], &["--approve", approve]].concat());
+    assert!(shared.status.success(), "{}", stderr(&shared));
+}
+
+/// A buyer who knows and trusts these sellers, and what they offer.
+fn buyer(sellers: &[(&Daemon, &str)]) -> Daemon {
+    let addresses: Vec<String> = sellers.iter().map(|(seller, _)| seller.address()).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let rome = Daemon::start("rome", &addresses);
+    rome.wait_for(&["browse", "-o", "json"], |offers| {
+        offers.as_array().is_some_and(|offers| offers.len() == sellers.len())
+    });
+    for (_, name) in sellers {
+        assert!(rome.ask(&["peer", "trust", name, "--yes"]).status.success());
+    }
+    rome
+}
+
+fn order(rome: &Daemon, more: &[&str]) -> String {
+    let ordered = rome.json(&[&["order"], &DEMAND[..], &["1h", "-o", "json"], more].concat());
+    ordered["id"].as_str().unwrap().to_owned()
+}
+
+fn wait_for_state(daemon: &Daemon, id: &str, state: &str) -> Value {
+    let show = ["contracts", "show", id, "-o", "json"];
+    daemon.wait_for(&show, |contract| contract["state"] == state)
+}
+
+#[test]
+fn the_best_of_several_firm_offers_is_taken() {
+    let turin = Daemon::start("turin", &[]);
+    let oslo = Daemon::start("oslo", &[]);
+    share(&turin, "cpu=0.60 EUR/h", "auto");
+    share(&oslo, "cpu=0.50 EUR/h", "auto");
+    let rome = buyer(&[(&turin, "turin"), (&oslo, "oslo")]);
+
+    let rfq = [&["rfq"], &DEMAND[..], &["1h"]].concat();
+    let table = stdout(&rome.ask(&rfq));
+    assert_eq!(table.matches("offered").count(), 2, "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+
+    let round = rome.json(&[&rfq[..], &["-o", "json"]].concat());
+    let names = [0, 1].map(|n| round["offers"][n]["peerName"].as_str().unwrap());
+    assert_eq!(names, ["oslo", "turin"], "the cheapest first");
+    let [best, other] = [0, 1].map(|n| round["offers"][n]["id"].as_str().unwrap());
+    let taken = rome.json(&["order", "--offer", &best[..8], "-o", "json"]);
+    assert_eq!(taken["id"], best);
+    wait_for_state(&rome, best, "active");
+    for side in [&rome, &turin] {
+        wait_for_state(side, other, "terminated");
+    }
+    let late = rome.ask(&["order", "--offer", other]);
+    assert_eq!(late.status.code(), Some(3), "{}", stderr(&late));
+    [rome, oslo, turin].into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn a_counter_offer_is_taken_by_hand_or_within_the_limit() {
+    let turin = Daemon::start("turin", &[]);
+    share(&turin, "cpu=0.60 EUR/h", "ask");
+    let rome = buyer(&[(&turin, "turin")]);
+    for (more, price) in
+        [(&[][..], "cpu=0.70 EUR/h"), (&["--max-price", "2 EUR/h"], "cpu=0.80 EUR/h")]
+    {
+        let id = order(&rome, more);
+        wait_for_state(&turin, &id, "review");
+        let countered = turin.ask(&["requests", "accept", &id, "--price", price]);
+        assert!(countered.status.success(), "{}", stderr(&countered));
+        if more.is_empty() {
+            wait_for_state(&rome, &id, "offered");
+            assert!(rome.ask(&["order", "--offer", &id]).status.success());
+        }
+        let contract = wait_for_state(&rome, &id, "active");
+        let micros = &contract["terms"]["price"]["posted"]["units"]["cpu"]["micros"];
+        assert_eq!(*micros, if more.is_empty() { 700_000 } else { 800_000 });
+        assert!(rome.ask(&["contracts", "cancel", &id, "--yes"]).status.success());
+        wait_for_state(&turin, &id, "closed");
+    }
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}
