@@ -24,7 +24,8 @@ use crate::offer::Offer;
 use crate::policy::{BuyPolicy, SharePolicy};
 use crate::publisher::Publisher;
 use crate::record::{Record, RecordKey};
-use crate::talk::{Hearing, Kind, Talk, Turn};
+use crate::talk::{Hearing, Talk, Turn};
+use crate::timers::{Resend, deadline_ms};
 use crate::trust::Peers;
 
 /// The market's side of one cluster.
@@ -43,20 +44,13 @@ pub struct Broker {
     pub(crate) offer: Option<Offer>,
     pub(crate) degraded: bool,
     /// When what waits for an answer is said again.
-    resends: BTreeMap<NegotiationId, Resend>,
+    pub(crate) resends: BTreeMap<NegotiationId, Resend>,
     publisher: Publisher,
     addresses: Vec<String>,
     isolation_enforced: bool,
     stopped: bool,
     /// Restored, and nobody has been told yet how the leases are to be.
     fresh: bool,
-}
-
-/// Monotonic, milliseconds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Resend {
-    at_ms: u64,
-    wait_ms: u64,
 }
 
 impl Broker {
@@ -195,6 +189,8 @@ impl Broker {
                 | Body::Ready
                 | Body::UsageReport { .. }
                 | Body::UsageReceipt { .. }
+                | Body::Amend { .. }
+                | Body::Amendment { .. }
                 | Body::Close { .. } => {}
             }
             return;
@@ -202,6 +198,7 @@ impl Broker {
         if (deal.talk.peer, deal.talk.key) != (message.from, *message.key()) {
             return;
         }
+        let verdict = self.judge_change(now, deal, &message.body);
         self.edit_or_log(now, message.negotiation, effects, |deal, turn| {
             match deal.talk.hear(message) {
                 Hearing::Repeated(reply) => {
@@ -209,9 +206,10 @@ impl Broker {
                     Ok(())
                 }
                 Hearing::Conflict => deal.on_conflict(turn),
-                Hearing::Look => match deal.side {
-                    Side::Provider => deal.on_buyer(turn, message),
-                    Side::Consumer => deal.on_seller(turn, message),
+                Hearing::Look => match (deal.side, verdict) {
+                    (Side::Provider, Some((asked, verdict))) => deal.on_amend(turn, asked, verdict),
+                    (Side::Provider, None) => deal.on_buyer(turn, message),
+                    (Side::Consumer, _) => deal.on_seller(turn, message),
                 },
             }
         });
@@ -245,7 +243,7 @@ impl Broker {
         Ok(())
     }
 
-    fn edit_or_log(
+    pub(crate) fn edit_or_log(
         &mut self,
         now: Now,
         id: NegotiationId,
@@ -283,7 +281,9 @@ impl Broker {
             effects.push(Effect::Persist(Record::Deal(Box::new(deal.clone()))));
         }
         effects.extend(said.into_iter().map(|message| Effect::Send { to, message }));
-        if before.and_then(Deal::desired) != deal.desired() {
+        if before.and_then(Deal::desired) != deal.desired()
+            || before.is_some_and(|before| before.earlier.len() != deal.earlier.len())
+        {
             effects.extend(Effect::lease(&deal));
         }
         if before.map(|before| &before.stage) != Some(&deal.stage) {
@@ -303,51 +303,6 @@ impl Broker {
         self.deals.remove(&id);
         self.resends.remove(&id);
         effects.push(Effect::Forget(RecordKey::Deal(id)));
-    }
-
-    fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let is_due = |deal: &&Deal| deadline_ms(deal).is_some_and(|at_ms| at_ms <= now.wall_ms);
-        let due: Vec<_> = self.deals.values().filter(is_due).map(Deal::id).collect();
-        for id in due {
-            if self.deals.get(&id).and_then(Deal::forget_ms).is_some_and(|at| at <= now.wall_ms) {
-                self.forget(id, effects);
-                continue;
-            }
-            // A deadline may bring on another: the end of a lease its last report.
-            for _ in 0..limits::DEADLINES_AT_ONCE {
-                if self.deals.get(&id).is_some_and(|deal| is_due(&deal)) {
-                    self.edit_or_log(now, id, effects, |deal, turn| match deal.side {
-                        _ if deal.gives_up_ms().is_some_and(|at_ms| at_ms <= now.wall_ms) => {
-                            deal.talk.waiting.clear();
-                            Ok(())
-                        }
-                        Side::Provider => deal.on_seller_deadline(turn),
-                        Side::Consumer => deal.on_buyer_deadline(turn),
-                    });
-                }
-            }
-        }
-    }
-
-    /// Says again what waits for an answer. A question about the state is a new one each
-    /// time, for the state may have changed since.
-    fn resend(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let due = self.resends.iter().filter(|(_, resend)| resend.at_ms <= now.mono_ms);
-        let due: Vec<_> = due.map(|(id, resend)| (*id, *resend)).collect();
-        for (id, resend) in due {
-            let Some(deal) = self.deals.get(&id) else { continue };
-            if deal.talk.awaits(Kind::Query) {
-                self.edit_or_log(now, id, effects, |deal, turn| {
-                    deal.talk.ask(turn, Kind::Query, Body::StatusQuery)
-                });
-            } else {
-                let to = deal.peer();
-                let again = deal.talk.waiting.iter().map(|waiting| waiting.message.clone());
-                effects.extend(again.map(|message| Effect::Send { to, message }));
-            }
-            let wait_ms = (resend.wait_ms * 2).clamp(limits::RESEND_MS, limits::RESEND_MOST_MS);
-            self.resends.insert(id, Resend { at_ms: now.mono_ms + wait_ms, wait_ms });
-        }
     }
 
     /// What is on sale has to be worked out again.
@@ -384,15 +339,6 @@ impl Broker {
         self.stopped = true;
         self.publisher.withdraw(now, &self.config, effects)
     }
-}
-
-/// The deal's next deadline, wall clock.
-fn deadline_ms(deal: &Deal) -> Option<u64> {
-    let own = match deal.side {
-        Side::Provider => deal.seller_deadline_ms(),
-        Side::Consumer => deal.buyer_deadline_ms(),
-    };
-    [own, deal.gives_up_ms(), deal.forget_ms()].into_iter().flatten().min()
 }
 
 fn log(id: NegotiationId, result: Result<(), CodecError>) {

@@ -30,6 +30,7 @@ impl Deal {
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => self.on_status(turn, *state),
             Body::UsageReport { receipt } => self.on_report(turn, message, receipt),
+            Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
             Body::Close { reason, text } => {
                 self.on_finalized(turn)?;
                 self.on_close(turn, *reason, text)
@@ -38,6 +39,7 @@ impl Deal {
             | Body::Rfq(_)
             | Body::Verification { .. }
             | Body::Ready
+            | Body::Amend { .. }
             | Body::UsageReceipt { .. } => Ok(()),
         }
     }
@@ -201,7 +203,10 @@ impl Deal {
                 contract.map(|contract| contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS))
             }
             Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
-                contract.map(|contract| contract.not_after_ms)
+                let not_after_ms = contract.map(|contract| contract.not_after_ms);
+                // A longer term may have been agreed.
+                let end_ms = not_after_ms.filter(|_| !self.is_change_in_doubt());
+                [end_ms, self.change_deadline_ms()].into_iter().flatten().min()
             }
             Stage::Closed { .. } | Stage::Terminated { .. } => None,
         }
@@ -209,6 +214,9 @@ impl Deal {
 
     /// The consumer's deadline has come.
     pub(crate) fn on_buyer_deadline(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        if self.on_change_deadline(turn)? {
+            return Ok(());
+        }
         match self.stage {
             Stage::Requested { .. } => {
                 self.terminate(turn, TerminateReason::Expired, "no answer in time")

@@ -1,6 +1,6 @@
 //! What the owner can ask for, and the answers.
 
-use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::TerminateReason;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -48,9 +48,18 @@ pub enum Command {
         /// So much; none: as asked for.
         quantity: Option<Resources>,
     },
-    /// Grant a request.
+    /// Grant a request, or a change.
     Accept(NegotiationId),
-    /// Deny a request.
+    /// Buyer: extend or resize a running lease. Its provider is asked.
+    Amend {
+        /// Which.
+        contract: ContractId,
+        /// So much from now on; none: as it is.
+        quantity: Option<Resources>,
+        /// So long from its beginning, in seconds; none: as it is.
+        term_s: Option<u64>,
+    },
+    /// Deny a request, or a change.
     Deny {
         /// Which.
         request: NegotiationId,

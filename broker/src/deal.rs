@@ -8,13 +8,15 @@ use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{Body, CloseReason, Request, State, TerminateReason};
+use mercato_protocol::negotiation::{Body, CloseReason, Request, TerminateReason};
 use mercato_protocol::price::Money;
 use serde::{Deserialize, Serialize};
 
+use crate::change::Change;
 use crate::effect::Desired;
 use crate::limits;
 use crate::meter::Meter;
+pub use crate::stage::Stage;
 use crate::talk::{Kind, Talk, Turn, shortened};
 
 /// Which side of a deal this cluster is on.
@@ -41,7 +43,13 @@ pub struct Deal {
     pub(crate) stage: Stage,
     /// When the request was made or came, wall clock.
     pub(crate) opened_ms: u64,
+    /// The contract in force, or as it is to be.
     pub(crate) agreement: Option<Agreement>,
+    /// Those that it took the place of, the first one first.
+    #[serde(default)]
+    pub(crate) earlier: Vec<Agreement>,
+    /// Asked for, and not done.
+    pub(crate) change: Option<Change>,
     pub(crate) meter: Meter,
     /// Consumer: on whose behalf.
     #[serde(default)]
@@ -62,81 +70,6 @@ pub struct Agreement {
     pub provider: Signed<Contract>,
     /// By the consumer, the same bytes; none until it is there.
     pub consumer: Option<Signed<Contract>>,
-}
-
-/// How far a deal is. Times are wall clock, milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub enum Stage {
-    /// Consumer: no answer yet.
-    Requested {
-        /// Given up then.
-        until_ms: u64,
-    },
-    /// The provider's owner is asked.
-    Review {
-        /// It lapses then.
-        until_ms: u64,
-    },
-    /// A firm offer: signed by the provider, which holds the capacity until `commit_by`.
-    Offered,
-    /// Provider: signed, the capacity is held. Consumer: signed as well, and in doubt
-    /// until it hears that the provider has stored it.
-    Agreed,
-    /// The contract stands; it is being made ready.
-    Pending {
-        /// The provider gives up then.
-        until_ms: u64,
-    },
-    /// In use, and billed.
-    Active,
-    /// Provider: reports stayed unsigned.
-    Suspended,
-    /// Over.
-    Closed {
-        /// Why.
-        reason: CloseReason,
-        /// The same for a person.
-        text: String,
-        /// When.
-        at_ms: u64,
-    },
-    /// Came to nothing.
-    Terminated {
-        /// Why.
-        reason: TerminateReason,
-        /// The same for a person.
-        text: String,
-        /// When.
-        at_ms: u64,
-    },
-}
-
-impl Stage {
-    /// As it is said to the other side.
-    pub fn state(&self) -> State {
-        match self {
-            Self::Requested { .. } => State::Requested,
-            Self::Review { .. } => State::Review,
-            Self::Offered => State::Offered,
-            Self::Agreed => State::Agreed,
-            Self::Pending { .. } => State::Pending,
-            Self::Active => State::Active,
-            Self::Suspended => State::Suspended,
-            Self::Closed { .. } => State::Closed,
-            Self::Terminated { .. } => State::Terminated,
-        }
-    }
-
-    /// Whether the provider has signed and waits for the buyer's signature.
-    pub fn is_signed_once(&self) -> bool {
-        matches!(self, Self::Offered | Self::Agreed)
-    }
-
-    /// Whether both have signed and the lease has not ended.
-    pub fn is_leased(&self) -> bool {
-        matches!(self, Self::Pending { .. } | Self::Active | Self::Suspended)
-    }
 }
 
 impl Deal {
@@ -175,7 +108,7 @@ impl Deal {
         self.rfq
     }
 
-    /// The contract, once the provider has signed it.
+    /// The contract in force, once the provider has signed it.
     pub fn agreement(&self) -> Option<&Agreement> {
         self.agreement.as_ref()
     }
@@ -201,6 +134,8 @@ impl Deal {
             stage,
             opened_ms,
             agreement: None,
+            earlier: Vec::new(),
+            change: None,
             meter: Meter::default(),
             namespaces: BTreeSet::new(),
             unwanted: None,
@@ -314,7 +249,13 @@ impl Deal {
         let not_after_ms = self.agreement.as_ref().map(|a| a.contract.not_after_ms);
         self.meter.ended_ms = Some(not_after_ms.map_or(at_ms, |end| end.min(at_ms)));
         self.stage = Stage::Closed { reason, text: shortened(text), at_ms };
-        self.talk.waiting.retain(|waiting| waiting.kind == Kind::Report);
+        // What is signed and in doubt stays so.
+        let in_doubt = self.is_change_in_doubt();
+        if !in_doubt {
+            self.end_change(TerminateReason::Expired, "the lease has ended");
+        }
+        let kept = |kind| kind == Kind::Report || in_doubt && kind == Kind::Verification;
+        self.talk.waiting.retain(|waiting| kept(waiting.kind));
     }
 
     /// The other side says that the lease has ended.

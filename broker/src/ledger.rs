@@ -27,9 +27,8 @@ impl<'a> Ledger<'a> {
     ) -> Self {
         let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
         for deal in deals.into_iter().filter(|deal| deal.takes_capacity()) {
-            let terms = deal.terms();
-            let sum = taken.entry(terms.pool.clone()).or_default();
-            *sum = sum.checked_add(&terms.quantity).unwrap_or_else(|_| everything());
+            let sum = taken.entry(deal.terms().pool.clone()).or_default();
+            *sum = sum.checked_add(&deal.claim()).unwrap_or_else(|_| everything());
         }
         Self { sellable, taken }
     }

@@ -28,6 +28,8 @@ pub const ENDED_OF_STRANGERS: usize = 64;
 pub const OPEN_ORDERS: usize = 64;
 /// Providers that are asked for firm offers in one round.
 pub const ROUND: usize = 20;
+/// Changes of one lease.
+pub const CHANGES: usize = 16;
 /// Peers whom the owner trusted or blocked.
 pub const PEERS: usize = 4_096;
 /// A word to the other side.

@@ -5,12 +5,11 @@
 //! passed since. Settling what is owed is left to others.
 
 use mercato_protocol::codec::{CodecError, Message as _};
-use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::{Countersigned, Signed, Verified};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, Message};
-use mercato_protocol::price::Usage;
+use mercato_protocol::price::{PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use serde::{Deserialize, Serialize};
 
@@ -69,24 +68,6 @@ impl Meter {
         let last = self.signed.as_ref().map(|last| last.receipt.to_ms);
         last.or(self.started_ms)
     }
-
-    /// Whether `next` follows the last receipt and adds what its window holds.
-    fn is_continued_by(&self, next: &Receipt, terms: &Terms) -> bool {
-        let none = Usage::default();
-        let (index, before, previous) = match &self.signed {
-            Some(last) => {
-                (last.receipt.index + 1, &last.receipt.usage, payload_digest(&last.receipt))
-            }
-            None => (0, &none, None),
-        };
-        let window = Usage::of(&terms.quantity, next.to_ms.saturating_sub(next.from_ms));
-        let usage = window.and_then(|window| before.checked_add(&window));
-        let usage_is_right = usage.as_ref() == Ok(&next.usage);
-        next.index == index
-            && next.previous == previous
-            && usage_is_right
-            && terms.price.total(&next.usage) == Ok(next.amount)
-    }
 }
 
 fn payload_digest(receipt: &Receipt) -> Option<Digest> {
@@ -94,6 +75,38 @@ fn payload_digest(receipt: &Receipt) -> Option<Digest> {
 }
 
 impl Deal {
+    /// Reserved quantity times time between two moments, by the contract in force at each.
+    pub(crate) fn usage(&self, from_ms: u64, to_ms: u64) -> Result<Usage, PriceError> {
+        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
+        let begins = contracts().skip(1).map(|later| later.amends.map_or(0, |it| it.from_ms));
+        let mut from_ms = from_ms;
+        let mut sum = Usage::default();
+        for (contract, end_ms) in contracts().zip(begins.chain([to_ms])) {
+            let end_ms = end_ms.clamp(from_ms, to_ms.max(from_ms));
+            sum = sum.checked_add(&Usage::of(&contract.terms.quantity, end_ms - from_ms)?)?;
+            from_ms = end_ms;
+        }
+        Ok(sum)
+    }
+
+    /// Whether `next` follows the last receipt and adds what its window holds.
+    fn is_continued_by(&self, next: &Receipt) -> bool {
+        let none = Usage::default();
+        let (index, before, previous) = match &self.meter.signed {
+            Some(last) => {
+                (last.receipt.index + 1, &last.receipt.usage, payload_digest(&last.receipt))
+            }
+            None => (0, &none, None),
+        };
+        let window = self.usage(next.from_ms, next.to_ms);
+        let usage = window.and_then(|window| before.checked_add(&window));
+        let usage_is_right = usage.as_ref() == Ok(&next.usage);
+        next.index == index
+            && next.previous == previous
+            && usage_is_right
+            && self.terms().price.total(&next.usage) == Ok(next.amount)
+    }
+
     fn interval_ms(&self) -> u64 {
         u64::from(self.terms().metering_interval_s) * 1_000
     }
@@ -153,7 +166,7 @@ impl Deal {
         let passed_ms = turn.now.wall_ms.saturating_sub(from_ms);
         let whole_ms = passed_ms - passed_ms % self.interval_ms();
         let to_ms = self.meter.ended_ms.unwrap_or(from_ms + whole_ms);
-        let window = Usage::of(&self.terms().quantity, to_ms.checked_sub(from_ms)?).ok()?;
+        let window = self.usage(from_ms, to_ms).ok()?;
         let last = self.meter.signed.as_ref().map(|last| &last.receipt);
         let usage = last.map_or(Ok(window.clone()), |last| last.usage.checked_add(&window)).ok()?;
         Some(Receipt {
@@ -208,6 +221,8 @@ impl Deal {
                 });
                 consumer
             }
+            // What is in doubt may be in it: it is reported again.
+            None if self.is_change_in_doubt() => return Ok(()),
             None => {
                 tracing::warn!(contract = %self.id(), index = report.index, "usage report refused");
                 return Ok(());
@@ -230,6 +245,6 @@ impl Deal {
             && report.contract == self.id()
             && (report.provider, report.consumer) == (self.talk.peer, turn.config.cluster())
             && report.to_ms <= latest_ms.min(agreement.contract.not_after_ms)
-            && self.meter.is_continued_by(report, &agreement.contract.terms)
+            && self.is_continued_by(report)
     }
 }

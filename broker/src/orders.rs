@@ -1,7 +1,6 @@
 //! What the owner asks for, and what a buyer's request is answered.
 
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
@@ -23,7 +22,7 @@ use crate::talk::{Kind, Turn};
 use crate::trust::Standing;
 
 /// What becomes of a request.
-enum Verdict {
+pub(crate) enum Verdict {
     Grant,
     Ask,
     Refuse(TerminateReason, &'static str),
@@ -55,14 +54,9 @@ impl Broker {
             Command::Counter { request, price, quantity } => {
                 self.counter(now, request, (price, quantity), effects)
             }
-            Command::Deny { request, text } => {
-                if !self.is_asked(&request) {
-                    return Err(Refusal::Unknown(request));
-                }
-                self.edit(now, request, effects, |deal, turn| {
-                    deal.terminate(turn, TerminateReason::DeniedByOwner, &text)
-                })?;
-                Ok(Reply::Done)
+            Command::Deny { request, text } => self.deny(now, request, &text, effects),
+            Command::Amend { contract, quantity, term_s } => {
+                self.amend(now, contract, (quantity, term_s), effects)
             }
             Command::Cancel { deal, text } => self.cancel(now, deal, &text, effects),
             Command::Stop => {
@@ -195,37 +189,6 @@ impl Broker {
         }
         let pick = self.rng.next_u64() % best.len() as u64;
         Ok(best.swap_remove(pick as usize))
-    }
-
-    fn accept(
-        &mut self,
-        now: Now,
-        id: NegotiationId,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        if self.degraded {
-            return Err(Refusal::Degraded);
-        }
-        let asked = self.deals.get(&id).filter(|_| self.is_asked(&id));
-        self.has_room(&asked.ok_or(Refusal::Unknown(id))?.request.terms)?;
-        self.edit(now, id, effects, |deal, turn| deal.agree(turn))?;
-        Ok(Reply::Done)
-    }
-
-    /// Whether what these terms say can be promised now.
-    pub(crate) fn has_room(&self, terms: &Terms) -> Result<(), Refusal> {
-        let offer = self.offer.as_ref();
-        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
-        let Some((offer, pool)) = pool else {
-            return Err(Refusal::Invalid("what was asked for is not shared any more".to_owned()));
-        };
-        let ledger = Ledger::new(&offer.sellable, self.deals.values());
-        ledger.shortage(pool, &terms.quantity).map_or(Ok(()), |short| Err(Refusal::Short(short)))
-    }
-
-    pub(crate) fn is_asked(&self, id: &NegotiationId) -> bool {
-        let deal = self.deals.get(id).filter(|deal| deal.side == Side::Provider);
-        deal.is_some_and(|deal| deal.stage.state() == State::Review)
     }
 
     fn cancel(

@@ -44,6 +44,7 @@ impl Deal {
             not_after_ms: now_ms.saturating_add(terms.term_s.saturating_mul(1_000)),
             commit_by_ms: now_ms.saturating_add(limits::COMMIT_MS),
             terms,
+            amends: None,
         };
         let provider = turn.config.key.sign(turn.config.federation, &contract)?;
         self.agreement = Some(Agreement { contract, provider: provider.clone(), consumer: None });
@@ -82,7 +83,10 @@ impl Deal {
                 Ok(())
             }
             Body::Close { reason, text } => self.on_close(turn, *reason, text),
-            Body::Review { .. }
+            Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
+            // It was judged where there is a ledger.
+            Body::Amend { .. }
+            | Body::Review { .. }
             | Body::Agreement { .. }
             | Body::Offer { .. }
             | Body::Finalized
@@ -106,7 +110,7 @@ impl Deal {
         signed: &Signed<Contract>,
     ) -> Result<(), CodecError> {
         let reply = match self.stage {
-            Stage::Offered | Stage::Agreed => match self.countersigned(turn, signed) {
+            Stage::Offered | Stage::Agreed => match self.first_countersigned(turn, signed) {
                 Some(consumer) => {
                     self.commit(turn, consumer);
                     Body::Finalized
@@ -118,7 +122,7 @@ impl Deal {
                 }
             },
             Stage::Pending { .. } | Stage::Active | Stage::Suspended | Stage::Closed { .. } => {
-                Body::Finalized
+                self.on_change_signed(turn, signed).unwrap_or(Body::Finalized)
             }
             Stage::Requested { .. } | Stage::Review { .. } | Stage::Terminated { .. } => {
                 self.outcome()
@@ -127,13 +131,22 @@ impl Deal {
         self.talk.reply(turn, message.digest(), reply)
     }
 
-    /// The buyer's signature, if it is over the very bytes that this provider signed.
-    fn countersigned(
+    fn first_countersigned(
         &self,
         turn: &Turn<'_>,
         signed: &Signed<Contract>,
     ) -> Option<Signed<Contract>> {
-        let own = Self::open_own(turn, &self.agreement.as_ref()?.provider).ok()?;
+        self.countersigned(turn, &self.agreement.as_ref()?.provider, signed)
+    }
+
+    /// The buyer's signature, if it is over the very bytes that this provider signed.
+    pub(crate) fn countersigned(
+        &self,
+        turn: &Turn<'_>,
+        own: &Signed<Contract>,
+        signed: &Signed<Contract>,
+    ) -> Option<Signed<Contract>> {
+        let own = Self::open_own(turn, own).ok()?;
         let theirs = self.open(turn, signed).ok()?;
         let both = Countersigned::join(own, theirs).ok()?;
         Some(both.consumer().signed().clone())
@@ -156,7 +169,10 @@ impl Deal {
             Stage::Review { until_ms } => Some(*until_ms),
             Stage::Offered | Stage::Agreed => contract.map(|contract| contract.commit_by_ms),
             Stage::Pending { until_ms } => not_after_ms.into_iter().chain([*until_ms]).min(),
-            Stage::Active | Stage::Suspended => not_after_ms.into_iter().chain(metered).min(),
+            Stage::Active | Stage::Suspended => {
+                let change_ms = self.change_deadline_ms();
+                [not_after_ms, metered, change_ms].into_iter().flatten().min()
+            }
             Stage::Closed { .. } => metered,
             Stage::Requested { .. } | Stage::Terminated { .. } => None,
         }
@@ -165,6 +181,9 @@ impl Deal {
     /// The provider's deadline has come.
     pub(crate) fn on_seller_deadline(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
         let now_ms = turn.now.wall_ms;
+        if self.on_change_deadline(turn)? {
+            return Ok(());
+        }
         match &self.stage {
             Stage::Review { .. } => {
                 self.terminate(turn, TerminateReason::Expired, "the owner did not decide in time")

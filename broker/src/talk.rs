@@ -52,6 +52,8 @@ pub(crate) enum Kind {
     Report,
     Close,
     Terminate,
+    Amend,
+    Amendment,
 }
 
 /// One step of one deal: when, by whom, and what was said in it.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::book::{Knowledge, Market, Sight, Whom};
 use crate::broker::Broker;
-use crate::deal::{Deal, Side};
+use crate::deal::{Agreement, Deal, Side};
 use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::policy::{BuyPolicy, SharePolicy};
@@ -126,9 +126,16 @@ impl Broker {
 impl Deal {
     /// What the whole term costs; none when free.
     pub fn total(&self) -> Result<Option<Money>, PriceError> {
-        let terms = self.terms();
-        let term_ms = terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
-        terms.price.total(&Usage::of(&terms.quantity, term_ms)?)
+        let usage = match &self.agreement {
+            Some(Agreement { contract, .. }) => {
+                self.usage(contract.not_before_ms, contract.not_after_ms)?
+            }
+            None => {
+                let term_ms = self.terms().term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
+                Usage::of(&self.terms().quantity, term_ms)?
+            }
+        };
+        self.terms().price.total(&usage)
     }
 
     fn statement(&self, us: ClusterId) -> Result<Statement, PriceError> {

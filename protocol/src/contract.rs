@@ -32,6 +32,21 @@ pub struct Contract {
     pub not_after_ms: u64,
     /// The provider must have stored the buyer's signature by then, by its own clock.
     pub commit_by_ms: u64,
+    /// Which contract it takes the place of; none: it is the first of its lease.
+    pub amends: Option<Amends>,
+}
+
+/// How a contract takes the place of an earlier one of the same lease. Quantity and term may
+/// be others; all else stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Amends {
+    /// Of the change, as the buyer asked for it.
+    pub number: u32,
+    /// The payload of the contract that it takes the place of.
+    pub previous: Digest,
+    /// From then on its quantity is billed, wall clock.
+    pub from_ms: u64,
 }
 
 /// One side of a contract.
@@ -108,6 +123,9 @@ impl Message for Contract {
         let not_after_ms = term_ms.and_then(|term_ms| self.not_before_ms.checked_add(term_ms));
         ensure(not_after_ms == Some(self.not_after_ms), "the contract does not end with its term")?;
         ensure(self.provider.cluster != self.consumer.cluster, "a contract with oneself")?;
+        let life_ms = self.not_before_ms..=self.not_after_ms;
+        let inside = |amends: &Amends| amends.number > 0 && life_ms.contains(&amends.from_ms);
+        ensure(self.amends.as_ref().is_none_or(inside), "a change outside of its contract")?;
         self.terms.validate()
     }
 }
@@ -148,7 +166,9 @@ wire_map!(Contract {
     6 => not_before_ms,
     7 => not_after_ms,
     8 => commit_by_ms,
+    9 => amends,
 });
+wire_map!(Amends { 1 => number, 2 => previous, 3 => from_ms });
 wire_map!(Party { 1 => cluster, 2 => key, 3 => certificate });
 wire_map!(Terms {
     1 => pool,

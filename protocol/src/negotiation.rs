@@ -97,6 +97,46 @@ pub enum Body {
         /// Signed by the provider.
         contract: Signed<Contract>,
     },
+    /// The buyer asks to extend or to resize a running lease. Nothing is changed by it.
+    Amend {
+        /// Counts the changes that this buyer asks of this lease, from one.
+        number: u32,
+        /// The contract's, but for quantity and term.
+        terms: Terms,
+    },
+    /// What becomes of a change.
+    Amendment {
+        /// Which.
+        number: u32,
+        /// Whether, and how far it is.
+        answer: Answer,
+    },
+}
+
+/// What becomes of a change that the buyer asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answer {
+    /// The provider's owner is asked; until then nothing is held.
+    Review {
+        /// When it lapses, the provider's wall clock.
+        until_ms: u64,
+    },
+    /// The contract as it is to be, signed by the provider, which holds what it takes more
+    /// until its `commit_by`. A `Verification` makes it stand.
+    Agreed {
+        /// Signed by the provider.
+        contract: Signed<Contract>,
+    },
+    /// The provider stored the buyer's signature: the changed contract stands.
+    Done,
+    /// The contract stays as it is. Either side says so.
+    Refused {
+        /// Why.
+        reason: TerminateReason,
+        /// The same for a person; may be empty.
+        text: String,
+    },
 }
 
 /// What a buyer asks for.
@@ -202,6 +242,10 @@ impl codec::Message for Message {
         if let Body::Request(request) | Body::Rfq(request) = &self.body {
             request.terms.validate()?;
         }
+        if let Body::Amend { number, terms } = &self.body {
+            ensure(*number > 0, "changes count from one")?;
+            terms.validate()?;
+        }
         Ok(())
     }
 }
@@ -230,6 +274,14 @@ wire_union!(Body {
     11 => Close { 1 => reason, 2 => text },
     12 => Rfq(request),
     13 => Offer { 1 => contract },
+    14 => Amend { 1 => number, 2 => terms },
+    15 => Amendment { 1 => number, 2 => answer },
+});
+wire_union!(Answer {
+    0 => Review { 1 => until_ms },
+    1 => Agreed { 1 => contract },
+    2 => Done {},
+    3 => Refused { 1 => reason, 2 => text },
 });
 wire_map!(Request { 1 => ad, 2 => terms, 3 => note });
 wire_enum!(TerminateReason {

@@ -142,6 +142,12 @@ impl Resources {
         self.combine(other, |_, a, b| Ok(if a == 0 { b } else { a })).unwrap_or_default()
     }
 
+    /// Of each resource the larger of both quantities.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.combine(other, |_, a, b| Ok(a.max(b))).unwrap_or_default()
+    }
+
     /// The sum.
     pub fn checked_add(&self, other: &Self) -> Result<Self, ResourcesError> {
         self.combine(other, |resource, a, b| {

@@ -235,8 +235,10 @@ fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Optio
             let object = json!({ "kind": "Node", "spec": { "taints": taint },
                 "metadata": { "name": name, "labels": { "type": "virtual-kubelet" } } });
             kube.create(now, object)?;
-            let room = allocatable(&desire.contract.terms.quantity);
-            let status = json!({ "allocatable": room, "capacity": room });
+        }
+        let room = allocatable(&desire.contract.terms.quantity);
+        let status = json!({ "allocatable": room, "capacity": room });
+        if kube.get(&node).is_some_and(|there| there["status"] != status) {
             kube.write_status(now, &node, None, status)?;
         }
         return Ok(Some(Told::Ready));

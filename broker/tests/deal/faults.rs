@@ -15,6 +15,7 @@ enum Step {
     Take,
     Accept,
     Counter(u64),
+    Amend(Option<u64>, Option<u64>),
     Cancel(usize, usize),
     Deliver(usize),
     Drop(usize),
@@ -31,6 +32,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Take),
         2 => Just(Step::Accept),
         1 => (1..5u64).prop_map(|cores| Step::Counter(cores * 1_000)),
+        2 => (prop::option::of(1..5u64), prop::option::of(1..4u64)).prop_map(|(cores, hours)| {
+            Step::Amend(cores.map(|cores| cores * 1_000), hours.map(|hours| hours * 3_600))
+        }),
         1 => (0..2usize, any::<usize>()).prop_map(|(node, deal)| Step::Cancel(node, deal)),
         12 => any::<usize>().prop_map(Step::Deliver),
         3 => any::<usize>().prop_map(Step::Drop),
@@ -63,7 +67,9 @@ fn take(world: &mut World, step: Step) {
             }
         }
         Step::Accept => {
-            if let Some(id) = in_state(world, SELLER, State::Review) {
+            let change = |deal: &&Deal| deal.change().map(|c| c.state()) == Some(State::Review);
+            let asked = world.nodes[SELLER].broker.deals().find(change).map(Deal::id);
+            if let Some(id) = in_state(world, SELLER, State::Review).or(asked) {
                 let _ = world.command(SELLER, Command::Accept(id));
             }
         }
@@ -72,6 +78,12 @@ fn take(world: &mut World, step: Step) {
                 let quantity = Some(demand(cpu_millis).quantity);
                 let counter = Command::Counter { request, price: None, quantity };
                 let _ = world.command(SELLER, counter);
+            }
+        }
+        Step::Amend(cpu_millis, term_s) => {
+            if let Some(contract) = in_state(world, BUYER, State::Active) {
+                let quantity = cpu_millis.map(|millis| demand(millis).quantity);
+                let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
             }
         }
         Step::Cancel(node, index) => {

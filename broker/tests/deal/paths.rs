@@ -37,8 +37,48 @@ fn nothing_runs(world: &World) -> bool {
 
 fn in_review(world: &World) -> Option<NegotiationId> {
     find(world, SELLER, |deal| {
-        deal.side() == Side::Provider && deal.stage().state() == State::Review
+        let change = deal.change().map(|change| change.state());
+        let asked = deal.stage().state() == State::Review || change == Some(State::Review);
+        deal.side() == Side::Provider && asked
     })
+}
+
+/// Asks for a change as long as there is none.
+fn change(world: &mut World, quantity: Option<u64>, term_s: Option<u64>) {
+    let runs = |deal: &Deal| *deal.stage() == Stage::Active;
+    let quantity = quantity.map(|millis| demand(millis).quantity);
+    if let Some(contract) = find(world, BUYER, runs) {
+        let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
+    }
+}
+
+fn extend(world: &mut World) {
+    order(world);
+    change(world, None, Some(7_200));
+}
+
+fn grow(world: &mut World) {
+    order(world);
+    change(world, Some(3_000), None);
+}
+
+fn shrink(world: &mut World) {
+    order(world);
+    change(world, Some(1_000), None);
+}
+
+/// A term of a minute, which is to be longer when half of it is over.
+fn extend_late(world: &mut World) {
+    let over = |deal: &Deal| matches!(deal.stage().state(), State::Terminated | State::Closed);
+    if find(world, BUYER, |deal| !over(deal)).is_none() {
+        let demand = Demand { term_s: 60, ..demand(2_000) };
+        let _ = world.command(BUYER, Command::Order { demand, note: String::new() });
+    }
+    let soon_ms = world.now_ms + 30_000;
+    let ends = |deal: &Deal| deal.agreement().is_some_and(|a| a.contract.not_after_ms < soon_ms);
+    if find(world, BUYER, |deal| *deal.stage() == Stage::Active && ends(deal)).is_some() {
+        change(world, None, Some(7_200));
+    }
 }
 
 fn cheaper() -> Price {
@@ -113,6 +153,23 @@ fn bought_cheaper(world: &World) -> bool {
     bought_at(world, Some(cheaper()))
 }
 
+fn changed(world: &World, is: fn(&Deal) -> bool) -> bool {
+    let fits = |node: usize| find(world, node, |deal| deal.stage().is_leased() && is(deal));
+    bought(world) && fits(SELLER).is_some() && fits(BUYER).is_some()
+}
+
+fn extended(world: &World) -> bool {
+    changed(world, |deal| deal.terms().term_s == 7_200)
+}
+
+fn grown(world: &World) -> bool {
+    changed(world, |deal| deal.terms().quantity.cpu_millis == 3_000)
+}
+
+fn shrunk(world: &World) -> bool {
+    changed(world, |deal| deal.terms().quantity.cpu_millis == 1_000)
+}
+
 fn run(path: &Path, fault: Option<Fault>) -> World {
     let mut world = World::acquainted(path.approve, 0);
     world.fault = fault;
@@ -185,4 +242,29 @@ fn a_round_of_firm_offers() {
 fn a_round_after_a_review() {
     let (seller, buyer) = (counter, ask_round);
     explore(&Path { approve: Approve::Ask, seller, buyer, done: bought_cheaper });
+}
+
+#[test]
+fn a_longer_term() {
+    explore(&Path { approve: Approve::Auto, seller: nobody, buyer: extend, done: extended });
+}
+
+#[test]
+fn a_longer_term_after_a_review() {
+    explore(&Path { approve: Approve::Ask, seller: accept, buyer: extend, done: extended });
+}
+
+#[test]
+fn a_longer_term_at_the_last_moment() {
+    explore(&Path { approve: Approve::Auto, seller: nobody, buyer: extend_late, done: bought });
+}
+
+#[test]
+fn a_larger_quantity() {
+    explore(&Path { approve: Approve::Auto, seller: nobody, buyer: grow, done: grown });
+}
+
+#[test]
+fn a_smaller_quantity() {
+    explore(&Path { approve: Approve::Auto, seller: nobody, buyer: shrink, done: shrunk });
 }

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use mercato_broker::{
-    Amount, Approve, Broker, Command, Config, Demand, Desired, Effect, Input, Inventory,
+    Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, Effect, Input, Inventory,
     PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::ad::{Ad, AdLease};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
-use mercato_protocol::negotiation::{Body, Message};
+use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
@@ -62,7 +62,8 @@ pub(crate) struct World {
     late: Vec<(u64, usize, Signed<Message>)>,
     known: BTreeMap<PublicKey, ClusterId>,
     said: BTreeMap<(ClusterId, NegotiationId, u32), Digest>,
-    contracts: BTreeMap<NegotiationId, Digest>,
+    /// By change: the provider's signature.
+    contracts: BTreeMap<(NegotiationId, u32), Digest>,
     /// Contracts whose two signatures were checked.
     valid: BTreeSet<(Digest, Option<Digest>)>,
 }
@@ -234,8 +235,15 @@ impl World {
         let number = (opened.from, opened.negotiation, opened.seq);
         let before = self.said.insert(number, opened.digest());
         assert!(before.is_none_or(|before| before == opened.digest()), "{number:?} twice");
-        if let Body::Agreement { contract } | Body::Offer { contract } = &opened.body {
-            let before = self.contracts.insert(opened.negotiation, contract.digest());
+        let signed = match &opened.body {
+            Body::Agreement { contract } | Body::Offer { contract } => Some((0, contract)),
+            Body::Amendment { number, answer: Answer::Agreed { contract } } => {
+                Some((*number, contract))
+            }
+            _ => None,
+        };
+        if let Some((change, contract)) = signed {
+            let before = self.contracts.insert((opened.negotiation, change), contract.digest());
             assert!(before.is_none_or(|before| before == contract.digest()), "signed twice");
         }
         let number = self.messages;
@@ -328,7 +336,12 @@ impl World {
             let drains = us.leases.get(&deal.id()) == Some(&Desired::Drained);
             deal.stage().is_signed_once() || deal.stage().is_leased() || drains
         });
-        let held: u64 = held.map(|deal| deal.terms().quantity.cpu_millis).sum();
+        let promised = |deal: &Deal| {
+            let change = deal.change().filter(|change| change.state() == State::Agreed);
+            let more = change.map_or(0, |change| change.terms().quantity.cpu_millis);
+            more.max(deal.terms().quantity.cpu_millis)
+        };
+        let held: u64 = held.map(promised).sum();
         assert!(held <= SOLD_MILLIS, "{held} is promised");
         for deal in us.broker.deals() {
             if deal.side() == Side::Provider && deal.meter().started_ms().is_some() {

@@ -69,6 +69,16 @@ pub(crate) enum Request {
         /// So much; none: as asked for.
         quantity: Option<Resources>,
     },
+    /// Buyer: extend or resize a running contract. Its provider is asked; what comes of it
+    /// is in the [`Deal`].
+    Amend {
+        /// Which.
+        contract: ContractId,
+        /// So much from now on; none: as it is.
+        quantity: Option<Resources>,
+        /// So long from its beginning, in seconds; none: as it is.
+        term_s: Option<u64>,
+    },
     /// Orders, requests and contracts, on both sides, running and remembered. Answered by
     /// [`Answer::Deals`].
     Deals,
@@ -257,6 +267,8 @@ pub(crate) struct Deal {
     pub(crate) round: Option<NegotiationId>,
     /// What is bought, or offered, how.
     pub(crate) terms: Terms,
+    /// A change that the buyer asked for, until it is done.
+    pub(crate) change: Option<Change>,
     /// What the buyer says to the provider's owner; may be empty.
     pub(crate) note: String,
     /// When it ends, or ended; before it is agreed, when it lapses.
@@ -269,6 +281,18 @@ pub(crate) struct Deal {
     pub(crate) node: Option<String>,
     /// Provider: guest namespaces by home namespace.
     pub(crate) namespaces: BTreeMap<String, String>,
+}
+
+/// A change of a running contract that is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Change {
+    /// What the contract is to say.
+    pub(crate) terms: Terms,
+    /// At `Review` the provider's owner is asked; at `Terminated` nothing came of it.
+    pub(crate) state: State,
+    /// Why nothing came of it.
+    pub(crate) reason: Option<String>,
 }
 
 /// How a namespace may leave home.

@@ -8,14 +8,16 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 
+use super::change::{self, Quantity};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, left, moment, money, name, text};
 use super::{lookup, now_ms};
 use crate::admin::{Deal, Desk, Problem, Request};
 
+/// What a person types to mean one of them.
+pub(crate) const CONTRACT: (&str, &str) = ("order or contract", "mercato contracts list --all");
 const REQUEST: (&str, &str) = ("request", "mercato requests");
-const CONTRACT: (&str, &str) = ("order or contract", "mercato contracts list --all");
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -88,6 +90,27 @@ enum ContractsWhat {
         /// The beginning of its id
         id: String,
     },
+    /// Let a contract run longer, at its price
+    #[command(after_help = "Examples:
+  mercato contracts extend 3f2a91bc --for 2h
+  mercato contracts extend 3f2 --for 1d")]
+    Extend {
+        /// The beginning of its id
+        id: String,
+        /// By how much
+        #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
+        by: Seconds,
+    },
+    /// Make a contract larger or smaller, at its price
+    #[command(after_help = "Examples:
+  mercato contracts resize 3f2a91bc --cpu 16
+  mercato contracts resize 3f2 --cpu 4 --memory 8Gi")]
+    Resize {
+        /// The beginning of its id
+        id: String,
+        #[command(flatten)]
+        quantity: Quantity,
+    },
     /// End an order or a contract: pods are drained, then the node goes
     #[command(after_help = "Examples:
   mercato contracts cancel 3f2a91bc
@@ -144,7 +167,8 @@ impl Contracts {
         match self.what.unwrap_or(ContractsWhat::List { all: false }) {
             ContractsWhat::List { all } => {
                 let mut deals = desk.deals().await?;
-                deals.retain(|deal| !is_asked(deal) && (all || is_running(deal)));
+                deals.retain(|deal| deal.state != State::Review || deal.side == Side::Consumer);
+                deals.retain(|deal| all || is_running(deal));
                 deals.sort_by_key(|deal| (!is_running(deal), deal.until_ms, deal.id));
                 screen.render(&deals, || {
                     if deals.is_empty() {
@@ -156,6 +180,10 @@ impl Contracts {
             ContractsWhat::Show { id } => {
                 let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
                 screen.render(&deal, || page(&deal))
+            }
+            ContractsWhat::Extend { id, by } => change::extend(desk, screen, &id, by).await,
+            ContractsWhat::Resize { id, quantity } => {
+                change::resize(desk, screen, &id, quantity).await
             }
             ContractsWhat::Cancel { id, reason } => cancel(desk, screen, &id, reason).await,
             ContractsWhat::Statement { id } => {
@@ -191,9 +219,10 @@ async fn cancel(
     Ok(screen.done(format!("{short} is being ended; see: mercato contracts show {short}")))
 }
 
-/// Whether it waits for the answer of this cluster's owner.
+/// Whether it, or a change of it, waits for the answer of this cluster's owner.
 pub(crate) fn is_asked(deal: &Deal) -> bool {
-    deal.side == Side::Provider && deal.state == State::Review
+    let change = deal.change.as_ref().is_some_and(|change| change.state == State::Review);
+    deal.side == Side::Provider && (deal.state == State::Review || change)
 }
 
 /// Whether it is not over.
@@ -237,11 +266,12 @@ fn requests_table(requests: &[Deal], wide: bool) -> String {
     }
     let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"]);
     for request in requests {
+        let terms = request.change.as_ref().map_or(&request.terms, |change| &change.terms);
         table.row([
             request.id.short(),
             peer(request),
-            request.terms.quantity.show(),
-            Seconds(request.terms.term_s).show(),
+            terms.quantity.show(),
+            Seconds(terms.term_s).show(),
             money(&request.terms.price, request.total),
             left(now_ms(), request.until_ms),
             request.note.clone(),
@@ -268,6 +298,7 @@ fn page(deal: &Deal) -> String {
         ("billed", money(&terms.price, deal.billed)),
     ];
     lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
+    lines.extend(deal.change.as_ref().map(|it| ("change", change::line(it))));
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
     lines.push(("network isolation", name(terms.network_isolation)));
     lines.push(("pod security", name(terms.pod_security)));

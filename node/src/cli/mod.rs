@@ -1,10 +1,12 @@
 //! The command line: reads what was typed, asks the desk, shows the answer.
 //!
 //! `args` has the words; each command's options and what it does are in one module:
-//! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`, `deals`
-//! (requests, contracts), `namespaces`, `run` (run, demo). What is done, the daemon does.
+//! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
+//! `deals` (requests, contracts), `change` (contracts extend, resize), `namespaces`, `run` (run,
+//! demo). What is done, the daemon does.
 
 mod args;
+mod change;
 mod deals;
 mod demand;
 mod look;

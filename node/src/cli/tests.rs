@@ -114,6 +114,7 @@ fn deal(state: State) -> Deal {
         state,
         reason: (state == State::Terminated).then(|| "DeniedByOwner: not today".to_owned()),
         round: None,
+        change: None,
         terms: serde_json::from_value(terms).unwrap(),
         note: "please".to_owned(),
         until_ms: Some(4_102_444_800_000),

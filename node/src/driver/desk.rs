@@ -76,6 +76,9 @@ impl Desk for Office {
                 Request::Counter { request, price, quantity } => {
                     self.command(Command::Counter { request, price, quantity }).await
                 }
+                Request::Amend { contract, quantity, term_s } => {
+                    self.command(Command::Amend { contract, quantity, term_s }).await
+                }
                 Request::Deals => Ok(Answer::Deals(self.driver.look(view::deals).await?)),
                 Request::Accept(id) => self.command(Command::Accept(id)).await,
                 Request::Deny(request, text) => self.command(Command::Deny { request, text }).await,

@@ -9,7 +9,7 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
 use super::Driver;
-use crate::admin::{Deal, Found, Peer};
+use crate::admin::{Change, Deal, Found, Peer};
 use crate::kubernetes::node_name;
 
 /// Everybody who is known.
@@ -80,6 +80,11 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         reason: reason(deal.stage()),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
+        change: deal.change().map(|change| Change {
+            terms: change.terms().clone(),
+            state: change.state(),
+            reason: change.refused().map(|(reason, text)| said(&reason, text)),
+        }),
         note: request.note.clone(),
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
@@ -102,12 +107,9 @@ fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
 }
 
 fn reason(stage: &Stage) -> Option<String> {
-    let said = |reason: String, text: &str| {
-        if text.is_empty() { reason } else { format!("{reason}: {text}") }
-    };
     match stage {
-        Stage::Closed { reason, text, .. } => Some(said(format!("{reason:?}"), text)),
-        Stage::Terminated { reason, text, .. } => Some(said(format!("{reason:?}"), text)),
+        Stage::Closed { reason, text, .. } => Some(said(reason, text)),
+        Stage::Terminated { reason, text, .. } => Some(said(reason, text)),
         Stage::Requested { .. }
         | Stage::Review { .. }
         | Stage::Offered
@@ -116,4 +118,9 @@ fn reason(stage: &Stage) -> Option<String> {
         | Stage::Active
         | Stage::Suspended => None,
     }
+}
+
+/// A word of the market's protocol, and the owner's, if there is one.
+fn said(reason: &impl std::fmt::Debug, text: &str) -> String {
+    if text.is_empty() { format!("{reason:?}") } else { format!("{reason:?}: {text}") }
 }

@@ -88,3 +88,36 @@ fn a_counter_offer_is_taken_by_hand_or_within_the_limit() {
     }
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
+
+#[test]
+fn a_contract_is_extended_and_resized() {
+    let turin = Daemon::start("turin", &[]);
+    share(&turin, "cpu=0.60 EUR/h", "auto");
+    let rome = buyer(&[(&turin, "turin")]);
+    let id = order(&rome, &[]);
+    wait_for_state(&rome, &id, "active");
+    let extended = rome.ask(&["contracts", "extend", &id, "--for", "2h"]);
+    assert!(stdout(&extended).contains("for 3h in all"), "{}", stderr(&extended));
+    let resized = rome.ask(&["contracts", "resize", &id, "--cpu", "3"]);
+    assert!(stdout(&resized).contains("cpu=3"), "{}{}", stdout(&resized), stderr(&resized));
+    for side in [&rome, &turin] {
+        let contract = wait_for_state(side, &id, "active");
+        let terms = &contract["terms"];
+        assert_eq!(
+            (&terms["termS"], &terms["quantity"]["cpuMillis"]),
+            (&10_800.into(), &3_000.into())
+        );
+    }
+    let more = rome.ask(&["contracts", "resize", &id, "--cpu", "64"]);
+    assert_eq!(more.status.code(), Some(4), "{}", stderr(&more));
+    assert!(stderr(&more).contains("not enough is left"), "{}", stderr(&more));
+
+    share(&turin, "cpu=0.90 EUR/h", "auto");
+    let asked = rome.ask(&["contracts", "extend", &id, "--for", "1h"]);
+    assert!(stdout(&asked).contains("owner"), "at another price now: {}", stderr(&asked));
+    turin.wait_for(&["requests", "-o", "json"], |all| all[0]["id"] == id.as_str());
+    assert!(turin.ask(&["requests", "accept", &id]).status.success());
+    let show = ["contracts", "show", &id, "-o", "json"];
+    rome.wait_for(&show, |contract| contract["terms"]["termS"] == 14_400);
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}

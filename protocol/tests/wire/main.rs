@@ -6,4 +6,5 @@ mod malformed;
 mod membership;
 mod roundtrip;
 mod samples;
+mod talk;
 mod vectors;

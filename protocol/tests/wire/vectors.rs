@@ -160,6 +160,7 @@ fn good() -> Vec<Good> {
         let contract = samples::contract(terms);
         add("contract", name, consumer.sign(lan, &contract).unwrap().as_bytes());
     }
+    add("contract", "amended", consumer.sign(lan, &samples::amended()).unwrap().as_bytes());
     for (name, index) in [("first", 0), ("second", 1)] {
         let receipt = samples::receipt(index);
         add("receipt", name, provider.sign(lan, &receipt).unwrap().as_bytes());

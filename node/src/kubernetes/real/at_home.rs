@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use super::retry::Backoff;
 use super::{Shared, meaning};
 use crate::kubernetes::streams::Streams;
-use crate::kubernetes::{LeaseTask, Work, node_name};
+use crate::kubernetes::{LeaseTask, Work, node_name, room};
 use crate::limits;
 
 pub(super) struct AtHome {
@@ -108,6 +108,7 @@ impl AtHome {
             let wanted = self.task.desire.borrow_and_update().clone();
             let admits = admits(wanted.phase);
             lease.node.update(|node| {
+                node.capacity = room(&wanted.contract.terms.quantity);
                 node.reachable = wanted.reachable;
                 node.unschedulable = admits.is_zero();
             });

@@ -14,6 +14,7 @@ use mercato_kubelet::{Account, Class, Cluster, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::key::Item;
+use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::JoinSet;
 
@@ -28,6 +29,8 @@ struct AtProvider {
     priority_class: Option<String>,
     namespaces: BTreeMap<String, Namespace>,
     making: JoinSet<(String, Result<(), Failure>)>,
+    /// What the quotas of the namespaces say.
+    quantity: Resources,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
 }
@@ -44,12 +47,14 @@ enum Namespace {
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
     let mut end = task.desire.clone();
+    let quantity = task.desire.borrow().contract.terms.quantity.clone();
     let mut this = AtProvider {
         shared,
         task,
         priority_class: None,
         namespaces: BTreeMap::new(),
         making: JoinSet::new(),
+        quantity,
         waiting: Vec::new(),
     };
     async move {
@@ -147,11 +152,15 @@ impl AtProvider {
         }
     }
 
+    /// Makes the namespaces that are missing, and all of them right again for another
+    /// quantity.
     fn make_missing(&mut self) {
         let desire = self.task.desire.borrow_and_update().clone();
+        let quantity = &desire.contract.terms.quantity;
+        let resized = std::mem::replace(&mut self.quantity, quantity.clone()) != *quantity;
         for (home, name) in &desire.namespaces {
-            if !self.namespaces.contains_key(home) {
-                self.namespaces.insert(home.clone(), Namespace::BeingMade);
+            if resized || !self.namespaces.contains_key(home) {
+                self.namespaces.entry(home.clone()).or_insert(Namespace::BeingMade);
                 let wanted = meaning::namespace(&desire, home, name);
                 let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
                 self.making.spawn(make(cluster, account, wanted, Backoff::default()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_agent::{HomeWork, LeaseDesire, LeaseNews, Phase};
-use mercato_cluster_model::{ApiError, Key};
+use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_config::Show as _;
 use mercato_kubelet::names;
 use mercato_offload::forge::{self, HomeContext, Refusal, StatusContext};
@@ -46,10 +46,23 @@ pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
 }
 
 impl Home {
+    fn node_status(&self) -> Value {
+        let room = room(&self.desire.contract.terms.quantity);
+        json!({ "capacity": room, "allocatable": room,
+            "conditions": [{ "type": "Ready", "status": "True" }] })
+    }
+
+    fn resize(&self) {
+        let (node, status) = (Key::new("Node", "", &self.node), self.node_status());
+        let write = |cluster: &mut Cluster, now| cluster.write_status(now, &node, None, status);
+        if let Err(error) = self.cluster.change(write) {
+            tracing::warn!(%error, node = self.node, "not resized");
+        }
+    }
+
     async fn show_node(&mut self) {
         let contract = &self.desire.contract;
         let quantity = &contract.terms.quantity;
-        let room = room(quantity);
         let node = json!({
             "kind": "Node",
             "metadata": { "name": self.node, "labels": {
@@ -57,8 +70,7 @@ impl Home {
                 names::PROVIDER: contract.provider.cluster.short(),
                 names::CONTRACT: contract.id.to_string(),
             } },
-            "status": { "capacity": room, "allocatable": room,
-                "conditions": [{ "type": "Ready", "status": "True" }] },
+            "status": self.node_status(),
         });
         let made = self.cluster.change(|cluster, now| cluster.create(now, node));
         match made {
@@ -71,7 +83,11 @@ impl Home {
     }
 
     fn adapt(&mut self) {
-        self.desire = self.task.desire.borrow_and_update().clone();
+        let wanted = self.task.desire.borrow_and_update().clone();
+        let before = std::mem::replace(&mut self.desire, wanted);
+        if before.contract != self.desire.contract {
+            self.resize();
+        }
         if self.desire.phase >= Phase::Draining {
             self.drain();
         }

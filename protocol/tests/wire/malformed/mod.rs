@@ -4,16 +4,16 @@ use coset::{CborSerializable, CoseSign1Builder, Header, HeaderBuilder, iana};
 use ed25519_dalek::{Signer as _, SigningKey};
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::codec::{Message, Wire, Writer};
+use mercato_protocol::contract::Amends;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::limits;
-use mercato_protocol::negotiation::Message as Negotiation;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::stream::{Ask, Request, Usage, What};
 use mercato_protocol::workload::{self, BodyHead, Route};
 
-use crate::samples;
+use crate::{samples, talk};
 
 mod membership;
 
@@ -21,8 +21,17 @@ mod membership;
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
 
 pub(crate) fn cases() -> Vec<Case> {
-    [form(), fields(), rules(), stream_rules(), membership::cases(), headers(), signatures()]
-        .concat()
+    [
+        form(),
+        fields(),
+        rules(),
+        stream_rules(),
+        talk::cases(),
+        membership::cases(),
+        headers(),
+        signatures(),
+    ]
+    .concat()
 }
 
 /// A gossip pull, `[1, {1: [{1: publisher}]}]`, between two given parts.
@@ -110,7 +119,7 @@ fn fields() -> Vec<Case> {
 }
 
 /// The encoding, whether or not the value keeps its rules.
-fn unchecked(value: &impl Wire) -> Vec<u8> {
+pub(crate) fn unchecked(value: &impl Wire) -> Vec<u8> {
     let mut writer = Writer::default();
     value.encode(&mut writer);
     writer.into_bytes()
@@ -163,14 +172,10 @@ fn rules() -> Vec<Case> {
         ),
         ("ad-lease", "its time over", lease(|lease| lease.issued_ms -= 930_001), "Expired"),
         ("contract", "an end that is not the term's", contract(), "Invalid"),
+        ("contract", "a change of number zero", amended(|amends| amends.number = 0), "Invalid"),
+        ("contract", "a change before its lease", amended(|amends| amends.from_ms = 1), "Invalid"),
+        ("contract", "a change after its lease", amended(|a| a.from_ms = u64::MAX), "Invalid"),
         ("receipt", "a window of no time", receipt(), "Invalid"),
-        ("negotiation", "a request that follows something", late("request"), "Invalid"),
-        ("negotiation", "an rfq that follows something", late("rfq"), "Invalid"),
-        ("negotiation", "an offer that follows nothing", early("offer"), "Invalid"),
-        ("negotiation", "an offer of nothing", bodied("820da0"), "MissingField"),
-        ("negotiation", "an rfq of no terms", bodied("820ca0"), "MissingField"),
-        ("negotiation", "a body of a later release", bodied("8218fea0"), "UnknownVariant"),
-        ("negotiation", "a state of a later release", bodied("8207a10118fe"), "UnknownVariant"),
     ]
 }
 
@@ -232,38 +237,20 @@ fn contract() -> Vec<u8> {
     sign(&samples::PROVIDER_SEED, "contract", &unchecked(&contract))
 }
 
+fn amended(change: fn(&mut Amends)) -> Vec<u8> {
+    let mut contract = samples::amended();
+    contract.amends.as_mut().into_iter().for_each(change);
+    sign(&samples::PROVIDER_SEED, "contract", &unchecked(&contract))
+}
+
 fn receipt() -> Vec<u8> {
     let mut receipt = samples::receipt(0);
     receipt.to_ms = receipt.from_ms;
     sign(&samples::PROVIDER_SEED, "receipt", &unchecked(&receipt))
 }
 
-fn negotiation(name: &str, change: impl Fn(&mut Negotiation)) -> Vec<u8> {
-    let all = samples::negotiation();
-    let (_, mut message) = all.into_iter().find(|(known, _)| *known == name).unwrap();
-    change(&mut message);
-    unchecked(&message)
-}
-
-fn late(name: &str) -> Vec<u8> {
-    let payload = negotiation(name, |message| message.previous = Some(Digest([0; 32])));
-    sign(&samples::CONSUMER_SEED, "negotiation", &payload)
-}
-
-fn early(name: &str) -> Vec<u8> {
-    let payload = negotiation(name, |message| message.previous = None);
-    sign(&samples::PROVIDER_SEED, "negotiation", &payload)
-}
-
-/// A message of the provider's with another body: `finalized` ends in the body `[4, {}]`.
-fn bodied(body: &str) -> Vec<u8> {
-    let payload = hex::encode(negotiation("finalized", |_| ()));
-    let payload = hex::decode(payload.strip_suffix("8204a0").unwrap().to_owned() + body).unwrap();
-    sign(&samples::PROVIDER_SEED, "negotiation", &payload)
-}
-
 /// A COSE_Sign1 made by hand, so that it may be wrong.
-fn sign(seed: &[u8; 32], kind: &str, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn sign(seed: &[u8; 32], kind: &str, payload: &[u8]) -> Vec<u8> {
     sign_for(FederationId::lan(), seed, kind, payload)
 }
 

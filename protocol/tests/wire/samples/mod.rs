@@ -7,14 +7,14 @@ use mercato_protocol::ad::{
     AdBody, AdLease, Assurance, Attribute, Goods, OfferTerms, Pool, PoolRow,
 };
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::contract::{Contract, Network, Party, Terms};
+use mercato_protocol::contract::{Amends, Contract, Network, Party, Terms};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::negotiation::{
-    Body, CloseReason, Message as Negotiation, Request, State, TerminateReason,
+    Answer, Body, CloseReason, Message as Negotiation, Request, State, TerminateReason,
 };
 use mercato_protocol::price::{Price, UnitPrice, Usage};
 use mercato_protocol::receipt::Receipt;
@@ -262,7 +262,17 @@ pub(crate) fn contract(terms: Terms) -> Contract {
         not_after_ms: NOW.wall_ms + terms.term_s * 1_000,
         commit_by_ms: NOW.wall_ms + 30_000,
         terms,
+        amends: None,
     }
+}
+
+/// The first contract, longer and larger.
+pub(crate) fn amended() -> Contract {
+    let terms = Terms { quantity: resources(16, 0), term_s: 6 * 3_600, ..terms() };
+    let previous = Digest::of(&contract(self::terms()).to_bytes().unwrap());
+    let from_ms = NOW.wall_ms + HOUR_MS;
+    let amends = Some(Amends { number: 1, previous, from_ms });
+    Contract { amends, commit_by_ms: from_ms, ..contract(terms) }
 }
 
 pub(crate) fn receipt(index: u64) -> Receipt {
@@ -289,6 +299,8 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
     let request = Request { ad: signed_lease().digest(), terms: terms(), note: "for CI".into() };
     let cheaper = Terms { quantity: resources(4, 0), ..terms() };
     let offered = provider().sign(lan, &contract(cheaper)).unwrap();
+    let changed = provider().sign(lan, &amended()).unwrap();
+    let reason = TerminateReason::NoCapacity;
     let text = String::from("as agreed");
     let (buyer, seller) = (consumer_identity().cluster_id(), provider_identity().cluster_id());
     let says = |from: ClusterId, seq, body| Negotiation {
@@ -299,6 +311,7 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         previous: (!matches!(body, Body::Request(_) | Body::Rfq(_))).then_some(Digest([5; 32])),
         body,
     };
+    let answers = |seq, answer| says(seller, seq, Body::Amendment { number: 1, answer });
     vec![
         ("request", says(buyer, 0, Body::Request(request.clone()))),
         ("review", says(seller, 0, Body::Review { until_ms: NOW.wall_ms + 24 * HOUR_MS })),
@@ -320,6 +333,11 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         ),
         ("rfq", says(buyer, 0, Body::Rfq(request))),
         ("offer", says(seller, 0, Body::Offer { contract: offered })),
+        ("amend", says(buyer, 6, Body::Amend { number: 1, terms: amended().terms })),
+        ("amendment-review", answers(6, Answer::Review { until_ms: NOW.wall_ms + 24 * HOUR_MS })),
+        ("amendment-agreed", answers(7, Answer::Agreed { contract: changed })),
+        ("amendment-done", answers(8, Answer::Done)),
+        ("amendment-refused", answers(9, Answer::Refused { reason, text: String::new() })),
         ("status-offered", says(seller, 1, Body::Status { state: State::Offered })),
     ]
 }

@@ -1,11 +1,8 @@
-//! Firm offers: asking several providers at once, taking one of what they offer, and the
-//! seller's own offer at another price or quantity. What an offer is to either side is the
-//! seller's and the buyer's.
+//! Rounds of firm offers: asking several providers at once, and taking one of what they
+//! offer. What an offer is to either side is the seller's and the buyer's.
 
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::TerminateReason;
-use mercato_protocol::price::Price;
-use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use crate::book::{Candidate, Whom};
@@ -86,25 +83,5 @@ impl Broker {
             })?;
         }
         Ok(Reply::Ordered { id: offer, provider })
-    }
-
-    /// Answers a request with a firm offer at another price or quantity.
-    pub(crate) fn counter(
-        &mut self,
-        now: Now,
-        request: NegotiationId,
-        (price, quantity): (Option<Price>, Option<Resources>),
-        effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        if self.degraded {
-            return Err(Refusal::Degraded);
-        }
-        let asked = self.deals.get(&request).filter(|_| self.is_asked(&request));
-        let mut terms = asked.ok_or(Refusal::Unknown(request))?.request.terms.clone();
-        terms.price = price.unwrap_or(terms.price);
-        terms.quantity = quantity.unwrap_or(terms.quantity);
-        self.has_room(&terms)?;
-        self.edit(now, request, effects, |deal, turn| deal.offer(turn, terms))?;
-        Ok(Reply::Done)
     }
 }

@@ -1,0 +1,383 @@
+//! Changes of a running lease: longer or shorter, larger or smaller. The contract is made
+//! anew and signed by both like the first one, and takes its place.
+//!
+//! The buyer drives: it asks until it is answered, and once it has signed it asks until it
+//! hears that the change is done or refused. Whether there is room for more is decided where
+//! it asks.
+
+use mercato_protocol::codec::{CodecError, Message as _};
+use mercato_protocol::contract::{Amends, Contract, Terms};
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::id::Digest;
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::negotiation::{Answer, Body, State, TerminateReason};
+use mercato_protocol::resources::Resources;
+use serde::{Deserialize, Serialize};
+
+use crate::deal::{Agreement, Deal, Side};
+use crate::limits;
+use crate::orders::Verdict;
+use crate::talk::{Kind, Turn, shortened};
+
+/// A change that was asked for and is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    pub(crate) number: u32,
+    /// What the contract is to say.
+    pub(crate) terms: Terms,
+    step: Step,
+}
+
+/// How far it is. Times are wall clock, milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[allow(clippy::large_enum_variant, reason = "one for each deal at most")]
+enum Step {
+    /// Consumer: no answer until then.
+    Asked { until_ms: u64 },
+    /// The provider's owner is asked until then.
+    Review { until_ms: u64 },
+    /// Provider: signed, what it takes more is held. Consumer: signed as well, and in doubt.
+    Agreed(Agreement),
+    /// It came to nothing.
+    Refused { reason: TerminateReason, text: String },
+}
+
+impl Change {
+    /// What the contract is to say.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// How far it is: `Requested`, `Review`, `Agreed` or `Terminated`.
+    pub fn state(&self) -> State {
+        match self.step {
+            Step::Asked { .. } => State::Requested,
+            Step::Review { .. } => State::Review,
+            Step::Agreed(_) => State::Agreed,
+            Step::Refused { .. } => State::Terminated,
+        }
+    }
+
+    /// Why nothing came of it.
+    pub fn refused(&self) -> Option<(TerminateReason, &str)> {
+        match &self.step {
+            Step::Refused { reason, text } => Some((*reason, text)),
+            Step::Asked { .. } | Step::Review { .. } | Step::Agreed(_) => None,
+        }
+    }
+
+    /// The contract as it is to be, once the provider has signed it.
+    fn agreement(&self) -> Option<&Agreement> {
+        match &self.step {
+            Step::Agreed(agreement) => Some(agreement),
+            Step::Asked { .. } | Step::Review { .. } | Step::Refused { .. } => None,
+        }
+    }
+
+    /// What the other side is told; none: it is being told.
+    fn answer(&self) -> Option<Answer> {
+        match &self.step {
+            Step::Review { until_ms } => Some(Answer::Review { until_ms: *until_ms }),
+            Step::Refused { reason, text } => {
+                Some(Answer::Refused { reason: *reason, text: text.clone() })
+            }
+            Step::Asked { .. } | Step::Agreed(_) => None,
+        }
+    }
+}
+
+impl Deal {
+    /// The change that is under way, or the last one that came to nothing.
+    pub fn change(&self) -> Option<&Change> {
+        self.change.as_ref()
+    }
+
+    /// The change that is under way.
+    pub(crate) fn open_change(&self) -> Option<&Change> {
+        self.change.as_ref().filter(|change| change.refused().is_none())
+    }
+
+    /// Whether the provider's owner is asked about a change.
+    pub(crate) fn is_change_asked(&self) -> bool {
+        let asked = |change: &Change| change.state() == State::Review;
+        self.side == Side::Provider && self.change.as_ref().is_some_and(asked)
+    }
+
+    /// Consumer: whether it has signed a change and does not know whether it stands.
+    pub(crate) fn is_change_in_doubt(&self) -> bool {
+        self.side == Side::Consumer && self.agreed_change().is_some()
+    }
+
+    /// What the provider has promised: the most of what the contract says, of what it is to
+    /// say, and of what it said until the last window of that was signed for.
+    pub(crate) fn claim(&self) -> Resources {
+        let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
+        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
+        let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
+        let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
+        let others = before.map(|(contract, _)| contract);
+        let others = others.chain(self.agreed_change().map(|agreed| &agreed.contract));
+        others
+            .map(|contract| &contract.terms)
+            .fold(self.terms().quantity.clone(), |most, terms| most.union(&terms.quantity))
+    }
+
+    fn agreed_change(&self) -> Option<&Agreement> {
+        self.change.as_ref().and_then(Change::agreement)
+    }
+
+    /// The number of the last change that was made.
+    fn changed(&self) -> u32 {
+        let amends = self.agreement.as_ref().and_then(|agreement| agreement.contract.amends);
+        amends.map_or(0, |amends| amends.number)
+    }
+
+    /// Buyer: asks for a change.
+    pub(crate) fn ask_change(
+        &mut self,
+        turn: &mut Turn<'_>,
+        terms: Terms,
+    ) -> Result<(), CodecError> {
+        let last = self.change.as_ref().map_or(0, |change| change.number);
+        let number = self.changed().max(last) + 1;
+        let step = Step::Asked { until_ms: turn.now.wall_ms + limits::REQUEST_MS };
+        let body = Body::Amend { number, terms: terms.clone() };
+        self.change = Some(Change { number, terms, step });
+        self.talk.ask(turn, Kind::Amend, body)
+    }
+
+    /// Provider: the buyer asks for a change, which was judged as if it were new.
+    pub(crate) fn on_amend(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (number, terms): (u32, &Terms),
+        verdict: Verdict,
+    ) -> Result<(), CodecError> {
+        if number <= self.changed() {
+            return self.answer(turn, number, Answer::Done);
+        }
+        match &self.change {
+            Some(known) if known.number > number => return Ok(()),
+            Some(known) if known.number == number && known.terms == *terms => {
+                let answer = known.answer();
+                return answer.map_or(Ok(()), |answer| self.answer(turn, number, answer));
+            }
+            Some(known) if known.number == number => {
+                let text = "a change came twice, with two contents";
+                return self.refuse_change(turn, TerminateReason::Conflict, text);
+            }
+            Some(_) | None => {}
+        }
+        let until_ms = turn.now.wall_ms.saturating_add(limits::REVIEW_MS);
+        let (terms, step) = (terms.clone(), Step::Review { until_ms });
+        self.talk.answered(Kind::Amendment);
+        self.change = Some(Change { number, terms, step });
+        match verdict {
+            Verdict::Grant => self.agree_change(turn),
+            Verdict::Ask => self.answer(turn, number, Answer::Review { until_ms }),
+            Verdict::Refuse(reason, text) => self.refuse_change(turn, reason, text),
+        }
+    }
+
+    /// Provider: signs the contract as it is to be, and holds what it takes more, which the
+    /// ledger has to spare.
+    pub(crate) fn agree_change(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let commit_by_ms = turn.now.wall_ms.saturating_add(limits::COMMIT_MS);
+        let Some(contract) = self.next_contract(commit_by_ms)? else { return Ok(()) };
+        let Some(change) = &mut self.change else { return Ok(()) };
+        let provider = turn.config.key.sign(turn.config.federation, &contract)?;
+        change.step =
+            Step::Agreed(Agreement { contract, provider: provider.clone(), consumer: None });
+        let (number, answer) = (change.number, Answer::Agreed { contract: provider });
+        self.talk.ask(turn, Kind::Amendment, Body::Amendment { number, answer })
+    }
+
+    /// The contract with the change that is under way: all else stays.
+    fn next_contract(&self, commit_by_ms: u64) -> Result<Option<Contract>, CodecError> {
+        let Some((agreement, change)) = self.agreement.as_ref().zip(self.change.as_ref()) else {
+            return Ok(None);
+        };
+        let before = &agreement.contract;
+        let previous = Digest::of(&before.to_bytes()?);
+        let term_ms = change.terms.term_s.saturating_mul(1_000);
+        Ok(Some(Contract {
+            terms: change.terms.clone(),
+            not_after_ms: before.not_before_ms.saturating_add(term_ms),
+            commit_by_ms,
+            amends: Some(Amends { number: change.number, previous, from_ms: commit_by_ms }),
+            ..before.clone()
+        }))
+    }
+
+    /// Either side hears what becomes of a change.
+    pub(crate) fn on_amendment(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u32,
+        answer: &Answer,
+    ) -> Result<(), CodecError> {
+        let Some(change) = self.change.as_mut().filter(|change| change.number == number) else {
+            return Ok(());
+        };
+        match (self.side, answer) {
+            (_, Answer::Refused { reason, text }) => {
+                self.end_change(*reason, text);
+                Ok(())
+            }
+            (Side::Consumer, Answer::Review { until_ms }) => {
+                if change.state() == State::Requested {
+                    let latest_ms = turn.now.wall_ms + limits::REVIEW_MS;
+                    change.step = Step::Review { until_ms: latest_ms.min(*until_ms) };
+                }
+                Ok(())
+            }
+            (Side::Consumer, Answer::Agreed { contract }) => self.on_change_agreed(turn, contract),
+            (Side::Consumer, Answer::Done) => {
+                if change.agreement().is_some() {
+                    self.make_change();
+                }
+                Ok(())
+            }
+            (Side::Provider, Answer::Review { .. } | Answer::Agreed { .. } | Answer::Done) => {
+                Ok(())
+            }
+        }
+    }
+
+    fn on_change_agreed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        signed: &Signed<Contract>,
+    ) -> Result<(), CodecError> {
+        let Some(change) = &self.change else { return Ok(()) };
+        let number = change.number;
+        match &change.step {
+            Step::Refused { .. } => {
+                return change.answer().map_or(Ok(()), |it| self.answer(turn, number, it));
+            }
+            Step::Agreed(_) => return Ok(()),
+            Step::Asked { .. } | Step::Review { .. } => {}
+        }
+        let now_ms = turn.now.wall_ms;
+        let opened = self.open(turn, signed).ok();
+        let expected = opened.as_ref().map(|it| self.next_contract(it.commit_by_ms)).transpose()?;
+        let in_time = |it: &Contract| {
+            it.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
+                && it.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
+        };
+        let right = |it: &Contract| in_time(it) && expected.flatten().is_some_and(|e| e == *it);
+        let Some(contract) = opened.filter(|opened| right(opened)) else {
+            let text = "the contract is not what was asked for";
+            return self.refuse_change(turn, TerminateReason::TermsRefused, text);
+        };
+        let consumer = turn.config.key.countersign(turn.config.federation, &contract);
+        if let Some(change) = &mut self.change {
+            change.step = Step::Agreed(Agreement {
+                provider: contract.signed().clone(),
+                consumer: Some(consumer.clone()),
+                contract: contract.into_value(),
+            });
+        }
+        self.talk.answered(Kind::Amend);
+        self.talk.ask(turn, Kind::Verification, Body::Verification { contract: consumer })
+    }
+
+    /// Provider: what is answered to a buyer's signature under a changed contract; none: it
+    /// is under no such contract. Storing it is the commit point.
+    pub(crate) fn on_change_signed(
+        &mut self,
+        turn: &Turn<'_>,
+        signed: &Signed<Contract>,
+    ) -> Option<Body> {
+        let number = self.open(turn, signed).ok()?.amends?.number;
+        let asked = self.change.as_ref().filter(|change| change.number == number);
+        let own = asked.and_then(Change::agreement).filter(|_| self.stage.is_leased());
+        let consumer = own.and_then(|own| self.countersigned(turn, &own.provider, signed));
+        let answer = match consumer {
+            Some(consumer) => {
+                if let Some(Change { step: Step::Agreed(agreement), .. }) = &mut self.change {
+                    agreement.consumer = Some(consumer);
+                }
+                self.make_change();
+                Answer::Done
+            }
+            None if number <= self.changed() => Answer::Done,
+            None => {
+                let (reason, text) = (TerminateReason::Expired, "not this contract, or too late");
+                if asked.is_some() {
+                    self.end_change(reason, text);
+                }
+                let known = self.change.as_ref().filter(|change| change.number == number);
+                let refused = known.and_then(Change::answer);
+                refused.unwrap_or(Answer::Refused { reason, text: text.to_owned() })
+            }
+        };
+        Some(Body::Amendment { number, answer })
+    }
+
+    /// The changed contract takes the place of the one before.
+    fn make_change(&mut self) {
+        if let Some(Change { step: Step::Agreed(agreement), .. }) = self.change.take() {
+            self.earlier.extend(self.agreement.replace(agreement));
+        }
+        self.talk.answered(Kind::Verification);
+        self.talk.answered(Kind::Amendment);
+    }
+
+    /// Nothing comes of the change that is under way, and the other side is told once: the
+    /// buyer asks until it knows.
+    pub(crate) fn refuse_change(
+        &mut self,
+        turn: &mut Turn<'_>,
+        reason: TerminateReason,
+        text: &str,
+    ) -> Result<(), CodecError> {
+        self.end_change(reason, text);
+        let refused = self.change.as_ref().and_then(|it| Some((it.number, it.answer()?)));
+        refused.map_or(Ok(()), |(number, refused)| self.answer(turn, number, refused))
+    }
+
+    /// As [`refuse_change`](Self::refuse_change), without a word.
+    pub(crate) fn end_change(&mut self, reason: TerminateReason, text: &str) {
+        if let Some(change) = self.change.as_mut().filter(|change| change.refused().is_none()) {
+            change.step = Step::Refused { reason, text: shortened(text) };
+            for kind in [Kind::Amend, Kind::Amendment, Kind::Verification] {
+                self.talk.answered(kind);
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u32,
+        answer: Answer,
+    ) -> Result<(), CodecError> {
+        self.talk.say(turn, Body::Amendment { number, answer })
+    }
+
+    /// When the change that is under way lapses, wall clock.
+    pub(crate) fn change_deadline_ms(&self) -> Option<u64> {
+        let change = self.change.as_ref()?;
+        let skew_ms = if self.side == Side::Consumer { CLOCK_SKEW_MS } else { 0 };
+        match &change.step {
+            Step::Asked { until_ms } => Some(*until_ms),
+            Step::Review { until_ms } => Some(until_ms.saturating_add(skew_ms)),
+            Step::Agreed(agreement) => {
+                Some(agreement.contract.commit_by_ms).filter(|_| self.side == Side::Provider)
+            }
+            Step::Refused { .. } => None,
+        }
+    }
+
+    /// [`change_deadline_ms`](Self::change_deadline_ms) may have come; whether it had.
+    pub(crate) fn on_change_deadline(&mut self, turn: &mut Turn<'_>) -> Result<bool, CodecError> {
+        let due = self.change_deadline_ms().is_some_and(|at_ms| at_ms <= turn.now.wall_ms);
+        if due {
+            self.refuse_change(turn, TerminateReason::Expired, "not answered in time")?;
+        }
+        Ok(due)
+    }
+}

@@ -1,0 +1,183 @@
+//! What the owner answers to what others ask: requests, and changes of running leases; and
+//! the owner's own wish for a change.
+
+use mercato_protocol::contract::Terms;
+use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::negotiation::{Body, State, TerminateReason};
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::time::Now;
+
+use crate::broker::Broker;
+use crate::command::{Refusal, Reply};
+use crate::deal::{Deal, Side, Stage};
+use crate::effect::Effect;
+use crate::ledger::Ledger;
+use crate::limits;
+use crate::orders::Verdict;
+use crate::policy::Approve;
+
+impl Broker {
+    /// Grants a request, or a change.
+    pub(crate) fn accept(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let deal = self.promisable(id)?;
+        if let Some(change) = deal.open_change().filter(|_| deal.is_change_asked()) {
+            let more = change.terms.quantity.saturating_sub(&deal.terms().quantity);
+            self.has_room(&change.terms, &more)?;
+            self.edit(now, id, effects, Deal::agree_change)?;
+        } else {
+            self.has_room(&deal.request.terms, &deal.request.terms.quantity)?;
+            self.edit(now, id, effects, Deal::agree)?;
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Answers a request with a firm offer at another price or quantity.
+    pub(crate) fn counter(
+        &mut self,
+        now: Now,
+        request: NegotiationId,
+        (price, quantity): (Option<Price>, Option<Resources>),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let asked = self.promisable(request)?;
+        if asked.is_change_asked() {
+            let text = "a change is at the price of its contract, as asked for or not at all";
+            return Err(Refusal::Invalid(text.to_owned()));
+        }
+        let mut terms = asked.request.terms.clone();
+        terms.price = price.unwrap_or(terms.price);
+        terms.quantity = quantity.unwrap_or(terms.quantity);
+        self.has_room(&terms, &terms.quantity)?;
+        self.edit(now, request, effects, |deal, turn| deal.offer(turn, terms))?;
+        Ok(Reply::Done)
+    }
+
+    /// Denies a request, or a change.
+    pub(crate) fn deny(
+        &mut self,
+        now: Now,
+        id: NegotiationId,
+        text: &str,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        self.asked(id)?;
+        let reason = TerminateReason::DeniedByOwner;
+        self.edit(now, id, effects, |deal, turn| match deal.is_change_asked() {
+            true => deal.refuse_change(turn, reason, text),
+            false => deal.terminate(turn, reason, text),
+        })?;
+        Ok(Reply::Done)
+    }
+
+    /// What waits for the owner's answer.
+    fn asked(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
+        let waits = |deal: &&Deal| {
+            let asked = deal.side == Side::Provider && deal.stage.state() == State::Review;
+            asked || deal.is_change_asked()
+        };
+        self.deals.get(&id).filter(waits).ok_or(Refusal::Unknown(id))
+    }
+
+    /// The same, when something can be promised.
+    fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
+        if self.degraded { Err(Refusal::Degraded) } else { self.asked(id) }
+    }
+
+    /// Whether so much of the pool of these terms can be promised now.
+    fn has_room(&self, terms: &Terms, quantity: &Resources) -> Result<(), Refusal> {
+        let offer = self.offer.as_ref();
+        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
+        let Some((offer, pool)) = pool else {
+            return Err(Refusal::Invalid("what was asked for is not shared any more".to_owned()));
+        };
+        let ledger = Ledger::new(&offer.sellable, self.deals.values());
+        ledger.shortage(pool, quantity).map_or(Ok(()), |short| Err(Refusal::Short(short)))
+    }
+
+    /// Buyer: asks for a change of a running lease.
+    pub(crate) fn amend(
+        &mut self,
+        now: Now,
+        contract: ContractId,
+        (quantity, term_s): (Option<Resources>, Option<u64>),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        if self.degraded {
+            return Err(Refusal::Degraded);
+        }
+        let running = |deal: &&Deal| deal.side == Side::Consumer && deal.stage == Stage::Active;
+        let deal = self.deals.get(&contract).filter(running).ok_or(Refusal::Unknown(contract))?;
+        if deal.open_change().is_some() {
+            return Err(Refusal::TooMany);
+        }
+        let mut terms = deal.terms().clone();
+        terms.quantity = quantity.unwrap_or(terms.quantity);
+        terms.term_s = term_s.unwrap_or(terms.term_s);
+        if terms == *deal.terms() {
+            return Err(Refusal::Invalid("that is what the contract says".to_owned()));
+        }
+        self.edit(now, contract, effects, |deal, turn| deal.ask_change(turn, terms))?;
+        Ok(Reply::Done)
+    }
+
+    /// Provider: what becomes of a change, if it is new. None: that is not what was said, or
+    /// nothing can be promised now, and the buyer asks again.
+    pub(crate) fn judge_change<'m>(
+        &self,
+        now: Now,
+        deal: &Deal,
+        body: &'m Body,
+    ) -> Option<((u32, &'m Terms), Verdict)> {
+        let Body::Amend { number, terms } = body else { return None };
+        let sells = deal.side == Side::Provider && deal.agreement.is_some();
+        let verdict = || self.verdict_on_change(now, deal, terms);
+        (sells && !self.degraded).then(|| ((*number, terms), verdict()))
+    }
+
+    fn verdict_on_change(&self, now: Now, deal: &Deal, terms: &Terms) -> Verdict {
+        use TerminateReason as Reason;
+        let before = deal.terms();
+        if deal.stage != Stage::Active {
+            return Verdict::Refuse(Reason::Unavailable, "the lease is not active");
+        }
+        if deal.earlier.len() >= limits::CHANGES {
+            return Verdict::Refuse(Reason::TooMany, "it was changed often enough");
+        }
+        let (quantity, term_s) = (terms.quantity.clone(), terms.term_s);
+        if *terms != (Terms { quantity, term_s, ..before.clone() }) {
+            return Verdict::Refuse(Reason::TermsRefused, "only quantity and term can change");
+        }
+        let policy = self.share.as_ref().map(|policy| self.approval(policy, &deal.peer(), terms));
+        let offer = self.offer.as_ref();
+        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
+        let (Some(approval), Some((offer, pool))) = (policy, pool) else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+        };
+        let begun_ms =
+            deal.agreement.as_ref().map_or(0, |agreement| agreement.contract.not_before_ms);
+        let end_ms = begun_ms.saturating_add(terms.term_s.saturating_mul(1_000));
+        let soonest_ms = now.wall_ms.saturating_add(limits::COMMIT_MS);
+        let latest_s = offer.body.terms.max_term_s.saturating_mul(1_000);
+        if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_s {
+            return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
+        }
+        if approval == Approve::Deny {
+            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+        }
+        let ledger = Ledger::new(&offer.sellable, self.deals.values());
+        let more = terms.quantity.saturating_sub(&before.quantity);
+        if ledger.shortage(pool, &more).is_some() {
+            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+        }
+        match approval {
+            Approve::Auto if terms.price == offer.price => Verdict::Grant,
+            Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
+        }
+    }
+}
