@@ -191,6 +191,10 @@ impl Broker {
                 | Body::UsageReceipt { .. }
                 | Body::Amend { .. }
                 | Body::Amendment { .. }
+                | Body::ReclaimNotice { .. }
+                | Body::Invoice { .. }
+                | Body::InvoiceReceipt { .. }
+                | Body::Dispute { .. }
                 | Body::Close { .. } => {}
             }
             return;
@@ -287,7 +291,7 @@ impl Broker {
             effects.extend(Effect::lease(&deal));
         }
         if before.map(|before| &before.stage) != Some(&deal.stage) {
-            let state = deal.stage.state();
+            let state = deal.state();
             tracing::info!(deal = %id, side = ?deal.side, peer = %to, ?state, "deal");
         }
         if deal.talk.waiting.is_empty() {

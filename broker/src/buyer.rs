@@ -30,6 +30,8 @@ impl Deal {
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => self.on_status(turn, *state),
             Body::UsageReport { receipt } => self.on_report(turn, message, receipt),
+            Body::ReclaimNotice { notice, .. } => self.on_notice(turn, *notice),
+            Body::Invoice { invoice } => self.on_invoice(turn, message, invoice),
             Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
             Body::Close { reason, text } => {
                 self.on_finalized(turn)?;
@@ -40,6 +42,8 @@ impl Deal {
             | Body::Verification { .. }
             | Body::Ready
             | Body::Amend { .. }
+            | Body::InvoiceReceipt { .. }
+            | Body::Dispute { .. }
             | Body::UsageReceipt { .. } => Ok(()),
         }
     }
@@ -203,9 +207,10 @@ impl Deal {
                 contract.map(|contract| contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS))
             }
             Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
-                let not_after_ms = contract.map(|contract| contract.not_after_ms);
-                // A longer term may have been agreed.
-                let end_ms = not_after_ms.filter(|_| !self.is_change_in_doubt());
+                // The provider ends what it takes back; a longer term may have been agreed.
+                let skew_ms = if self.reclaim.is_some() { CLOCK_SKEW_MS } else { 0 };
+                let end_ms = self.ends_ms().map(|end_ms| end_ms.saturating_add(skew_ms));
+                let end_ms = end_ms.filter(|_| !self.is_change_in_doubt());
                 [end_ms, self.change_deadline_ms()].into_iter().flatten().min()
             }
             Stage::Closed { .. } | Stage::Terminated { .. } => None,
@@ -232,7 +237,7 @@ impl Deal {
                 self.talk.ask(turn, Kind::Query, Body::StatusQuery)
             }
             Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
-                self.close(turn, CloseReason::Expired, "")
+                self.close(turn, self.end_reason(), "")
             }
             Stage::Closed { .. } | Stage::Terminated { .. } => Ok(()),
         }

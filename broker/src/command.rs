@@ -66,6 +66,16 @@ pub enum Command {
         /// Told to the buyer; may be empty.
         text: String,
     },
+    /// Provider: take back what was sold, with notice. Less notice than the contract promises
+    /// is a credit on the invoice.
+    Reclaim {
+        /// Which.
+        contract: ContractId,
+        /// In seconds; none: as the contract promises.
+        notice_s: Option<u64>,
+        /// Told to the buyer; may be empty.
+        text: String,
+    },
     /// End an order or a lease, on either side.
     Cancel {
         /// Which.

@@ -7,13 +7,15 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
+use mercato_protocol::invoice::Notice;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{Body, CloseReason, Request, TerminateReason};
+use mercato_protocol::negotiation::{Body, CloseReason, Request, State, TerminateReason};
 use mercato_protocol::price::Money;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
 use crate::effect::Desired;
+use crate::ending::{Dispute, SignedInvoice};
 use crate::limits;
 use crate::meter::Meter;
 pub use crate::stage::Stage;
@@ -51,6 +53,13 @@ pub struct Deal {
     /// Asked for, and not done.
     pub(crate) change: Option<Change>,
     pub(crate) meter: Meter,
+    /// The provider takes the capacity back.
+    pub(crate) reclaim: Option<Notice>,
+    /// What the lease came to.
+    pub(crate) invoice: Option<SignedInvoice>,
+    /// What the buyer does not agree to.
+    #[serde(default)]
+    pub(crate) disputes: Vec<Dispute>,
     /// Consumer: on whose behalf.
     #[serde(default)]
     pub(crate) namespaces: BTreeSet<String>,
@@ -91,6 +100,12 @@ impl Deal {
     /// How far it is.
     pub fn stage(&self) -> &Stage {
         &self.stage
+    }
+
+    /// How far it is, as it is said to the other side.
+    pub fn state(&self) -> State {
+        let reclaimed = self.stage == Stage::Active && self.reclaim.is_some();
+        if reclaimed { State::Reclaiming } else { self.stage.state() }
     }
 
     /// What was asked for.
@@ -137,6 +152,9 @@ impl Deal {
             earlier: Vec::new(),
             change: None,
             meter: Meter::default(),
+            reclaim: None,
+            invoice: None,
+            disputes: Vec::new(),
             namespaces: BTreeSet::new(),
             unwanted: None,
             drained: false,
@@ -159,12 +177,12 @@ impl Deal {
 
     /// How the lease is to be in this cluster; none: there never was one.
     pub(crate) fn desired(&self) -> Option<Desired> {
-        let not_after_ms = self.agreement.as_ref()?.contract.not_after_ms;
+        let ends_ms = self.ends_ms()?;
         match self.stage {
             Stage::Pending { .. } | Stage::Active => {
                 let admit_until_ms = match self.side {
-                    Side::Provider => not_after_ms,
-                    Side::Consumer => not_after_ms.saturating_sub(CLOCK_SKEW_MS),
+                    Side::Provider => ends_ms,
+                    Side::Consumer => ends_ms.saturating_sub(CLOCK_SKEW_MS),
                 };
                 Some(Desired::Open { admit_until_ms })
             }
@@ -206,7 +224,7 @@ impl Deal {
             self.end_negotiation(turn, reason, text);
         }
         self.talk.answered(Kind::Terminate);
-        self.talk.say(turn, Body::Status { state: self.stage.state() })
+        self.talk.say(turn, Body::Status { state: self.state() })
     }
 
     /// As [`terminate`](Self::terminate), without a word: the other side said so itself.
@@ -229,7 +247,7 @@ impl Deal {
             | Stage::Pending { .. }
             | Stage::Active
             | Stage::Suspended
-            | Stage::Closed { .. } => Body::Status { state: self.stage.state() },
+            | Stage::Closed { .. } => Body::Status { state: self.state() },
         }
     }
 
@@ -246,8 +264,7 @@ impl Deal {
 
     fn end_lease(&mut self, turn: &Turn<'_>, reason: CloseReason, text: &str) {
         let at_ms = turn.now.wall_ms;
-        let not_after_ms = self.agreement.as_ref().map(|a| a.contract.not_after_ms);
-        self.meter.ended_ms = Some(not_after_ms.map_or(at_ms, |end| end.min(at_ms)));
+        self.meter.ended_ms = Some(self.ends_ms().map_or(at_ms, |end_ms| end_ms.min(at_ms)));
         self.stage = Stage::Closed { reason, text: shortened(text), at_ms };
         // What is signed and in doubt stays so.
         let in_doubt = self.is_change_in_doubt();

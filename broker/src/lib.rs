@@ -15,6 +15,7 @@ pub mod config;
 pub mod deal;
 mod demand;
 pub mod effect;
+pub mod ending;
 pub mod input;
 mod ledger;
 pub mod limits;

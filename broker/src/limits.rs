@@ -30,6 +30,8 @@ pub const OPEN_ORDERS: usize = 64;
 pub const ROUND: usize = 20;
 /// Changes of one lease.
 pub const CHANGES: usize = 16;
+/// Disputes that are remembered of one lease.
+pub const DISPUTES: usize = 16;
 /// Peers whom the owner trusted or blocked.
 pub const PEERS: usize = 4_096;
 /// A word to the other side.

@@ -8,7 +8,7 @@ use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::envelope::{Countersigned, Signed, Verified};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{Body, CloseReason, Message};
+use mercato_protocol::negotiation::{Body, CloseReason, DisputeReason, Message};
 use mercato_protocol::price::{PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use serde::{Deserialize, Serialize};
@@ -225,7 +225,8 @@ impl Deal {
             None if self.is_change_in_doubt() => return Ok(()),
             None => {
                 tracing::warn!(contract = %self.id(), index = report.index, "usage report refused");
-                return Ok(());
+                let about = Digest::of(report.payload());
+                return self.dispute(turn, about, DisputeReason::Usage, "not what was used");
             }
         };
         self.talk.reply(turn, message.digest(), Body::UsageReceipt { receipt: consumer })

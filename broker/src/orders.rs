@@ -58,6 +58,9 @@ impl Broker {
             Command::Amend { contract, quantity, term_s } => {
                 self.amend(now, contract, (quantity, term_s), effects)
             }
+            Command::Reclaim { contract, notice_s, text } => {
+                self.reclaim(now, contract, (notice_s, &text), effects)
+            }
             Command::Cancel { deal, text } => self.cancel(now, deal, &text, effects),
             Command::Stop => {
                 self.stop(now, effects)?;

@@ -1,5 +1,5 @@
-//! What this cluster thinks of a provider, by what it bought there itself and by nothing
-//! else. What is old counts half as much every thirty days.
+//! What this cluster thinks of others, by its own contracts with them and by nothing else.
+//! What is old counts half as much every thirty days.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,25 @@ use mercato_protocol::time::Now;
 use crate::deal::{Deal, Side, Stage};
 
 const HALF_LIFE_MS: u64 = 30 * 86_400_000;
-/// What a lease that ended just now counts.
+/// What something that happened just now counts.
 const WHOLE: u64 = 1 << 20;
 
-/// In thousandths, of every provider that this cluster had a lease with that is over: one
-/// half to begin with, more for each that ended as agreed, less for each that did not.
+/// In thousandths, of everybody with whom a lease is over or was disputed: one half to begin
+/// with, more for each lease that ended as agreed, less for each that did not and for each
+/// dispute.
 pub(crate) fn reputations<'d>(
     now: Now,
     deals: impl IntoIterator<Item = &'d Deal>,
 ) -> BTreeMap<ClusterId, u64> {
     let mut sums: BTreeMap<ClusterId, (u64, u64)> = BTreeMap::new();
-    for deal in deals.into_iter().filter(|deal| deal.side() == Side::Consumer) {
-        let Stage::Closed { reason, at_ms, .. } = deal.stage() else { continue };
-        let halvings = now.wall_ms.saturating_sub(*at_ms) / HALF_LIFE_MS;
-        let counts = WHOLE.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0);
-        let (good, all) = sums.entry(deal.peer()).or_default();
-        match reason {
-            CloseReason::Expired | CloseReason::Cancelled => {
-                *good = good.saturating_add(counts);
-                *all = all.saturating_add(counts);
-            }
-            CloseReason::EndedByProvider
-            | CloseReason::ProvisioningFailed
-            | CloseReason::Breach => *all = all.saturating_add(counts),
-            // Taken back with notice as agreed, or this cluster's own fault.
-            CloseReason::Reclaimed | CloseReason::Unsigned => {}
+    for deal in deals {
+        let end = end(deal).into_iter();
+        let disputes = deal.disputes().iter().map(|dispute| (dispute.at_ms, false));
+        for (at_ms, good) in end.chain(disputes) {
+            let counts = weight(now.wall_ms.saturating_sub(at_ms));
+            let (sum, all) = sums.entry(deal.peer()).or_default();
+            *sum = sum.saturating_add(if good { counts } else { 0 });
+            *all = all.saturating_add(counts);
         }
     }
     let share = |(good, all): (u64, u64)| {
@@ -42,5 +36,46 @@ pub(crate) fn reputations<'d>(
         let share = (good * 1_000 + u128::from(WHOLE) * 500) / (all + u128::from(WHOLE));
         u64::try_from(share).unwrap_or(1_000)
     };
-    sums.into_iter().map(|(provider, sums)| (provider, share(sums))).collect()
+    sums.into_iter().map(|(peer, sums)| (peer, share(sums))).collect()
+}
+
+/// When a lease ended, and whether the other side did as agreed. None: it has not, or that
+/// says nothing of the other side.
+fn end(deal: &Deal) -> Option<(u64, bool)> {
+    let Stage::Closed { reason, at_ms, .. } = deal.stage() else { return None };
+    let credited = deal.invoice().is_some_and(|signed| !signed.invoice.credits.is_empty());
+    let good = match (deal.side(), reason) {
+        (_, CloseReason::Breach) => false,
+        (_, CloseReason::Expired | CloseReason::Cancelled) => true,
+        (Side::Consumer, CloseReason::Reclaimed) => !credited,
+        (Side::Consumer, CloseReason::EndedByProvider | CloseReason::ProvisioningFailed) => false,
+        (Side::Provider, CloseReason::Unsigned) => false,
+        (Side::Consumer, CloseReason::Unsigned)
+        | (
+            Side::Provider,
+            CloseReason::Reclaimed | CloseReason::EndedByProvider | CloseReason::ProvisioningFailed,
+        ) => return None,
+    };
+    Some((*at_ms, good))
+}
+
+/// Halved at every half-life, and falling evenly between.
+fn weight(age_ms: u64) -> u64 {
+    let halvings = u32::try_from(age_ms / HALF_LIFE_MS).unwrap_or(u32::MAX);
+    let whole = WHOLE.checked_shr(halvings).unwrap_or(0);
+    whole - whole * (age_ms % HALF_LIFE_MS) / (2 * HALF_LIFE_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_old_counts_half_as_much_every_thirty_days() {
+        let day = |n: u64| weight(n * 86_400_000);
+        assert_eq!([day(0), day(30), day(60), day(90)], [WHOLE, WHOLE / 2, WHOLE / 4, WHOLE / 8]);
+        assert_eq!(day(15), WHOLE * 3 / 4);
+        assert!((0..400).all(|n| day(n) > day(n + 1)), "it always falls");
+        assert_eq!(weight(u64::MAX), 0);
+    }
 }

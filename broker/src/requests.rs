@@ -75,6 +75,28 @@ impl Broker {
         Ok(Reply::Done)
     }
 
+    /// Takes back what was sold: after the notice that the contract promises, or another.
+    pub(crate) fn reclaim(
+        &mut self,
+        now: Now,
+        contract: ContractId,
+        (notice_s, text): (Option<u64>, &str),
+        effects: &mut Vec<Effect>,
+    ) -> Result<Reply, Refusal> {
+        let sold = |deal: &&Deal| {
+            let runs = matches!(deal.stage, Stage::Active | Stage::Suspended);
+            deal.side == Side::Provider && runs && deal.reclaim.is_none()
+        };
+        let deal = self.deals.get(&contract).filter(sold).ok_or(Refusal::Unknown(contract))?;
+        let notice_s = notice_s.unwrap_or(deal.terms().reclaim_notice_s);
+        let until_ms = now.wall_ms.saturating_add(notice_s.saturating_mul(1_000));
+        if deal.ends_ms().is_some_and(|ends_ms| ends_ms <= until_ms) {
+            return Err(Refusal::Invalid("it ends before that".to_owned()));
+        }
+        self.edit(now, contract, effects, |deal, turn| deal.give_notice(turn, until_ms, text))?;
+        Ok(Reply::Done)
+    }
+
     /// What waits for the owner's answer.
     fn asked(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
         let waits = |deal: &&Deal| {
@@ -111,7 +133,7 @@ impl Broker {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let running = |deal: &&Deal| deal.side == Side::Consumer && deal.stage == Stage::Active;
+        let running = |deal: &&Deal| deal.side == Side::Consumer && deal.state() == State::Active;
         let deal = self.deals.get(&contract).filter(running).ok_or(Refusal::Unknown(contract))?;
         if deal.open_change().is_some() {
             return Err(Refusal::TooMany);
@@ -143,7 +165,7 @@ impl Broker {
     fn verdict_on_change(&self, now: Now, deal: &Deal, terms: &Terms) -> Verdict {
         use TerminateReason as Reason;
         let before = deal.terms();
-        if deal.stage != Stage::Active {
+        if deal.stage != Stage::Active || deal.reclaim.is_some() {
             return Verdict::Refuse(Reason::Unavailable, "the lease is not active");
         }
         if deal.earlier.len() >= limits::CHANGES {

@@ -68,6 +68,9 @@ impl Deal {
                 if *state == State::Closed {
                     self.talk.answered(Kind::Close);
                 }
+                if matches!(state, State::Reclaiming | State::Closed) {
+                    self.talk.answered(Kind::Reclaim);
+                }
                 self.talk.answered(Kind::Terminate);
                 Ok(())
             }
@@ -83,9 +86,19 @@ impl Deal {
                 Ok(())
             }
             Body::Close { reason, text } => self.on_close(turn, *reason, text),
+            Body::InvoiceReceipt { invoice } => {
+                self.on_invoice_receipt(turn, invoice);
+                Ok(())
+            }
+            Body::Dispute { about, reason, text } => {
+                self.note_dispute(turn, *about, *reason, text);
+                Ok(())
+            }
             Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
             // It was judged where there is a ledger.
             Body::Amend { .. }
+            | Body::ReclaimNotice { .. }
+            | Body::Invoice { .. }
             | Body::Review { .. }
             | Body::Agreement { .. }
             | Body::Offer { .. }
@@ -163,17 +176,17 @@ impl Deal {
     /// The provider's next deadline, wall clock.
     pub(crate) fn seller_deadline_ms(&self) -> Option<u64> {
         let contract = self.agreement.as_ref().map(|agreement| &agreement.contract);
-        let not_after_ms = contract.map(|contract| contract.not_after_ms);
+        let ends_ms = self.ends_ms();
         let metered = self.meter_deadline_ms();
         match &self.stage {
             Stage::Review { until_ms } => Some(*until_ms),
             Stage::Offered | Stage::Agreed => contract.map(|contract| contract.commit_by_ms),
-            Stage::Pending { until_ms } => not_after_ms.into_iter().chain([*until_ms]).min(),
+            Stage::Pending { until_ms } => ends_ms.into_iter().chain([*until_ms]).min(),
             Stage::Active | Stage::Suspended => {
                 let change_ms = self.change_deadline_ms();
-                [not_after_ms, metered, change_ms].into_iter().flatten().min()
+                [ends_ms, metered, change_ms].into_iter().flatten().min()
             }
-            Stage::Closed { .. } => metered,
+            Stage::Closed { .. } => metered.or(self.invoice_due_ms()),
             Stage::Requested { .. } | Stage::Terminated { .. } => None,
         }
     }
@@ -197,15 +210,16 @@ impl Deal {
             Stage::Pending { .. } | Stage::Active | Stage::Suspended
                 if self.is_past_term(now_ms) =>
             {
-                self.close(turn, CloseReason::Expired, "")
+                self.close(turn, self.end_reason(), "")
             }
+            Stage::Closed { .. } if self.invoice_due_ms().is_some() => self.send_invoice(turn),
             Stage::Active | Stage::Suspended | Stage::Closed { .. } => self.on_meter_deadline(turn),
             Stage::Requested { .. } | Stage::Pending { .. } | Stage::Terminated { .. } => Ok(()),
         }
     }
 
-    /// Whether the contract's time is over.
+    /// Whether the lease's time is over.
     pub(crate) fn is_past_term(&self, now_ms: u64) -> bool {
-        self.agreement.as_ref().is_some_and(|agreement| now_ms >= agreement.contract.not_after_ms)
+        self.ends_ms().is_some_and(|ends_ms| now_ms >= ends_ms)
     }
 }

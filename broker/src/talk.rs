@@ -54,6 +54,8 @@ pub(crate) enum Kind {
     Terminate,
     Amend,
     Amendment,
+    Reclaim,
+    Invoice,
 }
 
 /// One step of one deal: when, by whom, and what was said in it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{AdBody, PoolRow};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::invoice::Credit;
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::time::Now;
@@ -36,6 +37,10 @@ pub struct Statement {
     pub lines: BTreeMap<Resource, Line>,
     /// Of all lines; none when free, or nothing is billed yet.
     pub total: Option<Money>,
+    /// Taken off it by the invoice; empty as long as there is none.
+    pub credits: Vec<Credit>,
+    /// What is left of it to pay.
+    pub due: Option<Money>,
 }
 
 /// One resource of a statement.
@@ -115,6 +120,11 @@ impl Broker {
         self.peers.standing(peer)
     }
 
+    /// What this cluster thinks of those whom it had contracts with, in thousandths.
+    pub fn reputations(&self, now: Now) -> BTreeMap<ClusterId, u64> {
+        reputations(now, self.deals.values())
+    }
+
     /// What a contract has cost so far, by what both have signed.
     pub fn statement(&self, id: &ContractId) -> Option<Result<Statement, PriceError>> {
         let deal = self.deals.get(id)?;
@@ -158,6 +168,11 @@ impl Deal {
             to_ms: last.map(|last| last.to_ms),
             lines: usage.counters.into_iter().map(line).collect(),
             total: last.and_then(|last| last.amount),
+            credits: self.invoice.as_ref().map_or_else(Vec::new, |it| it.invoice.credits.clone()),
+            due: match &self.invoice {
+                Some(signed) => signed.invoice.due,
+                None => last.and_then(|last| last.amount),
+            },
         })
     }
 }

@@ -18,6 +18,7 @@ pub mod gpu;
 pub mod hello;
 pub mod id;
 pub mod identity;
+pub mod invoice;
 pub mod join;
 pub mod limits;
 pub mod negotiation;

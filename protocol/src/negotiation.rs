@@ -7,6 +7,7 @@ use crate::codec::{self, CodecError, ensure, wire_enum, wire_map, wire_union};
 use crate::contract::{Contract, Terms};
 use crate::envelope::{Payload, Signed};
 use crate::id::{ClusterId, Digest, NegotiationId, PublicKey};
+use crate::invoice::{Invoice, Notice};
 use crate::limits;
 use crate::receipt::Receipt;
 
@@ -111,6 +112,42 @@ pub enum Body {
         /// Whether, and how far it is.
         answer: Answer,
     },
+    /// The provider takes the capacity back.
+    ReclaimNotice {
+        /// From when, and when.
+        notice: Notice,
+        /// Why, for a person; may be empty.
+        text: String,
+    },
+    /// What a lease that is over comes to.
+    Invoice {
+        /// Signed by the provider.
+        invoice: Signed<Invoice>,
+    },
+    /// The buyer agrees.
+    InvoiceReceipt {
+        /// The same bytes, signed by the buyer.
+        invoice: Signed<Invoice>,
+    },
+    /// The buyer does not agree to a usage report or an invoice.
+    Dispute {
+        /// The payload of the receipt or invoice.
+        about: Digest,
+        /// Why.
+        reason: DisputeReason,
+        /// The same for a person; may be empty.
+        text: String,
+    },
+}
+
+/// What a buyer does not agree to: a closed list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DisputeReason {
+    /// The usage of a receipt.
+    Usage,
+    /// The credits of an invoice, or what they follow from.
+    Credits,
 }
 
 /// What becomes of a change that the buyer asked for.
@@ -242,6 +279,9 @@ impl codec::Message for Message {
         if let Body::Request(request) | Body::Rfq(request) = &self.body {
             request.terms.validate()?;
         }
+        if let Body::ReclaimNotice { notice, .. } = &self.body {
+            ensure(notice.given_ms <= notice.until_ms, "a notice of what is over")?;
+        }
         if let Body::Amend { number, terms } = &self.body {
             ensure(*number > 0, "changes count from one")?;
             terms.validate()?;
@@ -276,7 +316,12 @@ wire_union!(Body {
     13 => Offer { 1 => contract },
     14 => Amend { 1 => number, 2 => terms },
     15 => Amendment { 1 => number, 2 => answer },
+    16 => ReclaimNotice { 1 => notice, 2 => text },
+    17 => Invoice { 1 => invoice },
+    18 => InvoiceReceipt { 1 => invoice },
+    19 => Dispute { 1 => about, 2 => reason, 3 => text },
 });
+wire_enum!(DisputeReason { 0 => Usage, 1 => Credits });
 wire_union!(Answer {
     0 => Review { 1 => until_ms },
     1 => Agreed { 1 => contract },

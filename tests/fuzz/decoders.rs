@@ -15,6 +15,7 @@ use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::FederationId;
 use mercato_protocol::identity::Identity;
+use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::negotiation;
 use mercato_protocol::receipt::Receipt;
@@ -44,7 +45,7 @@ pub(super) const PLAIN: [Decoder; 12] = [
 ];
 
 /// What is signed, without its envelope.
-pub(super) const PAYLOADS: [Decoder; 9] = [
+pub(super) const PAYLOADS: [Decoder; 10] = [
     (Identity::TYPE, read::<Identity>),
     (AdLease::TYPE, read::<AdLease>),
     (Withdraw::TYPE, read::<Withdraw>),
@@ -54,10 +55,11 @@ pub(super) const PAYLOADS: [Decoder; 9] = [
     (Certificate::TYPE, read::<Certificate>),
     (RevocationList::TYPE, read::<RevocationList>),
     (Root::TYPE, read::<Root>),
+    (Invoice::TYPE, read::<Invoice>),
 ];
 
 /// The same in its envelope.
-pub(super) const SIGNED: [Decoder; 9] = [
+pub(super) const SIGNED: [Decoder; 10] = [
     (Identity::TYPE, open::<Identity>),
     (AdLease::TYPE, open::<AdLease>),
     (Withdraw::TYPE, open::<Withdraw>),
@@ -67,6 +69,7 @@ pub(super) const SIGNED: [Decoder; 9] = [
     (Certificate::TYPE, open::<Certificate>),
     (RevocationList::TYPE, open::<RevocationList>),
     (Root::TYPE, open::<Root>),
+    (Invoice::TYPE, open::<Invoice>),
 ];
 
 /// One of [`PLAIN`].

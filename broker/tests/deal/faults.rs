@@ -2,7 +2,7 @@
 //! step, and after healing both sides agree.
 
 use mercato_broker::{Approve, Command, Deal};
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{Digest, NegotiationId};
 use mercato_protocol::negotiation::State;
 use proptest::prelude::*;
 
@@ -16,6 +16,7 @@ enum Step {
     Accept,
     Counter(u64),
     Amend(Option<u64>, Option<u64>),
+    Reclaim(Option<u64>),
     Cancel(usize, usize),
     Deliver(usize),
     Drop(usize),
@@ -35,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (prop::option::of(1..5u64), prop::option::of(1..4u64)).prop_map(|(cores, hours)| {
             Step::Amend(cores.map(|cores| cores * 1_000), hours.map(|hours| hours * 3_600))
         }),
+        1 => prop::option::of(0..100u64).prop_map(Step::Reclaim),
         1 => (0..2usize, any::<usize>()).prop_map(|(node, deal)| Step::Cancel(node, deal)),
         12 => any::<usize>().prop_map(Step::Deliver),
         3 => any::<usize>().prop_map(Step::Drop),
@@ -47,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn in_state(world: &World, node: usize, state: State) -> Option<NegotiationId> {
     let mut deals = world.nodes[node].broker.deals();
-    deals.find(|deal| deal.stage().state() == state).map(Deal::id)
+    deals.find(|deal| deal.state() == state).map(Deal::id)
 }
 
 fn take(world: &mut World, step: Step) {
@@ -86,6 +88,12 @@ fn take(world: &mut World, step: Step) {
                 let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
             }
         }
+        Step::Reclaim(notice_s) => {
+            if let Some(contract) = in_state(world, SELLER, State::Active) {
+                let reclaim = Command::Reclaim { contract, notice_s, text: String::new() };
+                let _ = world.command(SELLER, reclaim);
+            }
+        }
         Step::Cancel(node, index) => {
             let ids: Vec<_> = world.nodes[node].broker.deals().map(|deal| deal.id()).collect();
             if let Some(index) = some(index, ids.len()) {
@@ -109,25 +117,35 @@ fn take(world: &mut World, step: Step) {
     }
 }
 
+fn disputed(deal: &Deal) -> Vec<Digest> {
+    deal.disputes().iter().map(|dispute| dispute.about).collect()
+}
+
 pub(crate) fn assert_both_agree(world: &World) {
     let [seller, buyer] = &world.nodes;
     for theirs in buyer.broker.deals() {
         let ours = seller.broker.deal(&theirs.id());
-        match theirs.stage().state() {
+        match theirs.state() {
             State::Terminated => {
-                let state = ours.map(|ours| ours.stage().state());
+                let state = ours.map(|ours| ours.state());
                 assert!(
                     matches!(state, None | Some(State::Terminated | State::Review)),
                     "{state:?} for nothing"
                 );
             }
-            state @ (State::Active | State::Closed) => {
+            state @ (State::Active | State::Reclaiming | State::Closed) => {
                 let ours = ours.expect("a contract has two sides");
-                assert_eq!(ours.stage().state(), state, "{theirs:#?} {ours:#?}");
+                assert_eq!(ours.state(), state, "{theirs:#?} {ours:#?}");
                 assert_eq!(ours.agreement(), theirs.agreement());
                 assert_eq!(ours.meter().signed(), theirs.meter().signed());
+                assert_eq!(disputed(ours), disputed(theirs));
+                if disputed(ours).is_empty() {
+                    let billed = ours.meter().signed().is_some() && state == State::Closed;
+                    assert_eq!(ours.invoice().is_some(), billed, "{theirs:#?} {ours:#?}");
+                    assert_eq!(ours.invoice(), theirs.invoice());
+                }
             }
-            State::Review => assert_eq!(ours.map(|ours| ours.stage().state()), Some(State::Review)),
+            State::Review => assert_eq!(ours.map(|ours| ours.state()), Some(State::Review)),
             state => panic!("{state:?} after healing: {theirs:#?}"),
         }
     }

@@ -4,6 +4,7 @@
 
 use mercato_broker::{Approve, Command, Deal, Demand, Rate, Side, Stage};
 use mercato_protocol::id::NegotiationId;
+use mercato_protocol::invoice::{Credit, CreditKind};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Money, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
@@ -32,13 +33,13 @@ fn find(world: &World, node: usize, is: impl Fn(&Deal) -> bool) -> Option<Negoti
 
 /// A person tries again as long as nothing came of it.
 fn nothing_runs(world: &World) -> bool {
-    find(world, BUYER, |deal| deal.stage().state() != State::Terminated).is_none()
+    find(world, BUYER, |deal| deal.state() != State::Terminated).is_none()
 }
 
 fn in_review(world: &World) -> Option<NegotiationId> {
     find(world, SELLER, |deal| {
         let change = deal.change().map(|change| change.state());
-        let asked = deal.stage().state() == State::Review || change == Some(State::Review);
+        let asked = deal.state() == State::Review || change == Some(State::Review);
         deal.side() == Side::Provider && asked
     })
 }
@@ -69,7 +70,7 @@ fn shrink(world: &mut World) {
 
 /// A term of a minute, which is to be longer when half of it is over.
 fn extend_late(world: &mut World) {
-    let over = |deal: &Deal| matches!(deal.stage().state(), State::Terminated | State::Closed);
+    let over = |deal: &Deal| matches!(deal.state(), State::Terminated | State::Closed);
     if find(world, BUYER, |deal| !over(deal)).is_none() {
         let demand = Demand { term_s: 60, ..demand(2_000) };
         let _ = world.command(BUYER, Command::Order { demand, note: String::new() });
@@ -134,6 +135,53 @@ fn take(world: &mut World) {
 fn order_and_take(world: &mut World) {
     order(world);
     take(world);
+}
+
+fn reclaim(world: &mut World) {
+    if let Some(contract) = find(world, SELLER, |deal| *deal.stage() == Stage::Active) {
+        let (notice_s, text) = (Some(20), String::new());
+        let _ = world.command(SELLER, Command::Reclaim { contract, notice_s, text });
+    }
+}
+
+/// Once it has run for a while.
+fn end(world: &mut World, node: usize) {
+    let old_ms = world.now_ms.saturating_sub(40_000);
+    let runs = |deal: &Deal| {
+        let begun = deal.agreement().is_some_and(|a| a.contract.not_before_ms < old_ms);
+        *deal.stage() == Stage::Active && begun
+    };
+    if let Some(deal) = find(world, node, runs) {
+        let _ = world.command(node, Command::Cancel { deal, text: String::new() });
+    }
+}
+
+fn order_and_end(world: &mut World) {
+    order(world);
+    end(world, BUYER);
+}
+
+fn end_sold(world: &mut World) {
+    end(world, SELLER);
+}
+
+/// One lease that is over, with one invoice, or a dispute of it.
+fn settled(world: &World, credits: &[CreditKind]) -> bool {
+    let closed = |deal: &Deal| {
+        let invoice = deal.invoice().filter(|signed| signed.consumer.is_some());
+        let kinds = |credits: &[Credit]| credits.iter().map(|it| it.kind).collect::<Vec<_>>();
+        let agreed = invoice.is_some_and(|signed| kinds(&signed.invoice.credits) == credits);
+        deal.state() == State::Closed && (agreed || !deal.disputes().is_empty())
+    };
+    find(world, SELLER, closed).is_some() && find(world, BUYER, closed).is_some()
+}
+
+fn settled_in_full(world: &World) -> bool {
+    settled(world, &[])
+}
+
+fn settled_with_credit(world: &World) -> bool {
+    settled(world, &[CreditKind::ReclaimNotice])
 }
 
 fn bought_at(world: &World, price: Option<Price>) -> bool {
@@ -267,4 +315,22 @@ fn a_larger_quantity() {
 #[test]
 fn a_smaller_quantity() {
     explore(&Path { approve: Approve::Auto, seller: nobody, buyer: shrink, done: shrunk });
+}
+
+#[test]
+fn a_reclaim_with_too_little_notice() {
+    let (seller, buyer, done) = (reclaim, order, settled_with_credit);
+    explore(&Path { approve: Approve::Auto, seller, buyer, done });
+}
+
+#[test]
+fn an_end_before_the_term() {
+    let (seller, buyer, done) = (nobody, order_and_end, settled_in_full);
+    explore(&Path { approve: Approve::Auto, seller, buyer, done });
+}
+
+#[test]
+fn an_end_by_the_provider() {
+    let (seller, buyer, done) = (end_sold, order, settled_with_credit);
+    explore(&Path { approve: Approve::Auto, seller, buyer, done });
 }

@@ -72,7 +72,7 @@ impl Agent {
                             peers.judge(*cluster, *standing);
                         }
                         mercato_broker::Record::Deal(deal) => {
-                            states.insert(deal.id(), deal.stage().state());
+                            states.insert(deal.id(), deal.state());
                         }
                         mercato_broker::Record::Series { .. }
                         | mercato_broker::Record::Share(_)

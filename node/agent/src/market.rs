@@ -60,7 +60,7 @@ impl Agent {
                 self.judge(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
-                let (id, side, state) = (deal.id(), deal.side(), deal.stage().state());
+                let (id, side, state) = (deal.id(), deal.side(), deal.state());
                 if self.states.insert(id, state) != Some(state) {
                     out.push(Effect::Notice(Notice::Deal { id, side, state }));
                 }

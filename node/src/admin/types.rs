@@ -69,6 +69,15 @@ pub(crate) enum Request {
         /// So much; none: as asked for.
         quantity: Option<Resources>,
     },
+    /// Provider: take back what was sold, with notice.
+    Reclaim {
+        /// Which.
+        contract: ContractId,
+        /// In seconds; none: as the contract promises.
+        notice_s: Option<u64>,
+        /// Told to the buyer; may be empty.
+        text: String,
+    },
     /// Buyer: extend or resize a running contract. Its provider is asked; what comes of it
     /// is in the [`Deal`].
     Amend {
@@ -269,6 +278,8 @@ pub(crate) struct Deal {
     pub(crate) terms: Terms,
     /// A change that the buyer asked for, until it is done.
     pub(crate) change: Option<Change>,
+    /// Whether the buyer disputes a usage report or the invoice.
+    pub(crate) disputed: bool,
     /// What the buyer says to the provider's owner; may be empty.
     pub(crate) note: String,
     /// When it ends, or ended; before it is agreed, when it lapses.

@@ -14,6 +14,7 @@ use super::market::Browse;
 use super::namespaces::Offload;
 use super::order::Order;
 use super::peer::Peer;
+use super::reclaim::Reclaim;
 use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;
@@ -46,7 +47,8 @@ pub(crate) struct Global {
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// How to print: table fits 80 columns, json and yaml say everything
+    /// How to print: table fits 80 columns, json and yaml say everything, csv is for
+    /// statements
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
     /// Show what lies behind an error
@@ -71,6 +73,7 @@ pub(crate) enum Format {
     Wide,
     Json,
     Yaml,
+    Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -128,6 +131,8 @@ pub(crate) enum Ask {
     Requests(Requests),
     /// Orders and contracts, on both sides
     Contracts(Contracts),
+    /// Take back what was sold, with notice
+    Reclaim(Reclaim),
     /// Let the pods of a namespace run elsewhere
     Offload(Offload),
     /// Bring the pods of a namespace home

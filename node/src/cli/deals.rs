@@ -4,11 +4,14 @@
 use clap::{Args, Subcommand};
 use mercato_broker::{Side, Statement};
 use mercato_config::{Seconds, Show as _};
+use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::Price;
-use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::resources::Resources;
 
+use super::args::Format;
 use super::change::{self, Quantity};
+use super::focus::{self, hours};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, left, moment, money, name, text};
@@ -125,7 +128,9 @@ enum ContractsWhat {
     /// What is billed so far, by what both sides have signed
     #[command(after_help = "Examples:
   mercato contracts statement 3f2a91bc
-  mercato contracts statement 3f2 -o json")]
+  mercato contracts statement 3f2 -o csv
+
+As json, yaml and csv it has the columns of FOCUS 1.0.")]
     Statement {
         /// The beginning of its id
         id: String,
@@ -189,7 +194,11 @@ impl Contracts {
             ContractsWhat::Statement { id } => {
                 let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
                 let statement = desk.statement(deal.id).await?;
-                screen.render(&statement, || bill(&statement, &deal, screen.is_wide()))
+                let rows = focus::rows(&statement, &deal);
+                if screen.format == Format::Csv {
+                    return Ok(focus::csv(&rows));
+                }
+                screen.render(&rows, || bill(&statement, &deal, screen.is_wide()))
             }
         }
     }
@@ -206,11 +215,14 @@ async fn cancel(
     let what = deal.terms.quantity.show();
     let until = deal.until_ms.map_or_else(String::new, |ms| format!(", until {} UTC", moment(ms)));
     let said = match (deal.side, deal.state) {
-        (Side::Consumer, State::Active | State::Suspended | State::Pending) => {
+        (Side::Consumer, State::Active | State::Suspended | State::Reclaiming | State::Pending) => {
             format!("{short}: {what} from {peer}{until}; its node and the pods on it are ended")
         }
-        (Side::Provider, State::Active | State::Suspended | State::Pending) => {
-            format!("{short}: {what} sold to {peer}{until}; the buyer's pods here are ended")
+        (Side::Provider, State::Active | State::Suspended | State::Reclaiming | State::Pending) => {
+            format!(
+                "{short}: {what} sold to {peer}{until}; the buyer's pods here are ended, and what \
+                 notice is missing is a credit; to give notice: mercato reclaim {short}"
+            )
         }
         _ => format!("{short}: {what}, not agreed yet with {peer}"),
     };
@@ -299,6 +311,7 @@ fn page(deal: &Deal) -> String {
     ];
     lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
     lines.extend(deal.change.as_ref().map(|it| ("change", change::line(it))));
+    lines.extend(deal.disputed.then(|| ("disputed", "yes".to_owned())));
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
     lines.push(("network isolation", name(terms.network_isolation)));
     lines.push(("pod security", name(terms.pod_security)));
@@ -316,10 +329,19 @@ fn bill(statement: &Statement, deal: &Deal, wide: bool) -> String {
     };
     let mut table = Table::new(["RESOURCE", "RESERVED", "AMOUNT"]);
     for (resource, line) in &statement.lines {
+        let (hours, unit) = hours(resource, line.counter);
+        let reserved = format!("{hours} {unit}");
         let amount = line.amount.map_or_else(|| "included".to_owned(), |money| money.to_string());
-        table.row([resource.to_string(), reserved(resource, line.counter), amount]);
+        table.row([resource.to_string(), reserved, amount]);
     }
-    let total = money(&deal.terms.price, statement.total);
+    for credit in &statement.credits {
+        let what = match credit.kind {
+            CreditKind::Availability => "credit: availability",
+            CreditKind::ReclaimNotice => "credit: notice",
+        };
+        table.row([what.to_owned(), String::new(), format!("-{}", credit.amount)]);
+    }
+    let total = money(&deal.terms.price, statement.due);
     table.row(["total".to_owned(), String::new(), total]);
     let head = pairs(&[
         ("with", peer(deal)),
@@ -328,29 +350,4 @@ fn bill(statement: &Statement, deal: &Deal, wide: bool) -> String {
         ("price", deal.terms.price.show()),
     ]);
     format!("{}\n{head}\n{}", statement.contract, table.render(wide))
-}
-
-/// A metered counter, in units that prices are in, by the hour.
-fn reserved(resource: &Resource, counter: u64) -> String {
-    const HOUR_MS: u64 = 3_600_000;
-    let (per_unit, unit) = match resource {
-        Resource::Cpu => (1_000, "core-hours"),
-        Resource::Memory => (1_024, "GiB-hours"),
-        Resource::Pods => (1, "pod-hours"),
-        Resource::Gpu(_) => (1, "GPU-hours"),
-    };
-    let thousandths = u128::from(counter) * 1_000 / u128::from(per_unit * HOUR_MS);
-    format!("{}.{:03} {unit}", thousandths / 1_000, thousandths % 1_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usage_is_shown_in_the_units_of_prices() {
-        assert_eq!(reserved(&Resource::Cpu, 8_000 * 3_600_000 * 4), "32.000 core-hours");
-        assert_eq!(reserved(&Resource::Memory, 1_024 * 1_800_000), "0.500 GiB-hours");
-        assert_eq!(reserved(&Resource::Pods, u64::MAX), "5124095576030.431 pod-hours");
-    }
 }

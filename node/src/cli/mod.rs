@@ -2,13 +2,14 @@
 //!
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
-//! `deals` (requests, contracts), `change` (contracts extend, resize), `namespaces`, `run` (run,
-//! demo). What is done, the daemon does.
+//! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
+//! `reclaim`, `namespaces`, `run` (run, demo). What is done, the daemon does.
 
 mod args;
 mod change;
 mod deals;
 mod demand;
+mod focus;
 mod look;
 mod lookup;
 mod market;
@@ -16,6 +17,7 @@ mod namespaces;
 mod order;
 mod peer;
 mod progress;
+mod reclaim;
 mod rfq;
 mod run;
 mod screen;
@@ -97,6 +99,7 @@ async fn ask(
         Ask::Share(share) => share.perform(desk, screen).await,
         Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
         Ask::Rfq(rfq) => rfq.perform(desk, screen).await,
+        Ask::Reclaim(reclaim) => reclaim.perform(desk, screen).await,
         Ask::Requests(requests) => requests.perform(desk, screen).await,
         Ask::Contracts(contracts) => contracts.perform(desk, screen).await,
         Ask::Offload(offload) => offload.perform(desk, screen).await,

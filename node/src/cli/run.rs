@@ -116,7 +116,7 @@ impl Demo {
         logs(global, "error");
         let form = match global.output {
             Format::Json => demo::Form::Json,
-            Format::Table | Format::Wide | Format::Yaml => {
+            Format::Table | Format::Wide | Format::Yaml | Format::Csv => {
                 demo::Form::Text { spins: std::io::stdout().is_terminal(), style: screen.style }
             }
         };

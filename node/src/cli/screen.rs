@@ -47,6 +47,8 @@ impl Screen {
                 .map(|json| json + "\n")
                 .map_err(|error| odd(&error)),
             Format::Yaml => serde_saphyr::to_string(value).map_err(|error| odd(&error)),
+            Format::Csv => Err(Problem::new(Class::Usage, "only a statement is written as csv")
+                .todo("json and yaml say everything: -o json")),
         }
     }
 
@@ -54,7 +56,7 @@ impl Screen {
     pub(crate) fn done(&self, sentence: impl Into<String>) -> String {
         match self.format {
             Format::Table | Format::Wide => sentence.into() + "\n",
-            Format::Json | Format::Yaml => String::new(),
+            Format::Json | Format::Yaml | Format::Csv => String::new(),
         }
     }
 

@@ -115,6 +115,7 @@ fn deal(state: State) -> Deal {
         reason: (state == State::Terminated).then(|| "DeniedByOwner: not today".to_owned()),
         round: None,
         change: None,
+        disputed: false,
         terms: serde_json::from_value(terms).unwrap(),
         note: "please".to_owned(),
         until_ms: Some(4_102_444_800_000),

@@ -94,6 +94,11 @@ pub(crate) fn moment(ms: u64) -> String {
     moment.ok().and_then(|moment| moment.format(form).ok()).unwrap_or_else(|| "-".to_owned())
 }
 
+/// A moment, as programs read it: RFC 3339, in UTC.
+pub(crate) fn timestamp(ms: u64) -> String {
+    moment(ms).replace(' ', "T") + "Z"
+}
+
 /// A round trip: `12ms`, `0.3ms`.
 pub(crate) fn round_trip(us: u64) -> String {
     match us {

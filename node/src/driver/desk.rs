@@ -76,6 +76,9 @@ impl Desk for Office {
                 Request::Counter { request, price, quantity } => {
                     self.command(Command::Counter { request, price, quantity }).await
                 }
+                Request::Reclaim { contract, notice_s, text } => {
+                    self.command(Command::Reclaim { contract, notice_s, text }).await
+                }
                 Request::Amend { contract, quantity, term_s } => {
                     self.command(Command::Amend { contract, quantity, term_s }).await
                 }

@@ -76,7 +76,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         side: deal.side(),
         peer: deal.peer(),
         peer_name: names.get(&deal.peer()).cloned(),
-        state: deal.stage().state(),
+        state: deal.state(),
         reason: reason(deal.stage()),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
@@ -85,6 +85,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
             state: change.state(),
             reason: change.refused().map(|(reason, text)| said(&reason, text)),
         }),
+        disputed: !deal.disputes().is_empty(),
         note: request.note.clone(),
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
@@ -100,9 +101,7 @@ fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
         Stage::Requested { until_ms } | Stage::Review { until_ms } => Some(*until_ms),
         Stage::Closed { at_ms, .. } | Stage::Terminated { at_ms, .. } => Some(*at_ms),
         Stage::Offered => deal.agreement().map(|agreement| agreement.contract.commit_by_ms),
-        Stage::Agreed | Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
-            deal.agreement().map(|agreement| agreement.contract.not_after_ms)
-        }
+        Stage::Agreed | Stage::Pending { .. } | Stage::Active | Stage::Suspended => deal.ends_ms(),
     }
 }
 

@@ -121,3 +121,32 @@ fn a_contract_is_extended_and_resized() {
     rome.wait_for(&show, |contract| contract["terms"]["termS"] == 14_400);
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
+
+#[test]
+fn a_contract_is_taken_back_and_billed() {
+    let turin = Daemon::start("turin", &[]);
+    share(&turin, "cpu=0.60 EUR/h", "auto");
+    let rome = buyer(&[(&turin, "turin")]);
+    let id = order(&rome, &[]);
+    wait_for_state(&turin, &id, "active");
+    let unasked = turin.ask(&["reclaim", &id, "--notice", "2s"]);
+    assert_eq!(unasked.status.code(), Some(2), "{}", stderr(&unasked));
+    assert!(stderr(&unasked).contains("the rest is a credit"), "{}", stderr(&unasked));
+    let reclaimed = turin.ask(&["reclaim", &id, "--notice", "2s", "--yes"]);
+    assert!(reclaimed.status.success(), "{}", stderr(&reclaimed));
+    for side in [&rome, &turin] {
+        wait_for_state(side, &id, "closed");
+        let statement = ["contracts", "statement", &id, "-o", "json"];
+        let rows = side.wait_for(&statement, |rows| {
+            let is_credit = |row: &Value| row["ChargeCategory"] == "Credit";
+            rows.as_array().is_some_and(|rows| rows.iter().any(is_credit))
+        });
+        assert_eq!(rows[0]["BillingCurrency"], "EUR");
+        let csv = stdout(&side.ask(&["contracts", "statement", &id, "-o", "csv"]));
+        assert!(csv.starts_with("BilledCost,BillingAccountId,"), "{csv}");
+        assert_eq!(csv.lines().count(), rows.as_array().unwrap().len() + 1);
+        let table = stdout(&side.ask(&["contracts", "statement", &id]));
+        assert!(table.contains("credit: notice") && table.contains("0.00 EUR"), "{table}");
+    }
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}

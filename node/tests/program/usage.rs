@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::kit::{run, stderr, stdout};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "run",
     "status",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 14] = [
     "rfq",
     "requests",
     "contracts",
+    "reclaim",
     "offload",
     "unoffload",
     "completion",

@@ -20,6 +20,11 @@ pub(crate) fn cases() -> Vec<Case> {
         ("an answer of a later release", bodied("820fa20101028218fea0"), "UnknownVariant"),
         ("a body of a later release", bodied("8218fea0"), "UnknownVariant"),
         ("a state of a later release", bodied("8207a10118fe"), "UnknownVariant"),
+        ("a notice of no time", bodied("8210a0"), "MissingField"),
+        ("a notice of what is over", notice_over(), "Invalid"),
+        ("an invoice that is not there", bodied("8211a0"), "MissingField"),
+        ("a dispute about nothing", bodied("8213a10200"), "MissingField"),
+        ("a dispute for a reason of a later release", dispute("18fe"), "UnknownVariant"),
     ]
     .map(|(name, bytes, error)| ("negotiation", name, bytes, error))
     .into()
@@ -55,4 +60,16 @@ fn bodied(body: &str) -> Vec<u8> {
     let payload = hex::encode(negotiation("finalized", |_| ()));
     let payload = hex::decode(payload.strip_suffix("8204a0").unwrap().to_owned() + body).unwrap();
     sign(&samples::PROVIDER_SEED, "negotiation", &payload)
+}
+
+fn notice_over() -> Vec<u8> {
+    let payload = negotiation("reclaim-notice", |message| {
+        let Body::ReclaimNotice { notice, .. } = &mut message.body else { panic!() };
+        notice.until_ms = notice.given_ms - 1;
+    });
+    sign(&samples::PROVIDER_SEED, "negotiation", &payload)
+}
+
+fn dispute(reason: &str) -> Vec<u8> {
+    bodied(&format!("8213a2015820{}02{reason}", "07".repeat(32)))
 }

@@ -17,6 +17,7 @@ use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::FederationId;
 use mercato_protocol::identity::Identity;
+use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::{negotiation, stream, workload};
@@ -84,6 +85,7 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         negotiation::Message::TYPE => by_known::<negotiation::Message>(bytes),
         Contract::TYPE => by_known::<Contract>(bytes),
         Receipt::TYPE => by_known::<Receipt>(bytes),
+        Invoice::TYPE => by_known::<Invoice>(bytes),
         other => panic!("no such type: {other}"),
     }
 }
@@ -165,6 +167,7 @@ fn good() -> Vec<Good> {
         let receipt = samples::receipt(index);
         add("receipt", name, provider.sign(lan, &receipt).unwrap().as_bytes());
     }
+    add("invoice", "credited", provider.sign(lan, &samples::invoice()).unwrap().as_bytes());
     for (name, message) in samples::negotiation() {
         let buys = message.from == samples::consumer_identity().cluster_id();
         let key = if buys { &consumer } else { &provider };

@@ -71,7 +71,7 @@ impl Disk {
     fn check_end(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
         let place = (at, deal.id());
         let over = matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
-        let state = format!("{:?}", deal.stage().state());
+        let state = format!("{:?}", deal.state());
         let before = self.ended.get(&place);
         ensure(before.is_none_or(|before| *before == state), || {
             format!("{:.8} was {before:?} and is {state} again", deal.id())

@@ -62,7 +62,7 @@ impl World {
                 })?;
                 let live = deal.stage().is_leased();
                 ensure(goal == Goal::Running || !live, || {
-                    format!("{:.8} is {:?} at {}", deal.id(), deal.stage().state(), site.name)
+                    format!("{:.8} is {:?} at {}", deal.id(), deal.state(), site.name)
                 })?;
             }
         }
@@ -149,8 +149,8 @@ fn is_guest(pod: &Value) -> bool {
 
 /// Each contract is in one state on both sides, with the same receipts.
 fn agree(deal: &Deal, other: Option<&Deal>) -> Result<(), Violation> {
-    let (id, state) = (deal.id(), deal.stage().state());
-    let theirs = other.map_or(State::Unknown, |other| other.stage().state());
+    let (id, state) = (deal.id(), deal.state());
+    let theirs = other.map_or(State::Unknown, |other| other.state());
     let nothing = |state| matches!(state, State::Terminated | State::Unknown);
     ensure(state == theirs || nothing(state) && nothing(theirs), || {
         format!("{id:.8} is {state:?} here, {theirs:?} there")

@@ -80,10 +80,7 @@ pub(crate) async fn statement(
     wait::until("a receipt is signed by both", PATIENCE * 2, || async {
         for side in [home, provider] {
             let statement = side.json(&["contracts", "statement", contract]).await?;
-            ensure!(
-                statement["total"].is_string() || statement["total"].is_object(),
-                "{statement}"
-            );
+            ensure!(statement[0]["BilledCost"].is_string(), "{statement}");
         }
         Ok(true)
     })

@@ -109,7 +109,7 @@ impl People {
             return;
         }
         let review =
-            seller.agent.broker().deals().find(|deal| deal.stage().state() == State::Review);
+            seller.agent.broker().deals().find(|deal| deal.state() == State::Review);
         let review = review.map(Deal::id);
         if seller.agent.broker().share().is_none() {
             world.command(SELLER, Command::Share(Some(policy())));
@@ -124,7 +124,7 @@ impl People {
         let broker = buyer.agent.broker();
         let state = broker
             .deals()
-            .map(|deal| deal.stage().state())
+            .map(|deal| deal.state())
             .find(|state| *state != State::Terminated);
         self.cancelled |= state == Some(State::Closed);
         if !buyer.asked.is_empty() || state.is_some() {
@@ -142,7 +142,7 @@ impl People {
 fn active(world: &World) -> Option<mercato_protocol::id::ContractId> {
     let id = |node: usize| {
         let mut deals = world.nodes[node].agent.broker().deals();
-        deals.find(|deal| deal.stage().state() == State::Active).map(Deal::id)
+        deals.find(|deal| deal.state() == State::Active).map(Deal::id)
     };
     id(BUYER).filter(|deal| id(SELLER) == Some(*deal))
 }
@@ -155,7 +155,7 @@ fn is_over(world: &World) -> bool {
         empty && cluster.namespaces.is_empty() && !cluster.node
     }) && world.nodes.iter().all(|node| {
         let mut deals = node.agent.broker().deals();
-        deals.any(|deal| deal.stage().state() == State::Closed)
+        deals.any(|deal| deal.state() == State::Closed)
     }) && world.nodes[BUYER].records().iter().all(|record| matches!(record, Record::Broker(_)))
 }
 

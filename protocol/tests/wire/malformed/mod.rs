@@ -7,8 +7,9 @@ use mercato_protocol::codec::{Message, Wire, Writer};
 use mercato_protocol::contract::Amends;
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::{Digest, FederationId};
+use mercato_protocol::invoice::Invoice;
 use mercato_protocol::limits;
-use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::price::{Money, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::stream::{Ask, Request, Usage, What};
 use mercato_protocol::workload::{self, BodyHead, Route};
@@ -176,6 +177,9 @@ fn rules() -> Vec<Case> {
         ("contract", "a change before its lease", amended(|amends| amends.from_ms = 1), "Invalid"),
         ("contract", "a change after its lease", amended(|a| a.from_ms = u64::MAX), "Invalid"),
         ("receipt", "a window of no time", receipt(), "Invalid"),
+        ("invoice", "a wrong sum", invoice(|it| it.due = it.amount), "Invalid"),
+        ("invoice", "credits above the bill", invoice(overpaid), "Invalid"),
+        ("invoice", "a credit in another currency", invoice(foreign), "Invalid"),
     ]
 }
 
@@ -241,6 +245,21 @@ fn amended(change: fn(&mut Amends)) -> Vec<u8> {
     let mut contract = samples::amended();
     contract.amends.as_mut().into_iter().for_each(change);
     sign(&samples::PROVIDER_SEED, "contract", &unchecked(&contract))
+}
+
+fn invoice(change: fn(&mut Invoice)) -> Vec<u8> {
+    let mut invoice = samples::invoice();
+    change(&mut invoice);
+    sign(&samples::PROVIDER_SEED, "invoice", &unchecked(&invoice))
+}
+
+fn overpaid(invoice: &mut Invoice) {
+    invoice.credits = vec![invoice.credits[0]; 5];
+    invoice.due = invoice.amount.map(|amount| Money { micros: 0, ..amount });
+}
+
+fn foreign(invoice: &mut Invoice) {
+    invoice.credits[0].amount.currency = "USD".parse().unwrap();
 }
 
 fn receipt() -> Vec<u8> {

@@ -13,10 +13,12 @@ use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
+use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
 use mercato_protocol::negotiation::{
-    Answer, Body, CloseReason, Message as Negotiation, Request, State, TerminateReason,
+    Answer, Body, CloseReason, DisputeReason, Message as Negotiation, Request, State,
+    TerminateReason,
 };
-use mercato_protocol::price::{Price, UnitPrice, Usage};
+use mercato_protocol::price::{Money, Price, UnitPrice, Usage};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{
@@ -290,6 +292,31 @@ pub(crate) fn receipt(index: u64) -> Receipt {
     }
 }
 
+fn notice() -> Notice {
+    let given_ms = NOW.wall_ms + HOUR_MS;
+    Notice { given_ms, until_ms: given_ms + HOUR_MS / 2 }
+}
+
+/// Taken back with half of the notice that was promised.
+pub(crate) fn invoice() -> Invoice {
+    let amount = receipt(1).amount.unwrap();
+    let credit = Credit {
+        kind: CreditKind::ReclaimNotice,
+        amount: Money { micros: amount.micros / 4, ..amount },
+    };
+    Invoice {
+        contract: negotiation_id(),
+        provider: provider_identity().cluster_id(),
+        consumer: consumer_identity().cluster_id(),
+        closed: CloseReason::Reclaimed,
+        notice: Some(notice()),
+        receipt: Digest::of(&receipt(1).to_bytes().unwrap()),
+        amount: Some(amount),
+        credits: vec![credit],
+        due: Some(Money { micros: amount.micros - credit.amount.micros, ..amount }),
+    }
+}
+
 /// Every message of a negotiation and its lease, in order.
 pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
     let lan = FederationId::lan();
@@ -300,6 +327,8 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
     let cheaper = Terms { quantity: resources(4, 0), ..terms() };
     let offered = provider().sign(lan, &contract(cheaper)).unwrap();
     let changed = provider().sign(lan, &amended()).unwrap();
+    let [billed, paid] = [provider(), consumer()].map(|key| key.sign(lan, &invoice()).unwrap());
+    let (about, doubt, said) = (Digest([7; 32]), DisputeReason::Usage, String::from("a repair"));
     let reason = TerminateReason::NoCapacity;
     let text = String::from("as agreed");
     let (buyer, seller) = (consumer_identity().cluster_id(), provider_identity().cluster_id());
@@ -338,6 +367,10 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         ("amendment-agreed", answers(7, Answer::Agreed { contract: changed })),
         ("amendment-done", answers(8, Answer::Done)),
         ("amendment-refused", answers(9, Answer::Refused { reason, text: String::new() })),
+        ("reclaim-notice", says(seller, 10, Body::ReclaimNotice { notice: notice(), text: said })),
+        ("invoice", says(seller, 11, Body::Invoice { invoice: billed })),
+        ("invoice-receipt", says(buyer, 7, Body::InvoiceReceipt { invoice: paid })),
+        ("dispute", says(buyer, 8, Body::Dispute { about, reason: doubt, text: String::new() })),
         ("status-offered", says(seller, 1, Body::Status { state: State::Offered })),
     ]
 }

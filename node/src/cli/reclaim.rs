@@ -1,0 +1,54 @@
+//! `mercato reclaim`: takes back what was sold, with notice.
+
+use clap::Args;
+use mercato_broker::Side;
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::negotiation::State;
+
+use super::deals::peer;
+use super::lookup;
+use super::screen::Screen;
+use super::text::text;
+use crate::admin::{Deal, Desk, Problem, Request};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato reclaim 3f2a91bc
+  mercato reclaim 3f2 --notice 10m --reason 'a broken fan'
+
+Less notice than the contract promises is a credit on its invoice.")]
+pub(crate) struct Reclaim {
+    /// The beginning of the contract's id
+    contract: String,
+    /// How long before the buyer's pods are ended [default: as the contract promises]
+    #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
+    notice: Option<Seconds>,
+    /// Told to the buyer
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
+}
+
+impl Reclaim {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        let Self { contract, notice, reason } = self;
+        let known = ("contract", "mercato contracts");
+        let sold = |deal: &Deal| {
+            let runs = matches!(deal.state, State::Active | State::Suspended);
+            deal.side == Side::Provider && runs
+        };
+        let deal = lookup::deal(desk, known, &contract, sold).await?;
+        let promised = Seconds(deal.terms.reclaim_notice_s);
+        let given = notice.unwrap_or(promised);
+        let (short, peer) = (deal.id.short(), peer(&deal));
+        let missing = if given.0 < promised.0 {
+            format!("; the contract promises {}, the rest is a credit", promised.show())
+        } else {
+            String::new()
+        };
+        let said = format!("{short}: {peer}'s pods here are ended in {}{missing}", given.show());
+        screen.confirm(&said, "take it back?")?;
+        let notice_s = notice.map(|Seconds(seconds)| seconds);
+        desk.tell(Request::Reclaim { contract: deal.id, notice_s, text: reason }).await?;
+        Ok(screen.done(format!("{short} ends in {}; {peer} is told", given.show())))
+    }
+}
