@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::Input;
 use mercato_broker::{
-    Amount, Approve, Command, Demand, Inventory, PoolInventory, Refusal, Reply, SharePolicy, Side,
-    Stage, Standing,
+    Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, Refusal, Reply, SharePolicy,
+    Side, Stage, Standing,
 };
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
@@ -44,6 +45,9 @@ struct Person {
 
 /// How long an owner waits until a name is free, in ms.
 const PATIENCE_MS: u64 = 60_000;
+
+/// Notice before a lease is taken back, in seconds.
+const NOTICE_S: u64 = 60;
 
 const CORE: u64 = 1_000;
 const GI: u64 = 1 << 30;
@@ -104,15 +108,10 @@ impl Owners {
 /// Half of what there is, at a price, after a look at each request.
 fn policy() -> SharePolicy {
     let half = |resource| (resource, Amount::Percent(50));
-    let unit = |resource, micros| (resource, UnitPrice { micros, period_s: 3_600 });
-    let units = [unit(Resource::Cpu, 40_000), unit(Resource::Memory, 5_000)];
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
         keep_free: Resources::default(),
-        price: Price::Posted {
-            currency: "EUR".parse().expect("it is a currency"),
-            units: units.into(),
-        },
+        price: price(40_000),
         class: Class::Reserved,
         network_isolation: NetworkIsolation::None,
         pod_security: PodSecurity::Baseline,
@@ -122,6 +121,13 @@ fn policy() -> SharePolicy {
         reclaim_notice_s: 120,
         max_term_s: 86_400,
     }
+}
+
+fn price(cpu_micros: u64) -> Price {
+    let unit = |resource, micros| (resource, UnitPrice { micros, period_s: 3_600 });
+    let units = [unit(Resource::Cpu, cpu_micros), unit(Resource::Memory, 5_000)];
+    let currency = "EUR".parse().expect("it is a currency");
+    Price::Posted { currency, units: units.into() }
 }
 
 impl World {
@@ -154,8 +160,10 @@ impl World {
             return self.command(at, Command::Share(Some(policy())));
         }
         let asked = agent.broker().deals().find(|deal| {
-            deal.side() == Side::Provider && matches!(deal.stage(), Stage::Review { .. })
+            let change = deal.change().is_some_and(|change| change.state() == State::Review);
+            deal.side() == Side::Provider && (deal.state() == State::Review || change)
         });
+        let new = asked.is_some_and(|deal| deal.state() == State::Review);
         let asked = asked.map(|deal| deal.id());
         let denied = self.owners.people[at].denies.take();
         match asked {
@@ -164,13 +172,32 @@ impl World {
             }
             Some(request) => {
                 self.owners.people[at].asked = Some(request);
-                self.command(at, Command::Accept(request))
+                // One in three at another price.
+                let price = Some(price(35_000)).filter(|_| new && request.0[0].is_multiple_of(3));
+                self.command(
+                    at,
+                    match price {
+                        Some(_) => Command::Counter { request, price, quantity: None },
+                        None => Command::Accept(request),
+                    },
+                )
             }
-            None => Ok(()),
+            None => {
+                // One lease in five is taken back.
+                let sold = |deal: &&Deal| {
+                    let taken = deal.side() == Side::Provider && deal.id().0[2].is_multiple_of(5);
+                    taken && deal.state() == State::Active
+                };
+                let taken = agent.broker().deals().find(sold).map(Deal::id);
+                let Some(contract) = taken else { return Ok(()) };
+                let (notice_s, text) = (Some(NOTICE_S), String::new());
+                self.command(at, Command::Reclaim { contract, notice_s, text })
+            }
         }
     }
 
-    /// One lease for as long as it takes; every provider seen is trusted.
+    /// One lease for as long as it takes; every provider seen is trusted. One in two leases is
+    /// made longer and larger, one in three is bought by a round of firm offers.
     fn buy(&mut self, at: usize) -> Result<(), Violation> {
         let Some(agent) = &self.sites[at].agent else { return Ok(()) };
         let (now, broker) = (self.sites[at].now(self.at_ms), agent.broker());
@@ -182,9 +209,25 @@ impl World {
             let text = String::new();
             return live.map_or(Ok(()), |deal| self.command(at, Command::Cancel { deal, text }));
         }
-        if live.is_some() || self.owners.people[at].story.is_over() {
+        if let Some(id) = live {
+            let deal = broker.deal(&id);
+            let first = |deal: &&Deal| deal.terms().quantity == wanted() && deal.change().is_none();
+            if deal.is_some_and(|deal| *deal.stage() == Stage::Offered) {
+                return self.command(at, Command::Take(id));
+            }
+            if id.0[1].is_multiple_of(2)
+                && deal.filter(first).is_some_and(|d| d.state() == State::Active)
+            {
+                let quantity = Some(Resources { memory_bytes: 10 * GI, ..wanted() });
+                let longer = Command::Amend { contract: id, quantity, term_s: Some(9_000) };
+                return self.command(at, longer);
+            }
             return Ok(());
         }
+        if self.owners.people[at].story.is_over() {
+            return Ok(());
+        }
+        let round = broker.deals().count() % 3 == 1;
         let seen: Vec<_> = broker.providers(now).map(|(provider, ..)| provider).collect();
         if seen.is_empty() {
             return Ok(());
@@ -194,7 +237,14 @@ impl World {
             return self.command(at, Command::Peer(peer, Standing::Trusted));
         }
         let demand = Demand { quantity: wanted(), term_s: 7_200, ..Demand::default() };
-        self.command(at, Command::Order { demand, note: String::new() })
+        let note = String::new();
+        self.command(
+            at,
+            match round {
+                true => Command::Rfq { demand, note },
+                false => Command::Order { demand, note },
+            },
+        )
     }
 
     /// Asks the agent, and waits for the answer, though not for ever: it may have died.

@@ -13,7 +13,9 @@ use mercato_broker as broker;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::{guest, home};
+use mercato_protocol::contract::Contract;
 use mercato_protocol::id::ContractId;
+use mercato_protocol::negotiation::State;
 
 /// A bug that somebody might write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,11 +51,17 @@ pub enum Bug {
     ResyncForgotten,
     /// The end of a lease is not remembered.
     EndForgotten,
+    /// A firm offer is not kept: it is made anew after a crash.
+    OfferForgotten,
+    /// A change that is signed is not kept.
+    ChangeForgotten,
+    /// A lease goes on as it was once its contract has changed.
+    LeaseUnchanged,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -69,6 +77,9 @@ impl Bug {
         Self::DeletionFinishedEarly,
         Self::ResyncForgotten,
         Self::EndForgotten,
+        Self::OfferForgotten,
+        Self::ChangeForgotten,
+        Self::LeaseUnchanged,
     ];
 }
 
@@ -97,6 +108,8 @@ pub(crate) struct Sabotage {
     guests: BTreeMap<(usize, ContractId), Vec<Item>>,
     /// By cluster and deal: the first record that had a receipt.
     receipts: BTreeMap<(usize, RecordKey), Record>,
+    /// By cluster: each lease's first contract.
+    contracts: BTreeMap<(usize, ContractId), Contract>,
     /// How each guest was made.
     made: BTreeMap<Item, GuestWork>,
     /// What is to be done beside the next answer.
@@ -110,6 +123,7 @@ impl Sabotage {
             pods: BTreeMap::new(),
             guests: BTreeMap::new(),
             receipts: BTreeMap::new(),
+            contracts: BTreeMap::new(),
             made: BTreeMap::new(),
             beside: Vec::new(),
         }
@@ -182,6 +196,15 @@ impl Sabotage {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
                     if matches!(deal.stage(), broker::Stage::Closed { .. }))
             }),
+            Bug::OfferForgotten => without(answer, |record| {
+                matches!(record, Record::Broker(broker::Record::Deal(deal))
+                    if *deal.stage() == broker::Stage::Offered)
+            }),
+            Bug::ChangeForgotten => without(answer, |record| {
+                matches!(record, Record::Broker(broker::Record::Deal(deal))
+                    if deal.change().is_some_and(|change| change.state() == State::Agreed))
+            }),
+            Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
@@ -232,6 +255,13 @@ impl Sabotage {
         let first = self.receipts.entry((at, record.key())).or_insert(record.clone());
         let second = deal.meter().signed().is_some_and(|signed| signed.receipt.index == 2);
         Effect::Persist(Change::Put(if second { first.clone() } else { record }))
+    }
+
+    fn old_lease(&mut self, at: usize, effect: Effect) -> Effect {
+        let Effect::Lease(mut desire) = effect else { return effect };
+        let first = self.contracts.entry((at, desire.contract.id));
+        desire.contract = first.or_insert(desire.contract.clone()).clone();
+        Effect::Lease(desire)
     }
 
     fn finish_early(&self, at: usize) -> Vec<Effect> {

@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
 mod faults;
+mod model;
 mod paths;
 mod policy;
 mod story;

@@ -13,7 +13,7 @@ use mercato_offload::message::ToGuest;
 use mercato_protocol::envelope::{Countersigned, Signed, Signers, Trust};
 use mercato_protocol::gossip::{Message as Gossip, Publication};
 use mercato_protocol::id::{ContractId, Digest, NegotiationId, PublicKey};
-use mercato_protocol::negotiation::{Body, Message, State};
+use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::time::Now;
 
 use super::{Violation, disk, ensure};
@@ -27,8 +27,8 @@ pub(crate) struct Wire {
     publications: BTreeMap<(PublicKey, u64, u64), Digest>,
     /// By speaker, negotiation and number: the bytes.
     said: BTreeMap<(usize, NegotiationId, u32), Digest>,
-    /// By contract: the provider's signature.
-    agreements: BTreeMap<ContractId, Digest>,
+    /// By contract and change: the provider's signature.
+    agreements: BTreeMap<(ContractId, u32), Digest>,
     /// Contracts that were seen with both signatures.
     signed: BTreeSet<(usize, ContractId)>,
     /// Pods that are gone from home, and that its disk has known of.
@@ -60,7 +60,13 @@ impl Wire {
             }
             Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
             Effect::Home(contract, _) => self.is_signed(at, site, *contract),
-            Effect::Lease(desire) => self.is_signed(at, site, desire.contract.id),
+            Effect::Lease(desire) => {
+                self.is_signed(at, site, desire.contract.id)?;
+                let deal = disk::deal(site.gate.records(), desire.contract.id);
+                let agreement = deal.and_then(|deal| deal.agreement());
+                let same = agreement.is_none_or(|it| it.contract == desire.contract);
+                ensure(same, || format!("{:.8} is not as its contract", desire.contract.id))
+            }
             Effect::Gossip { .. }
             | Effect::Persist(_)
             | Effect::Dial { .. }
@@ -118,9 +124,9 @@ impl Wire {
         ensure(before == signed.digest(), || {
             format!("message {} of {id:.8} is said with two contents", message.seq)
         })?;
-        if let Body::Agreement { contract } | Body::Offer { contract } = &message.body {
-            let before = *self.agreements.entry(id).or_insert(contract.digest());
-            ensure(before == contract.digest(), || format!("{id:.8} is signed a second time"))?;
+        if let Some((change, contract)) = signed_by_provider(&message.body) {
+            let before = *self.agreements.entry((id, change)).or_insert(contract);
+            ensure(before == contract, || format!("{id:.8} is signed a second time"))?;
         }
         let next = disk::next_seq(site.gate.records(), id);
         ensure(next.is_some_and(|next| u64::from(message.seq) < next), || {
@@ -181,6 +187,18 @@ impl Wire {
         both.map_err(|_| unsigned())?;
         self.signed.insert((at, id));
         Ok(())
+    }
+}
+
+/// Which change of the contract the provider signs, zero for the first, and the signature.
+#[expect(clippy::wildcard_enum_match_arm, reason = "three words of twenty")]
+fn signed_by_provider(body: &Body) -> Option<(u32, Digest)> {
+    match body {
+        Body::Agreement { contract } | Body::Offer { contract } => Some((0, contract.digest())),
+        Body::Amendment { number, answer: Answer::Agreed { contract } } => {
+            Some((*number, contract.digest()))
+        }
+        _ => None,
     }
 }
 
