@@ -25,7 +25,7 @@ use crate::policy::{BuyPolicy, SharePolicy};
 use crate::publisher::Publisher;
 use crate::record::{Record, RecordKey};
 use crate::talk::{Hearing, Talk, Turn};
-use crate::timers::{Resend, deadline_ms};
+use crate::timers::{Deadlines, Resend, deadline_ms};
 use crate::trust::Peers;
 
 /// The market's side of one cluster.
@@ -44,8 +44,11 @@ pub struct Broker {
     pub(crate) offer: Option<Offer>,
     pub(crate) degraded: bool,
     /// When what waits for an answer is said again.
+    pub(crate) deadlines: Deadlines,
     pub(crate) resends: BTreeMap<NegotiationId, Resend>,
     publisher: Publisher,
+    /// What is for sale may not be what was last compared with what is advertised.
+    unpublished: bool,
     addresses: Vec<String>,
     isolation_enforced: bool,
     stopped: bool,
@@ -70,8 +73,10 @@ impl Broker {
         }
         let waits = deals.values().filter(|deal| !deal.talk.waiting.is_empty());
         Self {
+            deadlines: Deadlines::of(deals.values()),
             resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
             publisher: Publisher::restore(series, config.copied),
+            unpublished: true,
             config,
             rng: ChaCha12Rng::seed_from_u64(seed),
             now: Now::default(),
@@ -109,7 +114,7 @@ impl Broker {
     /// When it wants to be called again, at the latest.
     pub fn wakeup(&self) -> Option<Deadline> {
         let fresh = self.fresh.then_some(Deadline::Mono(0));
-        let deals = self.deals.values().filter_map(deadline_ms).min().map(Deadline::Wall);
+        let deals = self.deadlines.first_ms().map(Deadline::Wall);
         let resend = self.resends.values().map(|resend| resend.at_ms).min().map(Deadline::Mono);
         let publish = self.publisher.due_ms().filter(|_| self.publishes()).map(Deadline::Mono);
         Deadline::earliest(self.now, [fresh, deals, resend, publish])
@@ -300,17 +305,23 @@ impl Broker {
             let wait_ms = limits::RESEND_MS;
             self.resends.insert(id, Resend { at_ms: now.mono_ms + wait_ms, wait_ms });
         }
+        self.deadlines.set(id, deadline_ms(&deal));
+        if before.and_then(Deal::promised) != deal.promised() {
+            self.unpublished = true;
+        }
         self.deals.insert(id, deal);
     }
 
     pub(crate) fn forget(&mut self, id: NegotiationId, effects: &mut Vec<Effect>) {
         self.deals.remove(&id);
+        self.deadlines.set(id, None);
         self.resends.remove(&id);
         effects.push(Effect::Forget(RecordKey::Deal(id)));
     }
 
     /// What is on sale has to be worked out again.
     pub(crate) fn reoffer(&mut self) {
+        self.unpublished = true;
         self.offer =
             self.share.as_ref().zip(self.inventory.as_ref()).and_then(|(share, inventory)| {
                 let isolation = self.isolation_enforced;
@@ -329,8 +340,10 @@ impl Broker {
         if !self.publishes() {
             return;
         }
-        let ledger = self.offer.as_ref().map(|o| Ledger::new(&o.sellable, self.deals.values()));
-        self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+        if std::mem::take(&mut self.unpublished) {
+            let ledger = self.offer.as_ref().map(|o| Ledger::new(&o.sellable, self.deals.values()));
+            self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+        }
         let jitter = self.rng.next_u64();
         let published = self.publisher.publish(now, &self.config, jitter, effects);
         if let Err(error) = published {

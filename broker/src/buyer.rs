@@ -97,20 +97,30 @@ impl Deal {
         self.agreement = Some(Agreement {
             provider: contract.signed().clone(),
             consumer: None,
-            contract: contract.into_value(),
+            contract: Contract::clone(&contract),
         });
         self.stage = Stage::Offered;
         self.talk.answered(Kind::Request);
-        if !offered || self.is_within_limit() { self.take(turn) } else { Ok(()) }
+        match !offered || self.is_within_limit() {
+            true => self.countersign(turn, &contract),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes a firm offer.
+    pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let offered = self.agreement.as_ref().filter(|_| self.stage == Stage::Offered);
+        let contract = offered.and_then(|offered| self.open(turn, &offered.provider).ok());
+        contract.map_or(Ok(()), |contract| self.countersign(turn, &contract))
     }
 
     /// Signs what the provider has signed. From here on it is in doubt.
-    pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
-        let offered = self.agreement.as_ref().and_then(|a| self.open(turn, &a.provider).ok());
-        let Some(contract) = offered.filter(|_| self.stage == Stage::Offered) else {
-            return Ok(());
-        };
-        let consumer = turn.config.key.countersign(turn.config.federation, &contract);
+    fn countersign(
+        &mut self,
+        turn: &mut Turn<'_>,
+        contract: &Verified<Contract>,
+    ) -> Result<(), CodecError> {
+        let consumer = turn.config.key.countersign(turn.config.federation, contract);
         if let Some(agreement) = &mut self.agreement {
             agreement.consumer = Some(consumer.clone());
         }

@@ -294,7 +294,7 @@ impl Deal {
         let number = self.open(turn, signed).ok()?.amends?.number;
         let asked = self.change.as_ref().filter(|change| change.number == number);
         let own = asked.and_then(Change::agreement).filter(|_| self.stage.is_leased());
-        let consumer = own.and_then(|own| self.countersigned(turn, &own.provider, signed));
+        let consumer = own.and_then(|own| self.countersigned(turn, &own.contract, signed));
         let answer = match consumer {
             Some(consumer) => {
                 if let Some(Change { step: Step::Agreed(agreement), .. }) = &mut self.change {

@@ -11,6 +11,7 @@ use mercato_protocol::invoice::Notice;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, Request, State, TerminateReason};
 use mercato_protocol::price::Money;
+use mercato_protocol::resources::Resources;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Change;
@@ -167,6 +168,11 @@ impl Deal {
         let holds = self.stage.is_signed_once() || self.stage.is_leased();
         let drains = matches!(self.stage, Stage::Closed { .. }) && !self.drained;
         self.side == Side::Provider && (holds || drains)
+    }
+
+    /// What of this provider's capacity it has; none if nothing.
+    pub(crate) fn promised(&self) -> Option<Resources> {
+        self.takes_capacity().then(|| self.claim())
     }
 
     /// Whether it is neither a contract yet nor over.

@@ -5,7 +5,7 @@
 
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Party, Terms};
-use mercato_protocol::envelope::{Countersigned, Signed, Verified};
+use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
 
 use crate::deal::{Agreement, Deal, Stage};
@@ -123,7 +123,7 @@ impl Deal {
         signed: &Signed<Contract>,
     ) -> Result<(), CodecError> {
         let reply = match self.stage {
-            Stage::Offered | Stage::Agreed => match self.first_countersigned(turn, signed) {
+            Stage::Offered | Stage::Agreed => match self.first_signed(turn, signed) {
                 Some(consumer) => {
                     self.commit(turn, consumer);
                     Body::Finalized
@@ -144,25 +144,19 @@ impl Deal {
         self.talk.reply(turn, message.digest(), reply)
     }
 
-    fn first_countersigned(
-        &self,
-        turn: &Turn<'_>,
-        signed: &Signed<Contract>,
-    ) -> Option<Signed<Contract>> {
-        self.countersigned(turn, &self.agreement.as_ref()?.provider, signed)
-    }
-
-    /// The buyer's signature, if it is over the very bytes that this provider signed.
+    /// The buyer's signature, if it is over the very contract that this provider signed.
     pub(crate) fn countersigned(
         &self,
         turn: &Turn<'_>,
-        own: &Signed<Contract>,
+        own: &Contract,
         signed: &Signed<Contract>,
     ) -> Option<Signed<Contract>> {
-        let own = Self::open_own(turn, own).ok()?;
         let theirs = self.open(turn, signed).ok()?;
-        let both = Countersigned::join(own, theirs).ok()?;
-        Some(both.consumer().signed().clone())
+        (*theirs == *own).then(|| theirs.signed().clone())
+    }
+
+    fn first_signed(&self, turn: &Turn<'_>, signed: &Signed<Contract>) -> Option<Signed<Contract>> {
+        self.countersigned(turn, &self.agreement.as_ref()?.contract, signed)
     }
 
     fn commit(&mut self, turn: &Turn<'_>, consumer: Signed<Contract>) {

@@ -1,5 +1,8 @@
 //! What time does to deals: their deadlines, and what is said again until it is answered.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::Body;
 use mercato_protocol::time::Now;
 
@@ -16,11 +19,46 @@ pub(crate) struct Resend {
     pub(crate) wait_ms: u64,
 }
 
+/// The next deadline of each deal, wall clock, the earliest first.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    first: BTreeSet<(u64, NegotiationId)>,
+    of: BTreeMap<NegotiationId, u64>,
+}
+
+impl Deadlines {
+    /// Those of the deals.
+    pub(crate) fn of<'d>(deals: impl IntoIterator<Item = &'d Deal>) -> Self {
+        let mut all = Self::default();
+        deals.into_iter().for_each(|deal| all.set(deal.id(), deadline_ms(deal)));
+        all
+    }
+
+    /// That of one deal has changed; none: it has none any more.
+    pub(crate) fn set(&mut self, id: NegotiationId, at_ms: Option<u64>) {
+        if let Some(before_ms) = self.of.remove(&id) {
+            self.first.remove(&(before_ms, id));
+        }
+        if let Some(at_ms) = at_ms {
+            self.first.insert((at_ms, id));
+            self.of.insert(id, at_ms);
+        }
+    }
+
+    /// The earliest.
+    pub(crate) fn first_ms(&self) -> Option<u64> {
+        self.first.first().map(|(at_ms, _)| *at_ms)
+    }
+
+    fn due(&self, now_ms: u64) -> Vec<NegotiationId> {
+        self.first.iter().take_while(|(at_ms, _)| *at_ms <= now_ms).map(|(_, id)| *id).collect()
+    }
+}
+
 impl Broker {
     pub(crate) fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let is_due = |deal: &&Deal| deadline_ms(deal).is_some_and(|at_ms| at_ms <= now.wall_ms);
-        let due: Vec<_> = self.deals.values().filter(is_due).map(Deal::id).collect();
-        for id in due {
+        for id in self.deadlines.due(now.wall_ms) {
             if self.deals.get(&id).and_then(Deal::forget_ms).is_some_and(|at| at <= now.wall_ms) {
                 self.forget(id, effects);
                 continue;

@@ -108,8 +108,7 @@ impl People {
         if !seller.asked.is_empty() {
             return;
         }
-        let review =
-            seller.agent.broker().deals().find(|deal| deal.state() == State::Review);
+        let review = seller.agent.broker().deals().find(|deal| deal.state() == State::Review);
         let review = review.map(Deal::id);
         if seller.agent.broker().share().is_none() {
             world.command(SELLER, Command::Share(Some(policy())));
@@ -122,10 +121,8 @@ impl People {
         let provider = world.cluster_id(SELLER);
         let buyer = &world.nodes[BUYER];
         let broker = buyer.agent.broker();
-        let state = broker
-            .deals()
-            .map(|deal| deal.state())
-            .find(|state| *state != State::Terminated);
+        let state =
+            broker.deals().map(|deal| deal.state()).find(|state| *state != State::Terminated);
         self.cancelled |= state == Some(State::Closed);
         if !buyer.asked.is_empty() || state.is_some() {
             return;
