@@ -11,12 +11,12 @@ use mercato_protocol::invoice::Invoice;
 use mercato_protocol::limits;
 use mercato_protocol::price::{Money, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
-use mercato_protocol::stream::{Ask, Request, Usage, What};
 use mercato_protocol::workload::{self, BodyHead, Route};
 
 use crate::{samples, talk};
 
 mod membership;
+mod stream;
 
 /// Kind, name, bytes, error.
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
@@ -26,7 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
         form(),
         fields(),
         rules(),
-        stream_rules(),
+        stream::cases(),
         talk::cases(),
         membership::cases(),
         headers(),
@@ -181,45 +181,6 @@ fn rules() -> Vec<Case> {
         ("invoice", "credits above the bill", invoice(overpaid), "Invalid"),
         ("invoice", "a credit in another currency", invoice(foreign), "Invalid"),
     ]
-}
-
-/// The same of what is said on a kubelet stream.
-fn stream_rules() -> Vec<Case> {
-    let request = |wanted: &str| {
-        let mut requests = samples::stream_requests().into_iter();
-        let Some((_, Ask::Open(request))) = requests.find(|(name, _)| *name == wanted) else {
-            panic!("no request called {wanted}")
-        };
-        request
-    };
-    let port = stream(&request("logs"), What::PortForward { ports: vec![65_536] });
-    let exec = request("exec");
-    let What::Exec(mut no_words) = exec.what.clone() else { panic!() };
-    no_words.command.clear();
-    let words = stream(&exec, What::Exec(no_words));
-
-    let usage = |change: fn(&mut Usage)| {
-        let mut usage = samples::usage();
-        change(&mut usage);
-        unchecked(&usage)
-    };
-    let reversed = usage(|usage| usage.pods.reverse());
-    let twice = usage(|usage| usage.pods[1].uid = usage.pods[0].uid.clone());
-    let endless = usage(|usage| usage.pods.clear());
-    let crowd = usage(|usage| usage.pods = vec![usage.pods[1].clone(); 1_025]);
-
-    vec![
-        ("stream-request", "no such port", port, "Invalid"),
-        ("stream-request", "no command", words, "Invalid"),
-        ("stream-usage", "pods out of order", reversed, "Invalid"),
-        ("stream-usage", "a pod twice", twice, "Invalid"),
-        ("stream-usage", "nothing, and more", endless, "Invalid"),
-        ("stream-usage", "too many pods", crowd, "TooLong"),
-    ]
-}
-
-fn stream(like: &Request, what: What) -> Vec<u8> {
-    unchecked(&Ask::Open(Request { what, ..like.clone() }))
 }
 
 fn timeless(lease: &mut AdLease) {
