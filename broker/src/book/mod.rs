@@ -65,7 +65,7 @@ pub struct Candidate {
     pub carbon_g_per_kwh: Option<u32>,
     /// The last round trip, in microseconds; none: it was not measured.
     pub rtt_us: Option<u64>,
-    /// By what this cluster bought there, in thousandths; none: nothing yet.
+    /// By this cluster's own contracts with it, in thousandths; none: nothing yet.
     pub reputation: Option<u64>,
     /// What it lacks of the best there could be, in millionths; none unless offers are
     /// sorted by it.

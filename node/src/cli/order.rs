@@ -23,7 +23,6 @@ const POLL: Duration = Duration::from_millis(250);
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  mercato order --cpu 8 --memory 32Gi --for 4h --wait
   mercato order 'gpu.mem>=80Gi, jurisdiction in (IT,FR)' --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --dry-run
   mercato order --offer 3f2a91bc --wait
 

@@ -18,7 +18,7 @@ fn buyer(sellers: &[(&Daemon, &str)]) -> Daemon {
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let rome = Daemon::start("rome", &addresses);
     rome.wait_for(&["browse", "-o", "json"], |offers| {
-        offers.as_array().is_some_and(|offers| offers.len() == sellers.len())
+        offers["offers"].as_array().is_some_and(|offers| offers.len() == sellers.len())
     });
     for (_, name) in sellers {
         assert!(rome.ask(&["peer", "trust", name, "--yes"]).status.success());
