@@ -147,6 +147,7 @@ fn seen(pod: &Value, bodies: &mut Bodies) -> Option<HomePod> {
         digest: bodies.keep(exported),
         deletion_grace_s: deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        gates: forge::open_gates(pod),
         route: None,
         refusal: None,
     })

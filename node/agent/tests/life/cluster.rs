@@ -50,6 +50,7 @@ impl Cluster {
             needs: vec![settings()],
             deletion_grace_s: None,
             terminal: false,
+            gates: Vec::new(),
             route: None,
             refusal: None,
             pod,

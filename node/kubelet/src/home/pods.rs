@@ -276,6 +276,7 @@ fn seen(pod: &Value, id: PodId, sent: Result<(Digest, Vec<ObjectKey>), Refusal>)
         needs,
         deletion_grace_s: deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        gates: forge::open_gates(pod),
         route: None,
         refusal,
     }

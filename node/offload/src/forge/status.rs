@@ -147,10 +147,22 @@ fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
 }
 
 fn closed_gate(home: &Value, conditions: &BTreeMap<String, Value>) -> Option<String> {
-    let gates = home["spec"]["readinessGates"].as_array()?;
-    let names = gates.iter().filter_map(|gate| gate["conditionType"].as_str());
-    let is_open = |name: &&str| conditions.get(*name).is_some_and(|own| own["status"] == "True");
-    names.filter(|name| !is_open(name)).map(str::to_owned).next()
+    gates(home).find(|name| !is_open(conditions, name)).map(str::to_owned)
+}
+
+/// The readiness gates of a home pod whose conditions are true.
+pub fn open_gates(home: &Value) -> Vec<String> {
+    let conditions = by_type(&home["status"]["conditions"]);
+    gates(home).filter(|name| is_open(&conditions, name)).map(str::to_owned).collect()
+}
+
+fn gates(home: &Value) -> impl Iterator<Item = &str> {
+    let gates = home["spec"]["readinessGates"].as_array().into_iter().flatten();
+    gates.filter_map(|gate| gate["conditionType"].as_str())
+}
+
+fn is_open(conditions: &BTreeMap<String, Value>, gate: &str) -> bool {
+    conditions.get(gate).is_some_and(|own| own["status"] == "True")
 }
 
 fn by_type(conditions: &Value) -> BTreeMap<String, Value> {

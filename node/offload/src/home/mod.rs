@@ -37,6 +37,8 @@ pub struct HomePod {
     pub deletion_grace_s: Option<u32>,
     /// `status.phase` is `Succeeded` or `Failed`.
     pub terminal: bool,
+    /// [`crate::forge::open_gates`]: its readiness gates that are open, by home's word.
+    pub gates: Vec<String>,
     /// For a pod that is itself a guest here: how it came.
     pub route: Option<Route>,
     /// Why it must not leave at all (its namespace is not opted in, say).

@@ -28,6 +28,8 @@ pub(super) struct Pod {
     pub(super) refusal: Option<Refusal>,
     pub(super) written: Option<Write>,
     pub(super) writing: Option<Write>,
+    /// What that is made of has changed since it began.
+    pub(super) stale: bool,
 }
 
 /// What the provider was told, or said that it holds, since the last resynchronisation.
@@ -53,6 +55,7 @@ impl Pod {
             refusal: None,
             written: None,
             writing: None,
+            stale: false,
         }
     }
 

@@ -146,6 +146,11 @@ impl HomeSession {
         // A phase that was terminal stays so, whatever an older object says.
         seen.terminal |= pod.seen.as_ref().is_some_and(|before| before.terminal);
         self.unsaid.insert(Item::Pod(seen.pod.clone()));
+        if pod.seen.as_ref().is_some_and(|before| before.gates != seen.gates) {
+            // Whether it is ready follows from the gates, too: its status is made again,
+            // also where a write is under way that may not have seen them.
+            (pod.written, pod.stale) = (None, pod.writing.is_some());
+        }
         pod.seen = Some(seen);
         self.mind_needs(&uid, out);
         if was_unknown {
@@ -178,11 +183,12 @@ impl HomeSession {
     fn on_written(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(write) = pod.writing.take() else { return };
+        let stale = mem::take(&mut pod.stale);
         if let (Write::Status { outcome: Some(_), .. }, Some(seen)) = (&write, &mut pod.seen) {
             seen.terminal = true;
             self.unsaid.insert(Item::Pod(pod.id.clone()));
         }
-        pod.written = Some(write);
+        pod.written = Some(write).filter(|_| !stale);
         self.retries.clear(uid);
         self.mind_needs(uid, out);
         self.write(uid, out);
@@ -193,6 +199,7 @@ impl HomeSession {
         if pod.writing.take().is_none() {
             return;
         }
+        pod.stale = false;
         if missing {
             pod.has_status = false;
             pod.told.want = false;

@@ -26,6 +26,9 @@ struct Pod {
     deletion: Option<u32>,
     phase: Phase,
     status: Option<Digest>,
+    /// Its readiness gate is open, and whether it was as the status was last written.
+    gate: bool,
+    ready: bool,
 }
 
 pub(crate) struct Home {
@@ -185,6 +188,7 @@ impl Home {
                     };
                 }
                 pod.status = status.or(pod.status);
+                pod.ready = pod.gate;
                 self.events.push_back(Input::Pod(seen(pod)));
             }
             Write::Refusal(refusal) => panic!("nothing is refused here: {refusal:?}"),
@@ -216,13 +220,31 @@ impl Home {
         self.made += 1;
         let uid = Uid(format!("uid-{}", self.made));
         let id = PodId { uid: uid.clone(), namespace: "shop".into(), name: format!("web-{name}") };
-        let pod = Pod { id, version: 1, deletion: None, phase: Phase::Pending, status: None };
+        let pod = Pod {
+            id,
+            version: 1,
+            deletion: None,
+            phase: Phase::Pending,
+            status: None,
+            gate: false,
+            ready: false,
+        };
         self.events.push_back(Input::Pod(seen(&pod)));
         self.pods.insert(uid, pod);
     }
 
     pub(crate) fn edit(&mut self, name: u8) {
         self.changed(name, |pod| pod.version += 1);
+    }
+
+    pub(crate) fn turn_gate(&mut self, name: u8) {
+        self.changed(name, |pod| pod.gate = !pod.gate);
+    }
+
+    /// Each pod that has a status is as ready as its gate says.
+    pub(crate) fn readiness_matches(&self) -> bool {
+        let live = self.pods.values().filter(|pod| pod.phase == Phase::Live);
+        live.into_iter().all(|pod| pod.ready == pod.gate)
     }
 
     pub(crate) fn delete(&mut self, name: u8, grace_s: u32) {
@@ -323,6 +345,7 @@ fn seen(pod: &Pod) -> HomePod {
         needs: needs(pod),
         deletion_grace_s: pod.deletion,
         terminal: pod.is_terminal(),
+        gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
         route: None,
         refusal: None,
     }

@@ -18,6 +18,7 @@ pub(crate) use home::Home;
 pub(crate) enum Action {
     Create(u8),
     Edit(u8),
+    TurnGate(u8),
     Delete(u8, u32),
     ForceDelete(u8),
     EditConfig(u8),
@@ -74,6 +75,7 @@ impl World {
         match action {
             Action::Create(name) => self.home.create(name),
             Action::Edit(name) => self.home.edit(name),
+            Action::TurnGate(name) => self.home.turn_gate(name),
             Action::Delete(name, grace_s) => self.home.delete(name, grace_s),
             Action::ForceDelete(name) => self.home.force_delete(name),
             Action::EditConfig(name) => self.home.edit_config(name),
@@ -218,6 +220,7 @@ impl World {
         assert!(self.home.nothing_lingers(), "a deleted pod lingers at home");
         assert_eq!(self.provider.configs(), self.home.configs_wanted());
         assert!(self.home.statuses_match(&self.provider.statuses()));
+        assert!(self.home.readiness_matches(), "a gate was turned, and readiness was not");
     }
 
     pub(crate) fn guest_runs(&self, name: u8) -> bool {

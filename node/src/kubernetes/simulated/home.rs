@@ -165,6 +165,7 @@ impl Home {
             deletion_grace_s: (!metadata["deletionTimestamp"].is_null())
                 .then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
             terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+            gates: forge::open_gates(pod),
             route: None,
             refusal,
         })
