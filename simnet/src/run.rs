@@ -68,7 +68,7 @@ const ENDING_MS: u64 = 60_000;
 /// back-off (five minutes), twice, and some.
 const HEALING_MS: u64 = 900_000;
 /// A story that waits for what never comes is over by then, in ms.
-const STORY_MS: u64 = 1_200_000;
+const STORY_MS: u64 = 2_400_000;
 
 impl Scenario {
     /// Runs it. `aloud` prints the trace as it goes.

@@ -221,6 +221,9 @@ impl World {
     }
 
     pub(crate) fn crash(&mut self, at: usize, down_ms: u64) -> Result<(), Violation> {
+        if self.sites[at].agent.is_none() {
+            return Ok(()); // it is down already, and its next start is planned
+        }
         self.note(at, format!("crashes before effect {}", self.sites[at].effects - 1));
         self.sites[at].crash();
         for peer in 0..self.sites.len() {
