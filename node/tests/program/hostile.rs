@@ -16,6 +16,7 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::price::Price;
+use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use tokio::runtime::Runtime;
 
@@ -40,21 +41,24 @@ fn forged_and_replayed_ads_change_nothing() {
     offer("cpu=0.90 EUR/h");
     sees("cpu=0.90 EUR/h");
 
-    // The very bytes of before.
-    liar.push(first.clone());
-    // The words of turin, cheaper and newer, under a key that is not turin's.
-    let mut cheaper = liar.open(&first);
-    cheaper.seq += 1_000_000;
-    cheaper.rows.iter_mut().for_each(|row| row.price = Price::Free);
-    liar.push(liar.key.sign(FederationId::lan(), &cheaper).unwrap());
+    // The very bytes of before, announced as newer than all.
+    let owner = liar.signer(&first);
+    liar.offer(owner, first.clone());
+    // The words of turin, for nothing, under a key that is not turin's.
+    let mut free = liar.open(&first);
+    free.rows.iter_mut().for_each(|row| row.price = Price::Free);
+    liar.offer(liar.key.public(), liar.key.sign(FederationId::lan(), &free).unwrap());
     // A signature that is none.
     let mut bytes = first.as_bytes().to_vec();
     *bytes.last_mut().unwrap() ^= 1;
-    liar.push(Signed::from_bytes(bytes));
+    liar.offer(owner, Signed::from_bytes(bytes));
     rome.wait_for_log("a publication that is not valid");
-    // What is said later has been heard after all that.
+    // Until something later is heard, nothing of all that is seen.
     offer("cpu=1.20 EUR/h");
-    let table = sees("cpu=1.20 EUR/h");
+    let table = rome.wait_for_text(&["browse"], |table| {
+        assert!(!table.contains("cpu=0.60") && !table.contains("free"), "{table}");
+        table.contains("cpu=1.20 EUR/h")
+    });
     assert_eq!(table.lines().count(), 2, "{table}");
 
     liar.say(Bytes::from_static(b"no message at all"));
@@ -102,7 +106,24 @@ struct Liar {
     net: Net,
     key: KeyPair,
     victim: PublicKey,
-    leases: Arc<Mutex<Vec<Signed<AdLease>>>>,
+    stash: Arc<Mutex<Stash>>,
+}
+
+/// What a liar has heard, and what it says when it is asked.
+#[derive(Default)]
+struct Stash {
+    leases: Vec<Signed<AdLease>>,
+    bodies: Vec<Blob>,
+    offered: Option<Signed<AdLease>>,
+    offers: u64,
+}
+
+impl Stash {
+    fn offer(&mut self, lease: Signed<AdLease>) -> u64 {
+        self.offered = Some(lease);
+        self.offers += 1;
+        self.offers
+    }
 }
 
 impl Liar {
@@ -116,7 +137,7 @@ impl Liar {
         let listen = vec![Listen { address: local, required: true }];
         let config = NetConfig { seed, listen, limits: Limits::default() };
         let (net, mut events) = Net::start(config).unwrap();
-        let leases = Arc::new(Mutex::new(Vec::new()));
+        let stash = Arc::new(Mutex::new(Stash::default()));
         let hello = Hello {
             identity: Identity::found(&key, "turin", now()).unwrap(),
             federation: FederationId::lan(),
@@ -126,7 +147,7 @@ impl Liar {
             certificates: Vec::new(),
         };
         let hello = Bytes::from(hello.to_bytes().unwrap());
-        let (heard, speaker, said) = (leases.clone(), net.clone(), hello.clone());
+        let (heard, speaker, said) = (stash.clone(), net.clone(), hello.clone());
         runtime.spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
@@ -143,12 +164,12 @@ impl Liar {
             victim
         });
         drop(_in);
-        Self { runtime, net, key, victim, leases }
+        Self { runtime, net, key, victim, stash }
     }
 
     /// A lease as its publisher signed it.
     fn lease_heard(&self) -> Signed<AdLease> {
-        self.until(|| self.leases.lock().unwrap().first().cloned())
+        self.until(|| self.stash.lock().unwrap().leases.first().cloned())
     }
 
     fn open(&self, lease: &Signed<AdLease>) -> AdLease {
@@ -156,10 +177,19 @@ impl Liar {
         lease.open(trust, now()).unwrap().into_value()
     }
 
-    fn push(&self, lease: Signed<AdLease>) {
-        let message =
-            Message::Push { publications: vec![Publication::Lease(lease)], bodies: Vec::new() };
-        self.say(Bytes::from(message.to_bytes().unwrap()));
+    /// Whose key signed it.
+    fn signer(&self, lease: &Signed<AdLease>) -> PublicKey {
+        let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
+        *lease.open(trust, now()).unwrap().key()
+    }
+
+    /// Announces it as the latest of a publisher, and waits until it was asked for and told.
+    fn offer(&self, publisher: PublicKey, lease: Signed<AdLease>) {
+        let digest = lease.digest();
+        let seq = self.stash.lock().unwrap().offer(lease);
+        let marks = vec![Mark { publisher, epoch: u64::MAX / 2, seq, digest }];
+        self.say(Bytes::from(Message::Announce { marks }.to_bytes().unwrap()));
+        self.until(|| self.stash.lock().unwrap().offered.is_none().then_some(()));
     }
 
     fn say(&self, frame: Bytes) {
@@ -186,8 +216,8 @@ impl Liar {
     }
 }
 
-/// Asks for whatever is announced, and keeps the leases that come.
-fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], leases: &Mutex<Vec<Signed<AdLease>>>) {
+/// Asks for whatever is announced, keeps what comes, and tells what it is asked for.
+fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], stash: &Mutex<Stash>) {
     match Message::from_bytes(frame).unwrap() {
         Message::Announce { marks } => {
             let want = |mark: &Mark| Pull { publisher: mark.publisher, held: None };
@@ -202,12 +232,21 @@ fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], leases: &Mutex<Vec<Signed
             let nothing = Message::Buckets { session, fingerprints: nothing };
             let _ = net.send_gossip(peer, Bytes::from(nothing.to_bytes().unwrap()));
         }
-        Message::Push { publications, .. } => {
+        Message::Push { publications, bodies } => {
             let lease = |publication| match publication {
                 Publication::Lease(lease) => Some(lease),
                 _ => None,
             };
-            leases.lock().unwrap().extend(publications.into_iter().filter_map(lease));
+            let mut stash = stash.lock().unwrap();
+            stash.leases.extend(publications.into_iter().filter_map(lease));
+            stash.bodies.extend(bodies);
+        }
+        Message::Pull { .. } => {
+            let mut stash = stash.lock().unwrap();
+            let Some(lease) = stash.offered.take() else { return };
+            let publications = vec![Publication::Lease(lease)];
+            let push = Message::Push { publications, bodies: stash.bodies.clone() };
+            let _ = net.send_gossip(peer, Bytes::from(push.to_bytes().unwrap()));
         }
         _ => {}
     }
