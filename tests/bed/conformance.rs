@@ -60,20 +60,44 @@ pub fn read(json: &str) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// What differs from the baseline, a line each; a baseline has lines such as
-/// `passed NAME`, and `failed NAME` under a comment that tells why.
+/// Where specs run, and so the column of a table of expected outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// On a kubelet of the bed.
+    Plain,
+    /// Through the virtual node of a contract.
+    Virtual,
+}
+
+/// The specs of a table, and whether each is expected to pass in that column. A line is
+/// `PLAIN VIRTUAL NAME`, where the first two are `passed` or `failed`; comments tell why.
 ///
 /// # Errors
-/// When the baseline has another line.
-pub fn compare(outcomes: &[Outcome], baseline: &str) -> Result<Vec<String>> {
-    let mut expected = BTreeMap::new();
-    for line in baseline.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.split_once(' ') {
-            Some(("passed", spec)) => expected.insert(spec, true),
-            Some(("failed", spec)) => expected.insert(spec, false),
-            _ => bail!("the expectations: neither `passed NAME` nor `failed NAME`: {line}"),
-        };
-    }
+/// When the table has another line.
+pub fn expected(table: &str, column: Column) -> Result<BTreeMap<&str, bool>> {
+    let passed = |word| match word {
+        "passed" => Ok(true),
+        "failed" => Ok(false),
+        other => bail!("neither passed nor failed: {other}"),
+    };
+    let lines = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let (Some(plain), Some(virtually), Some(spec)) =
+                (words.next(), words.next(), words.next())
+            else {
+                bail!("not a line of a table of outcomes: {line}");
+            };
+            let word = if column == Column::Plain { plain } else { virtually };
+            Ok((spec, passed(word).with_context(|| format!("in the line {line}"))?))
+        })
+        .collect()
+}
+
+/// What differs from what is [`expected`], a line each.
+#[must_use]
+pub fn compare(outcomes: &[Outcome], mut expected: BTreeMap<&str, bool>) -> Vec<String> {
     let mut differing = Vec::new();
     for Outcome { spec, failure } in outcomes {
         match (expected.remove(spec.as_str()), failure) {
@@ -85,7 +109,7 @@ pub fn compare(outcomes: &[Outcome], baseline: &str) -> Result<Vec<String>> {
         }
     }
     differing.extend(expected.keys().map(|spec| format!("did not run: {spec}")));
-    Ok(differing)
+    differing
 }
 
 #[cfg(test)]
@@ -101,8 +125,8 @@ mod tests {
         {"LeafNodeType": "It", "LeafNodeText": "flies", "State": "skipped"}
     ]}]"#;
 
-    fn differing(baseline: &str) -> Vec<String> {
-        compare(&read(REPORT).unwrap(), baseline).unwrap()
+    fn differing(table: &str) -> Vec<String> {
+        compare(&read(REPORT).unwrap(), expected(table, Column::Virtual).unwrap())
     }
 
     #[test]
@@ -117,20 +141,30 @@ mod tests {
 
     #[test]
     fn as_expected_nothing_differs() {
-        assert!(differing("passed Pods runs\n# slow here\nfailed Pods stops\n").is_empty());
+        let table = "passed passed Pods runs\n# slow here\npassed failed Pods stops\n";
+        assert!(differing(table).is_empty());
+        let plain = expected(table, Column::Plain).unwrap();
+        assert_eq!(compare(&read(REPORT).unwrap(), plain).len(), 1);
     }
 
     #[test]
     fn whatever_differs_is_told() {
         assert_eq!(
-            differing("failed Pods runs\npassed Pods stops\npassed Pods sleep"),
+            differing(
+                "passed failed Pods runs\nfailed passed Pods stops\npassed passed Pods sleep"
+            ),
             [
                 "passed Pods runs (expected to fail)",
                 "failed Pods stops (failed: timed out)",
                 "did not run: Pods sleep",
             ]
         );
-        assert_eq!(differing("passed Pods stops").len(), 2);
-        assert!(compare(&[], "perhaps Pods runs").is_err());
+        assert_eq!(differing("passed passed Pods stops").len(), 2);
+        for broken in ["passed Pods", "perhaps passed Pods run", "passed perhaps Pods run"] {
+            assert!(
+                expected(broken, Column::Plain).is_err()
+                    || expected(broken, Column::Virtual).is_err()
+            );
+        }
     }
 }

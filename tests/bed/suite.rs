@@ -216,8 +216,10 @@ async fn dump(clusters: &[Cluster], to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Dumps lie beside what was built, so that `cargo clean` takes them along.
-fn dumps() -> PathBuf {
+/// Where suites leave what a failure is understood by. It lies beside what was built, so
+/// that `cargo clean` takes it along.
+#[must_use]
+pub fn dumps() -> PathBuf {
     let built = std::env::current_exe().unwrap_or_default();
     built.ancestors().nth(3).unwrap_or(Path::new(".")).join("bed-dumps")
 }

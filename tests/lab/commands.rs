@@ -56,11 +56,9 @@ impl Up {
     }
 }
 
-pub(crate) fn kit(e2e: bool) -> Result<()> {
+pub(crate) fn kit() -> Result<()> {
     let kit = Kit::build(&mut say)?;
-    if e2e {
-        kit.build_e2e(&mut say)?;
-    }
+    kit.build_e2e(&mut say)?;
     say(&format!("the kit is in {}", kit.dir().display()));
     Ok(())
 }
