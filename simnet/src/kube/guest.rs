@@ -10,6 +10,7 @@ use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_offload::message::Route;
 use mercato_protocol::id::{ContractId, Digest};
+use mercato_protocol::terms::PodSecurity;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ impl GuestSide {
         let context = GuestContext {
             contract,
             namespaces: BTreeMap::new(),
+            pod_security: PodSecurity::default(),
             priority_class: None,
             runtime_class: None,
             node_selector: BTreeMap::new(),

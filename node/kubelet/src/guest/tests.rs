@@ -9,6 +9,7 @@ use mercato_offload::guest::{Failure, Input};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{Outcome, Route};
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
+use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -23,6 +24,7 @@ fn context() -> GuestContext {
     GuestContext {
         contract: CONTRACT_ID,
         namespaces: BTreeMap::from([("shop".into(), "shop-rome".into())]),
+        pod_security: PodSecurity::default(),
         priority_class: None,
         runtime_class: None,
         node_selector: BTreeMap::new(),

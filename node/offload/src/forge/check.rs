@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use super::schema::HOST;
+
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -46,6 +48,11 @@ const SECRET_TYPES: [&str; 6] = [
 ];
 
 type Verdict = Result<(), &'static str>;
+
+/// What opens the node to the pod.
+pub(super) fn nothing_of_the_node(value: &Value) -> Verdict {
+    agree(value.is_null() || value == false, HOST)
+}
 
 /// Seccomp and AppArmor: the runtime's own profile only.
 pub(super) fn profile(value: &Value) -> Verdict {

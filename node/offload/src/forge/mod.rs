@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::id::ContractId;
+use mercato_protocol::terms::PodSecurity;
 use serde_json::Value;
 
 use crate::key::{GuestKey, ObjectKey, ObjectKind};
@@ -69,6 +70,8 @@ pub struct GuestContext {
     pub contract: ContractId,
     /// Guest namespaces by home namespace. A namespace that is not here is refused.
     pub namespaces: BTreeMap<String, String>,
+    /// The pod-security level of the guest namespaces.
+    pub pod_security: PodSecurity,
     /// The priority class of the contract's class.
     pub priority_class: Option<String>,
     /// The runtime class that the contract names.

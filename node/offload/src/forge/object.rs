@@ -79,7 +79,7 @@ fn forge_object(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
-    let mut object = fields.filter(home, "")?;
+    let mut object = fields.filter(home, ctx.pod_security)?;
     let marks = metadata::metadata(item, &Value::Null, digest, route, ctx)?;
     object["apiVersion"] = json!("v1");
     object["kind"] = json!(fields.of);

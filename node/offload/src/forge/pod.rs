@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::id::Digest;
+use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
 
 use super::labels::LEFT_OUT;
@@ -25,9 +26,9 @@ pub fn forge_pod(
     route: &Route,
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
-    let (home, left_out) = allowed(home);
+    let (home, left_out) = allowed(home, ctx.pod_security);
     let home = &home;
-    let mut pod = POD.filter(home, "")?;
+    let mut pod = POD.filter(home, ctx.pod_security)?;
     let spec = pod.get_mut("spec").filter(|spec| spec.is_object());
     let spec = spec.ok_or_else(|| refusal("spec", "is missing"))?;
     let runtime = spec["runtimeClassName"].as_str().filter(|name| !name.is_empty());
@@ -66,12 +67,12 @@ pub fn forge_pod(
 
 /// The pod without the ephemeral containers that the lease does not allow, and a list of
 /// those: at home they cannot be taken back, and must not hold up the rest for ever.
-fn allowed(home: &Value) -> (Value, Option<String>) {
+fn allowed(home: &Value, level: PodSecurity) -> (Value, Option<String>) {
     let (mut home, mut left_out) = (home.clone(), Vec::new());
     let spec = home.get_mut("spec").and_then(Value::as_object_mut);
     let list = spec.and_then(|spec| spec.get_mut("ephemeralContainers"));
     if let Some(list) = list.and_then(Value::as_array_mut) {
-        list.retain(|container| match EPHEMERAL.filter(container, "") {
+        list.retain(|container| match EPHEMERAL.filter(container, level) {
             Ok(_) => true,
             Err(Refusal { path, reason }) => {
                 let name = container["name"].as_str().unwrap_or_default();

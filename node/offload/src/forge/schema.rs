@@ -2,6 +2,7 @@
 //! without a row is refused, and a test demands a row for each field of the current
 //! Kubernetes schema.
 
+use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value};
 
 use super::check;
@@ -19,10 +20,21 @@ pub(super) enum Rule {
     Refuse(&'static str),
     /// It crosses if this agrees, and says why not otherwise.
     If(fn(&Value) -> Result<(), &'static str>),
+    /// The same, but that the pod-security level `privileged` lets all of it cross.
+    Baseline(fn(&Value) -> Result<(), &'static str>),
     /// An object with rows of its own.
     In(&'static Fields),
     /// A list of such objects.
     Each(&'static Fields),
+}
+
+/// Where an object goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To a guest namespace of that level: what is not allowed is refused.
+    There(PodSecurity),
+    /// Home again: what is not allowed is left out.
+    Back,
 }
 
 /// The rows of one type.
@@ -35,26 +47,27 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Filters an object by the rows. The error names the field, below `path`.
-    pub(super) fn filter(&self, value: &Value, path: &str) -> Result<Value, Refusal> {
-        self.walk(value, path, true)
+    /// Filters an object by the rows, for a guest namespace of that level. The error names
+    /// the field.
+    pub(super) fn filter(&self, value: &Value, level: PodSecurity) -> Result<Value, Refusal> {
+        self.walk(value, "", Way::There(level))
     }
 
     /// The same, for what flows back: what is not known or not allowed is left out.
     pub(super) fn select(&self, value: &Value) -> Value {
-        self.walk(value, "", false).unwrap_or_default()
+        self.walk(value, "", Way::Back).unwrap_or_default()
     }
 
-    fn walk(&self, value: &Value, path: &str, strict: bool) -> Result<Value, Refusal> {
+    fn walk(&self, value: &Value, path: &str, way: Way) -> Result<Value, Refusal> {
         let object = value.as_object().ok_or_else(|| refusal(path, "is not an object"))?;
         let mut kept = Map::new();
         for (name, value) in object {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             let rule = self.rows.iter().find(|(row, _)| row == name).map(|(_, rule)| *rule);
-            match rule.unwrap_or(Refuse("is not known here")).apply(value, &path, strict) {
+            match rule.unwrap_or(Refuse("is not known here")).apply(value, &path, way) {
                 Ok(Some(value)) => drop(kept.insert(name.clone(), value)),
                 Ok(None) => {}
-                Err(refusal) if strict => return Err(refusal),
+                Err(refusal) if way != Way::Back => return Err(refusal),
                 Err(_) => {}
             }
         }
@@ -63,8 +76,8 @@ impl Fields {
 }
 
 impl Rule {
-    fn apply(self, value: &Value, path: &str, strict: bool) -> Result<Option<Value>, Refusal> {
-        if is_unset(value) && !matches!(self, Self::Carry | Self::If(_)) {
+    fn apply(self, value: &Value, path: &str, way: Way) -> Result<Option<Value>, Refusal> {
+        if is_unset(value) && !matches!(self, Self::Carry | Self::If(_) | Self::Baseline(_)) {
             return Ok(matches!(self, Self::In(_) | Self::Each(_)).then(|| value.clone()));
         }
         match self {
@@ -72,14 +85,17 @@ impl Rule {
             Self::Carry => Err(refusal(path, "is not a plain value")),
             Self::Drop => Ok(None),
             Self::Refuse(reason) => Err(refusal(path, reason)),
-            Self::If(agrees) => match agrees(value) {
+            Self::Baseline(_) if way == Way::There(PodSecurity::Privileged) => {
+                Ok(Some(value.clone()))
+            }
+            Self::If(agrees) | Self::Baseline(agrees) => match agrees(value) {
                 Ok(()) => Ok(Some(value.clone())),
                 Err(reason) => Err(refusal(path, reason)),
             },
-            Self::In(fields) => fields.walk(value, path, strict).map(Some),
+            Self::In(fields) => fields.walk(value, path, way).map(Some),
             Self::Each(fields) => {
                 let list = value.as_array().ok_or_else(|| refusal(path, "is not a list"))?;
-                let walk = |(n, value)| fields.walk(value, &format!("{path}[{n}]"), strict);
+                let walk = |(n, value)| fields.walk(value, &format!("{path}[{n}]"), way);
                 let kept: Result<Vec<_>, _> = list.iter().enumerate().map(walk).collect();
                 kept.map(|kept| Some(Value::Array(kept)))
             }
@@ -120,7 +136,7 @@ macro_rules! fields {
 }
 pub(super) use fields;
 
-use Rule::{Carry, Drop, Each, If, In, Refuse};
+use Rule::{Baseline, Carry, Drop, Each, If, In, Refuse};
 
 pub(super) const HOST: &str = "would reach into the provider's node";
 pub(super) const CLAIMS: &str = "device claims cannot leave home yet";
@@ -149,8 +165,8 @@ fields! {
         "dnsConfig": Drop, "dnsPolicy": Drop, "enableServiceLinks": Drop,
         "ephemeralContainers": Each(&EPHEMERAL),
         "evictionResponders": Drop,
-        "hostAliases": Each(&HOST_ALIAS), "hostIPC": Refuse(HOST), "hostNetwork": Refuse(HOST),
-        "hostPID": Refuse(HOST), "hostUsers": Drop, "hostname": Carry,
+        "hostAliases": Each(&HOST_ALIAS), "hostIPC": Baseline(check::nothing_of_the_node), "hostNetwork": Refuse(HOST),
+        "hostPID": Baseline(check::nothing_of_the_node), "hostUsers": Drop, "hostname": Carry,
         "hostnameOverride": Carry, "imagePullSecrets": Each(&LOCAL_OBJECT),
         "initContainers": Each(&CONTAINER), "nodeName": Drop, "nodeSelector": Drop,
         "os": In(&POD_OS), "overhead": Drop, "preemptionPolicy": Drop, "priority": Drop,
@@ -167,11 +183,11 @@ fields! {
     LOCAL_OBJECT = "LocalObjectReference" { "name": Carry, }
     POD_OS = "PodOS" { "name": Carry, }
     POD_SECURITY = "PodSecurityContext" {
-        "appArmorProfile": If(check::profile), "fsGroup": Carry, "fsGroupChangePolicy": Carry,
+        "appArmorProfile": Baseline(check::profile), "fsGroup": Carry, "fsGroupChangePolicy": Carry,
         "runAsGroup": Carry, "runAsNonRoot": Carry, "runAsUser": Carry,
-        "seLinuxChangePolicy": Carry, "seLinuxOptions": If(check::se_linux),
-        "seccompProfile": If(check::profile), "supplementalGroups": Carry,
-        "supplementalGroupsPolicy": Carry, "sysctls": If(check::sysctls),
+        "seLinuxChangePolicy": Carry, "seLinuxOptions": Baseline(check::se_linux),
+        "seccompProfile": Baseline(check::profile), "supplementalGroups": Carry,
+        "supplementalGroupsPolicy": Carry, "sysctls": Baseline(check::sysctls),
         "windowsOptions": Refuse(HOST),
     }
     VOLUME = "Volume" {
@@ -181,7 +197,7 @@ fields! {
         "downwardAPI": In(&DOWNWARD_VOLUME), "emptyDir": In(&EMPTY_DIR),
         "ephemeral": Refuse(STORAGE), "fc": Refuse(STORAGE), "flexVolume": Refuse(STORAGE),
         "flocker": Refuse(STORAGE), "gcePersistentDisk": Refuse(STORAGE),
-        "gitRepo": Refuse(STORAGE), "glusterfs": Refuse(STORAGE), "hostPath": Refuse(HOST),
+        "gitRepo": Refuse(STORAGE), "glusterfs": Refuse(STORAGE), "hostPath": Baseline(check::nothing_of_the_node),
         "image": In(&IMAGE_VOLUME), "iscsi": Refuse(STORAGE), "name": Carry,
         "nfs": Refuse(STORAGE), "persistentVolumeClaim": Refuse(STORAGE),
         "photonPersistentDisk": Refuse(STORAGE), "portworxVolume": Refuse(STORAGE),

@@ -1,7 +1,7 @@
 //! The rows of containers: see [`super::schema`].
 
 use super::check;
-use super::schema::Rule::{Carry, Each, If, In, Refuse};
+use super::schema::Rule::{Baseline, Carry, Each, In, Refuse};
 use super::schema::{AIM, CLAIMS, FIELD_REF, Fields, HOST, RESOURCE_FIELD_REF, fields};
 
 const BLOCK: &str = "is a block device, which the provider does not offer";
@@ -81,16 +81,16 @@ fields! {
     SLEEP = "SleepAction" { "seconds": Carry, }
     GRPC = "GRPCAction" { "mode": Carry, "port": Carry, "service": Carry, }
     SECURITY = "SecurityContext" {
-        "allowPrivilegeEscalation": Carry, "appArmorProfile": If(check::profile),
-        "capabilities": If(check::capabilities), "privileged": Refuse(HOST),
-        "procMount": If(check::proc_mount), "readOnlyRootFilesystem": Carry,
+        "allowPrivilegeEscalation": Carry, "appArmorProfile": Baseline(check::profile),
+        "capabilities": Baseline(check::capabilities), "privileged": Baseline(check::nothing_of_the_node),
+        "procMount": Baseline(check::proc_mount), "readOnlyRootFilesystem": Carry,
         "runAsGroup": Carry, "runAsNonRoot": Carry, "runAsUser": Carry,
-        "seLinuxOptions": If(check::se_linux), "seccompProfile": If(check::profile),
+        "seLinuxOptions": Baseline(check::se_linux), "seccompProfile": Baseline(check::profile),
         "windowsOptions": Refuse(HOST),
     }
     MOUNT = "VolumeMount" {
         "bindMountOptions": Carry,
-        "mountPath": Carry, "mountPropagation": If(check::propagation), "name": Carry,
+        "mountPath": Carry, "mountPropagation": Baseline(check::propagation), "name": Carry,
         "readOnly": Carry, "recursiveReadOnly": Carry, "subPath": Carry, "subPathExpr": Carry,
     }
 }

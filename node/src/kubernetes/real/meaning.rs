@@ -66,6 +66,7 @@ pub(super) fn context(
     GuestContext {
         contract: desire.contract.id,
         namespaces,
+        pod_security: terms.pod_security,
         priority_class,
         runtime_class: match terms.isolation {
             Isolation::Runc => None,

@@ -10,6 +10,7 @@ use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_offload::message::Route;
 use mercato_protocol::id::Digest;
+use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
 
 use super::Simulated;
@@ -221,6 +222,7 @@ impl Guest {
         GuestContext {
             contract: self.task.contract,
             namespaces: self.desire.namespaces.clone(),
+            pod_security: PodSecurity::default(),
             priority_class: None,
             runtime_class: None,
             node_selector: BTreeMap::new(),

@@ -64,6 +64,7 @@ fn guest_context() -> GuestContext {
     GuestContext {
         contract: NegotiationId([7; 16]),
         namespaces: map([("shop", "shop-rome")]),
+        pod_security: PodSecurity::default(),
         priority_class: Some("mercato-spot".into()),
         runtime_class: None,
         node_selector: map([("pool", "a")]),
@@ -208,6 +209,30 @@ fn what_the_lease_does_not_allow_is_refused_with_its_path() {
         }
         assert_eq!(forged(&pod).unwrap_err().path, path);
     }
+}
+
+#[test]
+fn the_level_privileged_opens_the_node_but_not_its_network() {
+    let ctx = GuestContext { pod_security: PodSecurity::Privileged, ..guest_context() };
+    let forged = |change: fn(&mut Value)| {
+        let mut pod = export_pod(&home_pod(), &home_context(ApiAccess::None));
+        change(&mut pod["spec"]);
+        forge(&Item::Pod(id()), &pod, digest(&pod), &route(), &ctx)
+    };
+    let pod = forged(|spec| {
+        spec["hostPID"] = json!(true);
+        spec["volumes"] = json!([{ "name": "v", "hostPath": { "path": "/" } }]);
+        spec["containers"][0]["securityContext"] =
+            json!({ "privileged": true, "capabilities": { "add": ["SYS_ADMIN"] } });
+    });
+    let spec = &pod.unwrap()["spec"];
+    assert_eq!(spec["hostPID"], true);
+    assert_eq!(spec["volumes"][0]["hostPath"]["path"], "/");
+    let security = &spec["containers"][0]["securityContext"];
+    assert_eq!(security["privileged"], true);
+    assert_eq!(security["capabilities"]["add"][0], "SYS_ADMIN");
+    let refused = forged(|spec| spec["hostNetwork"] = json!(true)).unwrap_err();
+    assert_eq!(refused.path, "spec.hostNetwork");
 }
 
 #[test]
