@@ -25,16 +25,6 @@ const NODE: Group = Group {
     skip: "Slow|Serial|Disruptive|LinuxOnly",
     expected: include_str!("node.txt"),
 };
-const APPS: Group = Group {
-    focus: r"\[sig-apps\].*\[Conformance\]",
-    skip: "^$",
-    expected: include_str!("apps.txt"),
-};
-const BEYOND: Group = Group {
-    focus: r"\[sig-node\].*\[Conformance\]",
-    skip: NODE_CONFORMANCE,
-    expected: include_str!("beyond.txt"),
-};
 const NODE_CONFORMANCE: &str = r"\[sig-node\].*(Pods|Container Runtime|InitContainer|Downward API|ConfigMap|Secrets).*\[NodeConformance\]";
 
 /// Those of [`NODE`] that run with every change: each goes another way through the node.
@@ -89,7 +79,7 @@ async fn through(stage: &Stage) -> Result<()> {
 /// Runs every group, one after the other.
 async fn as_expected(stage: &Stage, cluster: &Cluster, column: Column) -> Result<()> {
     let mut differing = Vec::new();
-    for group in [NODE, APPS, BEYOND] {
+    for group in [NODE] {
         let outcomes = e2e(stage, cluster, group.focus, group.skip).await?;
         let passed = outcomes.iter().filter(|spec| spec.failure.is_none()).count();
         println!("{column:?}: {passed} of {} passed: {}", outcomes.len(), group.focus);
