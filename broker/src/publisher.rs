@@ -144,3 +144,30 @@ impl Publisher {
         (epoch, seq)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers of the next few publications, and what is on disk behind each.
+    fn numbers(publisher: &mut Publisher, n: usize) -> Vec<(u64, u64)> {
+        let mut effects = Vec::new();
+        (0..n).map(|_| publisher.number(&mut effects)).collect()
+    }
+
+    #[test]
+    fn an_epoch_is_never_rolled_back_and_a_number_never_used_twice() {
+        let mut first = Publisher::restore(None, false);
+        let used = numbers(&mut first, 3);
+        let series = Some((first.epoch, first.reserved_seq));
+        let last = used.last().copied();
+        assert!(numbers(&mut Publisher::restore(series, false), 1).first() > last.as_ref());
+        // A copy of older records: others have seen more than they tell of.
+        let mut copy = Publisher::restore(Some((1, 1)), true);
+        assert!(numbers(&mut copy, 1).first() > last.as_ref());
+        copy.learn(7, 9);
+        assert_eq!(numbers(&mut copy, 2), [(8, 0), (8, 1)]);
+        copy.learn(2, 5);
+        assert_eq!(numbers(&mut copy, 1), [(8, 2)]);
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::{AdBody, PoolRow};
+use mercato_protocol::ad::{Ad, AdBody, PoolRow};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::invoice::Credit;
 use mercato_protocol::price::{Money, PriceError, Usage};
@@ -82,6 +82,11 @@ impl Broker {
         self.buy.as_ref()
     }
 
+    /// The latest advertisement of a provider, if it is known.
+    pub fn ad(&self, provider: &ClusterId) -> Option<&Ad> {
+        self.book.ad(provider)
+    }
+
     /// Orders, requests and leases, on both sides, running and remembered.
     pub fn deals(&self) -> impl Iterator<Item = &Deal> {
         self.deals.values()
@@ -134,6 +139,16 @@ impl Broker {
 }
 
 impl Deal {
+    /// The number of this side's next message.
+    pub fn next_seq(&self) -> u32 {
+        self.talk.next_seq
+    }
+
+    /// Whether nothing of it is left in this cluster.
+    pub fn is_drained(&self) -> bool {
+        self.drained
+    }
+
     /// What the whole term costs; none when free.
     pub fn total(&self) -> Result<Option<Money>, PriceError> {
         let usage = match &self.agreement {

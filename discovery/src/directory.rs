@@ -51,6 +51,8 @@ pub struct Directory {
     kept: BTreeSet<PublicKey>,
     dials: BTreeMap<u64, Dialling>,
     attempts: u64,
+    /// When something is next due, at the earliest.
+    wake_ms: Option<u64>,
 }
 
 impl Directory {
@@ -66,6 +68,7 @@ impl Directory {
             kept: BTreeSet::new(),
             dials: BTreeMap::new(),
             attempts: 0,
+            wake_ms: None,
         }
     }
 
@@ -73,8 +76,11 @@ impl Directory {
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let now_ms = now.mono_ms;
         let mut effects = Vec::new();
+        let mut is_new = true;
         match input {
-            Input::Report(Report::Seen(sighting)) => self.on_seen(now_ms, sighting, &mut effects),
+            Input::Report(Report::Seen(sighting)) => {
+                is_new = self.on_seen(now_ms, sighting, &mut effects);
+            }
             Input::Report(Report::Gone(id)) => self.remove(&id, &mut effects),
             Input::Dialled { attempt, result } => {
                 self.on_dialled(now_ms, attempt, result, &mut effects);
@@ -85,22 +91,30 @@ impl Directory {
             Input::Unblock(peer) => drop(self.blocked.remove(&peer)),
             Input::Keep(peer) => drop(self.kept.insert(peer)),
             Input::Release(peer) => drop(self.kept.remove(&peer)),
-            Input::Tick => {}
+            Input::Tick => is_new = false,
         }
-        self.expire(now_ms, &mut effects);
-        self.dial_due(now_ms, &mut effects);
+        if is_new || self.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms) {
+            self.expire(now_ms, &mut effects);
+            self.dial_due(now_ms, &mut effects);
+            self.wake_ms = self.next_ms();
+        }
         effects
     }
 
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
+        self.wake_ms.map(Deadline::Mono)
+    }
+
+    fn next_ms(&self) -> Option<u64> {
         let dials = self.dials.values().map(|dial| dial.until_ms);
-        let due = self.contacts.iter().filter(|(who, contact)| self.wanted(who, contact));
+        let full = self.is_full();
+        let due = self.contacts.iter().filter(|(who, contact)| self.wanted(who, contact, full));
         let room = if self.dials.len() < limits::DIALS { usize::MAX } else { 0 };
         let contacts = due.map(|(_, contact)| contact.due_ms).take(room);
         let sightings = self.seen.values().filter(|seen| self.may_expire(seen));
         let expiries = sightings.map(|seen| seen.at_ms + limits::FORGET_MS);
-        dials.chain(contacts).chain(expiries).min().map(Deadline::Mono)
+        dials.chain(contacts).chain(expiries).min()
     }
 
     /// Everybody seen, by key, then those without one.
@@ -122,21 +136,23 @@ impl Directory {
         })
     }
 
-    fn on_seen(&mut self, now_ms: u64, sighting: Sighting, effects: &mut Vec<Effect>) {
-        let Some(sighting) = sighting.bounded() else { return };
+    /// Whether it says anything new.
+    fn on_seen(&mut self, now_ms: u64, sighting: Sighting, effects: &mut Vec<Effect>) -> bool {
+        let Some(sighting) = sighting.bounded() else { return false };
         if sighting.peer == Some(self.me) {
-            return;
+            return false;
         }
         let id = sighting.id.clone();
         if let Some(seen) = self.seen.get_mut(&id) {
             seen.at_ms = now_ms;
             if seen.sighting == sighting {
-                return;
+                return false;
             }
         } else if !self.make_room(id.source, effects) {
-            return;
+            return false;
         }
         self.insert(now_ms, Seen { sighting, proven: None, at_ms: now_ms }, effects);
+        true
     }
 
     /// Puts the sighting with those of its party, who is soon worth a try, and takes it
@@ -285,10 +301,11 @@ impl Directory {
     }
 
     fn dial_due(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        let full = self.is_full();
         let mut due: Vec<(bool, u64, Who)> = self
             .contacts
             .iter()
-            .filter(|(who, contact)| contact.due_ms <= now_ms && self.wanted(who, contact))
+            .filter(|(who, contact)| contact.due_ms <= now_ms && self.wanted(who, contact, full))
             .map(|(who, contact)| (!self.is_kept(who), contact.due_ms, who.clone()))
             .collect();
         due.sort();
@@ -308,10 +325,10 @@ impl Directory {
     }
 
     /// Whether a dial would serve: there is somewhere to dial, and room for one more; it
-    /// is not up, not blocked, not us, and no dial is under way.
-    fn wanted(&self, who: &Who, contact: &Contact) -> bool {
-        let outbound = self.connected.values().filter(|dialled| **dialled).count();
-        let room = outbound < limits::OUTBOUND || self.is_kept(who);
+    /// is not up, not blocked, not us, and no dial is under way. `full`: as
+    /// [`is_full`](Self::is_full) says.
+    fn wanted(&self, who: &Who, contact: &Contact, full: bool) -> bool {
+        let room = !full || self.is_kept(who);
         let idle = key(who).is_none_or(|peer| {
             !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
         });
@@ -319,6 +336,11 @@ impl Directory {
             && room
             && idle
             && self.dials.values().all(|dial| dial.who != *who)
+    }
+
+    /// Whether as many connections were dialled as may be.
+    fn is_full(&self) -> bool {
+        self.connected.values().filter(|dialled| **dialled).count() >= limits::OUTBOUND
     }
 
     fn is_kept(&self, who: &Who) -> bool {

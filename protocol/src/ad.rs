@@ -202,6 +202,28 @@ impl Ad {
     }
 }
 
+impl Ad {
+    /// The same with another lease of the same body and key, about which all was checked;
+    /// none if it has another.
+    pub fn renewed(&self, lease: &Verified<AdLease>) -> Option<Result<Self, AdError>> {
+        let same = self.lease.body == lease.body
+            && self.lease.provider == lease.provider
+            && self.key == *lease.key();
+        same.then(|| {
+            let pools = self.body.pools.iter().map(|pool| &pool.id);
+            if !pools.eq(lease.rows.iter().map(|row| &row.pool)) {
+                return Err(AdError::OtherPools);
+            }
+            Ok(Self {
+                digest: lease.digest(),
+                key: self.key,
+                lease: (**lease).clone(),
+                body: self.body.clone(),
+            })
+        })
+    }
+}
+
 /// Why a lease and a body are no advertisement.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum AdError {

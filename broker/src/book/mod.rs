@@ -115,7 +115,11 @@ impl Book {
                 None => {}
             }
         }
-        let name = ad.body.owner(now).map(|owner| owner.name).unwrap_or_default();
+        let before = self.listings.get(&provider);
+        let name = match before.filter(|before| before.ad.lease.body == ad.lease.body) {
+            Some(before) => before.name.clone(),
+            None => ad.body.owner(now).map(|owner| owner.name).unwrap_or_default(),
+        };
         self.listings.insert(provider, Listing::new(ad, name));
     }
 

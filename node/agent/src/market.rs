@@ -6,6 +6,8 @@ use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError, AdLease};
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::negotiation::State;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
@@ -32,9 +34,12 @@ impl Agent {
                 out.push(Effect::Persist(Change::Erase(RecordKey::Broker(key))));
             }
             Wanted::Send { to, message } => {
-                // One that is not connected misses it, and is told again.
+                // One that is not connected misses it, and is told again: it is dialled even
+                // where there are enough connections.
                 if let Some(peer) = self.peers.reach(&to) {
                     out.push(Effect::Negotiation { peer, message });
+                } else if let Some(key) = self.peers.key(&to) {
+                    self.direct(now, mercato_discovery::Input::Keep(key), out);
                 }
             }
             Wanted::Publish { lease, body } => {
@@ -63,11 +68,23 @@ impl Agent {
                 let (id, side, state) = (deal.id(), deal.side(), deal.state());
                 if self.states.insert(id, state) != Some(state) {
                     out.push(Effect::Notice(Notice::Deal { id, side, state }));
+                    if state == State::Terminated {
+                        self.release(now, deal.peer(), out);
+                    }
                 }
             }
             mercato_broker::Record::Series { .. }
             | mercato_broker::Record::Share(_)
             | mercato_broker::Record::Buy(_) => {}
+        }
+    }
+
+    /// A connection to this cluster is needed no longer, unless for a lease.
+    fn release(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
+        if let Some(key) = self.peers.key(&cluster)
+            && self.leases.values().all(|lease| lease.peer().key != key)
+        {
+            self.direct(now, mercato_discovery::Input::Release(key), out);
         }
     }
 
@@ -125,7 +142,7 @@ impl Agent {
         body: &[u8],
         out: &mut Vec<Effect>,
     ) -> Verdict {
-        let ad = match Ad::assemble(lease, body, now) {
+        let ad = match self.assemble(now, lease, body) {
             Ok(ad) => ad,
             Err(error) => {
                 let verdict = verdict(&error);
@@ -153,6 +170,12 @@ impl Agent {
         out.push(Effect::Notice(Notice::Withdrawn(end.provider)));
         self.for_broker.push_back(mercato_broker::Input::Withdrawn(end.clone()));
         Verdict::Accept
+    }
+
+    /// A renewal of what is known need not be read as a whole again.
+    fn assemble(&self, now: Now, lease: &Verified<AdLease>, body: &[u8]) -> Result<Ad, AdError> {
+        let known = self.broker.ad(&lease.provider).and_then(|known| known.renewed(lease));
+        known.unwrap_or_else(|| Ad::assemble(lease, body, now))
     }
 
     /// A provider may be dialled where its advertisement says.

@@ -186,7 +186,8 @@ impl Cluster {
         if version + 1 < oldest {
             return Err(ApiError::expired());
         }
-        let later = self.events.iter().filter(|(at, key, _)| *at > version && key.kind == kind);
+        let first = self.events.partition_point(|(at, _, _)| *at <= version);
+        let later = self.events.range(first..).filter(|(_, key, _)| key.kind == kind);
         Ok(later.map(|(at, _, event)| (*at, event.clone())).collect())
     }
 
