@@ -67,6 +67,10 @@ impl Fate {
     }
 }
 
+/// Two clocks that are each ten seconds off and jump so far are still within the skew that
+/// is allowed.
+const MOST_JUMP_MS: u64 = 5_000;
+
 /// The faults of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
@@ -83,6 +87,13 @@ pub(crate) struct Faults {
     relists: u32,
     /// Cuts of a link in a hundred seconds.
     pub(crate) cuts: u32,
+    /// Wall clocks gain or lose up to so much of a million.
+    pub(crate) drift_ppm: u64,
+    /// Jumps of a wall clock, and full disks, of one cluster in ten thousand seconds.
+    jumps: u32,
+    full_disks: u32,
+    /// Links have the quality that the plan gives them.
+    planned: bool,
     mixed: bool,
     /// By chance, at present.
     on: bool,
@@ -102,15 +113,24 @@ impl Faults {
             writes: (0, 0),
             relists: 0,
             cuts: 0,
+            drift_ppm: 0,
+            jumps: 0,
+            full_disks: 0,
+            planned: false,
             mixed: false,
             on: false,
             dice: Dice::new(seed, "faults"),
         }
     }
 
+    /// Nothing goes wrong but what the plan says.
+    pub(crate) fn planned(seed: u64) -> Self {
+        Self { planned: true, drift_ppm: 50, ..Self::clean(seed, None) }
+    }
+
     /// Each kind of fault is frequent, rare or absent, as the seed says.
     pub(crate) fn mixed(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, "faults");
+        let (mut dice, mut more) = (Dice::new(seed, "faults"), Dice::new(seed, "more faults"));
         let mut often = |most: u32| {
             let share = [0, 0, 1, 3, 10][usize::try_from(dice.within(0..=4)).unwrap_or(0)];
             most * share / 10
@@ -132,6 +152,10 @@ impl Faults {
             writes: (often(200), often(200)),
             relists: often(100),
             cuts: often(10),
+            drift_ppm: more.within(0..=200),
+            jumps: more.within(0..=30) as u32,
+            full_disks: more.within(0..=30) as u32,
+            planned: false,
             mixed: true,
             on: true,
             dice,
@@ -151,8 +175,32 @@ impl Faults {
         self.on = true;
     }
 
-    pub(crate) fn quality(&self) -> &Quality {
-        if self.on { &self.bad } else { &self.good }
+    /// Whether faults come by chance now.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Of all links; none: each has its own, by the plan.
+    pub(crate) fn quality(&self) -> Option<&Quality> {
+        match (self.planned, self.on) {
+            (true, _) => None,
+            (false, true) => Some(&self.bad),
+            (false, false) => Some(&self.good),
+        }
+    }
+
+    /// By how many ms a wall clock jumps in this second, if it does.
+    pub(crate) fn clock_jump(&mut self) -> Option<i64> {
+        let jumps = self.dice.within(0..=9_999) < u64::from(self.jumps);
+        jumps.then(|| {
+            self.dice.within(0..=2 * MOST_JUMP_MS).cast_signed() - MOST_JUMP_MS.cast_signed()
+        })
+    }
+
+    /// For how many ms a disk is full from this second on, if it is.
+    pub(crate) fn disk_full(&mut self) -> Option<u64> {
+        let full = self.dice.within(0..=9_999) < u64::from(self.full_disks);
+        full.then(|| self.dice.within(500..=20_000))
     }
 
     /// Whether a daemon dies before this effect, and for how many ms it stays down.

@@ -5,10 +5,16 @@ pub const TRACE_LINES: usize = 400;
 
 /// Messages, wake-ups and writes under way at once; more means that something talks
 /// without end.
-pub const EVENTS: usize = 100_000;
+pub const EVENTS: usize = 4_000_000;
 
-/// Events of one run; more means that it never comes to rest.
-pub const STEPS: u64 = 2_000_000;
+/// Events of one trial; more means that it never comes to rest.
+pub const STEPS: u64 = 5_000_000;
+
+/// What waits longer than so many ms for its line is dropped.
+pub const LINE_QUEUE_MS: u64 = 10_000;
+
+/// Publications that were opened and are remembered; over that many, all are forgotten.
+pub const OPENED: usize = 400_000;
 
 /// Events between two checks of everything.
 pub const GLOBAL_CHECK_STEPS: u64 = 256;

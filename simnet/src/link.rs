@@ -1,9 +1,12 @@
 //! What a link does to a message: it takes time, and may lose, double or delay it, so
-//! that it comes after later ones.
+//! that it comes after later ones. A run under faults by chance has one [`Quality`] for all
+//! links; a federation that is tried has the [`Lines`] of its plan.
 
 use std::ops::RangeInclusive;
 
 use crate::dice::Dice;
+use crate::limits;
+use crate::plan::Plan;
 
 /// The quality of the links of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,44 @@ impl Quality {
     }
 }
 
+/// The clusters' lines to the network, each with a queue.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    /// By place: when its uplink has sent all that waits, in microseconds.
+    free_us: Vec<u64>,
+}
+
+impl Lines {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self { free_us: vec![0; plan.clusters.len()] }
+    }
+
+    /// After how many ms a message of so many bytes arrives; none: it is lost, be it to a
+    /// queue that is full.
+    pub(crate) fn arrival(
+        &mut self,
+        (plan, now_ms): (&Plan, u64),
+        (from, to): (usize, usize),
+        bytes: usize,
+        dice: &mut Dice,
+    ) -> Option<u64> {
+        let (sender, receiver) = (&plan.clusters[from].access, &plan.clusters[to].access);
+        let lost = sender.lost_per_mille + receiver.lost_per_mille;
+        if lost > 0 && dice.chance(lost) {
+            return None;
+        }
+        let now_us = now_ms * 1_000;
+        let free_us = self.free_us[from].max(now_us);
+        if free_us > now_us + limits::LINE_QUEUE_MS * 1_000 {
+            return None;
+        }
+        self.free_us[from] = free_us + bytes as u64 * 8_000 / sender.uplink_kbit.max(1);
+        let queued_ms = (self.free_us[from] - now_us) / 1_000;
+        let jitter_ms = dice.within(0..=sender.jitter_ms + receiver.jitter_ms);
+        Some(queued_ms + plan.latency_ms(from, to) + jitter_ms)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +103,19 @@ mod tests {
         assert!((1_600..2_000).contains(&share(&|one| one.len() == 2)));
         assert!((400..700).contains(&share(&|one| one.iter().any(|ms| *ms > 1_000))));
         assert!(all.iter().flatten().all(|ms| (10..=2_020).contains(ms)));
+    }
+
+    #[test]
+    fn a_line_sends_one_message_after_another_and_drops_what_waits_too_long() {
+        let mut plan = crate::plan::Topology::Pair.plan(None, 1);
+        plan.clusters[0].access.uplink_kbit = 8;
+        let (mut lines, mut dice) = (Lines::new(&plan), Dice::new(1, "links"));
+        let mut arrival = || lines.arrival((&plan, 0), (0, 1), 1_000, &mut dice);
+        // A kilobyte a second.
+        let first = arrival().unwrap();
+        assert!((1_002..1_010).contains(&first), "{first}");
+        assert!((2_002..2_010).contains(&arrival().unwrap()));
+        let all: Vec<_> = (0..30).map(|_| arrival()).collect();
+        assert!(all.first().is_some_and(Option::is_some) && all.last() == Some(&None));
     }
 }

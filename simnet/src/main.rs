@@ -1,10 +1,20 @@
-//! `simnet`: runs the simulation, one seed or many, and says what broke and how to see it
-//! again.
+//! `simnet`: tries a federation out before it exists, and checks that the agents keep their
+//! promises whatever happens.
 
+#![allow(clippy::disallowed_methods, reason = "people are told how long a run takes")]
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
-use clap::{Parser, Subcommand};
-use mercato_simnet::{Bug, Failure, Scenario, Strike, Topology, Trouble, sweep};
+use anyhow::{Context as _, bail};
+use clap::{Args, Parser, Subcommand};
+use mercato_config::{FromText as _, Seconds};
+use mercato_simnet::{
+    Bug, Failure, Federation, Plan, Progress, Run, Strike, Topology, Trial, Trouble, hostile,
+    limits, report, sweep,
+};
 
 /// Clusters in virtual time.
 #[derive(Parser)]
@@ -16,10 +26,49 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// One run, with its trace.
+    /// Try a federation out: its clusters trade, and a report says what comes of it.
     Run {
-        /// Which clusters: see `simnet topologies`.
+        /// A scenario file (*.yaml), or a name of `simnet topologies`.
+        scenario: String,
+        #[command(flatten)]
+        size: Size,
+        /// Where the report goes: report.html, *.csv, report.json.
+        #[arg(long, default_value = "simnet-report")]
+        report: PathBuf,
+    },
+    /// Try several federations under the same demand, side by side.
+    Compare {
+        /// Scenario files or names of topologies.
+        #[arg(required = true, num_args = 2..)]
+        scenarios: Vec<String>,
+        #[command(flatten)]
+        size: Size,
+        /// Where the report goes.
+        #[arg(long, default_value = "simnet-report")]
+        report: PathBuf,
+    },
+    /// Many trials with faults of all kinds: the promises of the design must hold.
+    Check {
+        /// How many seeds.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// Only this topology, of its usual size; otherwise 3 to 30 clusters of any.
+        #[arg(long)]
+        topology: Option<Topology>,
+        /// Instead, a trial of `pair` for each single fault.
+        #[arg(long)]
+        each: bool,
+    },
+    /// One trial of `check` again, with its trace.
+    Replay {
+        /// A name of `simnet topologies`.
         topology: Topology,
+        /// How many clusters; the usual number of the topology otherwise.
+        #[arg(long)]
+        clusters: Option<usize>,
         /// All chance comes of it.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -36,78 +85,166 @@ enum Command {
         #[arg(long, short)]
         quiet: bool,
     },
-    /// Many runs with faults of all kinds.
-    Check {
-        /// How many seeds.
-        #[arg(long, default_value_t = 200)]
-        seeds: u64,
-        /// The first seed.
-        #[arg(long, default_value_t = 1)]
-        from: u64,
-        /// Which clusters.
-        #[arg(long, default_value_t = Topology::Pair)]
-        topology: Topology,
-        /// Instead, a run for each single fault of one run.
-        #[arg(long)]
-        each: bool,
-    },
-    /// Which clusters there are.
+    /// The named federations, and the kinds of hostile peers.
     Topologies,
     /// Bugs that can be planted.
     Bugs,
 }
 
-fn main() -> ExitCode {
+#[derive(Args)]
+struct Size {
+    /// How many clusters; what the topology or the file says otherwise.
+    #[arg(long)]
+    clusters: Option<usize>,
+    /// All chance comes of it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Virtual time.
+    #[arg(long = "for", default_value = "1h", value_parser = seconds)]
+    duration: Seconds,
+}
+
+fn seconds(text: &str) -> Result<Seconds, String> {
+    Seconds::from_text(text).map_err(|error| error.to_string())
+}
+
+fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
-        Command::Run { topology, seed, clean, strike, bug, quiet } => {
-            let trouble =
-                if clean || strike.is_some() { Trouble::One(strike) } else { Trouble::Mixed };
-            run(Scenario { topology, seed, trouble, bug }, quiet)
-        }
+        Command::Run { scenario, size, report } => run(&scenario, &size, &report),
+        Command::Compare { scenarios, size, report } => compare(&scenarios, &size, &report),
         Command::Check { seeds, from, topology, each: false } => {
-            check(&sweep::mixed(topology, from..from.saturating_add(seeds)))
+            let seeds = from..from.saturating_add(seeds);
+            Ok(check(&match topology {
+                Some(topology) => sweep::mixed(topology, seeds),
+                None => sweep::federations(seeds),
+            }))
         }
-        Command::Check { from, topology, each: true, .. } => {
-            let clean = Scenario { topology, seed: from, trouble: Trouble::One(None), bug: None };
-            match clean.run(false) {
-                Ok(outcome) => check(&sweep::one_fault_each(topology, from, &outcome)),
-                Err(failure) => report(&[*failure]),
-            }
+        Command::Check { from, each: true, .. } => Ok(check_each(from)),
+        Command::Replay { topology, clusters, seed, clean, strike, bug, quiet } => {
+            let one = clean || strike.is_some();
+            let trouble = if one { Trouble::One(strike) } else { Trouble::Mixed };
+            let clusters = clusters.unwrap_or(topology.default_clusters());
+            Ok(replay(Trial { topology, clusters, seed, trouble, bug }, quiet))
         }
         Command::Topologies => {
             for topology in Topology::ALL {
-                println!("{topology:<6} {}", topology.description());
+                let clusters = topology.default_clusters();
+                println!("{topology:<12} {clusters:>4}  {}", topology.description());
             }
-            ExitCode::SUCCESS
+            println!("\nHostile peers, for `hostile:` of a scenario file:");
+            for character in hostile::Character::ALL {
+                println!("{character:<18} {}", character.description());
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Command::Bugs => {
             Bug::ALL.iter().for_each(|bug| println!("{bug}"));
-            ExitCode::SUCCESS
+            Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn run(scenario: Scenario, quiet: bool) -> ExitCode {
-    match scenario.run(!quiet) {
+fn plan(scenario: &str, size: &Size) -> anyhow::Result<Plan> {
+    let is_file = scenario.ends_with(".yaml") || scenario.ends_with(".yml");
+    if is_file {
+        let text = std::fs::read_to_string(scenario).with_context(|| format!("read {scenario}"))?;
+        return Ok(Plan::parse(scenario, &text, size.clusters, size.seed)?);
+    }
+    let topology: Topology = scenario.parse()?;
+    Ok(topology.plan(size.clusters, size.seed))
+}
+
+/// Tries a plan out, with progress on standard error.
+fn try_out(plan: Plan, size: &Size) -> anyhow::Result<Run> {
+    let (name, for_ms) = (plan.name.clone(), size.duration.0 * 1_000);
+    let began = Instant::now();
+    let is_terminal = std::io::stderr().is_terminal();
+    let say = |progress: Progress| {
+        let Progress { at_ms, steps, leases, waiting } = progress;
+        let (minute, of) = (at_ms / 60_000, for_ms / 60_000);
+        if !is_terminal && !minute.is_multiple_of(10) {
+            return;
+        }
+        let (end, seconds) = (if is_terminal { '\r' } else { '\n' }, began.elapsed().as_secs());
+        eprint!(
+            "{name}: minute {minute} of {of}, {leases} leases, {waiting} jobs waiting, \
+             {steps} events, {seconds} s   {end}"
+        );
+        // Progress that cannot be shown is not missed.
+        let _ = std::io::stderr().flush();
+    };
+    let run = Federation { plan, seed: size.seed, for_ms }.run(say);
+    if is_terminal {
+        eprintln!();
+    }
+    run.map_err(|violation| anyhow::anyhow!("a promise was broken: {violation}"))
+}
+
+fn run(scenario: &str, size: &Size, to: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let run = try_out(plan(scenario, size)?, size)?;
+    print!("{}", report::summary(&run));
+    report::write(to, &[&run]).with_context(|| format!("write the report to {}", to.display()))?;
+    println!("report {}", to.join("report.html").display());
+    println!("trace {}", run.trace);
+    let escaped = run.measures.gains.values().any(|gain| !gain.is_contained());
+    Ok(if escaped { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn compare(scenarios: &[String], size: &Size, to: &std::path::Path) -> anyhow::Result<ExitCode> {
+    let mut plans: Vec<Plan> =
+        scenarios.iter().map(|one| plan(one, size)).collect::<anyhow::Result<_>>()?;
+    if size.clusters.is_none() {
+        let most = plans.iter().map(|plan| plan.clusters.len()).max().unwrap_or(0);
+        if plans.iter().any(|plan| plan.clusters.len() != most) {
+            bail!("these are of different sizes, which do not compare: say --clusters {most}");
+        }
+    }
+    report::level(&mut plans, size.duration.0 * 1_000);
+    let runs = plans.into_iter().map(|plan| try_out(plan, size));
+    let runs: Vec<Run> = runs.collect::<anyhow::Result<_>>()?;
+    let all: Vec<&Run> = runs.iter().collect();
+    print!("{}", report::comparison(&all));
+    report::write(to, &all).with_context(|| format!("write the report to {}", to.display()))?;
+    println!("report {}", to.join("report.html").display());
+    for run in &runs {
+        println!("trace {} {}", run.trace, run.federation.plan.name);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_each(seed: u64) -> ExitCode {
+    let topology = Topology::Pair;
+    let clusters = topology.default_clusters();
+    let clean = Trial { topology, clusters, seed, trouble: Trouble::One(None), bug: None };
+    match clean.run(false) {
+        Ok(outcome) => check(&sweep::one_fault_each(clean, &outcome)),
+        Err(failure) => tell(&[*failure]),
+    }
+}
+
+fn replay(trial: Trial, quiet: bool) -> ExitCode {
+    match trial.run(!quiet) {
         Ok(outcome) => {
-            println!(
-                "{scenario}: all promises held in {} s of virtual time\ntrace {}",
-                outcome.virtual_ms / 1_000,
-                outcome.trace
-            );
+            let (seconds, steps) = (outcome.virtual_ms / 1_000, outcome.steps);
+            println!("{trial}: all promises held in {seconds} s of virtual time, {steps} events");
+            println!("trace {}", outcome.trace);
             ExitCode::SUCCESS
         }
-        Err(failure) => report(&[*failure]),
+        Err(failure) => tell(&[*failure]),
     }
 }
 
-fn check(scenarios: &[Scenario]) -> ExitCode {
-    let failures = sweep::run_all(scenarios);
-    println!("{} runs, {} failed", scenarios.len(), failures.len());
-    report(&failures)
+fn check(trials: &[Trial]) -> ExitCode {
+    let every = limits::GLOBAL_CHECK_STEPS;
+    println!("promises are checked on what each event touched, and all every {every} events");
+    let began = Instant::now();
+    let failures = sweep::run_all(trials);
+    let (n, failed, seconds) = (trials.len(), failures.len(), began.elapsed().as_secs());
+    println!("{n} trials, {failed} failed, {seconds} s");
+    tell(&failures)
 }
 
-fn report(failures: &[Failure]) -> ExitCode {
+fn tell(failures: &[Failure]) -> ExitCode {
     for failure in failures {
         println!("{failure}");
     }

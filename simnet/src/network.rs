@@ -1,18 +1,25 @@
-//! What is between the clusters: dials, connections, cuts, packets under way.
+//! What is between the clusters: dials, connections, cuts, packets under way, and those who
+//! abuse them.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mercato_agent::Input;
 use mercato_discovery::{Address, DialFailure};
-use mercato_gossip::Opened;
-use mercato_protocol::envelope::{Signers, Trust};
+use mercato_gossip::{Item, Open, Opened};
+use mercato_protocol::envelope::EnvelopeError;
+use mercato_protocol::gossip::{Message as Gossip, Publication, VerifiedPublication};
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::Now;
 
 use crate::check::Violation;
+use crate::event::Event;
 use crate::faults::Strike;
+use crate::hostile::{Attack, Scene};
+use crate::openings::Opener;
 use crate::packet::Packet;
-use crate::site::address;
-use crate::world::{Event, World};
+use crate::site::place_at;
+use crate::trace::note;
+use crate::world::World;
 
 impl World {
     pub(crate) fn on_dialled(
@@ -25,9 +32,11 @@ impl World {
         if self.sites[at].run != run || self.sites[at].agent.is_none() {
             return Ok(());
         }
-        let found = (0..self.sites.len()).find(|other| to.contains(&address(*other)));
+        let found = to.iter().filter_map(place_at).find(|other| *other < self.sites.len());
         let reached = found.filter(|other| {
-            self.sites[*other].agent.is_some() && !self.cuts.contains(&pair(at, *other))
+            let reachable = self.plan.clusters[*other].access.reachable;
+            let is_up = self.sites[*other].agent.is_some();
+            is_up && reachable && !self.cuts.contains(&pair(at, *other))
         });
         let result = match reached {
             Some(other) if other == at => Err(DialFailure::Ourselves),
@@ -51,7 +60,7 @@ impl World {
         }
         self.connected += 1;
         self.connections.insert(pair(at, other), self.connected);
-        self.note(at, format!("connected with {}", self.sites[other].name));
+        note!(self, at, "connected with {}", self.sites[other].name);
         for (at, peer, dialled) in [(at, other, true), (other, at, false)] {
             let peer = self.sites[peer].owner.clone();
             self.tell(at, Input::Connected { peer, dialled })?;
@@ -60,7 +69,7 @@ impl World {
     }
 
     pub(crate) fn on_cut(&mut self, a: usize, b: usize) -> Result<(), Violation> {
-        self.note(a, format!("link to {} cut", self.sites[b].name));
+        note!(self, a, "link to {} cut", self.sites[b].name);
         self.cuts.insert((a, b));
         self.disconnect(a, b)
     }
@@ -70,7 +79,7 @@ impl World {
         let Some(connection) = self.connections.remove(&pair(a, b)) else { return Ok(()) };
         for (at, peer) in [(a, b), (b, a)] {
             let after_ms = self.dice.links.within(0..=8_000);
-            self.plan(after_ms, Event::Lost { at, peer, connection })?;
+            self.plan_event(after_ms, Event::Lost { at, peer, connection })?;
         }
         Ok(())
     }
@@ -86,7 +95,7 @@ impl World {
             return Ok(());
         }
         let key = self.sites[peer].key();
-        self.note(at, format!("disconnected from {}", self.sites[peer].name));
+        note!(self, at, "disconnected from {}", self.sites[peer].name);
         self.tell(at, Input::Disconnected(key))
     }
 
@@ -95,21 +104,42 @@ impl World {
         &mut self,
         at: usize,
         to: PublicKey,
-        packet: &Packet,
+        packet: Packet,
     ) -> Result<(), Violation> {
-        let Some(to) = self.sites.iter().position(|site| site.key() == to) else { return Ok(()) };
+        match self.by_key.get(&to) {
+            Some(to) => self.send_to(at, *to, packet),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn send_to(
+        &mut self,
+        at: usize,
+        to: usize,
+        packet: Packet,
+    ) -> Result<(), Violation> {
         let number = self.sent;
         self.sent += 1;
-        let arrivals = match self.faults.strike {
+        let bytes = packet.bytes();
+        self.measures.bytes.add(self.at_ms, packet.kind(), bytes, packet.body_bytes());
+        let dice = &mut self.dice.links;
+        let mut arrivals = match self.faults.strike {
             Some(Strike::Message(struck, fate)) if struck == number => fate.arrivals(),
-            Some(_) | None => self.faults.quality().arrivals(&mut self.dice.links),
+            Some(_) | None => match self.faults.quality() {
+                Some(quality) => quality.arrivals(dice),
+                None => {
+                    let now = (&self.plan, self.at_ms);
+                    self.lines.arrival(now, (at, to), bytes, dice).into_iter().collect()
+                }
+            },
         };
-        let target = &self.sites[to].name;
-        self.note(at, format!("#{number} to {target}: {packet} {arrivals:?}"));
+        self.trace.mark(&[number, at as u64, to as u64, bytes as u64]);
+        note!(self, at, "#{number} to {}: {packet} {arrivals:?}", self.sites[to].name);
+        let Some(last_ms) = arrivals.pop() else { return Ok(()) };
         for after_ms in arrivals {
-            self.plan(after_ms, Event::Packet { from: at, to, packet: packet.clone() })?;
+            self.plan_event(after_ms, Event::Packet { from: at, to, packet: packet.clone() })?;
         }
-        Ok(())
+        self.plan_event(last_ms, Event::Packet { from: at, to, packet })
     }
 
     pub(crate) fn on_packet(
@@ -125,16 +155,20 @@ impl World {
         let peer = self.sites[from].key();
         let federation = self.sites[to].config.federation;
         let now = self.sites[to].now(self.at_ms);
+        let hostile = self.sites[from].attack.is_some();
+        if self.sites[to].attack.is_some() {
+            self.with_attack(to, |attack, scene| attack.hear(scene, from, &packet))?;
+        }
         match packet {
             Packet::Gossip(message) => {
-                let message = Opened::open(message, federation, now);
+                let message = self.open(to, Arc::unwrap_or_clone(message), now);
                 self.tell(to, Input::Gossip { peer, message })
             }
             Packet::Negotiation(message) => {
-                let known = BTreeMap::from([(peer, self.sites[from].id())]);
-                let trust = Trust { federation, signers: Signers::Known(&known) };
-                match message.open(trust, now) {
+                let by = (peer, self.sites[from].id());
+                match self.openings.message(&message, federation, by) {
                     Ok(message) => self.tell(to, Input::Negotiation(Box::new(message))),
+                    Err(_) if hostile => Ok(()),
                     Err(error) => Err(Violation(format!("an honest message is refused: {error}"))),
                 }
             }
@@ -145,6 +179,82 @@ impl World {
                 self.tell(to, Input::Workload { peer, contract, frame })
             }
         }
+    }
+}
+
+impl World {
+    /// Opens what a neighbour says, and takes note of how far publications have come.
+    fn open(&mut self, to: usize, message: Gossip, now: Now) -> Opened {
+        let federation = self.sites[to].config.federation;
+        let opener = Opener { openings: &mut self.openings, federation, now };
+        let mut follower = Follower { opener, came: Vec::new() };
+        let opened = Opened::open_with(message, &mut follower);
+        for item in follower.came {
+            let mark = item.mark();
+            let Some(publisher) = self.by_key.get(&mark.publisher).copied() else { continue };
+            let signed_ms = match item.publication() {
+                VerifiedPublication::Lease(lease) => lease.issued_ms,
+                VerifiedPublication::Withdraw(end) => end.issued_ms,
+                VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(_) => {
+                    continue;
+                }
+            };
+            let signed_ms = self.sites[publisher].run_ms(signed_ms);
+            let number = (publisher, mark.epoch, mark.seq);
+            self.measures.spread.arrived(self.at_ms, to, number, signed_ms);
+        }
+        opened
+    }
+
+    /// Lets a hostile peer see what it sees, and does what it wants.
+    pub(crate) fn with_attack(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut dyn Attack, &mut Scene<'_>),
+    ) -> Result<(), Violation> {
+        let Some(mut attack) = self.sites[at].attack.take() else { return Ok(()) };
+        let peers =
+            (0..self.sites.len()).filter(|peer| self.connections.contains_key(&pair(at, *peer)));
+        let peers: Vec<usize> = peers.collect();
+        let honest = self.sites.iter().enumerate();
+        let honest = honest.filter(|(place, site)| *place != at && site.attack.is_none());
+        let victims: Vec<_> = honest.map(|(place, site)| (place, site.id(), site.key())).collect();
+        let site = &self.sites[at];
+        let mut scene = Scene {
+            now: site.now(self.at_ms),
+            config: &site.config,
+            peers: &peers,
+            victims: &victims,
+            sends: Vec::new(),
+            tells: Vec::new(),
+            asks: Vec::new(),
+            tried: site.tried,
+        };
+        act(&mut *attack, &mut scene);
+        let Scene { sends, tells, asks, tried, .. } = scene;
+        self.sites[at].attack = Some(attack);
+        self.sites[at].tried = tried;
+        for (to, packet) in sends {
+            self.send_to(at, to, packet)?;
+        }
+        for (to, input) in tells {
+            self.tell(to, input)?;
+        }
+        asks.into_iter().try_for_each(|command| self.tell(at, Input::Command(u64::MAX, command)))
+    }
+}
+
+/// Opens, and remembers what.
+struct Follower<'a> {
+    opener: Opener<'a>,
+    came: Vec<Arc<Item>>,
+}
+
+impl Open for Follower<'_> {
+    fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
+        let item = self.opener.item(publication)?;
+        self.came.push(Arc::clone(&item));
+        Ok(item)
     }
 }
 

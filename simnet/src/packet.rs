@@ -1,20 +1,119 @@
 //! What is under way between two clusters.
 
 use std::fmt;
+use std::sync::Arc;
 
 use mercato_agent::Frame;
 use mercato_offload::message::{ToGuest, ToHome};
+use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::Message as Gossip;
 use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::negotiation::Message;
+use mercato_protocol::workload;
 use serde_json::Value;
+
+/// Kinds of messages, for the count of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// "I have these", and "send me these".
+    Announce,
+    /// Advertisements and withdrawals.
+    Publication,
+    /// What advertisements name by their hash.
+    Body,
+    /// Comparing all that two neighbours hold.
+    Reconcile,
+    /// Between buyer and seller.
+    Negotiation,
+    /// Pods, what they need, their statuses.
+    Workload,
+}
+
+impl Kind {
+    /// All there are.
+    pub const ALL: [Self; 6] = [
+        Self::Announce,
+        Self::Publication,
+        Self::Body,
+        Self::Reconcile,
+        Self::Negotiation,
+        Self::Workload,
+    ];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Announce => "announcements",
+            Self::Publication => "publications",
+            Self::Body => "bodies",
+            Self::Reconcile => "reconciliation",
+            Self::Negotiation => "negotiation",
+            Self::Workload => "workloads",
+        }
+    }
+}
+
+impl Packet {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Gossip(message) => match &**message {
+                Gossip::Announce { .. } | Gossip::Pull { .. } => Kind::Announce,
+                Gossip::Push { .. } => Kind::Publication,
+                Gossip::Root { .. } | Gossip::Buckets { .. } | Gossip::Ids { .. } => {
+                    Kind::Reconcile
+                }
+            },
+            Self::Negotiation(_) => Kind::Negotiation,
+            Self::Workload { .. } => Kind::Workload,
+        }
+    }
+
+    /// How many of its bytes are bodies of advertisements.
+    pub(crate) fn body_bytes(&self) -> usize {
+        match self {
+            Self::Gossip(message) => match &**message {
+                Gossip::Push { bodies, .. } => bodies.iter().map(|body| body.0.len()).sum(),
+                Gossip::Announce { .. }
+                | Gossip::Pull { .. }
+                | Gossip::Root { .. }
+                | Gossip::Buckets { .. }
+                | Gossip::Ids { .. } => 0,
+            },
+            Self::Negotiation(_) | Self::Workload { .. } => 0,
+        }
+    }
+
+    /// Its length on the wire, with four bytes of length before it.
+    pub(crate) fn bytes(&self) -> usize {
+        let payload = match self {
+            Self::Gossip(message) => message.to_bytes().map_or(0, |bytes| bytes.len()),
+            Self::Negotiation(message) => message.as_bytes().len(),
+            Self::Workload { frame, bodies, .. } => {
+                let bodies: usize = bodies.iter().map(|body| body.to_string().len()).sum();
+                let message = match frame.clone() {
+                    Frame::ToGuest(frame) => {
+                        workload::Message::ToGuest { frame, bodies: Vec::new() }
+                    }
+                    Frame::ToHome(frame) => workload::Message::ToHome { frame, bodies: Vec::new() },
+                };
+                bodies + message.to_bytes().map_or(0, |bytes| bytes.len())
+            }
+        };
+        payload + 4
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) enum Packet {
-    Gossip(Gossip),
+    /// Shared: the same goes to many.
+    Gossip(Arc<Gossip>),
     Negotiation(Signed<Message>),
-    Workload { contract: ContractId, frame: Frame, bodies: Vec<Value> },
+    Workload {
+        contract: ContractId,
+        frame: Frame,
+        bodies: Vec<Value>,
+    },
 }
 
 /// The bodies that go with a frame.

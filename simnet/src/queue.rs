@@ -66,9 +66,7 @@ mod tests {
     #[test]
     fn a_run_that_never_stops_planning_is_stopped() {
         let mut queue = Queue::default();
-        for n in 0..limits::EVENTS as u64 {
-            queue.push(n, ()).unwrap();
-        }
+        (0..limits::EVENTS as u64).for_each(|n| queue.push(n, ()).unwrap());
         assert_eq!(queue.push(0, ()), Err(Overflow));
     }
 }

@@ -13,62 +13,66 @@ use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use crate::check::Violation;
+use crate::event::{Event, Work};
 use crate::kube::{GuestSide, HomeSide, node_name};
 use crate::packet::{Packet, carried};
 use crate::site::{Lease, Side, Told, cluster_now};
-use crate::world::{Event, Work, World};
+use crate::trace::note;
+use crate::world::World;
 
 /// The taint of virtual nodes; pods that may leave home tolerate it.
 pub(crate) const TAINT: &str = "mercato.dev/virtual";
+/// The label of a virtual node that names its contract.
+pub(crate) const CONTRACT: &str = "mercato.dev/contract";
+/// What a device plugin calls its GPUs.
+pub(crate) const GPU: &str = "nvidia.com/gpu";
 
 impl World {
     /// Does one thing that is free to be done.
     pub(crate) fn perform(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
-        self.check_effect(at, &effect)?;
         match effect {
             // The gate writes these, and never lets go of them.
             Effect::Persist(_) => Ok(()),
             Effect::Dial { attempt, peer, addresses: to } => {
                 let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
-                self.plan(delay_ms, Event::Dialled { at, run, attempt, peer, to })
+                self.plan_event(delay_ms, Event::Dialled { at, run, attempt, peer, to })
             }
             Effect::Block(peer, blocked) => {
-                let peer = self.sites.iter().position(|site| site.key() == peer);
-                match peer.filter(|_| blocked) {
+                match self.by_key.get(&peer).copied().filter(|_| blocked) {
                     Some(peer) => self.disconnect(at, peer),
                     None => Ok(()),
                 }
             }
-            Effect::Gossip { peer, message } => self.send(at, peer, &Packet::Gossip(message)),
+            Effect::Gossip { peer, message } => self.send(at, peer, Packet::Gossip(message.into())),
             Effect::Negotiation { peer, message } => {
-                self.send(at, peer, &Packet::Negotiation(message))
+                self.send(at, peer, Packet::Negotiation(message))
             }
             Effect::Workload { peer, contract, frame } => {
                 let kept = &self.sites[at].bodies;
                 let named = carried(&frame).into_iter();
                 let bodies = named.filter_map(|digest| kept.get(&digest).cloned()).collect();
-                let packet = Packet::Workload { contract, frame, bodies };
-                self.send(at, peer, &packet)
+                self.send(at, peer, Packet::Workload { contract, frame, bodies })
             }
             Effect::Lease(desire) => self.on_desire(at, *desire),
             Effect::Forget(contract) => {
-                self.note(at, format!("forgets lease {contract:.8}"));
+                note!(self, at, "forgets lease {contract:.8}");
                 self.sites[at].leases.remove(&contract);
                 Ok(())
             }
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
             Effect::Reply(number, reply) => {
-                self.note(at, format!("reply {number}: {reply:?}"));
-                self.owners.on_reply(at, number, &reply);
+                note!(self, at, "reply {number}: {reply:?}");
+                self.on_reply(at, number, &reply);
                 Ok(())
             }
             Effect::Federation(number, answer) => {
-                self.note(at, format!("federation {number}: {answer:?}"));
+                note!(self, at, "federation {number}: {answer:?}");
                 Ok(())
             }
             Effect::Notice(notice) => {
-                self.note(at, format!("notice: {notice:?}"));
+                note!(self, at, "notice: {notice:?}");
+                self.measures.on_notice(self.at_ms, &notice);
                 Ok(())
             }
         }
@@ -89,7 +93,7 @@ impl World {
             (HomeWork::Watch(key), Some(side)) => side.watch(key),
             (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
             (HomeWork::ObjectRefused(key, refusal), _) => {
-                self.note(at, format!("{key} is refused: {refusal:?}"));
+                note!(self, at, "{key} is refused: {refusal:?}");
                 return Ok(());
             }
             (work, _) => return self.ask(at, contract, Work::Home(work)),
@@ -99,13 +103,12 @@ impl World {
 
     /// A request on its way to the API server.
     fn ask(&mut self, at: usize, contract: ContractId, work: Work) -> Result<(), Violation> {
-        let what = match &work {
-            Work::Home(work) => format!("{work:?}"),
-            Work::Guest(work) => format!("{work:?}"),
-        };
-        self.note(at, format!("asks the API server: {what}"));
+        match &work {
+            Work::Home(work) => note!(self, at, "asks the API server: {work:?}"),
+            Work::Guest(work) => note!(self, at, "asks the API server: {work:?}"),
+        }
         let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
-        self.plan(delay_ms, Event::Work { at, run, contract, work })
+        self.plan_event(delay_ms, Event::Work { at, run, contract, work })
     }
 
     /// The request arrives; its answer is on its way. If the daemon dies meanwhile, what was
@@ -137,15 +140,15 @@ impl World {
             }
             (Work::Home(_), _) | (Work::Guest(_), Side::Home(_)) => return Ok(()),
         };
-        self.note(at, format!("API server answers: {}", brief(&input)));
+        note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
         let delay_ms = self.dice.kube.within(1..=30);
-        self.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
+        self.plan_event(delay_ms, Event::Answer { at, run, input: Box::new(input) })
     }
 
     fn on_desire(&mut self, at: usize, desire: LeaseDesire) -> Result<(), Violation> {
         let contract = desire.contract.id;
-        self.note(at, format!("lease {contract:.8} is to be {:?}", desire.phase));
+        note!(self, at, "lease {contract:.8} is to be {:?}", desire.phase);
         let leases = &mut self.sites[at].leases;
         if let Some(lease) = leases.get_mut(&contract) {
             lease.desire = desire;
@@ -188,7 +191,7 @@ impl World {
             let run = site.run;
             for input in news {
                 if self.sites[at].run == run && self.sites[at].agent.is_some() {
-                    self.note(at, format!("watch tells: {}", brief(&input)));
+                    note!(self, at, "watch tells: {}", brief(&input));
                     self.tell(at, input)?;
                 }
             }
@@ -232,8 +235,9 @@ fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Optio
     if matches!(desire.phase, Phase::Open { .. } | Phase::Suspended) {
         if kube.get(&node).is_none() {
             let taint = json!([{ "key": TAINT, "effect": "NoSchedule" }]);
+            let labels = json!({ "type": "virtual-kubelet", CONTRACT: contract.to_string() });
             let object = json!({ "kind": "Node", "spec": { "taints": taint },
-                "metadata": { "name": name, "labels": { "type": "virtual-kubelet" } } });
+                "metadata": { "name": name, "labels": labels } });
             kube.create(now, object)?;
         }
         let room = allocatable(&desire.contract.terms.quantity);
@@ -267,12 +271,16 @@ fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Optio
     Ok(kube.get(&node).is_none().then_some(Told::Removed))
 }
 
-fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
-    BTreeMap::from([
+/// As a node says it. GPUs of every model are of the one name that their plugin gives them.
+pub(crate) fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
+    let gpus: u64 = quantity.gpus.values().sum();
+    let gpus = (gpus > 0).then(|| (GPU.to_owned(), gpus.to_string()));
+    let plain = [
         ("cpu".to_owned(), format!("{}m", quantity.cpu_millis)),
         ("memory".to_owned(), quantity.memory_bytes.to_string()),
         ("pods".to_owned(), quantity.pods.to_string()),
-    ])
+    ];
+    plain.into_iter().chain(gpus).collect()
 }
 
 /// What is said of a lease; of a list only its length.

@@ -2,18 +2,24 @@
 //! its clocks. What the agent wants done is performed in `shell`.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Config, Gate, LeaseDesire, Records};
-use mercato_cluster_model::Cluster;
-use mercato_discovery::Address;
+use mercato_cluster_model::{Cluster, Script};
+use mercato_discovery::{Address, Host, Transport};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
+use serde_json::json;
 
+use crate::hostile::Attack;
 use crate::kube::{Bodies, GuestSide, HomeSide};
+use crate::people::images;
+use crate::plan;
+use crate::shell::allocatable;
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
@@ -37,9 +43,25 @@ pub(crate) struct Site {
     pub(crate) wake_ms: Option<u64>,
     /// The watches have something to tell, and will.
     pub(crate) watch_planned: bool,
+    /// Its records cannot be written.
+    pub(crate) disk_full: bool,
+    /// What it does against the others, if anything.
+    pub(crate) attack: Option<Box<dyn Attack>>,
+    /// How often it tried.
+    pub(crate) tried: u64,
+    pub(crate) clock: Clock,
     started_ms: u64,
-    /// How far its wall clock is ahead.
-    skew_ms: i64,
+}
+
+/// How a cluster's wall clock differs from the run's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    /// Ahead from the start.
+    pub(crate) skew_ms: i64,
+    /// Gains so much of a million.
+    pub(crate) drift_ppm: i64,
+    /// Has jumped.
+    pub(crate) jump_ms: i64,
 }
 
 /// A lease as this cluster has it.
@@ -63,12 +85,12 @@ pub(crate) enum Side {
 }
 
 impl Site {
-    pub(crate) fn new(name: &str, seed: [u8; 32], skew_ms: i64) -> Result<Self, CodecError> {
+    pub(crate) fn new(name: &str, seed: [u8; 32], clock: Clock) -> Result<Self, CodecError> {
         let key = Arc::new(KeyPair::from_seed(&seed));
         let founded = Now { mono_ms: 0, wall_ms: START_WALL_MS - 86_400_000 };
         let identity = Identity::found(&key, name, founded)?;
         let owner = identity.open_identity(founded).expect("it was just made");
-        let config = Config { metering_interval_s: 60, ..Config::new(key, identity) };
+        let config = Config::new(key, identity);
         Ok(Self {
             name: name.to_owned(),
             config,
@@ -82,9 +104,30 @@ impl Site {
             effects: 0,
             wake_ms: None,
             watch_planned: false,
+            disk_full: false,
+            attack: None,
+            tried: 0,
+            clock,
             started_ms: 0,
-            skew_ms,
         })
+    }
+
+    /// Gives it its nodes, its namespace, and what images do.
+    pub(crate) fn furnish(&mut self, cluster: &plan::Cluster, metering_s: u32) {
+        let now = cluster_now(0);
+        self.config.metering_interval_s = metering_s;
+        self.config.region = Some(cluster.region.clone());
+        let room = allocatable(&cluster.has);
+        let room: Vec<(&str, &str)> =
+            room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
+        self.kube.add_node(now, "node-1", &room, &json!({ "type": "home" }));
+        let shop = json!({ "kind": "Namespace", "metadata": { "name": "shop" } });
+        self.kube.create(now, shop).expect("the cluster is empty");
+        self.kube.script("job:1", Script { ends: Some((4_000, 3)), ..Script::default() });
+        for (image, run_ms) in images() {
+            let script = Script { start_ms: 2_000, ends: Some((run_ms, 0)), ..Script::default() };
+            self.kube.script(&image, script);
+        }
     }
 
     pub(crate) fn id(&self) -> ClusterId {
@@ -115,8 +158,29 @@ impl Site {
 
     /// What its clocks show.
     pub(crate) fn now(&self, at_ms: u64) -> Now {
-        let wall_ms = (START_WALL_MS + at_ms).saturating_add_signed(self.skew_ms);
-        Now { mono_ms: at_ms - self.started_ms, wall_ms }
+        Now { mono_ms: at_ms - self.started_ms, wall_ms: self.wall_ms(at_ms) }
+    }
+
+    fn wall_ms(&self, at_ms: u64) -> u64 {
+        let Clock { skew_ms, drift_ppm, jump_ms } = self.clock;
+        let drift_ms = at_ms.cast_signed() * drift_ppm / 1_000_000;
+        (START_WALL_MS + at_ms).saturating_add_signed(skew_ms + drift_ms + jump_ms)
+    }
+
+    /// The agent goes on from what is on disk, as after a write that failed. `degraded` says
+    /// why no more can be written, if so.
+    pub(crate) fn rebuild(&mut self, seed: [u8; 32], degraded: Option<String>) {
+        self.run += 1;
+        self.leases.clear();
+        self.wake_ms = None;
+        let records = self.gate.failed();
+        self.agent = Some(Agent::restore(self.config.clone(), seed, records, degraded));
+    }
+
+    /// When something was signed, in the run's time, if this cluster signed it.
+    pub(crate) fn run_ms(&self, wall_ms: u64) -> u64 {
+        let off_ms = self.wall_ms(0).cast_signed() - START_WALL_MS.cast_signed();
+        wall_ms.saturating_add_signed(-off_ms).saturating_sub(START_WALL_MS)
     }
 
     /// When the agent is to be woken, in the run's time.
@@ -133,6 +197,37 @@ pub(crate) fn cluster_now(at_ms: u64) -> Now {
 
 /// Where the cluster at a place of the topology listens.
 pub(crate) fn address(at: usize) -> Address {
-    let text = format!("/ip4/10.7.0.{}/udp/7474/quic-v1", at + 1);
-    text.parse().expect("it is of the form that addresses have")
+    let [_, _, high, low] = u32::try_from(at).unwrap_or(u32::MAX).to_be_bytes();
+    let host = Host::Ip(Ipv4Addr::new(10, 7, high, low).into());
+    Address { host, port: PORT, transport: Transport::Quic }
+}
+
+/// Which cluster listens there.
+pub(crate) fn place_at(address: &Address) -> Option<usize> {
+    let Host::Ip(IpAddr::V4(ip)) = address.host else { return None };
+    let [_, _, high, low] = ip.octets();
+    Some(usize::from(u16::from_be_bytes([high, low])))
+}
+
+const PORT: u16 = 7474;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_an_address_of_its_own() {
+        for at in [0, 1, 255, 256, 999, 65_535] {
+            assert_eq!(place_at(&address(at)), Some(at));
+        }
+    }
+
+    #[test]
+    fn a_clock_drifts_and_jumps_and_its_words_can_be_dated() {
+        let clock = Clock { skew_ms: -500, drift_ppm: 100, jump_ms: 2_000 };
+        let site = Site::new("rome", [1; 32], clock).unwrap();
+        assert_eq!(site.now(0).wall_ms, START_WALL_MS + 1_500);
+        assert_eq!(site.now(1_000_000).wall_ms, START_WALL_MS + 1_001_600);
+        assert_eq!(site.run_ms(START_WALL_MS + 61_500), 60_000);
+    }
 }

@@ -6,12 +6,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use crate::dice::Dice;
 use crate::faults::{Fate, Strike};
-use crate::run::{Failure, Outcome, Scenario, Trouble};
-use crate::topology::Topology;
+use crate::plan::Topology;
+use crate::trial::{Failure, Outcome, Trial, Trouble};
 
-/// Runs all of them; the failures, in the order of the scenarios.
-pub fn run_all(scenarios: &[Scenario]) -> Vec<Failure> {
+/// Runs all of them; the failures, in the order of the trials.
+pub fn run_all(trials: &[Trial]) -> Vec<Failure> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
@@ -20,8 +21,8 @@ pub fn run_all(scenarios: &[Scenario]) -> Vec<Failure> {
             scope.spawn(|| {
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(scenario) = scenarios.get(n) else { break };
-                    if let Err(failure) = scenario.run(false) {
+                    let Some(trial) = trials.get(n) else { break };
+                    if let Err(failure) = trial.run(false) {
                         let mut failures = failures.lock().expect("no run panics while it reports");
                         failures.push((n, *failure));
                     }
@@ -35,21 +36,35 @@ pub fn run_all(scenarios: &[Scenario]) -> Vec<Failure> {
 }
 
 /// Seeds one after another, of one topology.
-pub fn mixed(topology: Topology, seeds: impl IntoIterator<Item = u64>) -> Vec<Scenario> {
-    let scenario = |seed| Scenario { topology, seed, trouble: Trouble::Mixed, bug: None };
-    seeds.into_iter().map(scenario).collect()
+pub fn mixed(topology: Topology, seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
+    let clusters = topology.default_clusters();
+    let trial = |seed| Trial { topology, clusters, seed, trouble: Trouble::Mixed, bug: None };
+    seeds.into_iter().map(trial).collect()
+}
+
+/// Seeds one after another, each of a topology and a size of its own: 3 to 30 clusters.
+pub fn federations(seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
+    let trial = |seed| {
+        let mut dice = Dice::new(seed, "federation");
+        let last = Topology::ALL.len() as u64 - 1;
+        let topology = Topology::ALL[dice.within(0..=last) as usize];
+        // Small ones are tried more often: they are as likely to break, and quicker.
+        let most = dice.within(3..=30);
+        let clusters = dice.within(3..=most) as usize;
+        Trial { topology, clusters, seed, trouble: Trouble::Mixed, bug: None }
+    };
+    seeds.into_iter().map(trial).collect()
 }
 
 /// For every effect of either side a crash right before it; for every message its loss,
-/// its double, its delay. `clean` is what came of the run without any of them.
-pub fn one_fault_each(topology: Topology, seed: u64, clean: &Outcome) -> Vec<Scenario> {
+/// its double, its delay. `clean` is what came of the trial without any of them.
+pub fn one_fault_each(trial: Trial, clean: &Outcome) -> Vec<Trial> {
     let crashes = clean.effects.iter().enumerate();
     let crashes =
         crashes.flat_map(|(at, effects)| (0..*effects).map(move |n| Strike::Crash(at, n)));
     let fates = [Fate::Lost, Fate::Doubled, Fate::Late];
     let messages =
         (0..clean.messages).flat_map(|number| fates.map(|fate| Strike::Message(number, fate)));
-    let scenario =
-        |strike| Scenario { topology, seed, trouble: Trouble::One(Some(strike)), bug: None };
-    crashes.chain(messages).map(scenario).collect()
+    let struck = |strike| Trial { trouble: Trouble::One(Some(strike)), ..trial };
+    crashes.chain(messages).map(struck).collect()
 }

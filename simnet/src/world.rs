@@ -1,36 +1,45 @@
 //! The loop: virtual time, what is under way between and inside the clusters, and the
-//! faults that befall it. What agents want done is performed in `shell`.
+//! faults that befall it. What agents want done is performed in `shell`, what the plan has
+//! in store in `incident`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{GuestWork, HomeWork, Input};
-use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
+use mercato_agent::{Effect, Input};
+use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, PublicKey};
 
 use crate::check::{Checks, Violation, ensure};
 use crate::dice::Dice;
+use crate::event::Event;
 use crate::faults::Faults;
 use crate::kube::Luck;
 use crate::limits;
+use crate::link::Lines;
+use crate::measure::Measures;
 use crate::network::pair;
-use crate::owners::Owners;
-use crate::packet::Packet;
+use crate::openings::Openings;
+use crate::people::People;
+use crate::plan::Plan;
 use crate::queue::Queue;
 use crate::sabotage::Sabotage;
-use crate::site::{Site, address, cluster_now};
-use crate::story::Story;
-use crate::topology::Topology;
-use crate::trace::Trace;
+use crate::site::{Clock, Site, address, cluster_now};
+use crate::trace::{Trace, note};
 
 /// All clusters of one run.
 pub(crate) struct World {
     pub(crate) at_ms: u64,
+    pub(crate) plan: Plan,
     pub(crate) sites: Vec<Site>,
+    pub(crate) by_key: BTreeMap<PublicKey, usize>,
+    pub(crate) by_id: BTreeMap<ClusterId, usize>,
     pub(crate) trace: Trace,
     pub(crate) checks: Checks,
-    pub(crate) owners: Owners,
+    pub(crate) people: People,
     pub(crate) faults: Faults,
+    pub(crate) lines: Lines,
+    pub(crate) openings: Openings,
+    pub(crate) measures: Measures,
     pub(crate) dice: Streams,
     pub(crate) sabotage: Option<Sabotage>,
     /// Messages sent so far.
@@ -40,7 +49,8 @@ pub(crate) struct World {
     pub(crate) connections: BTreeMap<(usize, usize), u64>,
     pub(crate) connected: u64,
     pub(crate) cuts: BTreeSet<(usize, usize)>,
-    steps: u64,
+    /// Events so far.
+    pub(crate) steps: u64,
     /// Wake-ups in this very millisecond.
     wakes: (u64, u32),
 }
@@ -50,62 +60,51 @@ pub(crate) struct Streams {
     pub(crate) links: Dice,
     pub(crate) kube: Dice,
     pub(crate) disk: Dice,
-    seeds: Dice,
-}
-
-pub(crate) enum Event {
-    Packet { from: usize, to: usize, packet: Packet },
-    Wake { at: usize, run: u32 },
-    Written { at: usize, run: u32 },
-    Watch { at: usize },
-    Advance { at: usize },
-    Work { at: usize, run: u32, contract: ContractId, work: Work },
-    Answer { at: usize, run: u32, input: Box<Input> },
-    Dialled { at: usize, run: u32, attempt: u64, peer: Option<PublicKey>, to: Vec<Address> },
-    Lost { at: usize, peer: usize, connection: u64 },
-    Start { at: usize },
-    Cut(usize, usize),
-    Mend(usize, usize),
-    Owners,
-}
-
-/// A write or a question on its way to an API server.
-pub(crate) enum Work {
-    Home(HomeWork),
-    Guest(GuestWork),
+    pub(crate) fate: Dice,
+    pub(crate) seeds: Dice,
 }
 
 impl World {
     pub(crate) fn new(
-        topology: Topology,
+        plan: Plan,
         seed: u64,
         faults: Faults,
-        stories: impl Fn(usize) -> Story,
+        people: People,
     ) -> Result<Self, CodecError> {
         let mut seeds = Dice::new(seed, "keys");
         let mut skews = Dice::new(seed, "clocks");
         let mut sites = Vec::new();
-        for name in topology.clusters() {
+        for cluster in &plan.clusters {
             let most = faults.skew_ms.cast_signed();
-            let skew = skews.within(0..=2 * faults.skew_ms).cast_signed() - most;
-            let mut site = Site::new(name, seeds.seed(), skew)?;
-            topology.furnish(&mut site);
+            let skew_ms = skews.within(0..=2 * faults.skew_ms).cast_signed() - most;
+            let skew_ms = cluster.character.map_or(skew_ms, |character| character.skew_ms());
+            let clock = Clock { skew_ms, ..Clock::default() };
+            let mut site = Site::new(&cluster.name, seeds.seed(), clock)?;
+            site.furnish(cluster, plan.metering_s);
+            site.attack = cluster.character.map(|character| character.attack(seed));
             sites.push(site);
         }
-        let owners = Owners::new(topology, stories);
+        people.introduce(&plan, &mut sites);
         let mut world = Self {
             at_ms: 0,
-            sites,
+            by_key: sites.iter().enumerate().map(|(at, site)| (site.key(), at)).collect(),
+            by_id: sites.iter().enumerate().map(|(at, site)| (site.id(), at)).collect(),
             trace: Trace::default(),
             checks: Checks::default(),
-            owners,
-            faults,
+            lines: Lines::new(&plan),
+            openings: Openings::default(),
+            measures: Measures::new(&plan),
             dice: Streams {
                 links: Dice::new(seed, "links"),
                 kube: Dice::new(seed, "kube"),
                 disk: Dice::new(seed, "disk"),
+                fate: Dice::new(seed, "fate"),
                 seeds,
             },
+            sites,
+            people,
+            faults,
+            plan,
             sabotage: None,
             sent: 0,
             queue: Queue::default(),
@@ -116,10 +115,16 @@ impl World {
             wakes: (0, 0),
         };
         for at in 0..world.sites.len() {
-            let delay_ms = world.dice.disk.within(0..=500);
-            world.plan(delay_ms, Event::Start { at }).expect("the queue is empty");
+            world.set_drift(at);
+            let delay_ms = world.dice.disk.within(0..=500) + world.plan.clusters[at].joins_ms;
+            world.plan_event(delay_ms, Event::Start { at }).expect("the queue is empty");
         }
-        world.plan(1_000, Event::Owners).expect("the queue is empty");
+        for (nth, incident) in world.plan.incidents.clone().into_iter().enumerate() {
+            let end_ms = incident.at_ms + incident.for_ms;
+            world.plan_event(incident.at_ms, Event::Begin(nth)).expect("the queue is empty");
+            world.plan_event(end_ms, Event::End(nth)).expect("the queue is empty");
+        }
+        world.plan_event(1_000, Event::People).expect("the queue is empty");
         Ok(world)
     }
 
@@ -129,9 +134,9 @@ impl World {
             let Some((at_ms, event)) = self.queue.pop() else { break };
             self.at_ms = at_ms;
             self.steps += 1;
-            ensure(self.steps < limits::STEPS, || "the run never comes to an end".to_owned())?;
             self.happen(event)?;
-            if self.steps.is_multiple_of(limits::GLOBAL_CHECK_STEPS) {
+            if self.steps.is_multiple_of(limits::GLOBAL_CHECK_STEPS) && self.people.are_watched() {
+                ensure(self.steps < limits::STEPS, || "the run never comes to an end".to_owned())?;
                 self.check_all()?;
             }
         }
@@ -140,12 +145,14 @@ impl World {
     }
 
     /// After so many ms from now.
-    pub(crate) fn plan(&mut self, delay_ms: u64, event: Event) -> Result<(), Violation> {
+    pub(crate) fn plan_event(&mut self, delay_ms: u64, event: Event) -> Result<(), Violation> {
         let planned = self.queue.push(self.at_ms + delay_ms, event);
         planned.map_err(|_| Violation("too much is under way: something never stops".to_owned()))
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
+        let (kind, at) = event.outline();
+        self.trace.mark(&[self.at_ms, kind, at as u64]);
         match event {
             Event::Packet { from, to, packet } => self.on_packet(from, to, packet),
             Event::Wake { at, run } if self.sites[at].run == run => self.on_wake(at),
@@ -163,13 +170,17 @@ impl World {
             Event::Start { at } => self.on_start(at),
             Event::Cut(a, b) => self.on_cut(a, b),
             Event::Mend(a, b) => {
-                self.note(a, format!("link to {} mended", self.sites[b].name));
+                note!(self, a, "link to {} mended", self.sites[b].name);
                 self.cuts.remove(&(a, b));
                 Ok(())
             }
-            Event::Owners => {
+            Event::DiskFine { at } => self.on_disk_fine(at),
+            Event::ClockBack { at, by_ms } => self.on_clock_jump(at, -by_ms),
+            Event::Begin(nth) => self.on_begin(nth),
+            Event::End(nth) => self.on_end(nth),
+            Event::People => {
                 self.act()?;
-                self.plan(1_000, Event::Owners)
+                self.plan_event(1_000, Event::People)
             }
         }
     }
@@ -179,17 +190,14 @@ impl World {
         let now = self.sites[at].now(self.at_ms);
         let site = &mut self.sites[at];
         let Some(agent) = &mut site.agent else { return Ok(()) };
-        let inputs = match &mut self.sabotage {
-            Some(sabotage) => sabotage.twist_input(at, input),
-            None => vec![input],
-        };
-        for input in inputs {
-            let answer = agent.handle(now, input);
-            let answer = match &mut self.sabotage {
-                Some(sabotage) => sabotage.twist(at, answer),
-                None => answer,
-            };
-            site.gate.pass(answer);
+        match &mut self.sabotage {
+            None => site.gate.pass(agent.handle(now, input)),
+            Some(sabotage) => {
+                for input in sabotage.twist_input(at, input) {
+                    let answer = sabotage.twist(at, agent.handle(now, input));
+                    site.gate.pass(answer);
+                }
+            }
         }
         self.go_on(at)
     }
@@ -198,7 +206,7 @@ impl World {
     fn go_on(&mut self, at: usize) -> Result<(), Violation> {
         if self.sites[at].gate.write().is_some() {
             let (delay_ms, run) = (self.dice.disk.within(1..=8), self.sites[at].run);
-            self.plan(delay_ms, Event::Written { at, run })?;
+            self.plan_event(delay_ms, Event::Written { at, run })?;
         }
         loop {
             let next = self.sites[at].gate.release();
@@ -206,9 +214,21 @@ impl World {
             if self.strikes(at)? {
                 return Ok(());
             }
-            self.perform(at, effect)?;
+            if self.sites[at].attack.is_some() {
+                self.perform_hostile(at, effect)?;
+            } else {
+                self.check_effect(at, &effect)?;
+                self.perform(at, effect)?;
+            }
         }
         self.plan_wake(at)
+    }
+
+    /// A hostile peer has its hands in between.
+    fn perform_hostile(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
+        let mut effects = Vec::new();
+        self.with_attack(at, |attack, scene| effects = attack.pass(scene, effect))?;
+        effects.into_iter().try_for_each(|effect| self.perform(at, effect))
     }
 
     /// Whether the daemon dies right before the next effect.
@@ -224,27 +244,30 @@ impl World {
         if self.sites[at].agent.is_none() {
             return Ok(()); // it is down already, and its next start is planned
         }
-        self.note(at, format!("crashes before effect {}", self.sites[at].effects - 1));
+        note!(self, at, "crashes before effect {}", self.sites[at].effects.saturating_sub(1));
         self.sites[at].crash();
         for peer in 0..self.sites.len() {
             if let Some(connection) = self.connections.remove(&pair(at, peer)) {
                 let after_ms = self.dice.links.within(0..=3_000);
-                self.plan(after_ms, Event::Lost { at: peer, peer: at, connection })?;
+                self.plan_event(after_ms, Event::Lost { at: peer, peer: at, connection })?;
             }
         }
-        self.plan(down_ms, Event::Start { at })
+        self.plan_event(down_ms, Event::Start { at })
     }
 
     fn on_written(&mut self, at: usize) -> Result<(), Violation> {
-        if self.strikes(at)? {
+        if self.sites[at].agent.is_none() || self.strikes(at)? {
             return Ok(());
+        }
+        if self.sites[at].disk_full {
+            return self.rebuild(at, Some("no space left on device".to_owned()));
         }
         self.sites[at].gate.written();
         self.check_records(at)?;
         self.go_on(at)
     }
 
-    fn plan_wake(&mut self, at: usize) -> Result<(), Violation> {
+    pub(crate) fn plan_wake(&mut self, at: usize) -> Result<(), Violation> {
         let site = &self.sites[at];
         let Some(due_ms) = site.due_ms(self.at_ms) else { return Ok(()) };
         if site.wake_ms.is_some_and(|planned_ms| planned_ms <= due_ms) {
@@ -252,13 +275,13 @@ impl World {
         }
         let run = site.run;
         self.sites[at].wake_ms = Some(due_ms);
-        self.plan(due_ms - self.at_ms, Event::Wake { at, run })
+        self.plan_event(due_ms - self.at_ms, Event::Wake { at, run })
     }
 
     fn on_wake(&mut self, at: usize) -> Result<(), Violation> {
         let count = if self.wakes.0 == self.at_ms { self.wakes.1 + 1 } else { 0 };
         self.wakes = (self.at_ms, count);
-        ensure(count < 1_000, || format!("{} wakes without end", self.sites[at].name))?;
+        ensure(count < 10_000, || format!("{} wakes without end", self.sites[at].name))?;
         let site = &mut self.sites[at];
         // An earlier wake-up may have been planned since, and has done it.
         if site.wake_ms.is_some_and(|planned_ms| planned_ms > self.at_ms) {
@@ -273,22 +296,39 @@ impl World {
     }
 
     fn on_start(&mut self, at: usize) -> Result<(), Violation> {
+        // It may have died again before it was to start.
+        if self.sites[at].agent.is_some() {
+            return Ok(());
+        }
         let seed = self.dice.seeds.seed();
-        self.note(at, "starts".to_owned());
+        note!(self, at, "starts");
         self.sites[at].start(self.at_ms, seed);
+        self.tell_world(at)
+    }
+
+    /// What every agent is told once it is there.
+    pub(crate) fn tell_world(&mut self, at: usize) -> Result<(), Violation> {
         self.tell(at, Input::Tick)?;
-        let inventory = self.owners.inventory(at);
+        let inventory = self.inventory(at);
         self.tell(at, Input::Inventory(inventory))?;
-        self.tell(at, Input::Addresses(vec![address(at).to_string()]))?;
-        for peer in (0..self.sites.len()).filter(|peer| *peer != at) {
-            let sighting = Sighting {
-                id: SightingId { source: Source::Lan, instance: self.sites[peer].name.clone() },
-                peer: Some(self.sites[peer].key()),
-                addresses: vec![address(peer)],
-            };
-            self.tell(at, Input::Sighted(Report::Seen(sighting)))?;
+        let reachable = self.plan.clusters[at].access.reachable;
+        let addresses = reachable.then(|| address(at).to_string());
+        self.tell(at, Input::Addresses(addresses.into_iter().collect()))?;
+        for peer in self.plan.clusters[at].knows.clone() {
+            if self.plan.clusters[peer].access.reachable {
+                let sighting = self.sighting(peer);
+                self.tell(at, Input::Sighted(Report::Seen(sighting)))?;
+            }
         }
         Ok(())
+    }
+
+    fn sighting(&self, peer: usize) -> Sighting {
+        Sighting {
+            id: SightingId { source: Source::Lan, instance: self.sites[peer].name.clone() },
+            peer: Some(self.sites[peer].key()),
+            addresses: vec![address(peer)],
+        }
     }
 
     /// How a write goes.
@@ -306,27 +346,17 @@ impl World {
         let now = cluster_now(self.at_ms);
         self.sites[at].kube.advance(now);
         if let Some(due_ms) = self.sites[at].kube.wakeup_ms() {
-            self.plan(due_ms.saturating_sub(self.at_ms).max(1), Event::Advance { at })?;
+            self.plan_event(due_ms.saturating_sub(self.at_ms).max(1), Event::Advance { at })?;
         }
         if !self.sites[at].watch_planned {
             self.sites[at].watch_planned = true;
             let delay_ms = self.dice.kube.within(1..=40);
-            self.plan(delay_ms, Event::Watch { at })?;
+            self.plan_event(delay_ms, Event::Watch { at })?;
         }
         self.check_pods(at)
     }
 
-    /// No more faults: what is cut is mended.
-    pub(crate) fn heal(&mut self) {
-        self.faults.stop();
-        self.cuts.clear();
-    }
-
-    pub(crate) fn note(&mut self, at: usize, what: String) {
-        self.trace.note(self.at_ms, &self.sites[at].name, &what);
-    }
-
     pub(crate) fn place_of(&self, cluster: ClusterId) -> Option<usize> {
-        self.sites.iter().position(|site| site.id() == cluster)
+        self.by_id.get(&cluster).copied()
     }
 }

@@ -3,32 +3,43 @@
 
 #![allow(missing_docs, reason = "a test")]
 
-use mercato_simnet::{Bug, Scenario, Topology, Trouble, sweep};
+use mercato_simnet::{Bug, Topology, Trial, Trouble, sweep};
 
 fn is_full() -> bool {
     std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full")
 }
 
-fn assert_all_hold(scenarios: &[Scenario]) {
-    assert!(!scenarios.is_empty());
-    let failures = sweep::run_all(scenarios);
+fn trial(topology: Topology, seed: u64, trouble: Trouble) -> Trial {
+    Trial { topology, clusters: topology.default_clusters(), seed, trouble, bug: None }
+}
+
+fn assert_all_hold(trials: &[Trial]) {
+    assert!(!trials.is_empty());
+    let failures = sweep::run_all(trials);
     let told: Vec<String> = failures.iter().take(10).map(ToString::to_string).collect();
     let last = failures.first().map(|failure| failure.trace.join("\n")).unwrap_or_default();
     assert!(
         failures.is_empty(),
-        "{} of {} runs broke a promise:\n{}\n\nThe last of the first one:\n{last}",
+        "{} of {} trials broke a promise:\n{}\n\nThe last of the first one:\n{last}",
         failures.len(),
-        scenarios.len(),
+        trials.len(),
         told.join("\n"),
     );
 }
 
+/// One buyer and one seller, and a local network.
 #[test]
 fn mixed_seeds_keep_all_promises() {
-    let (pairs, lans) = if is_full() { (4_500, 500) } else { (180, 20) };
+    let (pairs, lans) = if is_full() { (4_500, 500) } else { (90, 10) };
     let pairs = sweep::mixed(Topology::Pair, 1..=pairs);
     let lans = sweep::mixed(Topology::Lan, 1..=lans);
     assert_all_hold(&[pairs, lans].concat());
+}
+
+/// 3 to 30 clusters of any topology, hostile ones among them.
+#[test]
+fn mixed_federations_keep_all_promises() {
+    assert_all_hold(&sweep::federations(1..=if is_full() { 10_000 } else { 40 }));
 }
 
 #[test]
@@ -39,7 +50,9 @@ fn found_seeds_stay_fixed() {
         let mut words = text.split_whitespace();
         let topology: Topology = words.next()?.parse().unwrap();
         let seed = words.next().unwrap().parse().unwrap();
-        Some(Scenario { topology, seed, trouble: Trouble::Mixed, bug: None })
+        let mut kept = trial(topology, seed, Trouble::Mixed);
+        kept.clusters = words.next().map_or(kept.clusters, |clusters| clusters.parse().unwrap());
+        Some(kept)
     });
     assert_all_hold(&kept.collect::<Vec<_>>());
 }
@@ -48,19 +61,15 @@ fn found_seeds_stay_fixed() {
 /// lost, doubled and late.
 #[test]
 fn every_single_fault_is_survived() {
-    let topology = Topology::Pair;
-    let clean = Scenario { topology, seed: 1, trouble: Trouble::One(None), bug: None };
+    let clean = trial(Topology::Pair, 1, Trouble::One(None));
     let outcome = clean.run(false).expect("nothing goes wrong");
     assert!(outcome.effects.iter().all(|effects| *effects > 50), "{outcome:?}");
-    assert_all_hold(&sweep::one_fault_each(topology, 1, &outcome));
+    assert_all_hold(&sweep::one_fault_each(clean, &outcome));
 }
 
 #[test]
 fn equal_seeds_have_equal_traces() {
-    let run = |seed| {
-        let trouble = Trouble::Mixed;
-        Scenario { topology: Topology::Lan, seed, trouble, bug: None }.run(false).expect("it holds")
-    };
+    let run = |seed| trial(Topology::Lan, seed, Trouble::Mixed).run(false).expect("it holds");
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).trace, run(2).trace);
 }
@@ -70,8 +79,8 @@ fn equal_seeds_have_equal_traces() {
 fn every_planted_bug_is_caught() {
     for bug in Bug::ALL {
         let caught = (1..=MOST_SEEDS).any(|seed| {
-            let (topology, trouble) = (Topology::Pair, Trouble::Mixed);
-            Scenario { topology, seed, trouble, bug: Some(bug) }.run(false).is_err()
+            let planted = Trial { bug: Some(bug), ..trial(Topology::Pair, seed, Trouble::Mixed) };
+            planted.run(false).is_err()
         });
         assert!(caught, "{bug} is not caught within {MOST_SEEDS} seeds");
     }

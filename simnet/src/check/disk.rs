@@ -8,10 +8,8 @@ use mercato_broker::{self as broker, Deal, Side, Stage};
 use mercato_protocol::id::{ContractId, Digest, NegotiationId};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
-use serde_json::Value;
 
 use super::{Violation, ensure};
-use crate::owners;
 use crate::site::Site;
 
 /// What was seen so far.
@@ -24,7 +22,12 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn check(&mut self, at: usize, site: &Site, _: u64) -> Result<(), Violation> {
+    pub(crate) fn check(
+        &mut self,
+        at: usize,
+        site: &Site,
+        sellable: &Resources,
+    ) -> Result<(), Violation> {
         let mut taken = Resources::default();
         for deal in deals(site.gate.records()) {
             if takes(deal) {
@@ -34,7 +37,7 @@ impl Disk {
             self.check_receipt(at, deal)?;
             self.check_end(at, deal)?;
         }
-        let short = taken.shortage(&sellable());
+        let short = taken.shortage(sellable);
         ensure(short.is_none(), || format!("{}: more {short:?} is promised than sold", site.name))
     }
 
@@ -95,17 +98,6 @@ impl Disk {
     }
 }
 
-/// Half of what a seller has: what its policy shares.
-fn sellable() -> Resources {
-    let all = owners::owned();
-    Resources {
-        cpu_millis: all.cpu_millis / 2,
-        memory_bytes: all.memory_bytes / 2,
-        pods: all.pods / 2,
-        ..all
-    }
-}
-
 pub(crate) fn deals(records: &Records) -> impl Iterator<Item = &Deal> {
     records.iter().filter_map(|record| match record {
         Record::Broker(broker::Record::Deal(deal)) => Some(&**deal),
@@ -123,26 +115,17 @@ pub(crate) fn deal(records: &Records, id: NegotiationId) -> Option<&Deal> {
 
 /// Whether a provider's capacity is held for it.
 pub(crate) fn takes(deal: &Deal) -> bool {
-    let drains = matches!(deal.stage(), Stage::Closed { .. }) && !is_drained(deal);
+    let drains = matches!(deal.stage(), Stage::Closed { .. }) && !deal.is_drained();
     let holds = deal.stage().is_signed_once() || deal.stage().is_leased() || drains;
     deal.side() == Side::Provider && holds
 }
 
-pub(crate) fn is_drained(deal: &Deal) -> bool {
-    inside(deal)["drained"] == true
-}
-
 /// The number of the next message of this side in a negotiation, as the disk has it.
-pub(crate) fn next_seq(records: &Records, id: NegotiationId) -> Option<u64> {
-    inside(deal(records, id)?)["talk"]["nextSeq"].as_u64()
+pub(crate) fn next_seq(records: &Records, id: NegotiationId) -> Option<u32> {
+    deal(records, id).map(Deal::next_seq)
 }
 
 pub(crate) fn is_over(records: &Records, contract: &str) -> bool {
     let of = deals(records).find(|deal| deal.id().to_string() == contract);
     of.is_some_and(|deal| matches!(deal.stage(), Stage::Closed { .. }))
-}
-
-/// What a deal keeps for itself, as it is on disk.
-fn inside(deal: &Deal) -> Value {
-    serde_json::to_value(deal).unwrap_or_default()
 }

@@ -11,7 +11,8 @@ use mercato_protocol::negotiation::State;
 use serde_json::Value;
 
 use super::{Violation, disk, ensure};
-use crate::story::settings_key;
+use crate::people::settings_key;
+use crate::site::Site;
 use crate::world::World;
 
 /// When the faults stop.
@@ -34,12 +35,17 @@ impl World {
         }
     }
 
+    /// Those who keep the rules.
+    fn honest(&self) -> impl Iterator<Item = &Site> {
+        self.sites.iter().filter(|site| site.attack.is_none())
+    }
+
     fn everybody_knows(&self) -> Result<(), Violation> {
-        for site in &self.sites {
+        for site in self.honest() {
             let agent = site.agent.as_ref();
             let agent = agent.ok_or_else(|| Violation(format!("{} is down", site.name)))?;
             let now = site.now(self.at_ms);
-            for seller in self.sites.iter().filter(|other| other.id() != site.id()) {
+            for seller in self.honest().filter(|other| other.id() != site.id()) {
                 let offers = seller.agent.as_ref().is_some_and(|a| a.broker().offer().is_some());
                 let mut seen = agent.broker().providers(now);
                 let known = seen.any(|(provider, ..)| provider == seller.id());
@@ -52,10 +58,13 @@ impl World {
     }
 
     fn deals_agree(&self, goal: Goal) -> Result<(), Violation> {
-        for site in &self.sites {
+        for site in self.honest() {
             for deal in disk::deals(site.gate.records()) {
                 let peer = self.place_of(deal.peer());
                 let peer = peer.ok_or_else(|| Violation("a deal with nobody".to_owned()))?;
+                if self.sites[peer].attack.is_some() {
+                    continue;
+                }
                 let other = disk::deal(self.sites[peer].gate.records(), deal.id());
                 agree(deal, other).map_err(|Violation(what)| {
                     Violation(format!("{} and {}: {what}", site.name, self.sites[peer].name))
@@ -72,7 +81,7 @@ impl World {
     fn pods_agree(&self) -> Result<(), Violation> {
         let guests = self.guests();
         let mut wanted = 0;
-        for site in &self.sites {
+        for site in self.honest() {
             for pod in site.kube.list("Pod").1.iter().filter(|pod| !is_guest(pod)) {
                 let name = format!("{} of {}", pod["metadata"]["name"], site.name);
                 let metadata = &pod["metadata"];
@@ -109,7 +118,7 @@ impl World {
     fn nothing_is_left(&self) -> Result<(), Violation> {
         let guests = self.guests();
         ensure(guests.is_empty(), || format!("{} guests are left", guests.len()))?;
-        for site in &self.sites {
+        for site in self.honest() {
             let left = site.kube.list("Namespace").1.len() - 1;
             ensure(left == 0, || format!("{left} guest namespaces are left at {}", site.name))?;
             let left = site.kube.list("Node").1.len() - 1;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_agent::{Effect, Frame, GuestWork, Record, Records};
 use mercato_broker as broker;
 use mercato_cluster_model::Key;
+use mercato_gossip::Open as _;
 use mercato_offload::guest::{self, Life};
 use mercato_offload::home;
 use mercato_offload::key::PodId;
@@ -17,6 +18,7 @@ use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::time::Now;
 
 use super::{Violation, disk, ensure};
+use crate::openings::{Opener, Openings};
 use crate::shell::released;
 use crate::site::Site;
 
@@ -39,13 +41,15 @@ impl Wire {
     pub(crate) fn check(
         &mut self,
         (at, site, now): (usize, &Site, Now),
+        openings: &mut Openings,
         effect: &Effect,
     ) -> Result<(), Violation> {
         match effect {
             Effect::Gossip { message: Gossip::Push { publications, .. }, .. } => {
-                publications.iter().try_for_each(|one| self.on_publication((site, now), one))
+                let mut each = publications.iter();
+                each.try_for_each(|one| self.on_publication((site, now), openings, one))
             }
-            Effect::Negotiation { message, .. } => self.on_negotiation(at, site, message),
+            Effect::Negotiation { message, .. } => self.on_negotiation(at, site, openings, message),
             Effect::Workload { contract, frame, .. } => {
                 self.is_signed(at, site, *contract)?;
                 let records = site.gate.records();
@@ -81,18 +85,20 @@ impl Wire {
     fn on_publication(
         &mut self,
         (site, now): (&Site, Now),
+        openings: &mut Openings,
         said: &Publication,
     ) -> Result<(), Violation> {
         // What is passed on after its time is for its receivers to drop.
-        let Ok(opened) = said.open(site.config.federation, now) else { return Ok(()) };
-        let mark = opened.mark();
+        let federation = site.config.federation;
+        let Ok(item) = (Opener { openings, federation, now }).item(said) else { return Ok(()) };
+        let mark = item.mark();
+        if mark.publisher != site.key() {
+            return Ok(());
+        }
         let place = (mark.publisher, mark.epoch, mark.seq);
         let before = *self.publications.entry(place).or_insert(mark.digest);
         let numbers = format!("{}/{}", mark.epoch, mark.seq);
         ensure(before == mark.digest, || format!("number {numbers} is used for two contents"))?;
-        if mark.publisher != site.key() {
-            return Ok(());
-        }
         let reserved = site.gate.records().iter().find_map(|record| match record {
             Record::Broker(broker::Record::Series { epoch, next_seq }) => Some((*epoch, *next_seq)),
             Record::Broker(_)
@@ -109,11 +115,10 @@ impl Wire {
         &mut self,
         at: usize,
         site: &Site,
+        openings: &mut Openings,
         signed: &Signed<Message>,
     ) -> Result<(), Violation> {
-        let known = [(site.key(), site.id())].into();
-        let trust = Trust { federation: site.config.federation, signers: Signers::Known(&known) };
-        let opened = signed.open(trust, Now::default());
+        let opened = openings.message(signed, site.config.federation, (site.key(), site.id()));
         let message = opened.map_err(|error| Violation(format!("an own message: {error}")))?;
         let id = message.negotiation;
         if message.body == (Body::Status { state: State::Unknown }) {
@@ -129,7 +134,7 @@ impl Wire {
             ensure(before == contract, || format!("{id:.8} is signed a second time"))?;
         }
         let next = disk::next_seq(site.gate.records(), id);
-        ensure(next.is_some_and(|next| u64::from(message.seq) < next), || {
+        ensure(next.is_some_and(|next| message.seq < next), || {
             format!("message {} of {id:.8} is sent, the disk knows of {next:?}", message.seq)
         })
     }

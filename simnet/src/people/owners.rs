@@ -5,26 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::Input;
 use mercato_broker::{
-    Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, Refusal, Reply, SharePolicy,
-    Side, Stage, Standing,
+    Amount, Approve, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Stage, Standing,
 };
-use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
+use super::story::{Deed, Story};
 use crate::check::Violation;
 use crate::dice::Dice;
-use crate::network::pair;
-use crate::story::{Deed, Story};
-use crate::topology::Topology;
-use crate::world::{Event, World};
+use crate::plan::Plan;
+use crate::trace::note;
+use crate::world::World;
 
 /// All of them.
+#[derive(Default)]
 pub(crate) struct Owners {
-    topology: Topology,
     people: Vec<Person>,
     /// Numbers of commands.
     asked: u64,
@@ -58,15 +56,8 @@ pub(crate) fn wanted() -> Resources {
     Resources { cpu_millis: 4 * CORE, memory_bytes: 8 * GI, pods: 10, gpus }
 }
 
-/// What each of the sellers has.
-pub(crate) fn owned() -> Resources {
-    let gpus = BTreeMap::new();
-    Resources { cpu_millis: 16 * CORE, memory_bytes: 64 * GI, pods: 110, gpus }
-}
-
 impl Owners {
-    pub(crate) fn new(topology: Topology, story: impl Fn(usize) -> Story) -> Self {
-        let places = 0..topology.clusters().len();
+    pub(crate) fn new(clusters: usize, story: impl Fn(usize) -> Story) -> Self {
         let person = |at| Person {
             story: story(at),
             next_ms: 0,
@@ -74,24 +65,10 @@ impl Owners {
             asked: None,
             denies: None,
         };
-        Self { topology, people: places.map(person).collect(), asked: 0, leaving: false }
+        Self { people: (0..clusters).map(person).collect(), asked: 0, leaving: false }
     }
 
-    /// What a cluster has; the same after every start.
-    pub(crate) fn inventory(&self, _: usize) -> Inventory {
-        let slug = |text: &str| text.parse().expect("it has the form of a slug");
-        let gpus: Vec<GpuPool> = Vec::new();
-        let pool = PoolInventory {
-            platform: Platform { arch: slug("amd64"), os: slug("linux") },
-            allocatable: owned(),
-            requested: Resources::default(),
-            largest_pod: owned(),
-            gpus,
-        };
-        Inventory { pools: vec![pool] }
-    }
-
-    pub(crate) fn on_reply(&mut self, at: usize, _: u64, reply: &Result<Reply, Refusal>) {
+    pub(crate) fn on_reply(&mut self, at: usize, reply: &Result<Reply, Refusal>) {
         let person = &mut self.people[at];
         person.waits_since_ms = None;
         if matches!(reply, Err(Refusal::Short(_))) {
@@ -131,27 +108,15 @@ fn price(cpu_micros: u64) -> Price {
 }
 
 impl World {
-    /// Everybody looks, and does the next thing.
-    pub(crate) fn act(&mut self) -> Result<(), Violation> {
-        for at in 0..self.sites.len() {
-            if self.sites[at].agent.is_some() {
-                match self.owners.topology.sells(at) {
-                    true => self.sell(at)?,
-                    false => self.buy(at)?,
-                }
-            }
-            self.live(at)?;
-        }
-        for a in 0..self.sites.len() {
-            for b in a + 1..self.sites.len() {
-                if let Some((cut_ms, mend_ms)) = self.faults.cut() {
-                    let (a, b) = pair(a, b);
-                    self.plan(cut_ms, Event::Cut(a, b))?;
-                    self.plan(mend_ms, Event::Mend(a, b))?;
-                }
+    /// The owner of a cluster looks, and does the next thing.
+    pub(super) fn tell_story(&mut self, at: usize) -> Result<(), Violation> {
+        if self.sites[at].agent.is_some() {
+            match self.plan.sells(at) {
+                true => self.sell(at)?,
+                false => self.buy(at)?,
             }
         }
-        Ok(())
+        self.live(at)
     }
 
     fn sell(&mut self, at: usize) -> Result<(), Violation> {
@@ -165,13 +130,13 @@ impl World {
         });
         let new = asked.is_some_and(|deal| deal.state() == State::Review);
         let asked = asked.map(|deal| deal.id());
-        let denied = self.owners.people[at].denies.take();
+        let denied = self.people.owners.people[at].denies.take();
         match asked {
             Some(request) if denied == Some(request) => {
                 self.command(at, Command::Deny { request, text: String::new() })
             }
             Some(request) => {
-                self.owners.people[at].asked = Some(request);
+                self.people.owners.people[at].asked = Some(request);
                 // One in three at another price.
                 let price = Some(price(35_000)).filter(|_| new && request.0[0].is_multiple_of(3));
                 self.command(
@@ -205,7 +170,7 @@ impl World {
             .deals()
             .find(|deal| !matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. }));
         let live: Option<NegotiationId> = live.map(|deal| deal.id());
-        if self.owners.leaving {
+        if self.people.owners.leaving {
             let text = String::new();
             return live.map_or(Ok(()), |deal| self.command(at, Command::Cancel { deal, text }));
         }
@@ -224,7 +189,7 @@ impl World {
             }
             return Ok(());
         }
-        if self.owners.people[at].story.is_over() {
+        if self.people.owners.people[at].story.is_over() {
             return Ok(());
         }
         let round = broker.deals().count() % 3 == 1;
@@ -249,20 +214,20 @@ impl World {
 
     /// Asks the agent, and waits for the answer, though not for ever: it may have died.
     fn command(&mut self, at: usize, command: Command) -> Result<(), Violation> {
-        let person = &mut self.owners.people[at];
+        let person = &mut self.people.owners.people[at];
         if person.waits_since_ms.is_some_and(|since_ms| self.at_ms < since_ms + 5_000) {
             return Ok(());
         }
         person.waits_since_ms = Some(self.at_ms);
-        self.owners.asked += 1;
-        let number = self.owners.asked;
-        self.note(at, format!("owner asks {number}: {command:?}"));
+        self.people.owners.asked += 1;
+        let number = self.people.owners.asked;
+        note!(self, at, "owner asks {number}: {command:?}");
         self.tell(at, Input::Command(number, command))
     }
 
     /// Goes on with the story of the pods.
     fn live(&mut self, at: usize) -> Result<(), Violation> {
-        let person = &self.owners.people[at];
+        let person = &self.people.owners.people[at];
         if person.next_ms > self.at_ms {
             return Ok(());
         }
@@ -272,8 +237,8 @@ impl World {
         if !self.can(at, deed) && !tired {
             return Ok(());
         }
-        let pause_ms = self.owners.people[at].story.advance();
-        self.owners.people[at].next_ms = self.at_ms + pause_ms;
+        let pause_ms = self.people.owners.people[at].story.advance();
+        self.people.owners.people[at].next_ms = self.at_ms + pause_ms;
         self.do_deed(at, deed)
     }
 
@@ -296,9 +261,12 @@ impl World {
 }
 
 /// A story by chance.
-pub(crate) fn by_chance(topology: Topology, seed: u64) -> impl Fn(usize) -> Story {
-    move |at| match topology.sells(at) {
-        true => Story::of_seller(&mut Dice::new(seed, &format!("seller {at}"))),
-        false => Story::of_buyer(&mut Dice::new(seed, &format!("buyer {at}"))),
+pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Story {
+    let roles = (0..plan.clusters.len()).map(|at| (plan.sells(at), plan.clusters[at].character));
+    let roles: Vec<_> = roles.collect();
+    move |at| match roles[at] {
+        (_, Some(_)) => Story::default(),
+        (true, None) => Story::of_seller(&mut Dice::new(seed, &format!("seller {at}"))),
+        (false, None) => Story::of_buyer(&mut Dice::new(seed, &format!("buyer {at}"))),
     }
 }

@@ -9,6 +9,7 @@ use crate::check::Violation;
 use crate::dice::Dice;
 use crate::shell::TAINT;
 use crate::site::cluster_now;
+use crate::trace::note;
 use crate::world::World;
 
 /// One thing to do. Pods go by number.
@@ -35,7 +36,7 @@ pub(crate) enum Deed {
 }
 
 /// Deeds in order, each with a pause after it in ms.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
     deeds: Vec<(Deed, u64)>,
     told: usize,
@@ -108,13 +109,13 @@ impl Story {
 }
 
 impl World {
-    pub(crate) fn has_pod(&self, at: usize, name: u64) -> bool {
+    pub(super) fn has_pod(&self, at: usize, name: u64) -> bool {
         self.sites[at].kube.get(&pod_key(name)).is_some()
     }
 
-    pub(crate) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
+    pub(super) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
         let now = cluster_now(self.at_ms);
-        self.note(at, format!("owner: {deed:?}"));
+        note!(self, at, "owner: {deed:?}");
         let kube = &mut self.sites[at].kube;
         // What there is not cannot be changed; the owner shrugs.
         let done = match deed {
@@ -151,7 +152,7 @@ impl World {
             }
         };
         if let Err(error) = done {
-            self.note(at, format!("not done: {error}"));
+            note!(self, at, "not done: {error}");
         }
         self.kube_changed(at)
     }

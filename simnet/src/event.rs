@@ -1,0 +1,59 @@
+//! What can be yet to happen in a run.
+
+use mercato_agent::{GuestWork, HomeWork, Input};
+use mercato_discovery::Address;
+use mercato_protocol::id::{ContractId, PublicKey};
+
+use crate::packet::Packet;
+
+/// What is yet to happen, at a place.
+pub(crate) enum Event {
+    Packet { from: usize, to: usize, packet: Packet },
+    Wake { at: usize, run: u32 },
+    Written { at: usize, run: u32 },
+    Watch { at: usize },
+    Advance { at: usize },
+    Work { at: usize, run: u32, contract: ContractId, work: Work },
+    Answer { at: usize, run: u32, input: Box<Input> },
+    Dialled { at: usize, run: u32, attempt: u64, peer: Option<PublicKey>, to: Vec<Address> },
+    Lost { at: usize, peer: usize, connection: u64 },
+    Start { at: usize },
+    Cut(usize, usize),
+    Mend(usize, usize),
+    DiskFine { at: usize },
+    ClockBack { at: usize, by_ms: i64 },
+    Begin(usize),
+    End(usize),
+    People,
+}
+
+/// A write or a question on its way to an API server.
+pub(crate) enum Work {
+    Home(HomeWork),
+    Guest(GuestWork),
+}
+
+impl Event {
+    /// A number for its kind, and the place where it happens.
+    pub(crate) fn outline(&self) -> (u64, usize) {
+        match self {
+            Self::Packet { to, .. } => (0, *to),
+            Self::Wake { at, .. } => (1, *at),
+            Self::Written { at, .. } => (2, *at),
+            Self::Watch { at } => (3, *at),
+            Self::Advance { at } => (4, *at),
+            Self::Work { at, .. } => (5, *at),
+            Self::Answer { at, .. } => (6, *at),
+            Self::Dialled { at, .. } => (7, *at),
+            Self::Lost { at, .. } => (8, *at),
+            Self::Start { at } => (9, *at),
+            Self::Cut(a, _) => (10, *a),
+            Self::Mend(a, _) => (11, *a),
+            Self::DiskFine { at } => (12, *at),
+            Self::ClockBack { at, .. } => (13, *at),
+            Self::Begin(nth) => (14, *nth),
+            Self::End(nth) => (15, *nth),
+            Self::People => (16, 0),
+        }
+    }
+}

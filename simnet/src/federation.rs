@@ -1,0 +1,111 @@
+//! One federation tried out: its clusters trade for some time, and it is counted what comes
+//! of it.
+
+use mercato_protocol::gossip::VerifiedPublication;
+
+use crate::check::Violation;
+use crate::faults::Faults;
+use crate::measure::{Ad, Gossipsub, Measures, gossipsub};
+use crate::people::{Alone, Market, People};
+use crate::plan::Plan;
+use crate::site::Site;
+use crate::trace::TraceHash;
+use crate::world::World;
+
+/// What to try out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Federation {
+    /// Its clusters.
+    pub plan: Plan,
+    /// All chance comes of it.
+    pub seed: u64,
+    /// For how long, in ms.
+    pub for_ms: u64,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time, in ms.
+    pub at_ms: u64,
+    /// Events so far.
+    pub steps: u64,
+    /// Leases in use.
+    pub leases: u64,
+    /// Jobs that wait.
+    pub waiting: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Run {
+    /// What was run.
+    pub federation: Federation,
+    /// What was counted.
+    pub measures: Measures,
+    /// The same jobs without a federation.
+    pub alone: Alone,
+    /// The same advertisements over gossipsub.
+    pub gossipsub: Gossipsub,
+    /// Of everything that happened, in order.
+    pub trace: TraceHash,
+    /// Events.
+    pub steps: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+impl Federation {
+    /// Runs it. `on_minute` is told how far it is, once a virtual minute.
+    pub fn run(self, mut on_minute: impl FnMut(Progress)) -> Result<Run, Violation> {
+        let market = Market::new(&self.plan, self.seed, self.for_ms);
+        let people = People::with_jobs(market);
+        let faults = Faults::planned(self.seed);
+        let mut world = World::new(self.plan.clone(), self.seed, faults, people)
+            .map_err(|error| Violation(error.to_string()))?;
+        while world.at_ms < self.for_ms {
+            world.run_until((world.at_ms + 60_000).min(self.for_ms))?;
+            let last = world.measures.samples.last();
+            on_minute(Progress {
+                at_ms: world.at_ms,
+                steps: world.steps,
+                leases: last.map_or(0, |sample| sample.leases),
+                waiting: last.map_or(0, |sample| sample.waiting),
+            });
+        }
+        world.weigh_attacks();
+        let samples: Vec<u64> = world.measures.samples.iter().map(|sample| sample.at_ms).collect();
+        let market = world.people.market.as_ref();
+        let alone = market.map_or_else(Alone::default, |market| market.alone(&self.plan, &samples));
+        world.measures.compare(&alone);
+        let ads = world.advertisements();
+        Ok(Run {
+            gossipsub: gossipsub(&self.plan, self.seed, &ads),
+            federation: self,
+            measures: world.measures,
+            alone,
+            trace: world.trace.hash(),
+            steps: world.steps,
+            messages: world.sent,
+        })
+    }
+}
+
+impl World {
+    /// All that was advertised, in order of time. Each is as long as its publisher's last.
+    fn advertisements(&self) -> Vec<Ad> {
+        let size = |site: &Site| {
+            let news = site.agent.as_ref()?.gossip().latest(&site.key())?;
+            let VerifiedPublication::Lease(lease) = news.publication() else { return None };
+            Some(lease.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
+        };
+        let sizes: Vec<Option<usize>> = self.sites.iter().map(size).collect();
+        let known: Vec<usize> = sizes.iter().copied().flatten().collect();
+        let usual = known.iter().sum::<usize>().checked_div(known.len()).unwrap_or(0);
+        let signed = self.measures.spread.signed.iter();
+        let mut ads: Vec<Ad> =
+            signed.map(|(at_ms, whose)| (*at_ms, *whose, sizes[*whose].unwrap_or(usual))).collect();
+        ads.sort_unstable();
+        ads
+    }
+}

@@ -1,0 +1,215 @@
+//! What an attack has gained, judged from outside, beside the most that the market's limits
+//! allow it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_broker::limits::{OPEN_OF_STRANGERS, UNSIGNED_CLOSES};
+use mercato_broker::{Deal, Side, Stage, Standing};
+use mercato_gossip::limits::UNKNOWN_PUBLISHERS;
+use mercato_protocol::id::{ClusterId, PublicKey};
+
+use super::Character;
+use crate::site::Site;
+use crate::world::World;
+
+/// What an attack has gained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gain {
+    /// Whose.
+    pub character: Character,
+    /// How often it tried.
+    pub tried: u64,
+    /// The most that it had at one time.
+    pub gained: u64,
+    /// The most that it may have.
+    pub limit: u64,
+    /// Of what.
+    pub what: &'static str,
+}
+
+impl Gain {
+    /// Whether it stayed within what is allowed.
+    pub fn is_contained(&self) -> bool {
+        self.gained <= self.limit
+    }
+}
+
+impl World {
+    /// Judges every attack as things stand, and keeps the most that each had.
+    pub(crate) fn weigh_attacks(&mut self) {
+        for at in 0..self.sites.len() {
+            let Some(character) = self.plan.clusters[at].character else { continue };
+            let (gained, limit, what) = self.weigh(at, character);
+            let before = self.measures.gains.get(&at).map_or(0, |gain| gain.gained);
+            let (gained, tried) = (gained.max(before), self.sites[at].tried);
+            self.measures.gains.insert(at, Gain { character, tried, gained, limit, what });
+        }
+    }
+
+    fn honest_up(&self) -> impl Iterator<Item = (usize, &Site)> {
+        self.sites
+            .iter()
+            .enumerate()
+            .filter(|(_, site)| site.attack.is_none() && site.agent.is_some())
+    }
+
+    fn weigh(&self, at: usize, character: Character) -> (u64, u64, &'static str) {
+        let id = self.sites[at].id();
+        let limit_of_holds = OPEN_OF_STRANGERS as u64;
+        match character {
+            Character::Forger => (self.false_offers(), 0, "offers shown that nobody made"),
+            Character::Replayer => {
+                (self.stale_views(), 0, "offers shown that were replaced a minute ago")
+            }
+            Character::Equivocator => {
+                let proven = self.sites[at].tried > 0 && self.fraud_is_old(at);
+                let trusting = if proven { self.trusting(id) } else { 0 };
+                (trusting, 0, "clusters that trust it a minute after it said two things")
+            }
+            Character::Flooder => (
+                self.most_strangers(),
+                UNKNOWN_PUBLISHERS as u64,
+                "false publishers kept by one cluster",
+            ),
+            Character::HoldHoarder => (self.most_holds(id), limit_of_holds, "holds at one seller"),
+            Character::BaitAndSwitch => {
+                let switched = self.deals_with(id).filter(|deal| {
+                    deal.side() == Side::Consumer
+                        && deal.agreement().is_some_and(|both| {
+                            both.contract.terms.price != deal.request().terms.price
+                        })
+                });
+                (switched.count() as u64, 0, "contracts at another price than offered")
+            }
+            Character::CheapestStranger => {
+                let bought = self.deals_with(id);
+                let bought = bought.filter(|deal| deal.side() == Side::Consumer);
+                (bought.count() as u64, 0, "orders from those who do not trust it")
+            }
+            Character::NonSigningBuyer => {
+                (self.unsigned_windows(id), UNSIGNED_CLOSES, "windows used without a signature")
+            }
+            Character::ClockLiar => (self.showing(id), 0, "clusters that show its offer"),
+            Character::Eclipse => (self.blind(), 0, "clusters that know no honest offer"),
+        }
+    }
+
+    /// Offers of honest clusters under a key that is not theirs, over all honest books.
+    fn false_offers(&self) -> u64 {
+        let keys: BTreeMap<ClusterId, PublicKey> =
+            self.sites.iter().map(|site| (site.id(), site.key())).collect();
+        let shown = self.honest_up().flat_map(|(_, site)| self.offers(site));
+        shown.filter(|(id, key)| keys.get(id).is_some_and(|own| own != key)).count() as u64
+    }
+
+    /// Whose offers a cluster shows.
+    fn offers<'a>(&self, site: &'a Site) -> impl Iterator<Item = (ClusterId, PublicKey)> + 'a {
+        let now = site.now(self.at_ms);
+        let agent = site.agent.iter();
+        agent.flat_map(move |agent| agent.broker().providers(now)).map(|(id, key, _)| (id, key))
+    }
+
+    /// Marks of honest publishers that are older than what has long spread, where the
+    /// holder was connected all the time.
+    fn stale_views(&self) -> u64 {
+        let stale = |site: &Site| {
+            let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
+            let stale = marks.filter(|mark| {
+                let publisher = self.by_key.get(&mark.publisher);
+                let settled = publisher.and_then(|place| self.measures.spread.settled(*place));
+                settled.is_some_and(|settled| (mark.epoch, mark.seq) < settled)
+            });
+            stale.count() as u64
+        };
+        self.honest_up().map(|(_, site)| stale(site)).sum()
+    }
+
+    /// Whether it is a minute since it was caught: it had tried at the last weighing.
+    fn fraud_is_old(&self, at: usize) -> bool {
+        self.measures.gains.get(&at).is_some_and(|gain| gain.tried > 0)
+    }
+
+    /// The most publishers that are no clusters, kept by one honest cluster.
+    fn most_strangers(&self) -> u64 {
+        let strangers = |site: &Site| {
+            let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
+            marks.filter(|mark| !self.by_key.contains_key(&mark.publisher)).count() as u64
+        };
+        self.honest_up().map(|(_, site)| strangers(site)).max().unwrap_or(0)
+    }
+
+    /// The most that one honest seller holds for a buyer that has not signed.
+    fn most_holds(&self, buyer: ClusterId) -> u64 {
+        let holds = |site: &Site| {
+            let deals = site.agent.iter().flat_map(|agent| agent.broker().deals());
+            let open = deals.filter(|deal| {
+                deal.peer() == buyer
+                    && deal.side() == Side::Provider
+                    && matches!(deal.stage(), Stage::Agreed | Stage::Review { .. })
+            });
+            open.count() as u64
+        };
+        self.honest_up().map(|(_, site)| holds(site)).max().unwrap_or(0)
+    }
+
+    /// What honest clusters have with a hostile one.
+    fn deals_with(&self, peer: ClusterId) -> impl Iterator<Item = &Deal> {
+        let agents = self.honest_up().filter_map(|(_, site)| site.agent.as_ref());
+        agents.flat_map(|agent| agent.broker().deals()).filter(move |deal| deal.peer() == peer)
+    }
+
+    /// The most windows that a buyer has used at one time without having signed for them.
+    fn unsigned_windows(&self, buyer: ClusterId) -> u64 {
+        let windows = self.honest_up().flat_map(|(_, site)| {
+            let now_ms = site.now(self.at_ms).wall_ms;
+            let deals = site.agent.iter().flat_map(|agent| agent.broker().deals());
+            let used = deals.filter(|deal| {
+                deal.peer() == buyer && deal.side() == Side::Provider && deal.stage().is_leased()
+            });
+            used.map(move |deal| {
+                let signed_ms = deal.meter().signed().map(|signed| signed.receipt.to_ms);
+                let since_ms = signed_ms.or(deal.meter().started_ms()).unwrap_or(now_ms);
+                let window_ms = u64::from(deal.request().terms.metering_interval_s) * 1_000;
+                now_ms.saturating_sub(since_ms) / window_ms.max(1)
+            })
+        });
+        windows.max().unwrap_or(0)
+    }
+
+    /// Honest clusters that would buy of this one.
+    fn trusting(&self, provider: ClusterId) -> u64 {
+        let trusts = |site: &Site| {
+            let mut agents = site.agent.iter();
+            agents.any(|agent| agent.broker().standing(&provider) == Standing::Trusted)
+        };
+        self.honest_up().filter(|(_, site)| trusts(site)).count() as u64
+    }
+
+    /// Honest clusters that show an offer of this one.
+    fn showing(&self, provider: ClusterId) -> u64 {
+        let shows = |site: &Site| self.offers(site).any(|(id, _)| id == provider);
+        self.honest_up()
+            .filter(|(at, site)| self.plan.clusters[*at].character.is_none() && shows(site))
+            .count() as u64
+    }
+
+    /// Honest clusters that have been there for a while and know no honest offer, though
+    /// there are some.
+    fn blind(&self) -> u64 {
+        let offers = |at: usize, site: &Site| {
+            self.plan.sells(at)
+                && site.agent.as_ref().is_some_and(|agent| agent.broker().offer().is_some())
+        };
+        let honest: BTreeSet<ClusterId> = self
+            .honest_up()
+            .filter(|(at, site)| offers(*at, site))
+            .map(|(_, site)| site.id())
+            .collect();
+        let blind = self.honest_up().filter(|(_, site)| {
+            let others = honest.iter().any(|id| *id != site.id());
+            let is_new = site.now(self.at_ms).mono_ms < 60_000;
+            others && !is_new && !self.offers(site).any(|(id, _)| honest.contains(&id))
+        });
+        blind.count() as u64
+    }
+}

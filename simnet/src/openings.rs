@@ -1,0 +1,115 @@
+//! What was opened once: a signature holds for everybody. Whether its time has come is asked
+//! for each cluster's own clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mercato_gossip::{Item, Open};
+use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
+use mercato_protocol::gossip::Publication;
+use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::negotiation::Message;
+use mercato_protocol::time::Now;
+
+use crate::limits;
+
+/// All that were valid when somebody opened them.
+#[derive(Debug, Default)]
+pub(crate) struct Openings {
+    items: BTreeMap<Digest, Arc<Item>>,
+    /// Of negotiations.
+    messages: BTreeMap<Digest, Verified<Message>>,
+}
+
+/// Opens what is gossiped, as one cluster does at one moment.
+pub(crate) struct Opener<'a> {
+    pub(crate) openings: &'a mut Openings,
+    pub(crate) federation: FederationId,
+    pub(crate) now: Now,
+}
+
+impl Open for Opener<'_> {
+    /// As [`Publication::open`].
+    fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
+        let fresh = || {
+            let opened = publication.open(self.federation, self.now)?;
+            Ok(Arc::new(Item::new(opened)))
+        };
+        let digest = match publication {
+            Publication::Lease(lease) => lease.digest(),
+            Publication::Withdraw(end) => end.digest(),
+            Publication::Revocations(list) => list.digest(),
+            Publication::Equivocation(_) => return fresh(),
+        };
+        if let Some(item) = self.openings.items.get(&digest) {
+            in_time(item.publication().validity_ms(), self.now)?;
+            return Ok(Arc::clone(item));
+        }
+        let item = fresh()?;
+        if self.openings.items.len() >= limits::OPENED {
+            self.openings.items.clear();
+        }
+        self.openings.items.insert(digest, Arc::clone(&item));
+        Ok(item)
+    }
+}
+
+impl Openings {
+    /// Opens what a cluster says in a negotiation, with its key. It holds at any time.
+    pub(crate) fn message(
+        &mut self,
+        signed: &Signed<Message>,
+        federation: FederationId,
+        by: (PublicKey, ClusterId),
+    ) -> Result<Verified<Message>, EnvelopeError> {
+        let digest = signed.digest();
+        let is_theirs =
+            |opened: &&Verified<Message>| (*opened.key(), opened.cluster()) == (by.0, Some(by.1));
+        if let Some(opened) = self.messages.get(&digest).filter(is_theirs) {
+            return Ok(opened.clone());
+        }
+        let known = [by].into();
+        let trust = Trust { federation, signers: Signers::Known(&known) };
+        let opened = signed.open(trust, Now::default())?;
+        if self.messages.len() >= limits::OPENED {
+            self.messages.clear();
+        }
+        self.messages.insert(digest, opened.clone());
+        Ok(opened)
+    }
+}
+
+fn in_time((from_ms, to_ms): (u64, u64), now: Now) -> Result<(), EnvelopeError> {
+    match () {
+        () if from_ms > now.wall_ms + CLOCK_SKEW_MS => Err(EnvelopeError::NotYetValid),
+        () if to_ms.saturating_add(CLOCK_SKEW_MS) < now.wall_ms => Err(EnvelopeError::Expired),
+        () => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::envelope::KeyPair;
+    use mercato_protocol::gossip::Withdraw;
+
+    use super::*;
+
+    #[test]
+    fn what_was_opened_before_is_judged_by_each_clock_as_if_it_were_new() {
+        let key = KeyPair::from_seed(&[1; 32]);
+        let issued_ms = 1_000_000_000;
+        let end = Withdraw { provider: ClusterId([1; 32]), epoch: 1, seq: 1, issued_ms };
+        let federation = FederationId::lan();
+        let end = Publication::Withdraw(key.sign(federation, &end).unwrap());
+        let mut openings = Openings::default();
+        for _ in 0..2 {
+            for wall_ms in [issued_ms, issued_ms - 60_000, issued_ms + 400 * 86_400_000] {
+                let now = Now { mono_ms: 0, wall_ms };
+                let ours = Opener { openings: &mut openings, federation, now }.item(&end);
+                let theirs = end.open(federation, now);
+                assert_eq!(ours.map(|item| item.publication().clone()), theirs, "{wall_ms}");
+            }
+        }
+    }
+}

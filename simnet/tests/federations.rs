@@ -1,0 +1,84 @@
+//! Federations tried out: what comes of them, and what attacks on them gain.
+
+#![allow(missing_docs, reason = "a test")]
+
+use std::collections::BTreeMap;
+
+use mercato_simnet::hostile::{Character, Gain};
+use mercato_simnet::{Federation, Plan, Run, Topology, report};
+
+const MINUTE_MS: u64 = 60_000;
+
+fn run(plan: Plan, seed: u64, minutes: u64) -> Run {
+    Federation { plan, seed, for_ms: minutes * MINUTE_MS }.run(|_| {}).expect("promises hold")
+}
+
+/// One of each kind of attacker among honest clusters for half an hour: none gains more than
+/// the market's limits allow, each has really tried, and honest trade goes on.
+#[test]
+fn no_attack_gains_more_than_the_limits_allow() {
+    let run = run(Topology::Hostile.plan(Some(16), 3), 3, 32);
+    let gains: BTreeMap<Character, &Gain> =
+        run.measures.gains.values().map(|gain| (gain.character, gain)).collect();
+    assert_eq!(gains.len(), Character::ALL.len());
+    for (character, gain) in &gains {
+        assert!(gain.is_contained(), "{character}: {gain:?}");
+        // These two need not do anything but be there.
+        let passive = matches!(character, Character::CheapestStranger | Character::ClockLiar);
+        assert!(passive || gain.tried > 0, "{character} did nothing: {gain:?}");
+    }
+    // An attack that gains nothing at all where it may gain something tests nothing.
+    for character in [Character::Flooder, Character::HoldHoarder, Character::NonSigningBuyer] {
+        assert!(gains[&character].gained > 0, "{:?}", gains[&character]);
+    }
+    assert!(run.measures.jobs.away > 10, "{:?}", run.measures.jobs);
+}
+
+#[test]
+fn a_federation_serves_more_jobs_than_its_clusters_alone() {
+    let run = run(Topology::Lan.plan(None, 1), 1, 40);
+    let jobs = run.measures.jobs;
+    assert!(jobs.away > 10 && jobs.given_up < run.alone.given_up, "{jobs:?} {:?}", run.alone);
+    let (with, without) = run.measures.utilisation(&run.federation.plan);
+    assert!(with > without, "{with} and {without}");
+    assert_eq!(run.measures.trades.len(), run.measures.contract_ms.len());
+}
+
+/// Every named federation trades, and leaves a report.
+#[test]
+fn every_topology_trades_and_is_reported() {
+    for topology in Topology::ALL {
+        let run = run(topology.plan(Some(12.min(topology.default_clusters())), 2), 2, 8);
+        assert!(run.measures.jobs.came > 0, "{topology}");
+        assert!(!report::summary(&run).is_empty());
+        let folder = tempfile::tempdir().unwrap();
+        report::write(folder.path(), &[&run]).unwrap();
+        let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+        assert!(page.contains("</svg>") && !page.contains("NaN") && !page.contains("http"));
+        let json = std::fs::read(folder.path().join("report.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json[0]["trace"], run.trace.to_string());
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    let traces = [7, 7, 8].map(|seed| {
+        let run = run(Topology::National.plan(Some(20), seed), seed, 5);
+        (run.trace, run.steps)
+    });
+    assert_eq!(traces[0], traces[1]);
+    assert_ne!(traces[0], traces[2]);
+}
+
+/// Under one demand, side by side.
+#[test]
+fn compared_federations_have_the_same_demand() {
+    let mut plans = [Topology::Ring, Topology::Star].map(|one| one.plan(Some(10), 5));
+    report::level(&mut plans, 8 * MINUTE_MS);
+    let runs = plans.map(|plan| run(plan, 5, 8));
+    assert_eq!(runs[0].measures.jobs.came, runs[1].measures.jobs.came);
+    assert_eq!(runs[0].alone, runs[1].alone);
+    let table = report::comparison(&[&runs[0], &runs[1]]);
+    assert!(table.contains("ring") && table.contains("star"), "{table}");
+}
