@@ -100,11 +100,16 @@ impl Broker {
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.now = now;
-        if std::mem::take(&mut self.fresh) {
+        let fresh = std::mem::take(&mut self.fresh);
+        if fresh {
             effects.extend(self.deals.values().filter_map(Effect::lease));
         }
         self.run_deadlines(now, &mut effects);
         self.take(now, input, &mut effects);
+        if fresh && self.config.copied && !self.degraded {
+            // The next start is not one of a copy: it must find the epoch of this one.
+            effects.push(Effect::Persist(self.publisher.series()));
+        }
         self.run_deadlines(now, &mut effects);
         self.resend(now, &mut effects);
         self.publish(now, &mut effects);

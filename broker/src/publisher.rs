@@ -50,6 +50,11 @@ impl Publisher {
         Self { epoch, next_seq, reserved_seq: next_seq, ..Self::default() }
     }
 
+    /// Where its numbers are, for the records.
+    pub(crate) fn series(&self) -> Record {
+        Record::Series { epoch: self.epoch, next_seq: self.reserved_seq }
+    }
+
     /// Someone has seen this number of ours: rises above it.
     pub(crate) fn learn(&mut self, epoch: u64, seq: u64) {
         if (epoch, seq) >= (self.epoch, self.next_seq) {

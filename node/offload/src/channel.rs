@@ -30,6 +30,9 @@ pub struct Channel<T> {
 pub struct Received<T> {
     /// The two sides have just found each other: what was said before is void.
     pub established: bool,
+    /// The peer knows of a later epoch of ours: we are a copy of one that went on. This
+    /// one, above it, is to be persisted before any frame leaves.
+    pub risen: Option<u64>,
     /// To be taken in order.
     pub statements: Vec<T>,
 }
@@ -53,7 +56,7 @@ impl<T: Clone> Channel<T> {
     /// The link is up. Returns the epoch to persist before the greeting is sent.
     pub fn link_up(&mut self, now_ms: u64) -> (u64, Frame<T>) {
         self.up = true;
-        self.epoch += 1;
+        self.epoch = self.epoch.saturating_add(1);
         self.restart();
         self.rearm(now_ms);
         (self.epoch, self.frame(0, Vec::new(), true))
@@ -89,7 +92,7 @@ impl<T: Clone> Channel<T> {
         frame: Frame<In>,
         out: &mut Vec<Frame<T>>,
     ) -> Received<In> {
-        let mut received = Received { established: false, statements: Vec::new() };
+        let mut received = Received { established: false, risen: None, statements: Vec::new() };
         let oversized = frame.statements.len() > limits::FRAME_STATEMENTS;
         if !self.up || frame.from < self.peer || oversized {
             return received;
@@ -97,6 +100,14 @@ impl<T: Clone> Channel<T> {
         if frame.from > self.peer {
             self.peer = frame.from;
             self.restart();
+        }
+        if frame.to > self.epoch {
+            self.epoch = frame.to.saturating_add(1);
+            self.restart();
+            self.rearm(now_ms);
+            received.risen = Some(self.epoch);
+            out.push(self.frame(0, Vec::new(), true));
+            return received;
         }
         if frame.to == self.epoch {
             received.established = !self.established;
@@ -204,6 +215,24 @@ mod tests {
         a.wake(limits::RESEND_MS, &mut out);
         assert_eq!(a.deadline_ms(), Some(3 * limits::RESEND_MS));
         assert_eq!(b.receive(0, out.remove(0), &mut Vec::new()).statements, [1]);
+    }
+
+    #[test]
+    fn a_copy_rises_above_what_its_original_has_said() {
+        let (_, mut b) = pair();
+        let (_, later) = Channel::<u32>::new(6).link_up(0);
+        b.receive(0, later, &mut Vec::new());
+        let mut copy = Channel::new(2);
+        let (epoch, hello) = copy.link_up(0);
+        let mut out = Vec::new();
+        assert!(!b.receive(0, hello, &mut out).established);
+        assert!(epoch == 3 && out.is_empty(), "b knows of 7");
+        let (_, hello) = b.link_up(0);
+        let received = copy.receive(0, hello, &mut out);
+        assert_eq!((received.risen, received.established), (Some(8), false));
+        let mut back = Vec::new();
+        b.receive(0, out.remove(0), &mut back);
+        assert!(copy.receive(0, back.remove(0), &mut out).established);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
-use super::Effect;
 use super::pod::Pod;
 use super::session::GuestSession;
+use super::{Effect, Record};
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
 use crate::message::{Frame, Refusal, Route, ToGuest, ToHome};
@@ -14,6 +14,7 @@ impl GuestSession {
     pub(super) fn on_frame(&mut self, now: Now, frame: Frame<ToGuest>, out: &mut Vec<Effect>) {
         let mut answers = Vec::new();
         let received = self.channel.receive(now.mono_ms, frame, &mut answers);
+        out.extend(received.risen.map(|epoch| Effect::Persist(Record::Epoch(epoch))));
         out.extend(answers.into_iter().map(Effect::Send));
         if received.established {
             self.on_new_link();

@@ -5,7 +5,7 @@ use mercato_protocol::time::Now;
 
 use super::pod::{Pod, Told};
 use super::session::HomeSession;
-use super::{Effect, RecordKey, Write};
+use super::{Effect, Record, RecordKey, Write};
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
 use crate::message::{Frame, Refusal, Report, ToGuest, ToHome};
@@ -14,6 +14,7 @@ impl HomeSession {
     pub(super) fn on_frame(&mut self, now: Now, frame: Frame<ToHome>, out: &mut Vec<Effect>) {
         let mut answers = Vec::new();
         let received = self.channel.receive(now.mono_ms, frame, &mut answers);
+        out.extend(received.risen.map(|epoch| Effect::Persist(Record::Epoch(epoch))));
         out.extend(answers.into_iter().map(Effect::Send));
         if received.established {
             self.on_established();
