@@ -2,7 +2,7 @@
 //! an error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use mercato_broker::syntax::{Gpus, Seconds, amount};
@@ -41,6 +41,8 @@ pub struct Settings {
     pub peers: Vec<String>,
     /// Search the local network.
     pub lan: Switch,
+    /// Where health and metrics are to be had.
+    pub health: Health,
     /// The Kubernetes cluster that is shared from and bought for.
     pub kubernetes: Kubernetes,
     /// ISO 3166 country of the law that applies here.
@@ -67,6 +69,29 @@ pub enum Switch {
     On,
     /// Off.
     Off,
+}
+
+/// Where health and metrics are to be had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// On this machine alone, at the usual port or a free one.
+    #[default]
+    Usual,
+    /// There, or the start fails.
+    At(SocketAddr),
+    /// Nowhere.
+    Off,
+}
+
+impl<'de> Deserialize<'de> for Health {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let wrong = "expected IP:PORT, for example 0.0.0.0:7476, or off";
+        text.parse().map(Self::At).map_err(|_| serde::de::Error::custom(wrong))
+    }
 }
 
 /// Which Kubernetes cluster.
@@ -239,6 +264,7 @@ mod tests {
             listen: vec!["0.0.0.0:7474".to_owned()],
             peers: vec!["hub.example:7474".to_owned()],
             lan: Switch::On,
+            health: Health::At(SocketAddr::from(([127, 0, 0, 1], 7476))),
             kubernetes: Kubernetes {
                 enabled: Switch::On,
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
@@ -270,6 +296,9 @@ mod tests {
         assert!(said.contains("expected '/' at character 13"), "{said}");
         assert!(said.contains("for example cpu=0.02 EUR/h"), "{said}");
         assert!(said.contains("line 3"), "{said}");
+        let said = refused("health: 7476\n");
+        assert!(said.contains("for example 0.0.0.0:7476, or off"), "{said}");
+        assert_eq!(Settings::parse("x", "health: off").unwrap().health, Health::Off);
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
         let said = refused("share:\n  cpu: 130%\n");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+/// A file of a state, all of it: far above what is kept.
+pub(crate) const STATE_BYTES: u64 = 1 << 30;
 /// One record; sled is slow and fragile with larger values.
 pub(crate) const RECORD_BYTES: usize = 32 << 10;
 /// What sled keeps in memory.
@@ -49,6 +51,10 @@ pub(crate) const STREAMS_PER_LEASE: usize = 64;
 pub(crate) const CLUSTER_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait between two tries.
 pub(crate) const CLUSTER_RETRY_MAX: Duration = Duration::from_secs(30);
+/// Between two looks whether the cluster answers,
+pub(crate) const CLUSTER_LOOK: Duration = Duration::from_secs(10);
+/// and whether rights that were missing have been granted.
+pub(crate) const RIGHTS_LOOK: Duration = Duration::from_secs(60);
 /// Between two looks at what is being removed.
 pub(crate) const DRAIN_LOOK: Duration = Duration::from_millis(500);
 /// A namespace's rights and the webhook take a moment after it was opted in or out.
@@ -74,5 +80,13 @@ pub(crate) const ADMIN_REQUEST_BYTES: usize = 256 << 10;
 pub(crate) const ADMIN_ANSWER_BYTES: usize = 64 << 20;
 /// Requests of the admin API that are answered at once.
 pub(crate) const ADMIN_REQUESTS: usize = 32;
+/// A driver that has not answered for so long is not alive.
+pub(crate) const ALIVE: Duration = Duration::from_secs(10);
+/// Connections for health and metrics at a time,
+pub(crate) const HEALTH_CONNECTIONS: usize = 32;
+/// how long each has to ask,
+pub(crate) const HEALTH_HEADERS: Duration = Duration::from_secs(10);
+/// and the pause where none can be accepted.
+pub(crate) const HEALTH_PAUSE: Duration = Duration::from_millis(100);
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;

@@ -2,7 +2,7 @@
 //!
 //! `cli` reads what is typed. `daemon` puts a daemon together: the `driver` owns the
 //! agent and performs its effects, `store` keeps its records, `kubernetes` is the cluster
-//! at the other end, `admin` what its owner may ask.
+//! at the other end, `admin` what its owner may ask, `telemetry` what is watched of it.
 
 // Floor 4 has the clocks and the machine's randomness.
 #![allow(clippy::disallowed_methods)]
@@ -11,10 +11,12 @@ mod admin;
 mod cli;
 mod daemon;
 mod demo;
+mod doctor;
 mod driver;
 mod kubernetes;
 mod limits;
 mod store;
+mod telemetry;
 
 use std::process::ExitCode;
 

@@ -27,6 +27,9 @@ pub struct Hello {
     pub rotations: Vec<Signed<Identity>>,
     /// That it belongs to the federation: its certificate, then its registrar's.
     pub certificates: Vec<Signed<Certificate>>,
+    /// What the speaker's clock says, for display: a clock that is far off explains why
+    /// signatures are refused.
+    pub time_ms: Option<u64>,
 }
 
 impl Hello {
@@ -54,4 +57,5 @@ wire_map!(Hello {
     4 => addresses,
     5 => rotations,
     6 => certificates,
+    7 => time_ms,
 });

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mercato_broker::{Broker, Standing};
+use mercato_broker::{Broker, Side, Standing};
 use mercato_discovery::Directory;
 use mercato_gossip::Gossip;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
@@ -187,6 +187,15 @@ impl Agent {
     /// What spreads, to look at.
     pub fn gossip(&self) -> &Gossip {
         &self.gossip
+    }
+
+    /// Pods of this cluster that are elsewhere, and those of others that are here.
+    pub fn pods(&self) -> (usize, usize) {
+        let of = |side| {
+            let leases = self.leases.values().filter(|lease| lease.spec.side == side);
+            leases.map(Lease::pods).sum()
+        };
+        (of(Side::Consumer), of(Side::Provider))
     }
 
     /// Who is connected, by key.

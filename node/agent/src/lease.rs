@@ -80,6 +80,15 @@ impl Lease {
         }
     }
 
+    /// Pods of it, here or elsewhere.
+    pub(crate) fn pods(&self) -> usize {
+        match &self.session {
+            Session::Home(session) => session.pods(),
+            Session::Guest(session) => session.pods(),
+            Session::Resting => 0,
+        }
+    }
+
     fn rests(&self) -> bool {
         matches!(self.session, Session::Resting)
     }

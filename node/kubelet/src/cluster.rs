@@ -53,6 +53,19 @@ impl Cluster {
             .boxed()
     }
 
+    /// Whether it serves an API group at that version, `apps/v1`.
+    pub(crate) fn serves(&self, group_version: &str) -> Answer<bool> {
+        let answer = self.at("GET", Ok(format!("/apis/{group_version}")), "", None, "");
+        async move {
+            match answer.await {
+                Ok(_) => Ok(true),
+                Err(failure) if failure.class == Class::Missing => Ok(false),
+                Err(failure) => Err(failure),
+            }
+        }
+        .boxed()
+    }
+
     /// The object, or none if there is none.
     pub(crate) fn get(&self, kind: Kind, ns: Option<&str>, name: &str) -> Answer<Option<Value>> {
         let answer = self.at("GET", kind.path(ns, name), "", None, "");

@@ -32,6 +32,7 @@ macro_rules! kinds {
 kinds! {
     CONFIG_MAP = "" "v1" "ConfigMap" "configmaps";
     CSR = "certificates.k8s.io" "v1" "CertificateSigningRequest" "certificatesigningrequests";
+    DAEMON_SET = "apps" "v1" "DaemonSet" "daemonsets";
     EVENT = "" "v1" "Event" "events";
     LEASE = "coordination.k8s.io" "v1" "Lease" "leases";
     LIMIT_RANGE = "" "v1" "LimitRange" "limitranges";

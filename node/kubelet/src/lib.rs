@@ -11,7 +11,7 @@
 //! - [`guest`] and [`guest_namespace`]: a lease at the provider;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
 //! - [`inventory`]: what the cluster has; [`usage`]: what guests use;
-//!   [`rights`]: what the daemon lacks;
+//!   [`rights`]: what the daemon lacks; [`examine`]: what else `mercato doctor` asks;
 //! - [`Cluster`]: the one way to an API server, but for watches and streams.
 
 // This crate is of floor 3: it may read clocks, which the pure floors may not.
@@ -24,6 +24,7 @@ pub mod certificate;
 mod clock;
 mod cluster;
 mod events;
+pub mod examine;
 mod failure;
 pub mod guest;
 pub mod guest_namespace;

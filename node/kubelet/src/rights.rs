@@ -62,15 +62,17 @@ const PODS: &str = "to say of the pods of virtual nodes how they are, and to end
 const NODE: &str = "to show a lease as a node";
 const KUBELET: &str = "to answer kubectl logs, exec and port-forward on a virtual node";
 const NAMESPACES: &str = "to make guest namespaces, and to offload namespaces";
+const DOCTOR: &str = "for mercato doctor, to find what would land on virtual nodes";
+const SPOT: &str = "to let guests of spot contracts give way to others";
 const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
 
 /// Every cluster-wide right, with its purpose; `config/deploy` grants these.
 const NEEDS: &[Need] = &[
     need(INVENTORY, "", "nodes", &["get", "list", "watch"]),
-    need(INVENTORY, "", "pods", &["list", "watch"]),
+    need(INVENTORY, "", "pods", &["get", "list", "watch"]),
     need(PODS, "", "pods", &["patch", "delete"]),
     need(PODS, "", "pods/status", &["patch"]),
-    need(PODS, "", "events", &["create"]),
+    need(PODS, "", "events", &["create", "patch"]),
     need(NODE, "", "nodes", &["create", "patch", "delete"]),
     need(NODE, "", "nodes/status", &["patch"]),
     need_in("kube-node-lease", need(NODE, "coordination.k8s.io", "leases", &["create", "patch"])),
@@ -79,5 +81,65 @@ const NEEDS: &[Need] = &[
     need(KUBELET, "certificates.k8s.io", "certificatesigningrequests", &["create", "get"]),
     need(NAMESPACES, "", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     need(NAMESPACES, "rbac.authorization.k8s.io", "rolebindings", &["create"]),
+    need(DOCTOR, "apps", "daemonsets", &["list"]),
+    need(SPOT, "scheduling.k8s.io", "priorityclasses", &["create"]),
     need(WEBHOOK, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["create"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/deploy/rbac.yaml");
+
+    /// The rules of the manifest's roles that hold in all namespaces, or in that one.
+    fn rules(namespace: Option<&str>) -> Vec<Value> {
+        let text = std::fs::read_to_string(MANIFEST).unwrap();
+        let objects = text.split("\n---\n").map(|one| serde_saphyr::from_str(one).unwrap());
+        let role = |object: &Value| match object["kind"].as_str() {
+            Some("ClusterRole") => object["metadata"]["name"] == "mercato",
+            Some("Role") => namespace.is_some_and(|ns| object["metadata"]["namespace"] == ns),
+            _ => false,
+        };
+        let roles = objects.filter(role);
+        roles.flat_map(|role| role["rules"].as_array().unwrap().clone()).collect()
+    }
+
+    fn holds(rule: &Value, field: &str, word: &str) -> bool {
+        rule[field].as_array().unwrap().iter().any(|value| value == word)
+    }
+
+    #[test]
+    fn the_manifest_grants_all_that_is_needed() {
+        for need in NEEDS {
+            for verb in need.verbs {
+                let granted = rules(need.namespace).iter().any(|rule| {
+                    holds(rule, "apiGroups", need.group)
+                        && holds(rule, "resources", need.resource)
+                        && holds(rule, "verbs", verb)
+                        && rule["resourceNames"].is_null()
+                });
+                assert!(granted, "{verb} {} ({})", need.resource, need.purpose);
+            }
+        }
+    }
+
+    #[test]
+    fn the_manifest_grants_nothing_cluster_wide_that_is_not_needed() {
+        for rule in rules(None).iter().filter(|rule| rule["resourceNames"].is_null()) {
+            let names = |field: &str| rule[field].as_array().unwrap().clone();
+            for (resource, verb) in names("resources").iter().flat_map(|resource| {
+                names("verbs").into_iter().map(move |verb| (resource.clone(), verb))
+            }) {
+                let needed = NEEDS.iter().any(|need| {
+                    holds(rule, "apiGroups", need.group)
+                        && resource == need.resource
+                        && need.verbs.iter().any(|needed| verb == *needed)
+                });
+                assert!(needed, "{verb} {resource}");
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ use mercato_protocol::id::ContractId;
 
 use super::types::{Answer, Deal, Event, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
+use crate::doctor::Finding;
 
 /// Answers the owner: the driver, which holds the agent, or a client of one.
 pub(crate) trait Desk: Send + Sync {
@@ -46,6 +47,10 @@ typed! {
     deals() -> Vec<Deal>: Request::Deals => Deals;
     /// What is billed so far.
     statement(id: ContractId) -> Statement: Request::Statement(id) => Statement;
+    /// What stands in the way, or may.
+    doctor() -> Vec<Finding>: Request::Doctor => Findings;
+    /// The whole state, in base64.
+    export() -> String: Request::Export => State;
     /// What happened since.
     events(after: u64) -> Vec<Event>: Request::Events(after) => Events;
 }

@@ -13,6 +13,8 @@ use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::Resources;
 use serde::{Deserialize, Serialize};
 
+use crate::doctor::Finding;
+
 /// What the owner asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
@@ -103,6 +105,10 @@ pub(crate) enum Request {
     Offload(Offload),
     /// Keep them at home; those elsewhere are ended there.
     Unoffload(String),
+    /// What stands in the way, or may. Answered by [`Answer::Findings`].
+    Doctor,
+    /// The whole state, the key included. Answered by [`Answer::State`].
+    Export,
     /// What happened after the event of this number; zero: all that is remembered.
     /// Answered by [`Answer::Events`].
     Events(u64),
@@ -145,6 +151,10 @@ pub(crate) enum Answer {
     Deals(Vec<Deal>),
     /// What is billed so far.
     Statement(Statement),
+    /// What stands in the way, or may.
+    Findings(Vec<Finding>),
+    /// The whole state, the key included, in base64.
+    State(String),
     /// What happened, newest last.
     Events(Vec<Event>),
 }
@@ -165,6 +175,8 @@ pub(crate) struct Status {
     pub(crate) data_dir: PathBuf,
     /// Where peers can reach it, as multiaddresses.
     pub(crate) addresses: Vec<String>,
+    /// Where health and metrics are to be had, `IP:PORT`; none: nowhere.
+    pub(crate) health: Option<String>,
     /// The address of the Kubernetes API server; none: without a cluster.
     pub(crate) kubernetes: Option<String>,
     /// What is off or broken, and what to do, a line each.
@@ -191,6 +203,8 @@ pub(crate) struct Peer {
     pub(crate) connected: Option<String>,
     /// The last round trip, in microseconds.
     pub(crate) rtt_us: Option<u64>,
+    /// How far its clock was ahead of ours when it connected, in ms; below zero: behind.
+    pub(crate) ahead_ms: Option<i64>,
 }
 
 /// Somebody who offers something.
@@ -347,7 +361,7 @@ pub(crate) enum Strategy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {
-    /// Rises by one; starts again with the daemon.
+    /// Rises by one, also over restarts.
     pub(crate) number: u64,
     /// When.
     pub(crate) at_ms: u64,

@@ -14,6 +14,7 @@ use super::market::Browse;
 use super::namespaces::Offload;
 use super::order::Order;
 use super::peer::Peer;
+use super::portable::{Export, Import};
 use super::reclaim::Reclaim;
 use super::rfq::Rfq;
 use super::run::{Demo, Run};
@@ -84,6 +85,17 @@ pub(crate) enum Command {
     Run(Run),
     #[command(flatten)]
     Ask(Ask),
+    /// What stands in the way, and what to do about it
+    #[command(after_help = "Examples:
+  mercato doctor
+  mercato doctor -o json
+
+Exit code 1 when a check fails. Without a daemon it looks at this machine alone.")]
+    Doctor,
+    /// Write the whole state, the key included, into a file
+    Export(Export),
+    /// Make a data folder of an exported state
+    Import(Import),
     /// Print the completion script of a shell
     #[command(after_help = "Examples:
   mercato completion bash > ~/.local/share/bash-completion/completions/mercato

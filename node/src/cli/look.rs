@@ -7,11 +7,12 @@ use mercato_broker::Standing;
 use mercato_config::Show as _;
 use serde::Serialize;
 
+use super::args::Format;
 use super::screen::{Screen, print};
 use super::table::{Table, pairs};
 use super::text::{fingerprint, moment, name, round_trip, standing};
 use super::{deals, now_ms};
-use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status};
+use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
 
 /// Between two questions for what is new.
 const POLL: Duration = Duration::from_secs(1);
@@ -46,6 +47,10 @@ fn overview(all: &Overview, wide: bool) -> String {
         ("fingerprint", fingerprint(&daemon.cluster).join("\n")),
         ("reachable at", daemon.addresses.join("\n")),
         ("kubernetes", daemon.kubernetes.clone().unwrap_or_else(|| "none".to_owned())),
+        (
+            "health",
+            daemon.health.as_ref().map_or("off".to_owned(), |at| format!("http://{at}/healthz")),
+        ),
         ("data", daemon.data_dir.display().to_string()),
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
         ("shared", shared),
@@ -106,7 +111,9 @@ fn found(by: &[Found]) -> String {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   mercato events
-  mercato events -w")]
+  mercato events -w -o json
+
+The last thousand or so are remembered, also over restarts.")]
 pub(crate) struct Events {
     /// Go on, and print what happens
     #[arg(short, long)]
@@ -119,16 +126,26 @@ impl Events {
         loop {
             let events = desk.events(last).await?;
             last = events.last().map_or(last, |event| event.number);
-            let text = screen.render(&events, || lines(&events))?;
             if !self.watch {
-                return Ok(text);
+                return screen.render(&events, || lines(&events));
             }
             if !events.is_empty() {
-                print(&text)?;
+                print(&match screen.format {
+                    // A program reads them one by one.
+                    Format::Json => json_lines(&events)?,
+                    Format::Table | Format::Wide | Format::Yaml | Format::Csv => {
+                        screen.render(&events, || lines(&events))?
+                    }
+                })?;
             }
             tokio::time::sleep(POLL).await;
         }
     }
+}
+
+fn json_lines(events: &[Event]) -> Result<String, Problem> {
+    let line = |event: &Event| serde_json::to_string(event).map(|json| json + "\n");
+    events.iter().map(line).collect::<Result<_, _>>().map_err(|error| unexpected(&error))
 }
 
 fn lines(events: &[Event]) -> String {

@@ -3,12 +3,13 @@
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
-//! `reclaim`, `namespaces`, `run` (run, demo). What is done, the daemon does.
+//! `reclaim`, `namespaces`, `portable` (export, import), `run` (run, demo). What is done, the daemon does.
 
 mod args;
 mod change;
 mod deals;
 mod demand;
+mod doctor;
 mod focus;
 mod look;
 mod lookup;
@@ -16,6 +17,7 @@ mod market;
 mod namespaces;
 mod order;
 mod peer;
+mod portable;
 mod progress;
 mod reclaim;
 mod rfq;
@@ -69,6 +71,9 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
         match command {
             Command::Run(run) => run.perform(&global).await,
             Command::Demo(demo) => demo.perform(&global, screen).await,
+            Command::Doctor => doctor::doctor(&global, screen).await,
+            Command::Export(export) => export.perform(&global, screen).await,
+            Command::Import(import) => import.perform(&global, screen),
             Command::Completion { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Cli::command(), "mercato", &mut script);

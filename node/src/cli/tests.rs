@@ -77,6 +77,7 @@ fn status() -> Status {
         key: PublicKey([1; 32]),
         data_dir: "/var/lib/mercato".into(),
         addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
+        health: Some("127.0.0.1:7476".to_owned()),
         kubernetes: None,
         attention: vec!["no cluster".to_owned()],
     }
@@ -92,6 +93,7 @@ fn peer() -> Peer {
         addresses: vec!["/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()],
         connected: Some("/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()),
         rtt_us: Some(12_345),
+        ahead_ms: Some(-20),
     }
 }
 

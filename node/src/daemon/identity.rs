@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -14,15 +14,19 @@ use zeroize::Zeroizing;
 
 use crate::driver::clock;
 
-const SEED: &str = "identity.seed";
-const DOCUMENT: &str = "identity.cbor";
-const STAMP: &str = "identity.stamp";
+pub(super) const SEED: &str = "identity.seed";
+pub(super) const DOCUMENT: &str = "identity.cbor";
+pub(super) const STAMP: &str = "identity.stamp";
+/// Is there while an import is half done.
+pub(super) const IMPORTING: &str = "importing";
 
 /// Who this cluster is.
 pub(crate) struct Identity {
     seed: Zeroizing<[u8; 32]>,
     document: Signed<identity::Identity>,
     name: String,
+    dir: PathBuf,
+    stamp: String,
     /// The state was restored, cloned or imported.
     copied: bool,
 }
@@ -31,6 +35,9 @@ impl Identity {
     /// That of a data directory, made there at the first start with this name.
     pub(crate) fn open(dir: &Path, name: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(dir)?;
+        if dir.join(IMPORTING).exists() {
+            bail!("an import was interrupted here: do it again, mercato import FILE");
+        }
         let path = dir.join(SEED);
         let seed = match fs::read(&path) {
             Ok(bytes) => {
@@ -51,10 +58,16 @@ impl Identity {
         let stamp = stamp(&path)?;
         let written = fs::read_to_string(dir.join(STAMP)).ok();
         let copied = written.as_ref().is_some_and(|written| *written != stamp);
-        if written.as_ref() != Some(&stamp) {
-            fs::write(dir.join(STAMP), &stamp)?;
+        let this = Self { seed, document, name: owner.name, dir: dir.to_owned(), stamp, copied };
+        if written.is_none() {
+            this.settle()?;
         }
-        Ok(Self { seed, document, name: owner.name, copied })
+        Ok(this)
+    }
+
+    /// From now on this is no copy any more: its own epoch is on disk.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        fs::write(self.dir.join(STAMP), &self.stamp)
     }
 
     pub(crate) fn seed(&self) -> &[u8; 32] {

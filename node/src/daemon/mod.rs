@@ -2,6 +2,7 @@
 //! together, and taken apart in good order. `mercato run` starts one, the demo two.
 
 pub(crate) mod identity;
+pub(crate) mod portable;
 mod run;
 
 use std::path::PathBuf;
@@ -20,9 +21,10 @@ use crate::driver::{self, About, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::store::Disk;
+use crate::telemetry::{self, Metrics};
 use identity::Identity;
 
-pub(crate) use run::{Options, run};
+pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
 
 /// What a daemon is to be.
 pub(crate) struct Plan {
@@ -36,6 +38,10 @@ pub(crate) struct Plan {
     /// Search the local network.
     pub(crate) lan: bool,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+    /// Where health and metrics are to be had, if anywhere.
+    pub(crate) health: Option<telemetry::At>,
+    /// What is counted.
+    pub(crate) metrics: Metrics,
     /// What is off, and why: a line each.
     pub(crate) off: Vec<String>,
 }
@@ -48,15 +54,19 @@ pub(crate) struct Daemon {
     /// End with the daemon.
     tasks: JoinSet<()>,
     _server: Server,
+    _health: Option<telemetry::Server>,
 }
 
 impl Daemon {
     /// Starts it. Must run within a tokio runtime of several threads.
     pub(crate) async fn start(plan: Plan) -> anyhow::Result<Self> {
-        let Plan { data_dir, identity, config, listen, peers, lan, kubernetes, off } = plan;
+        let Plan { data_dir, identity, config, listen, peers, lan, kubernetes, .. } = plan;
+        let (mut off, metrics) = (plan.off, plan.metrics);
         let peers: Vec<_> =
             peers.iter().map(|peer| mercato_sources::entry(peer)).collect::<Result<_, _>>()?;
-        let store = Disk::open(&data_dir.join("records"))
+        let listed = peers.iter().flat_map(|seen| seen.addresses.clone()).collect();
+        let usual_port = listen.iter().find(|at| !at.required).map(|at| at.address.port);
+        let store = Disk::open(&data_dir.join(portable::RECORDS))
             .context("the records of this cluster cannot be opened")?;
         let net = NetConfig { seed: *identity.seed(), listen, limits: Limits::default() };
         let (net, events) = Net::start(net)?;
@@ -67,25 +77,40 @@ impl Daemon {
             store: Box::new(store),
             net: net.clone(),
             kubernetes: kubernetes.clone(),
+            metrics,
         };
-        let driver = driver::start(parts).context("the records of this cluster cannot be read")?;
+        let driver = driver::start(parts).await;
+        let driver = driver.context("the records of this cluster cannot be read")?;
+        if driver.look(|driver| driver.agent().degraded().is_none()).await? {
+            identity.settle().context("the data folder cannot be written")?;
+        }
         let mut tasks = JoinSet::new();
         tasks.spawn(driver::wire::listen(driver.clone(), events));
         for sighting in peers {
             driver.tell(Input::Sighted(Report::Seen(sighting))).await;
         }
+        driver.say(format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION")));
         if let Some(cluster) = &kubernetes {
+            tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
             driver.tell(Input::Isolation(cluster.isolates())).await;
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
-        let mut off = off;
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
+        let health = match plan.health {
+            Some(at) => {
+                let server = telemetry::Server::start(at, driver.clone(), kubernetes.clone());
+                let why = || format!("health and metrics cannot be had at {}", at.address);
+                Some(server.await.with_context(why)?)
+            }
+            None => None,
+        };
         let socket = data_dir.join("admin.sock");
-        let about = About { name, data_dir, off };
+        let at = health.as_ref().map(|server| server.address().to_string());
+        let about = About { name, data_dir, health: at, usual_port, listed, off };
         let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes));
         let server = Server::start(&socket, desk.clone())
             .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;
-        Ok(Self { desk, driver, lan, tasks, _server: server })
+        Ok(Self { desk, driver, lan, tasks, _server: server, _health: health })
     }
 
     /// Withdraws the advertisement, leaves the network and ends. Leases run on.
@@ -116,6 +141,21 @@ async fn tell_inventory(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     let mut inventory = cluster.inventory();
     while let Some(inventory) = inventory.next().await {
         driver.tell(Input::Inventory(inventory)).await;
+    }
+}
+
+/// Tells of a cluster that does not answer any more, or does again.
+async fn tell_trouble(driver: Handle, cluster: Arc<dyn Kubernetes>) {
+    let mut before = false;
+    loop {
+        let trouble = cluster.trouble();
+        match &trouble {
+            Some(why) if !before => driver.say(format!("no cluster for now: {why}")),
+            None if before => driver.say("the cluster answers".to_owned()),
+            Some(_) | None => {}
+        }
+        before = trouble.is_some();
+        tokio::time::sleep(limits::CLUSTER_LOOK).await;
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mercato_broker::Command;
 use mercato_config::Settings;
-use mercato_config::settings::Switch;
+use mercato_config::settings::{Health, Switch};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_net::Listen;
 use mercato_protocol::resources::Resources;
@@ -17,9 +17,12 @@ use super::{Daemon, Plan, identity::Identity};
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
+use crate::telemetry::{self, Metrics};
 
 /// Where peers connect unless the owner says otherwise.
-const PORT: u16 = 7474;
+pub(crate) const PORT: u16 = 7474;
+/// Where health and metrics are to be had.
+pub(crate) const HEALTH_PORT: u16 = 7476;
 
 /// What a command line adds to the settings.
 pub(crate) struct Options {
@@ -42,7 +45,8 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         config.metering_interval_s = u32::try_from(interval.0).unwrap_or(u32::MAX);
     }
     let mut off = Vec::new();
-    let kubernetes = cluster(&settings, simulated, &name, &mut off).await;
+    let metrics = Metrics::new();
+    let kubernetes = cluster(&settings, simulated, &name, &metrics, &mut off).await;
     if settings.lan == Switch::Off {
         off.push("the local network is not searched: it is turned off".to_owned());
     }
@@ -54,6 +58,8 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         identity,
         config,
         kubernetes,
+        health: health(settings.health),
+        metrics,
         off,
     };
     let cluster = plan.config.cluster();
@@ -87,6 +93,7 @@ async fn cluster(
     settings: &Settings,
     simulated: Option<Resources>,
     name: &str,
+    metrics: &Metrics,
     off: &mut Vec<String>,
 ) -> Option<Arc<dyn Kubernetes>> {
     if let Some(size) = simulated {
@@ -96,15 +103,23 @@ async fn cluster(
         off.push("nothing is shared or bought for: Kubernetes is turned off".to_owned());
         return None;
     }
-    match Real::connect(&settings.kubernetes).await {
-        Ok((real, missing)) => {
-            off.extend(missing);
-            Some(Arc::new(real))
-        }
+    match Real::start(&settings.kubernetes, metrics.clone()).await {
+        Ok(real) => Some(Arc::new(real)),
         Err(error) => {
             off.push(format!("nothing is shared or bought for: {error:#}"));
             None
         }
+    }
+}
+
+/// Where health and metrics are to be had: for this machine alone unless the owner says
+/// otherwise.
+fn health(configured: Health) -> Option<telemetry::At> {
+    let usual = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), HEALTH_PORT);
+    match configured {
+        Health::Usual => Some(telemetry::At { address: usual, required: false }),
+        Health::At(address) => Some(telemetry::At { address, required: true }),
+        Health::Off => None,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::daemon::identity::Identity;
 use crate::daemon::{Daemon, Plan};
 use crate::kubernetes::simulated::Simulated;
 use crate::kubernetes::streams::Streams;
+use crate::telemetry::Metrics;
 
 pub(super) const NAMESPACE: &str = "shop";
 pub(super) const POD: &str = "web";
@@ -169,6 +170,8 @@ async fn start(
         peers,
         lan: false,
         kubernetes: Some(Arc::new(cluster.clone())),
+        health: None,
+        metrics: Metrics::new(),
         off: Vec::new(),
     };
     Daemon::start(plan).await

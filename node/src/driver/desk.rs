@@ -5,18 +5,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::Input;
 use mercato_broker::{Command, Reply};
-use mercato_discovery::{Report, Sighting};
+use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 
-use super::{Driver, Gone, Handle, events::Events, view};
+use super::{Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
-    Answer, Class, Desk, Offload, OnSale, Pong, Problem, Provider, Request, Share, Status,
+    Answer, Class, Desk, Offload, OnSale, Peer, Pong, Problem, Provider, Request, Share, Status,
 };
+use crate::daemon::portable::State;
+use crate::doctor::{Finding, machine, peers};
 use crate::kubernetes::Kubernetes;
 
 /// What a daemon knows of itself.
@@ -25,6 +29,12 @@ pub(crate) struct About {
     /// What its owner calls it.
     pub(crate) name: String,
     pub(crate) data_dir: PathBuf,
+    /// Where health and metrics are to be had, if anywhere.
+    pub(crate) health: Option<String>,
+    /// The port that others would try; none: the owner chose where to listen.
+    pub(crate) usual_port: Option<u16>,
+    /// Addresses of the owner's list.
+    pub(crate) listed: Vec<Address>,
     /// What is off, and what to do, a line each.
     pub(crate) off: Vec<String>,
 }
@@ -42,7 +52,7 @@ impl Desk for Office {
         async move {
             match request {
                 Request::Status => self.status().await,
-                Request::Peers => self.peers().await,
+                Request::Peers => Ok(Answer::Peers(self.peers().await?)),
                 Request::Judge(cluster, standing) => {
                     self.command(Command::Peer(cluster, standing)).await
                 }
@@ -89,6 +99,8 @@ impl Desk for Office {
                 Request::Statement(id) => self.statement(id).await,
                 Request::Offload(offload) => self.offload(offload).await,
                 Request::Unoffload(namespace) => self.unoffload(namespace).await,
+                Request::Doctor => self.doctor().await,
+                Request::Export => self.export().await,
                 Request::Events(after) => Ok(Answer::Events(self.events.after(after))),
             }
         }
@@ -102,7 +114,7 @@ impl Office {
         about: About,
         kubernetes: Option<Arc<dyn Kubernetes>>,
     ) -> Self {
-        let events = Events::follow(driver.notices());
+        let events = Events::follow(&about.data_dir, driver.told());
         Self { driver, about, kubernetes, events }
     }
 
@@ -121,12 +133,16 @@ impl Office {
         self.driver.tell(Input::RoundTrips(links.into_iter().filter_map(us).collect())).await;
     }
 
-    async fn status(&self) -> Result<Answer, Problem> {
+    /// Why the records cannot be written, if so.
+    async fn degraded(&self) -> Result<Option<String>, Problem> {
         let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);
-        let degraded =
-            self.driver.look(degraded).await?.map(|why| {
-                format!("nothing new is promised, the records cannot be written: {why}")
-            });
+        let why = self.driver.look(degraded).await?;
+        let says = |why| format!("nothing new is promised, the records cannot be written: {why}");
+        Ok(why.map(says))
+    }
+
+    async fn status(&self) -> Result<Answer, Problem> {
+        let degraded = self.degraded().await?;
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let addresses = self.driver.net().local_addresses();
         Ok(Answer::Status(Status {
@@ -135,17 +151,18 @@ impl Office {
             name: self.about.name.clone(),
             key: self.driver.key(),
             data_dir: self.about.data_dir.clone(),
+            health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             attention: degraded.into_iter().chain(self.about.off.clone()).chain(waiting).collect(),
         }))
     }
 
-    async fn peers(&self) -> Result<Answer, Problem> {
+    async fn peers(&self) -> Result<Vec<Peer>, Problem> {
         let links: BTreeMap<PublicKey, PeerInfo> =
             self.driver.net().peers().into_iter().map(|peer| (peer.peer, peer)).collect();
         let look = move |driver: &Driver| view::peers(driver, &links);
-        Ok(Answer::Peers(self.driver.look(look).await?))
+        Ok(self.driver.look(look).await?)
     }
 
     /// Dials, says who answered, and the round trip that the network measured last.
@@ -204,6 +221,38 @@ impl Office {
         let done = self.cluster()?.unoffload(namespace.clone()).await;
         done.map_err(|why| Problem::failed(format!("{namespace} is not brought home: {why}")))?;
         Ok(Answer::Done)
+    }
+
+    async fn doctor(&self) -> Result<Answer, Problem> {
+        let About { name, data_dir, usual_port, listed, .. } = &self.about;
+        let version = env!("CARGO_PKG_VERSION");
+        let daemon = Finding::ok("daemon", format!("{name} answers (mercato {version})"));
+        let mut findings = vec![daemon, machine::data(data_dir)];
+        if let Some(why) = self.degraded().await? {
+            findings.push(Finding::fail("records", why).todo("it is tried again by itself"));
+        }
+        let addresses = self.driver.net().local_addresses();
+        findings.extend(peers::listening(&addresses, *usual_port));
+        let known = self.peers().await?;
+        findings.push(peers::path(&known));
+        findings.extend(peers::clocks(&known));
+        findings.extend(machine::names(listed).await);
+        findings.push(machine::offloads());
+        match &self.kubernetes {
+            Some(kubernetes) => findings.extend(kubernetes.examine().await),
+            None => findings.push(
+                Finding::warn("kubernetes", "there is no cluster")
+                    .todo("start with one: mercato run --kubeconfig FILE"),
+            ),
+        }
+        Ok(Answer::Findings(findings))
+    }
+
+    /// The state as it is on disk now.
+    async fn export(&self) -> Result<Answer, Problem> {
+        let records = self.driver.look(|driver| records::encoded(driver.records())).await?;
+        let state = State::gather(&self.about.data_dir, records)?;
+        Ok(Answer::State(BASE64.encode(state.to_bytes())))
     }
 
     fn cluster(&self) -> Result<&Arc<dyn Kubernetes>, Problem> {

@@ -1,6 +1,10 @@
-//! What happened lately, for `mercato events`.
+//! What happened lately, for `mercato events`: a journal of bounded length in the data
+//! folder, which the next start goes on with.
 
 use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mercato_agent::Notice;
@@ -11,38 +15,34 @@ use super::clock::wall_ms;
 use crate::admin::Event;
 use crate::limits;
 
-/// The latest notices, numbered; takes more for as long as it lives.
+const FILE: &str = "events.jsonl";
+
+/// The latest events, numbered; takes more for as long as it lives.
 pub(super) struct Events {
-    kept: Arc<Mutex<VecDeque<Event>>>,
+    journal: Arc<Mutex<Journal>>,
     following: AbortHandle,
 }
 
 impl Events {
-    pub(super) fn follow(mut notices: broadcast::Receiver<Notice>) -> Self {
-        let kept = Arc::new(Mutex::new(VecDeque::new()));
-        let keep = kept.clone();
+    pub(super) fn follow(dir: &Path, mut told: broadcast::Receiver<String>) -> Self {
+        let journal = Arc::new(Mutex::new(Journal::open(dir.join(FILE))));
+        let keep = journal.clone();
         let following = tokio::spawn(async move {
-            let mut number = 0;
             loop {
-                let text = match notices.recv().await {
-                    Ok(notice) => tell(&notice),
+                let text = match told.recv().await {
+                    Ok(text) => text,
                     Err(broadcast::error::RecvError::Lagged(n)) => format!("{n} more happened"),
                     Err(broadcast::error::RecvError::Closed) => return,
                 };
-                number += 1;
-                let mut kept = keep.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.push_back(Event { number, at_ms: wall_ms(), text });
-                if kept.len() > limits::EVENTS {
-                    kept.pop_front();
-                }
+                keep.lock().unwrap_or_else(PoisonError::into_inner).add(text);
             }
         });
-        Self { kept, following: following.abort_handle() }
+        Self { journal, following: following.abort_handle() }
     }
 
     pub(super) fn after(&self, number: u64) -> Vec<Event> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().filter(|event| event.number > number).cloned().collect()
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.kept.iter().filter(|event| event.number > number).cloned().collect()
     }
 }
 
@@ -52,8 +52,62 @@ impl Drop for Events {
     }
 }
 
+/// Events, and the file with them. What cannot be written is remembered all the same, until
+/// the daemon ends.
+struct Journal {
+    path: PathBuf,
+    kept: VecDeque<Event>,
+    /// Lines in the file, and the file; none: it is to be written anew.
+    file: Option<(usize, File)>,
+}
+
+impl Journal {
+    fn open(path: PathBuf) -> Self {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        // A line that a death cut short is none.
+        let events = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let mut kept: VecDeque<Event> = events.collect();
+        kept.drain(..kept.len().saturating_sub(limits::EVENTS));
+        Self { path, kept, file: None }
+    }
+
+    fn add(&mut self, text: String) {
+        let number = self.kept.back().map_or(0, |event| event.number) + 1;
+        self.kept.push_back(Event { number, at_ms: wall_ms(), text });
+        if self.kept.len() > limits::EVENTS {
+            self.kept.pop_front();
+        }
+        if let Err(error) = self.write() {
+            tracing::debug!(path = %self.path.display(), %error, "an event is not written");
+            self.file = None;
+        }
+    }
+
+    /// Adds the last event to the file, which is written anew once it is twice as long as
+    /// what is kept.
+    fn write(&mut self) -> io::Result<()> {
+        if let Some((lines, file)) = &mut self.file
+            && *lines < 2 * limits::EVENTS
+            && let Some(event) = self.kept.back()
+        {
+            *lines += 1;
+            return file.write_all(line(event).as_bytes());
+        }
+        let new = self.path.with_extension("new");
+        fs::write(&new, self.kept.iter().map(line).collect::<String>())?;
+        fs::rename(&new, &self.path)?;
+        let file = OpenOptions::new().append(true).open(&self.path)?;
+        self.file = Some((self.kept.len(), file));
+        Ok(())
+    }
+}
+
+fn line(event: &Event) -> String {
+    serde_json::to_string(event).unwrap_or_default() + "\n"
+}
+
 /// A notice, in a line.
-fn tell(notice: &Notice) -> String {
+pub(super) fn tell(notice: &Notice) -> String {
     match notice {
         Notice::Connected { peer, name } => format!("connected with {name} ({})", peer.short()),
         Notice::Disconnected(peer) => format!("disconnected from {}", peer.short()),
@@ -70,5 +124,45 @@ fn tell(notice: &Notice) -> String {
             format!("{} ({}): {}", id.short(), side.to_lowercase(), state.to_lowercase())
         }
         Notice::Degraded(why) => format!("the records cannot be written: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(journal: &Journal) -> (usize, u64, u64) {
+        let number = |event: Option<&Event>| event.map_or(0, |event| event.number);
+        (journal.kept.len(), number(journal.kept.front()), number(journal.kept.back()))
+    }
+
+    #[test]
+    fn the_journal_goes_on_after_a_restart_and_stays_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let mut journal = Journal::open(path.clone());
+        (0..5).for_each(|n| journal.add(format!("event {n}")));
+        // A death in mid-line.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"num").unwrap();
+        let mut journal = Journal::open(path.clone());
+        assert_eq!(numbers(&journal), (5, 1, 5));
+        let most = limits::EVENTS;
+        (0..3 * most).for_each(|n| journal.add(format!("event {n}")));
+        let last = 5 + 3 * most as u64;
+        assert_eq!(numbers(&journal), (most, last - most as u64 + 1, last));
+        assert_eq!(numbers(&Journal::open(path.clone())), numbers(&journal));
+        assert!(fs::read_to_string(&path).unwrap().lines().count() <= 2 * most);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone");
+        let mut journal = Journal::open(gone.join(FILE));
+        journal.add("one".to_owned());
+        assert_eq!(numbers(&journal), (1, 1, 1));
+        fs::create_dir(&gone).unwrap();
+        journal.add("two".to_owned());
+        assert_eq!(numbers(&Journal::open(gone.join(FILE))), (2, 1, 2));
     }
 }

@@ -1,10 +1,11 @@
 //! What the rest of the daemon holds of the driver.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{Answer, Ask, Config, Input, Notice};
+use mercato_agent::{Answer, Ask, Config, Input};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_net::Net;
 use mercato_protocol::hello::Hello;
@@ -12,8 +13,9 @@ use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use thiserror::Error;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use super::{Driver, Message};
+use super::{Driver, Message, clock};
 use crate::limits;
+use crate::telemetry::Metrics;
 
 /// The driver has stopped, or could not keep what it was asked to.
 #[derive(Clone, Copy, Debug, Error)]
@@ -24,20 +26,35 @@ pub(crate) struct Gone;
 #[derive(Clone)]
 pub(crate) struct Handle {
     messages: mpsc::Sender<Message>,
-    notices: broadcast::Sender<Notice>,
+    /// For the journal.
+    told: broadcast::Sender<String>,
     net: Net,
+    metrics: Metrics,
     us: Arc<Us>,
 }
 
 /// Who we are, as it is said to peers.
 struct Us {
     config: Config,
+    /// How far the clocks of those who are connected were ahead of ours, in ms.
+    ahead: Mutex<BTreeMap<PublicKey, i64>>,
 }
 
 impl Handle {
-    pub(super) fn new(messages: mpsc::Sender<Message>, net: Net, config: &Config) -> Self {
-        let (notices, _) = broadcast::channel(limits::NOTICES);
-        Self { messages, notices, net, us: Arc::new(Us { config: config.clone() }) }
+    pub(super) fn new(
+        messages: mpsc::Sender<Message>,
+        net: Net,
+        config: &Config,
+        metrics: Metrics,
+    ) -> Self {
+        let (told, _) = broadcast::channel(limits::NOTICES);
+        Self {
+            messages,
+            told,
+            net,
+            metrics,
+            us: Arc::new(Us { config: config.clone(), ahead: Mutex::default() }),
+        }
     }
 
     /// This cluster.
@@ -51,19 +68,42 @@ impl Handle {
     }
 
     /// What is worth telling, from now on.
-    pub(super) fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.notices.subscribe()
+    pub(super) fn told(&self) -> broadcast::Receiver<String> {
+        self.told.subscribe()
     }
 
     /// Tells whoever listens.
-    pub(super) fn note(&self, notice: Notice) {
+    pub(crate) fn say(&self, what: String) {
         // Perhaps nobody does.
-        let _ = self.notices.send(notice);
+        let _ = self.told.send(what);
     }
 
     /// The federation that is traded in.
     pub(crate) fn federation(&self) -> FederationId {
         self.us.config.federation
+    }
+
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Messages that wait for the driver.
+    pub(super) fn backlog(&self) -> usize {
+        self.messages.max_capacity() - self.messages.capacity()
+    }
+
+    /// What a peer's clock said as it connected; none: it has gone.
+    pub(super) fn note_clock(&self, peer: PublicKey, time_ms: Option<u64>) {
+        let mut ahead = self.us.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        ahead.remove(&peer);
+        let ours = clock::wall_ms().cast_signed();
+        ahead.extend(time_ms.map(|theirs| (peer, theirs.cast_signed().saturating_sub(ours))));
+    }
+
+    /// How far its clock was ahead of ours then.
+    pub(super) fn ahead_ms(&self, peer: &PublicKey) -> Option<i64> {
+        self.us.ahead.lock().unwrap_or_else(PoisonError::into_inner).get(peer).copied()
     }
 
     /// The network.
@@ -82,6 +122,7 @@ impl Handle {
             addresses: addresses.iter().map(ToString::to_string).collect(),
             rotations: Vec::new(),
             certificates: certificates.unwrap_or_default(),
+            time_ms: Some(clock::wall_ms()),
         }
     }
 

@@ -9,7 +9,7 @@ mod desk;
 mod events;
 mod handle;
 mod perform;
-mod records;
+pub(crate) mod records;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -18,9 +18,9 @@ mod workload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input};
+use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{Report, SightingId};
 use mercato_kubelet::Bodies;
@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
+use crate::telemetry::{Metrics, Queue};
 use clock::Clock;
 use workload::Outbound;
 
@@ -45,6 +46,7 @@ pub(crate) struct Parts {
     pub(crate) store: Box<dyn Store>,
     pub(crate) net: Net,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+    pub(crate) metrics: Metrics,
 }
 
 /// What reaches the driver.
@@ -97,9 +99,12 @@ enum Level {
 
 /// Starts the driver over the records of the store. Must run within a tokio runtime of
 /// several threads.
-pub(crate) fn start(parts: Parts) -> Result<Handle, StoreError> {
+pub(crate) async fn start(parts: Parts) -> Result<Handle, StoreError> {
     let (messages, received) = mpsc::channel(limits::INPUTS);
-    let driver = Driver::new(parts, messages)?;
+    let mut driver = Driver::new(parts, messages)?;
+    // What its records imply is on disk before anything else.
+    driver.feed(Input::Tick);
+    driver.settle().await;
     let handle = driver.handle.clone();
     tokio::spawn(driver.run(received));
     Ok(handle)
@@ -107,14 +112,14 @@ pub(crate) fn start(parts: Parts) -> Result<Handle, StoreError> {
 
 impl Driver {
     fn new(parts: Parts, messages: mpsc::Sender<Message>) -> Result<Self, StoreError> {
-        let Parts { config, store, net, kubernetes } = parts;
+        let Parts { config, store, net, kubernetes, metrics } = parts;
         let records = records::read(&*store)?;
         Ok(Self {
             agent: Agent::restore(config.clone(), rand::random(), &records, None),
             gate: Gate::new(records),
             store,
             clock: Clock::start(),
-            handle: Handle::new(messages, net.clone(), &config),
+            handle: Handle::new(messages, net.clone(), &config, metrics),
             config,
             net,
             kubernetes,
@@ -184,7 +189,9 @@ impl Driver {
         tracing::trace!(?input);
         self.world.note(&input);
         self.on_peer(&input);
+        let began = Instant::now();
         let answer = self.agent.handle(self.clock.now(), input);
+        self.handle.metrics().handled(began.elapsed());
         self.gate.pass(answer);
     }
 
@@ -195,7 +202,9 @@ impl Driver {
                 self.perform(effect);
             }
             let Some(batch) = self.gate.write().map(records::batch) else { return };
+            let began = Instant::now();
             let written = tokio::task::block_in_place(|| self.store.commit(&batch));
+            self.handle.metrics().committed(written.is_ok(), began.elapsed());
             match written {
                 Ok(_) => self.gate.written(),
                 Err(error) => self.rebuild(Some(error.to_string())),
@@ -263,6 +272,20 @@ impl Driver {
     /// The part of a lease in this cluster, to look at.
     pub(crate) fn lease(&self, contract: &ContractId) -> Option<&LeaseHandle> {
         self.leases.get(contract)
+    }
+
+    /// What is on disk.
+    pub(crate) fn records(&self) -> &Records {
+        self.gate.records()
+    }
+
+    /// What waits, by queue.
+    pub(crate) fn backlog(&self) -> [(Queue, usize); 3] {
+        [
+            (Queue::Inputs, self.handle.backlog()),
+            (Queue::LeaseWork, self.leases.values().map(LeaseHandle::backlog).sum()),
+            (Queue::Frames, self.outbound.values().map(Outbound::backlog).sum()),
+        ]
     }
 
     /// The bodies of objects that cross.

@@ -9,8 +9,9 @@ use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use super::workload::Outbound;
-use super::{Driver, wire};
+use super::{Driver, events, wire};
 use crate::kubernetes::{LeaseHandle, Work};
+use crate::telemetry::{Queue, Way};
 
 impl Driver {
     /// Begins one effect; what comes of it is an input. Never waits.
@@ -38,8 +39,13 @@ impl Driver {
                 });
             }
             Effect::Gossip { peer, message } => match message.to_bytes() {
-                // One that has gone needs to hear nothing.
-                Ok(frame) => drop(self.net.send_gossip(peer, Bytes::from(frame))),
+                Ok(frame) => {
+                    let bytes = frame.len();
+                    // One that has gone needs to hear nothing.
+                    if self.net.send_gossip(peer, Bytes::from(frame)).is_ok() {
+                        self.handle.metrics().message(Way::Out, "gossip", bytes);
+                    }
+                }
                 Err(error) => tracing::error!(%error, "a gossip message that cannot be said"),
             },
             Effect::Negotiation { peer, message } => {
@@ -68,17 +74,16 @@ impl Driver {
             }
             Effect::Notice(notice) => {
                 log(&notice);
-                self.handle.note(notice);
+                self.handle.say(events::tell(&notice));
             }
         }
     }
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
-        let (net, bodies) = (&self.net, &self.bodies);
-        let outbound = self
-            .outbound
-            .entry(contract)
-            .or_insert_with(|| Outbound::start(net.clone(), bodies.clone(), peer, contract));
+        let (net, metrics, bodies) = (&self.net, self.handle.metrics(), &self.bodies);
+        let outbound = self.outbound.entry(contract).or_insert_with(|| {
+            Outbound::start(net.clone(), metrics.clone(), bodies.clone(), peer, contract)
+        });
         outbound.send(frame);
     }
 
@@ -108,8 +113,11 @@ impl Driver {
     }
 
     fn work(&self, contract: ContractId, work: Work) {
-        if let Some(lease) = self.leases.get(&contract) {
-            lease.work(work);
+        if let Some(lease) = self.leases.get(&contract)
+            && !lease.work(work)
+        {
+            self.handle.metrics().dropped(Queue::LeaseWork);
+            tracing::error!(contract = %contract.short(), "a lease's work is lost");
         }
     }
 

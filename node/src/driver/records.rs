@@ -7,11 +7,18 @@ use crate::store::{Batch, Store, StoreError};
 
 /// All records of a store.
 pub(super) fn read(store: &dyn Store) -> Result<Records, StoreError> {
-    let record = |(key, value): (Vec<u8>, Vec<u8>)| {
-        ciborium::from_reader::<Record, _>(&value[..])
-            .map_err(|error| StoreError::Unreadable { key, reason: error.to_string() })
-    };
-    store.scan()?.into_iter().map(record).collect()
+    store.scan()?.iter().map(|(key, value)| decode(key, value)).collect()
+}
+
+/// One of them.
+pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Record, StoreError> {
+    ciborium::from_reader(value)
+        .map_err(|error| StoreError::Unreadable { key: key.to_vec(), reason: error.to_string() })
+}
+
+/// As a store keeps them.
+pub(super) fn encoded(records: &Records) -> crate::store::Records {
+    records.iter().map(|record| (bytes(&record.key()), bytes(record))).collect()
 }
 
 /// What is to be written of a group of changes.

@@ -58,7 +58,8 @@ async fn a_full_disk_degrades_the_daemon_until_there_is_space() {
     let net = NetConfig { seed: *identity.seed(), listen: vec![], limits: Limits::default() };
     let (net, _events) = Net::start(net).unwrap();
     let store = Box::new(Full { disk, full: full.clone() });
-    let parts = Parts { config: identity.config(), store, net, kubernetes: None };
+    let metrics = Metrics::new();
+    let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };
     let (messages, _received) = mpsc::channel(1);
     let mut driver = Driver::new(parts, messages).unwrap();
 

@@ -10,7 +10,7 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 
 use super::Driver;
 use crate::admin::{Change, Deal, Found, Peer};
-use crate::kubernetes::node_name;
+use crate::kubernetes::LeaseHandle;
 
 /// Everybody who is known.
 pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
@@ -39,6 +39,7 @@ pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> V
             rtt_us: link
                 .and_then(|link| link.rtt)
                 .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
+            ahead_ms: known.peer.and_then(|key| driver.handle.ahead_ms(&key)),
         }
     };
     agent.directory().known().map(peer).collect()
@@ -68,7 +69,9 @@ fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
 }
 
 fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_broker::Deal) -> Deal {
-    let lease = driver.lease(&deal.id()).map(|lease| lease.desire());
+    let lease = driver.lease(&deal.id());
+    let node = lease.and_then(LeaseHandle::node).cloned();
+    let lease = lease.map(|lease| lease.desire());
     let statement = driver.agent().broker().statement(&deal.id());
     let request = deal.request();
     Deal {
@@ -90,7 +93,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
         billed: statement.and_then(Result::ok).and_then(|statement| statement.total),
-        node: lease.as_deref().filter(|lease| lease.side == Side::Consumer).map(node_name),
+        node,
         namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
     }
 }

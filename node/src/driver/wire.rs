@@ -23,6 +23,7 @@ use super::clock;
 use super::{Handle, workload};
 use crate::kubernetes::streams;
 use crate::limits;
+use crate::telemetry::{Queue, Way};
 
 /// Takes the network's events for as long as it lives.
 pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
@@ -34,11 +35,15 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
             Event::Connected { peer, dialled, .. } => {
                 tokio::spawn(greet(handle, peer, dialled));
             }
-            Event::Disconnected { peer } => handle.tell(Input::Disconnected(peer)).await,
+            Event::Disconnected { peer } => {
+                handle.note_clock(peer, None);
+                handle.tell(Input::Disconnected(peer)).await;
+            }
             Event::Rtt { .. } | Event::Addresses { .. } => {}
             Event::Gossip { peer, frame } => {
                 let Ok(permit) = pool.clone().acquire_owned().await else { return };
                 let early = early.clone();
+                handle.metrics().message(Way::In, "gossip", frame.len());
                 tokio::spawn(async move {
                     if let Some((_, _permit)) = introduced(&handle, peer, permit, &early).await {
                         on_gossip(handle, peer, frame).await;
@@ -50,8 +55,10 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 let early = early.clone();
                 tokio::spawn(async move {
                     if Hello::from_bytes(&request).is_ok() {
+                        handle.metrics().message(Way::In, "hello", request.len());
                         return on_hello(&handle, responder).await;
                     }
+                    handle.metrics().message(Way::In, "negotiation", request.len());
                     let speaker = introduced(&handle, peer, permit, &early).await;
                     if let Some((cluster, _permit)) = speaker {
                         on_word(handle, (peer, cluster), request, responder).await;
@@ -88,6 +95,7 @@ async fn tell_addresses(handle: &Handle) {
 /// Says hello; who answers so is connected.
 async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
     let Ok(hello) = handle.hello().await.to_bytes() else { return };
+    handle.metrics().message(Way::Out, "hello", hello.len());
     let answer = handle.net().request(peer, Bytes::from(hello)).await;
     let said = answer.ok().and_then(|answer| owner(&handle, peer, &answer));
     match said {
@@ -113,6 +121,9 @@ fn owner(
     let hello = Hello::from_bytes(hello).ok()?;
     let owner = hello.owner(clock::wall()).ok()?;
     let good = owner.key == peer && hello.federation == handle.federation();
+    if good {
+        handle.note_clock(peer, hello.time_ms);
+    }
     good.then_some((owner, hello.certificates))
 }
 
@@ -148,7 +159,10 @@ async fn introduced(
     }
     let pool = permit.semaphore().clone();
     drop(permit);
-    let _waits = early.try_acquire().ok()?;
+    let Ok(_waits) = early.try_acquire() else {
+        handle.metrics().dropped(Queue::Early);
+        return None;
+    };
     for _ in 0..limits::HELLO_LOOKS {
         tokio::time::sleep(limits::HELLO_LOOK).await;
         if let Some(cluster) = known().await.ok()? {
@@ -202,6 +216,7 @@ async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, respond
 pub(super) fn say(handle: Handle, peer: PublicKey, message: Signed<negotiation::Message>) {
     tokio::spawn(async move {
         let request = Bytes::copy_from_slice(message.as_bytes());
+        handle.metrics().message(Way::Out, "negotiation", request.len());
         if let Err(error) = handle.net().request(peer, request).await {
             tracing::debug!(peer = %peer.short(), %error, "not said");
         }
@@ -213,5 +228,6 @@ async fn on_kubelet(handle: Handle, peer: PublicKey, request: Bytes, answer: Kub
         Ok(ask) => streams::open_for_peer(&handle, peer, ask).await,
         Err(error) => Err(streams::bad(&error.to_string())),
     };
-    streams::answer(opened, answer).await;
+    handle.metrics().stream(Way::In, opened.is_ok());
+    streams::answer(opened, answer, handle.metrics().clone()).await;
 }

@@ -14,20 +14,37 @@ use tokio::task::AbortHandle;
 
 use super::Handle;
 use crate::limits;
+use crate::telemetry::{Metrics, Queue, Way};
+
+/// As the metrics call them.
+const WORKLOAD: &str = "workload";
 
 /// Our direction of a lease: a stream that is opened with the first frame, and again
 /// after it broke. What gets lost the sessions say again.
 pub(super) struct Outbound {
     peer: PublicKey,
     frames: mpsc::Sender<Frame>,
+    metrics: Metrics,
     sending: AbortHandle,
 }
 
 impl Outbound {
-    pub(super) fn start(net: Net, bodies: Bodies, peer: PublicKey, contract: ContractId) -> Self {
+    pub(super) fn start(
+        net: Net,
+        metrics: Metrics,
+        bodies: Bodies,
+        peer: PublicKey,
+        contract: ContractId,
+    ) -> Self {
         let (frames, queue) = mpsc::channel(limits::FRAMES);
-        let sending = tokio::spawn(send_all(net, bodies, peer, contract, queue)).abort_handle();
-        Self { peer, frames, sending }
+        let sender = Sender { net, metrics: metrics.clone(), bodies, peer, contract };
+        let sending = tokio::spawn(sender.send_all(queue)).abort_handle();
+        Self { peer, frames, metrics, sending }
+    }
+
+    /// Frames that wait.
+    pub(super) fn backlog(&self) -> usize {
+        self.frames.max_capacity() - self.frames.capacity()
     }
 
     pub(super) fn peer(&self) -> PublicKey {
@@ -37,6 +54,7 @@ impl Outbound {
     /// Queues a frame; one too many is lost.
     pub(super) fn send(&self, frame: Frame) {
         if self.frames.try_send(frame).is_err() {
+            self.metrics.dropped(Queue::Frames);
             tracing::debug!(peer = %self.peer.short(), "a slow peer loses a frame");
         }
     }
@@ -48,37 +66,39 @@ impl Drop for Outbound {
     }
 }
 
-async fn send_all(
+struct Sender {
     net: Net,
+    metrics: Metrics,
     bodies: Bodies,
     peer: PublicKey,
     contract: ContractId,
-    mut queue: mpsc::Receiver<Frame>,
-) {
-    let mut stream: Option<WorkloadSender> = None;
-    while let Some(frame) = queue.recv().await {
-        if stream.is_none() {
-            stream = open(&net, peer, contract).await.ok();
-        }
-        let Some(open) = &mut stream else { continue };
-        let sent = match framed(frame, &bodies) {
-            Some(framed) => open.send(framed).await,
-            None => continue,
-        };
-        if let Err(error) = sent {
-            tracing::debug!(peer = %peer.short(), %error, "a workload stream broke");
-            stream = None;
-        }
-    }
 }
 
-async fn open(
-    net: &Net,
-    peer: PublicKey,
-    contract: ContractId,
-) -> Result<WorkloadSender, NetError> {
-    let header = Open { contract }.to_bytes().expect("an id is always a message");
-    net.open_workload(peer, Bytes::from(header)).await
+impl Sender {
+    async fn send_all(self, mut queue: mpsc::Receiver<Frame>) {
+        let mut stream: Option<WorkloadSender> = None;
+        while let Some(frame) = queue.recv().await {
+            if stream.is_none() {
+                stream = self.open().await.ok();
+            }
+            let Some(open) = &mut stream else { continue };
+            let Some(framed) = framed(frame, &self.bodies) else { continue };
+            let bytes = framed.header.len() + framed.body.len();
+            match open.send(framed).await {
+                Ok(()) => self.metrics.message(Way::Out, WORKLOAD, bytes),
+                Err(error) => {
+                    tracing::debug!(peer = %self.peer.short(), %error, "a workload stream broke");
+                    stream = None;
+                }
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<WorkloadSender, NetError> {
+        let header = Open { contract: self.contract };
+        let header = header.to_bytes().expect("an id is always a message");
+        self.net.open_workload(self.peer, Bytes::from(header)).await
+    }
 }
 
 /// The message, followed by the bodies that its statements name, as far as they are here
@@ -147,6 +167,7 @@ pub(super) async fn receive_all(
             Ok(None) => return,
             Err(error) => return tracing::debug!(%error, "a workload stream broke"),
         };
+        handle.metrics().message(Way::In, WORKLOAD, frame.header.len() + frame.body.len());
         let Some(frame) = taken(&frame, &bodies) else {
             return tracing::warn!(peer = %peer.short(), "a workload message that is none");
         };

@@ -9,6 +9,7 @@ pub(crate) mod simulated;
 pub(crate) mod streams;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 use crate::admin::Offload;
+use crate::doctor::Finding;
 use crate::driver::Handle;
 use crate::limits;
 
@@ -48,6 +50,12 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// Keeps them at home.
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>>;
+
+    /// Why it does not answer now, if so.
+    fn trouble(&self) -> Option<String>;
+
+    /// What `mercato doctor` says of it.
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>>;
 
     /// What a person has to do for it: a line each.
     fn attention(&self) -> Vec<String>;
@@ -89,6 +97,8 @@ pub(crate) struct LeaseTask {
     pub(crate) driver: Handle,
     /// The bytes of what crosses.
     pub(crate) bodies: Bodies,
+    /// Consumer: what the virtual node is called, once that is known.
+    pub(crate) node: Arc<OnceLock<String>>,
 }
 
 impl LeaseTask {
@@ -112,6 +122,7 @@ impl LeaseTask {
 pub(crate) struct LeaseHandle {
     desire: watch::Sender<LeaseDesire>,
     work: mpsc::Sender<Work>,
+    node: Arc<OnceLock<String>>,
     task: AbortHandle,
 }
 
@@ -126,9 +137,11 @@ impl LeaseHandle {
         let contract = desire.contract.id;
         let (desire, wanted) = watch::channel(desire);
         let (work, queue) = mpsc::channel(limits::WORK);
-        let task = LeaseTask { contract, desire: wanted, work: queue, driver, bodies };
+        let node = Arc::new(OnceLock::new());
+        let task =
+            LeaseTask { contract, desire: wanted, work: queue, driver, bodies, node: node.clone() };
         let task = tokio::spawn(cluster.follow(task)).abort_handle();
-        Self { desire, work, task }
+        Self { desire, work, node, task }
     }
 
     /// The lease is to be so from now on.
@@ -140,18 +153,26 @@ impl LeaseHandle {
         });
     }
 
-    /// Gives the task something to do.
-    pub(crate) fn work(&self, work: Work) {
+    /// Gives the task something to do; false where it is lost, since too much waits.
+    #[must_use]
+    pub(crate) fn work(&self, work: Work) -> bool {
         // One that has ended needs nothing done any more.
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.work.try_send(work) {
-            let contract = self.desire.borrow().contract.id;
-            tracing::error!(contract = %contract.short(), "a lease's work is lost");
-        }
+        !matches!(self.work.try_send(work), Err(mpsc::error::TrySendError::Full(_)))
     }
 
     /// How the lease is to be.
     pub(crate) fn desire(&self) -> watch::Ref<'_, LeaseDesire> {
         self.desire.borrow()
+    }
+
+    /// Consumer: what its virtual node is called, once that is known.
+    pub(crate) fn node(&self) -> Option<&String> {
+        self.node.get()
+    }
+
+    /// Work that waits.
+    pub(crate) fn backlog(&self) -> usize {
+        self.work.max_capacity() - self.work.capacity()
     }
 
     /// The other side.

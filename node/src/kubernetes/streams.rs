@@ -16,6 +16,7 @@ use mercato_protocol::stream::{Ask, RefusedReason, Reply};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
 use crate::driver::Handle;
+use crate::telemetry::{Counted, Metrics, Way};
 
 /// The way to the providers of our leases.
 #[derive(Clone)]
@@ -25,24 +26,31 @@ impl PeerStreams for Streams {
     fn open(&self, ask: Ask) -> BoxFuture<'static, Result<Opened, Refused>> {
         let driver = self.0.clone();
         async move {
-            let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
-            let contract = ask.contract();
-            let peer = driver.look(move |driver| driver.lease(&contract).map(|l| l.peer())).await;
-            let peer = peer.ok().flatten();
-            let peer = peer.ok_or_else(|| unavailable("the lease is over".to_owned()))?;
-            let bytes = ask.to_bytes().map_err(|error| bad(&error.to_string()))?;
-            let answer = driver.net().open_kubelet(peer, Bytes::from(bytes)).await;
-            let (reply, io) = answer.map_err(|error| unavailable(error.to_string()))?;
-            match Reply::from_bytes(&reply) {
-                Ok(Reply::Accepted { protocol }) if upgrades(&ask) => {
-                    Ok(Opened::Upgraded { protocol, io: Box::new(io) })
-                }
-                Ok(Reply::Accepted { .. }) => Ok(Opened::Body(Box::new(io))),
-                Ok(Reply::Refused { reason, text }) => Err(Refused::new(reason, text)),
-                Err(error) => Err(unavailable(error.to_string())),
-            }
+            let opened = open_at_peer(&driver, ask).await;
+            driver.metrics().stream(Way::Out, opened.is_ok());
+            opened
         }
         .boxed()
+    }
+}
+
+async fn open_at_peer(driver: &Handle, ask: Ask) -> Result<Opened, Refused> {
+    let unavailable = |text: String| Refused::new(RefusedReason::Unavailable, text);
+    let contract = ask.contract();
+    let peer = driver.look(move |driver| driver.lease(&contract).map(|l| l.peer())).await;
+    let peer = peer.ok().flatten();
+    let peer = peer.ok_or_else(|| unavailable("the lease is over".to_owned()))?;
+    let bytes = ask.to_bytes().map_err(|error| bad(&error.to_string()))?;
+    let answer = driver.net().open_kubelet(peer, Bytes::from(bytes)).await;
+    let (reply, io) = answer.map_err(|error| unavailable(error.to_string()))?;
+    let io = Counted::new(io, Way::Out, driver.metrics().clone());
+    match Reply::from_bytes(&reply) {
+        Ok(Reply::Accepted { protocol }) if upgrades(&ask) => {
+            Ok(Opened::Upgraded { protocol, io: Box::new(io) })
+        }
+        Ok(Reply::Accepted { .. }) => Ok(Opened::Body(Box::new(io))),
+        Ok(Reply::Refused { reason, text }) => Err(Refused::new(reason, text)),
+        Err(error) => Err(unavailable(error.to_string())),
     }
 }
 
@@ -86,7 +94,11 @@ pub(crate) async fn open_for_peer(
 }
 
 /// Tells the peer, and lets the bytes pass until they have ended.
-pub(crate) async fn answer(opened: Result<Opened, Refused>, answer: KubeletAnswer) {
+pub(crate) async fn answer(
+    opened: Result<Opened, Refused>,
+    answer: KubeletAnswer,
+    metrics: Metrics,
+) {
     let reply = match &opened {
         Ok(Opened::Upgraded { protocol, .. }) => Reply::Accepted { protocol: protocol.clone() },
         Ok(Opened::Body(_)) => Reply::Accepted { protocol: None },
@@ -104,7 +116,7 @@ pub(crate) async fn answer(opened: Result<Opened, Refused>, answer: KubeletAnswe
         Err(_) => answer.refuse(reply).await.map(|()| None),
     };
     match told {
-        Ok(Some((opened, peer))) => pass(opened, peer).await,
+        Ok(Some((opened, peer))) => pass(opened, Counted::new(peer, Way::In, metrics)).await,
         Ok(None) => {}
         Err(error) => tracing::debug!(%error, "a kubelet stream broke"),
     }

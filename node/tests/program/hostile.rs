@@ -145,6 +145,7 @@ impl Liar {
             addresses: Vec::new(),
             rotations: Vec::new(),
             certificates: Vec::new(),
+            time_ms: None,
         };
         let hello = Bytes::from(hello.to_bytes().unwrap());
         let (heard, speaker, said) = (stash.clone(), net.clone(), hello.clone());

@@ -44,19 +44,41 @@ impl Daemon {
         Self::start_in(TempDir::new().unwrap(), name, peers)
     }
 
+    /// On loopback, knowing nobody, with these options in the place of a simulated cluster.
+    pub(crate) fn start_with(name: &str, options: &[&str]) -> Self {
+        Self::run_in(TempDir::new().unwrap(), name, options)
+    }
+
     /// Kills it, and starts it again on what it left.
-    pub(crate) fn restart(mut self) -> Self {
+    pub(crate) fn restart(self) -> Self {
+        self.restart_with(&[])
+    }
+
+    /// The same, knowing these peers.
+    pub(crate) fn restart_with(mut self, peers: &[&str]) -> Self {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
-        Self::start_in(dir, "another name", &[])
+        Self::start_in(dir, "another name", peers)
     }
 
-    fn start_in(dir: TempDir, name: &str, peers: &[&str]) -> Self {
+    /// Its data folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// In that data folder.
+    pub(crate) fn start_in(dir: TempDir, name: &str, peers: &[&str]) -> Self {
+        let simulated = ["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"];
+        let peers = peers.iter().flat_map(|peer| ["--peer", peer]);
+        let options: Vec<&str> = simulated.into_iter().chain(peers).collect();
+        Self::run_in(dir, name, &options)
+    }
+
+    fn run_in(dir: TempDir, name: &str, options: &[&str]) -> Self {
         let mut command = mercato(dir.path());
         command.args(["run", "--verbose", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
-        command.args(["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"]);
-        command.args(peers.iter().flat_map(|peer| ["--peer", peer]));
+        command.args(options);
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
         let daemon = Self { dir, child };

@@ -10,7 +10,9 @@
 
 mod demo;
 mod federation;
+mod health;
 mod hostile;
 mod kit;
 mod market;
+mod portable;
 mod usage;

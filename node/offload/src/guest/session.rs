@@ -78,6 +78,11 @@ impl GuestSession {
         self.synced && self.objects.is_empty() && !self.pods.values().any(Pod::holds_name)
     }
 
+    /// Guests that are there, or are being made or removed.
+    pub fn pods(&self) -> usize {
+        self.pods.values().filter(|pod| pod.holds_name()).count()
+    }
+
     /// Takes one input.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let mut out = Vec::new();

@@ -86,6 +86,11 @@ impl HomeSession {
         self.unsaid.is_empty() && self.retries.next().is_none() && self.pods.values().all(quiet)
     }
 
+    /// Pods at home that are, or are to be, at the provider.
+    pub fn pods(&self) -> usize {
+        self.pods.values().filter(|pod| !pod.gone && !pod.is_over()).count()
+    }
+
     /// Takes one input.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let mut out = Vec::new();

@@ -96,6 +96,8 @@ impl AtHome {
             }
         };
         tracing::info!(contract = %self.task.contract.short(), node = name, "a virtual node is shown");
+        // It keeps its name for as long as there is the lease.
+        let _ = self.task.node.set(name.clone());
         self.shared.serving().insert(name, lease.serving.clone());
         Ok(Some((lease, inputs)))
     }

@@ -6,40 +6,45 @@
 
 mod at_home;
 mod at_provider;
+mod examine;
+mod link;
 mod meaning;
 mod retry;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::future::ready;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context as _;
 use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use mercato_broker::{Inventory, PoolInventory, Side};
-use mercato_config::settings::{self, Switch};
+use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
-use mercato_kubelet::offload_namespace::{
-    Leave, OptIn, OptIns, Reach, Scope, Strategy, Webhook, opt_in, opt_out,
-};
-use mercato_kubelet::stream::{self, Opened, Refused};
+use mercato_kubelet::offload_namespace::{Leave, OptIn, OptIns, Scope, Strategy, opt_in, opt_out};
+use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
-use mercato_kubelet::{Account, Cluster, Failure, inventory, rights};
+use mercato_kubelet::{Account, Cluster, Failure, inventory};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::stream::{Request, Usage};
+use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
 use crate::admin::{self, Offload};
+use crate::doctor::Finding;
 use crate::limits;
+use crate::telemetry::Metrics;
+use link::Link;
 
-/// A cluster, with the daemon's own account on it. Clones are the same.
-#[derive(Clone)]
-pub(crate) struct Real(Arc<Shared>);
+/// A cluster, with the daemon's own account on it, whether it answers now or not.
+pub(crate) struct Real {
+    /// The API server's address.
+    server: String,
+    scope: settings::Offload,
+    link: watch::Receiver<Link>,
+}
 
 struct Shared {
     cluster: Cluster,
@@ -63,83 +68,60 @@ struct Shared {
 }
 
 impl Real {
-    /// Connects to the cluster that the settings, the environment or the pod name. Also
-    /// tells which rights are missing: a line each.
-    pub(crate) async fn connect(
+    /// Begins to look for the cluster that the settings, the environment or the pod name,
+    /// and for as long as it takes.
+    ///
+    /// # Errors
+    /// When none is named.
+    pub(crate) async fn start(
         settings: &settings::Kubernetes,
-    ) -> anyhow::Result<(Self, Vec<String>)> {
-        let config = config(settings.kubeconfig.as_deref(), settings.context.clone()).await?;
+        metrics: Metrics,
+    ) -> anyhow::Result<Self> {
+        let config = link::read(settings).await?;
         let server = config.cluster_url.to_string();
-        let host =
-            config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let port = config.cluster_url.port_u16().unwrap_or(443);
-        let cluster = Cluster::new(kube::Client::try_from(config)?);
-        let version =
-            cluster.version().await.with_context(|| format!("{server} does not answer"))?;
-        let account = Account::ask(&cluster).await.context("the account is not known")?;
-        let missing =
-            rights::missing(&cluster).await.context("the account's rights are not known")?;
-        let missing = missing
-            .iter()
-            .map(|one| format!("no right to {}: {}", one.right, one.purpose))
-            .collect();
-        let address = match settings.address {
-            Some(address) => address,
-            None => address_towards(&host, port)
-                .with_context(|| format!("no address from which {server} is reached"))?,
-        };
-        let scope = match settings.offload {
-            settings::Offload::Chosen => Scope::Labelled,
-            settings::Offload::All => Scope::All,
-        };
-        let at = SocketAddr::new(address, 0);
-        let webhook = Webhook::serve(at, Reach::Address(at)).await?;
-        let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
-        let approve_serving = settings.approve_serving == Switch::On;
-        let meters = Meters::new(cluster.clone());
-        let shared = Shared {
-            cluster,
-            account,
-            server,
-            version,
-            address,
-            approve_serving,
-            scope,
-            opt_ins,
-            spot: tokio::sync::Mutex::default(),
-            serving: Mutex::default(),
-            meters,
-        };
-        Ok((Self(Arc::new(shared)), missing))
+        let scope = settings.offload;
+        let (tell, link) = watch::channel(Link::to(&server));
+        let settings = settings.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tell.closed() => {}
+                () = link::keep(config, settings, metrics, &tell) => {}
+            }
+        });
+        Ok(Self { server, scope, link })
     }
-}
 
-async fn config(path: Option<&Path>, context: Option<String>) -> anyhow::Result<kube::Config> {
-    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    match path {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)?;
-            Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+    /// What is known of the cluster, once it has answered.
+    fn known(&self) -> BoxFuture<'static, Option<Arc<Shared>>> {
+        let mut link = self.link.clone();
+        async move {
+            let answered = link.wait_for(|link| link.shared.is_some()).await.ok()?;
+            answered.shared.clone()
         }
-        None if options.context.is_some() => Ok(kube::Config::from_kubeconfig(&options).await?),
-        None => kube::Config::infer().await.map_err(|error| {
-            let hint = "neither a kubeconfig nor a pod's account is found";
-            anyhow::Error::new(error).context(hint)
-        }),
+        .boxed()
     }
-}
 
-/// The address from which packets to the API server leave; nothing is sent.
-fn address_towards(host: &str, port: u16) -> std::io::Result<IpAddr> {
-    let any = if host.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect((host, port))?;
-    Ok(socket.local_addr()?.ip())
+    /// The same for what cannot wait.
+    fn now(&self) -> Result<Arc<Shared>, String> {
+        let link = self.link.borrow();
+        link.shared.clone().ok_or_else(|| link.trouble.clone().unwrap_or_default())
+    }
 }
 
 impl Kubernetes for Real {
     fn describe(&self) -> String {
-        format!("{} ({}), as {}", self.0.server, self.0.version, self.0.account.user)
+        let link = self.link.borrow();
+        let silent = link.trouble.as_ref().map_or("", |_| ", which does not answer now");
+        match &link.shared {
+            Some(shared) => {
+                format!("{} ({}), as {}{silent}", self.server, shared.version, shared.account.user)
+            }
+            None => format!("{}{silent}", self.server),
+        }
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.link.borrow().trouble.clone()
     }
 
     fn inventory(&self) -> BoxStream<'static, Inventory> {
@@ -150,7 +132,8 @@ impl Kubernetes for Real {
             largest_pod: pool.largest_pod,
             gpus: pool.gpus,
         };
-        let all = inventory::watch(&self.0.cluster);
+        let known = stream::once(self.known()).filter_map(ready);
+        let all = known.flat_map(|shared| inventory::watch(&shared.cluster));
         all.map(move |all| Inventory { pools: all.pools.into_iter().map(pool).collect() }).boxed()
     }
 
@@ -160,11 +143,16 @@ impl Kubernetes for Real {
     }
 
     fn follow(&self, task: LeaseTask) -> BoxFuture<'static, ()> {
-        let side = task.desire.borrow().side;
-        match side {
-            Side::Consumer => at_home::follow(self.0.clone(), task),
-            Side::Provider => at_provider::follow(self.0.clone(), task),
+        let known = self.known();
+        async move {
+            let side = task.desire.borrow().side;
+            let Some(shared) = known.await else { return };
+            match side {
+                Side::Consumer => at_home::follow(shared, task).await,
+                Side::Provider => at_provider::follow(shared, task).await,
+            }
         }
+        .boxed()
     }
 
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
@@ -174,24 +162,45 @@ impl Kubernetes for Real {
             admin::Strategy::Both => Strategy::Both,
         };
         let how = OptIn { strategy, api_access: offload.api_access };
-        let marked = opt_in(&self.0.cluster, &offload.namespace, how);
-        self.marked(offload.namespace, Some(how), marked)
+        let shared = self.now();
+        async move {
+            let shared = shared?;
+            let marked = opt_in(&shared.cluster, &offload.namespace, how);
+            shared.marked(offload.namespace, Some(how), marked).await
+        }
+        .boxed()
     }
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        if self.0.scope == Scope::All {
+        if self.scope == settings::Offload::All {
             let hint = format!(
                 "the configuration lets all namespaces leave: \
                 mercato offload {namespace} --strategy local"
             );
             return async move { Err(hint) }.boxed();
         }
-        let marked = opt_out(&self.0.cluster, &namespace);
-        self.marked(namespace, None, marked)
+        let shared = self.now();
+        async move {
+            let shared = shared?;
+            let marked = opt_out(&shared.cluster, &namespace);
+            shared.marked(namespace, None, marked).await
+        }
+        .boxed()
+    }
+
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
+        examine::examine(self)
     }
 
     fn attention(&self) -> Vec<String> {
-        self.0.serving().iter().filter_map(waiting).collect()
+        let link = self.link.borrow();
+        let trouble = link.trouble.as_ref().map(|why| format!("no cluster for now: {why}"));
+        let waiting: Vec<String> = link
+            .shared
+            .iter()
+            .flat_map(|shared| shared.serving().iter().filter_map(waiting).collect::<Vec<_>>())
+            .collect();
+        trouble.into_iter().chain(link.missing.clone()).chain(waiting).collect()
     }
 
     fn open(
@@ -200,7 +209,10 @@ impl Kubernetes for Real {
         pod: String,
         request: Request,
     ) -> BoxFuture<'static, Result<Opened, Refused>> {
-        stream::open_on_cluster(&self.0.cluster, &namespace, &pod, request)
+        match self.now() {
+            Ok(shared) => api::open_on_cluster(&shared.cluster, &namespace, &pod, request),
+            Err(why) => unavailable(why),
+        }
     }
 
     fn usage(
@@ -209,37 +221,39 @@ impl Kubernetes for Real {
         namespaces: Vec<String>,
         after: Option<Uid>,
     ) -> BoxFuture<'static, Result<Usage, Refused>> {
-        self.0.meters.page(contract, namespaces, after)
+        match self.now() {
+            Ok(shared) => shared.meters.page(contract, namespaces, after),
+            Err(why) => unavailable(why),
+        }
     }
 }
 
-impl Real {
+fn unavailable<T: Send + 'static>(why: String) -> BoxFuture<'static, Result<T, Refused>> {
+    ready(Err(Refused::new(RefusedReason::Unavailable, why))).boxed()
+}
+
+impl Shared {
     /// Waits until a namespace that was marked is followed as it was marked.
-    fn marked(
+    async fn marked(
         &self,
         namespace: String,
         how: Option<OptIn>,
         marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        let mut known = self.0.opt_ins.known();
+    ) -> Result<(), String> {
+        let mut known = self.opt_ins.known();
         let wanted = how.map_or(Leave::Never, Leave::Now);
-        async move {
-            marked.await.map_err(|failure| failure.to_string())?;
-            let holds = known.wait_for(|known| {
-                known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
-            });
-            match tokio::time::timeout(limits::OPT_IN, holds).await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(_)) | Err(_) => {
-                    Err(format!("namespace {namespace} is marked, and not ready yet"))
-                }
+        marked.await.map_err(|failure| failure.to_string())?;
+        let holds = known.wait_for(|known| {
+            known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
+        });
+        match tokio::time::timeout(limits::OPT_IN, holds).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                Err(format!("namespace {namespace} is marked, and not ready yet"))
             }
         }
-        .boxed()
     }
-}
 
-impl Shared {
     fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }

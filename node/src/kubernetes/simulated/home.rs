@@ -75,6 +75,7 @@ impl Home {
         let made = self.cluster.change(|cluster, now| cluster.create(now, node));
         match made {
             Ok(_) => {
+                let _ = self.task.node.set(self.node.clone());
                 tracing::debug!(node = self.node, room = quantity.show(), "a virtual node");
                 self.task.news(LeaseNews::Ready).await;
             }

@@ -28,6 +28,7 @@ use tokio::task::AbortHandle;
 
 use super::{Kubernetes, LeaseTask, room};
 use crate::admin::Offload;
+use crate::doctor::Finding;
 use crate::driver::clock::Clock;
 
 /// A simulated cluster of one node. Clones are the same.
@@ -187,6 +188,15 @@ impl Kubernetes for Simulated {
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
         self.mark(&namespace, &json!({}))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
+    fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
+        let finding = Finding::ok("kubernetes", self.describe());
+        ready(vec![finding]).boxed()
     }
 
     fn attention(&self) -> Vec<String> {

@@ -22,6 +22,7 @@ pub(crate) fn hello() -> Hello {
         addresses: vec!["/ip4/192.0.2.8/tcp/7474".into()],
         rotations: vec![],
         certificates: vec![],
+        time_ms: Some(1_795_161_600_000),
     }
 }
 

@@ -1,0 +1,210 @@
+//! What `mercato doctor` looks at in a cluster, and at no other time: whether its clock is
+//! right, which DaemonSets would land on virtual nodes, and what enforces network
+//! policies. Nothing is changed.
+
+use futures::FutureExt;
+use http::Request;
+use http::header::DATE;
+use kube::client::Body;
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+use crate::clock;
+use crate::cluster::{Answer, Cluster};
+use crate::failure::Failure;
+use crate::kind::DAEMON_SET;
+
+/// Label of every virtual node, and its value.
+const VIRTUAL: (&str, &str) = ("type", "virtual-kubelet");
+
+/// Network plugins that are known to enforce NetworkPolicy, by the DaemonSets that they
+/// run as (their own installation manifests).
+const ENFORCERS: &[&str] = &[
+    "antrea-agent",
+    "calico-node",
+    "canal",
+    "cilium",
+    "kube-network-policies",
+    "kube-router",
+    "ovnkube-node",
+    "weave-net",
+];
+
+/// A DaemonSet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DaemonSet {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether its pods would be bound to virtual nodes, too: it tolerates every taint and
+    /// chooses no other nodes.
+    pub lands: bool,
+}
+
+impl DaemonSet {
+    fn read(object: &Value) -> Self {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let spec = &object["spec"]["template"]["spec"];
+        Self { namespace: text("namespace"), name: text("name"), lands: lands(spec) }
+    }
+
+    /// Whether it enforces network policies, as far as its name tells.
+    pub fn enforces(&self) -> bool {
+        ENFORCERS.contains(&self.name.as_str())
+    }
+
+    /// The command that keeps it off virtual nodes.
+    pub fn patch(&self) -> String {
+        let (label, value) = VIRTUAL;
+        format!(
+            "kubectl -n {} patch daemonset {} --type strategic -p '{{\"spec\":{{\"template\":{{\
+             \"spec\":{{\"affinity\":{{\"nodeAffinity\":{{\
+             \"requiredDuringSchedulingIgnoredDuringExecution\":{{\"nodeSelectorTerms\":[{{\
+             \"matchExpressions\":[{{\"key\":\"{label}\",\"operator\":\"NotIn\",\
+             \"values\":[\"{value}\"]}}]}}]}}}}}}}}}}}}}}'",
+            self.namespace, self.name
+        )
+    }
+}
+
+/// Every DaemonSet.
+pub fn daemon_sets(cluster: &Cluster) -> Answer<Vec<DaemonSet>> {
+    let found = cluster.list(DAEMON_SET, None, "");
+    async move { Ok(found.await?.iter().map(DaemonSet::read).collect()) }.boxed()
+}
+
+/// Whether the custom resources are installed.
+pub fn has_resources(cluster: &Cluster) -> Answer<bool> {
+    cluster.serves("mercato.dev/v1alpha1")
+}
+
+/// How far the API server's clock is ahead of ours, in ms, to the second.
+pub fn clock_ahead_ms(cluster: &Cluster) -> Answer<i64> {
+    let client = cluster.client();
+    async move {
+        let request = Request::get("/version").body(Body::empty());
+        let request = request.map_err(|error| Failure::refused(error.to_string()))?;
+        let sent = clock::now_ms();
+        let answer = client.send(request).await?;
+        let now = sent.midpoint(clock::now_ms());
+        let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| OffsetDateTime::parse(date, &Rfc2822).ok());
+        let date = date.ok_or_else(|| Failure::refused("the API server does not say its time"))?;
+        // It says whole seconds: in the middle of them it is right on average.
+        let theirs = date.unix_timestamp().saturating_mul(1_000).saturating_add(500);
+        Ok(theirs.saturating_sub(i64::try_from(now).unwrap_or(i64::MAX)))
+    }
+    .boxed()
+}
+
+/// The API server's own rule, for a node that carries a taint of ours: its pods go there if
+/// something tolerates all taints, and neither selector nor affinity says no.
+fn lands(spec: &Value) -> bool {
+    let all = |toleration: &Value| {
+        let effect = toleration["effect"].as_str().unwrap_or_default();
+        toleration["operator"] == "Exists"
+            && toleration["key"].as_str().unwrap_or_default().is_empty()
+            && matches!(effect, "" | "NoSchedule")
+    };
+    spec["tolerations"].as_array().is_some_and(|tolerations| tolerations.iter().any(all))
+        && selected(&spec["nodeSelector"])
+        && chosen(&spec["affinity"]["nodeAffinity"])
+}
+
+/// A virtual node has the architecture and the system of its provider, and its own type.
+fn selected(selector: &Value) -> bool {
+    let allows = |(label, value): (&String, &Value)| match label.as_str() {
+        "kubernetes.io/os" | "kubernetes.io/arch" => true,
+        label => label == VIRTUAL.0 && value == VIRTUAL.1,
+    };
+    selector.as_object().is_none_or(|labels| labels.iter().all(allows))
+}
+
+fn chosen(affinity: &Value) -> bool {
+    let required = &affinity["requiredDuringSchedulingIgnoredDuringExecution"];
+    let Some(terms) = required["nodeSelectorTerms"].as_array() else { return true };
+    let empty = Vec::new();
+    terms.iter().any(|term| {
+        let expressions = term["matchExpressions"].as_array().unwrap_or(&empty);
+        expressions.iter().all(matches_virtual)
+    })
+}
+
+/// Whether a virtual node may match; of a label that is not ours nothing is known, so that
+/// it may.
+fn matches_virtual(expression: &Value) -> bool {
+    if expression["key"] != VIRTUAL.0 {
+        return true;
+    }
+    let named = expression["values"]
+        .as_array()
+        .is_some_and(|values| values.iter().any(|value| value == VIRTUAL.1));
+    match expression["operator"].as_str().unwrap_or_default() {
+        "In" => named,
+        "NotIn" => !named,
+        "DoesNotExist" => false,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::scripted;
+
+    fn spec(more: &Value) -> Value {
+        let mut spec = json!({ "tolerations": [{ "operator": "Exists" }] });
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        spec
+    }
+
+    fn affinity(expressions: &Value) -> Value {
+        json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": expressions }] } } } })
+    }
+
+    #[test]
+    fn what_tolerates_all_lands_unless_it_chooses_its_nodes() {
+        assert!(lands(&spec(&json!({}))));
+        assert!(lands(&spec(&json!({ "nodeSelector": { "kubernetes.io/os": "linux" } }))));
+        assert!(!lands(&spec(&json!({ "nodeSelector": { "gpu": "yes" } }))));
+        let some = json!([{ "key": "node.kubernetes.io/not-ready", "operator": "Exists" }]);
+        assert!(!lands(&json!({ "tolerations": some })) && !lands(&json!({})));
+        let no_execute = json!([{ "operator": "Exists", "effect": "NoExecute" }]);
+        assert!(!lands(&json!({ "tolerations": no_execute })));
+        let not = json!([{ "key": "type", "operator": "NotIn", "values": ["virtual-kubelet"] }]);
+        assert!(!lands(&spec(&affinity(&not))));
+        let other = json!([{ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] }]);
+        assert!(lands(&spec(&affinity(&other))));
+    }
+
+    #[test]
+    fn the_patch_keeps_it_away() {
+        let set = DaemonSet { namespace: "kube-system".into(), name: "proxy".into(), lands: true };
+        let patch = set.patch();
+        let (command, patch) = patch.split_once(" -p '").unwrap();
+        assert_eq!(command, "kubectl -n kube-system patch daemonset proxy --type strategic");
+        let patch: Value = serde_json::from_str(patch.trim_end_matches('\'')).unwrap();
+        assert!(!lands(&spec(&patch["spec"]["template"]["spec"])));
+    }
+
+    #[tokio::test]
+    async fn daemon_sets_are_read() {
+        let cluster = scripted(|_, path, _| {
+            assert!(path.starts_with("/apis/apps/v1/daemonsets"), "{path}");
+            let item = json!({ "metadata": { "namespace": "a", "name": "cilium" },
+                "spec": { "template": { "spec": spec(&json!({})) } } });
+            (200, json!({ "items": [item] }))
+        });
+        let found = daemon_sets(&cluster).await.unwrap();
+        assert!(found.len() == 1 && found[0].enforces() && found[0].lands);
+        let no_date = clock_ahead_ms(&scripted(|_, _, _| (200, json!({})))).await.unwrap_err();
+        assert!(no_date.message.contains("does not say its time"));
+    }
+}

@@ -1,0 +1,87 @@
+//! `mercato export` and `import`: the whole state as a file.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use clap::Args;
+
+use super::args::Global;
+use super::screen::Screen;
+use crate::admin::{Class, Client, Desk, Problem, unexpected};
+use crate::daemon::portable::{self, State};
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato export /root/mercato-2026-11-20.state
+  mercato export --data-dir /srv/mercato backup.state
+
+The file holds the cluster's key and can be read by its user alone. A daemon that
+runs goes on; one that does not is read from its data folder.")]
+pub(crate) struct Export {
+    /// Where to; it must not exist
+    file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato import /root/mercato-2026-11-20.state
+  mercato import --data-dir /srv/mercato backup.state
+
+Into a data folder that is empty or absent. Stop the daemon that the file was
+exported from first: two with one key are taken for a fraud by others.")]
+pub(crate) struct Import {
+    /// What mercato export has written
+    file: PathBuf,
+}
+
+impl Export {
+    pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
+        let desk = Client::new(global.socket(), global.answer_timeout());
+        let desk: &dyn Desk = &desk;
+        let bytes = match desk.export().await {
+            Ok(text) => BASE64.decode(text).map(Into::into).map_err(|error| unexpected(&error))?,
+            Err(problem) if problem.class == Class::Unreachable && global.socket.is_none() => {
+                State::read(&global.data_dir()).map_err(failed("nothing is exported"))?.to_bytes()
+            }
+            Err(problem) => return Err(problem),
+        };
+        portable::write_new(&self.file, &bytes).map_err(|error| {
+            let problem = Problem::failed(format!("{}: {error}", self.file.display()));
+            match error.kind() {
+                std::io::ErrorKind::AlreadyExists => problem.todo("choose another name"),
+                _ => problem,
+            }
+            .because(&error)
+        })?;
+        let kib = bytes.len().div_ceil(1_024);
+        Ok(screen.done(format!("{}: {kib} KiB; whoever reads it has your key", show(&self.file))))
+    }
+}
+
+impl Import {
+    pub(crate) fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
+        let file = show(&self.file);
+        let unreadable = |error: std::io::Error| {
+            Problem::failed(format!("{file} cannot be read: {error}")).because(&error)
+        };
+        let bytes = portable::read_file(&self.file).map_err(unreadable)?;
+        let state =
+            State::from_bytes(&bytes).map_err(failed(&format!("{file} is not imported")))?;
+        let data_dir = global.data_dir();
+        state.plant(&data_dir).map_err(failed("nothing is imported"))?;
+        let sentence = format!("{} holds it; to go on: mercato run", show(&data_dir));
+        Ok(screen.done(sentence))
+    }
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn failed(what: &str) -> impl Fn(anyhow::Error) -> Problem {
+    move |error| {
+        let causes = error.chain().map(ToString::to_string).collect();
+        Problem { causes, ..Problem::failed(format!("{what}: {error:#}")) }
+    }
+}

@@ -1,0 +1,93 @@
+//! `mercato doctor`: what stands in the way, or may, with what to do about it. Only what can
+//! be known is said; nothing is changed.
+//!
+//! The daemon looks at itself, its machine (`machine`), its peers (`peers`) and its cluster
+//! ([`crate::kubernetes::Kubernetes::examine`]). Where there is no daemon, the command line
+//! looks at the machine alone.
+
+pub(crate) mod machine;
+pub(crate) mod peers;
+
+use serde::{Deserialize, Serialize};
+
+/// How it is about one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finding {
+    /// What was looked at, in a word or two.
+    pub(crate) check: String,
+    /// How it is.
+    pub(crate) verdict: Verdict,
+    /// What was found, in a line.
+    pub(crate) what: String,
+    /// What to do about it, a line each; may be empty.
+    pub(crate) todo: Vec<String>,
+}
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Ok,
+    /// It works, and something may not.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+impl Finding {
+    fn new(check: &str, verdict: Verdict, what: impl Into<String>) -> Self {
+        Self { check: check.to_owned(), verdict, what: what.into(), todo: Vec::new() }
+    }
+
+    pub(crate) fn ok(check: &str, what: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Ok, what)
+    }
+
+    pub(crate) fn warn(check: &str, what: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Warn, what)
+    }
+
+    pub(crate) fn fail(check: &str, what: impl Into<String>) -> Self {
+        Self::new(check, Verdict::Fail, what)
+    }
+
+    /// With one more thing to do about it.
+    #[must_use]
+    pub(crate) fn todo(mut self, line: impl Into<String>) -> Self {
+        self.todo.push(line.into());
+        self
+    }
+}
+
+/// A clock that is so far off makes peers refuse what was signed by it.
+const SKEW_MS: u64 = mercato_protocol::limits::CLOCK_SKEW_MS;
+
+/// What is to be thought of somebody's clock, which is so far ahead of ours. That it is told
+/// in whole seconds, or came over the network, must not matter.
+pub(crate) fn clock(check: &str, whose: &str, ahead_ms: i64) -> Finding {
+    let off_ms = ahead_ms.unsigned_abs();
+    let side = if ahead_ms > 0 { "behind" } else { "ahead of" };
+    let off = format!("this clock is {}.{} s {side} {whose}", off_ms / 1_000, off_ms % 1_000 / 100);
+    let todo = "set the clocks by NTP on both machines: timedatectl status";
+    match off_ms {
+        0..2_000 => Finding::ok(check, format!("this clock agrees with {whose}")),
+        off_ms if off_ms < SKEW_MS => Finding::warn(check, off).todo(todo),
+        _ => Finding::fail(check, format!("{off}: what one signs the other refuses")).todo(todo),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_judged_by_what_peers_refuse() {
+        let verdict = |ahead_ms| clock("clock", "turin's", ahead_ms).verdict;
+        assert_eq!([1_500, -1_500].map(verdict), [Verdict::Ok; 2]);
+        assert_eq!([2_000, -29_999].map(verdict), [Verdict::Warn; 2]);
+        assert_eq!([30_000, i64::MIN].map(verdict), [Verdict::Fail; 2]);
+        assert!(clock("clock", "turin's", 3_400).what.contains("3.4 s behind turin's"));
+    }
+}

@@ -1,0 +1,135 @@
+//! What `mercato doctor` says of a real cluster.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_kubelet::examine::{self, DaemonSet};
+use mercato_kubelet::{Cluster, rights};
+
+use super::{Real, Shared, waiting};
+use crate::doctor::{Finding, clock};
+use crate::kubernetes::Kubernetes as _;
+
+const RIGHTS: &str = "rights";
+const NODES: &str = "daemonsets";
+
+/// Looks at all of it.
+pub(super) fn examine(real: &Real) -> BoxFuture<'static, Vec<Finding>> {
+    let described = real.describe();
+    let link = real.link.borrow();
+    let (shared, trouble) = (link.shared.clone(), link.trouble.clone());
+    async move {
+        let Some(shared) = shared.filter(|_| trouble.is_none()) else {
+            let why = trouble.unwrap_or_default();
+            return vec![
+                Finding::fail("kubernetes", why)
+                    .todo("see whether kubectl reaches it with the same kubeconfig")
+                    .todo("it is tried again by itself; nothing has to be restarted"),
+            ];
+        };
+        let mut findings = vec![Finding::ok("kubernetes", described)];
+        findings.extend(account(&shared.cluster).await);
+        findings.push(resources(&shared.cluster).await);
+        findings.push(time(&shared.cluster).await);
+        findings.push(certificates(&shared));
+        findings.extend(daemon_sets(&shared.cluster).await);
+        findings
+    }
+    .boxed()
+}
+
+async fn account(cluster: &Cluster) -> Vec<Finding> {
+    let missing = match rights::missing(cluster).await {
+        Ok(missing) => missing,
+        Err(failure) => return vec![Finding::fail(RIGHTS, format!("not known: {failure}"))],
+    };
+    if missing.is_empty() {
+        return vec![Finding::ok(RIGHTS, "the account has all that it needs")];
+    }
+    let one = |missing: &rights::Missing| {
+        Finding::fail(RIGHTS, format!("it may not {}: needed {}", missing.right, missing.purpose))
+            .todo("kubectl apply -f config/deploy/rbac.yaml")
+    };
+    missing.iter().map(one).collect()
+}
+
+async fn resources(cluster: &Cluster) -> Finding {
+    const CHECK: &str = "resources";
+    match examine::has_resources(cluster).await {
+        Ok(true) => Finding::ok(CHECK, "the custom resources are installed"),
+        Ok(false) => {
+            Finding::warn(CHECK, "the custom resources are not installed: kubectl cannot trade")
+                .todo("kubectl apply -f config/deploy/; the command line needs none")
+        }
+        Err(failure) => Finding::fail(CHECK, format!("not known: {failure}")),
+    }
+}
+
+async fn time(cluster: &Cluster) -> Finding {
+    match examine::clock_ahead_ms(cluster).await {
+        Ok(ahead_ms) => clock("clock", "the API server's", ahead_ms),
+        Err(failure) => Finding::warn("clock", format!("not compared: {failure}")),
+    }
+}
+
+/// Those that a person has to approve.
+fn certificates(shared: &Shared) -> Finding {
+    const CHECK: &str = "certificates";
+    let waiting: Vec<String> = shared.serving().iter().filter_map(waiting).collect();
+    if waiting.is_empty() {
+        return Finding::ok(CHECK, "no virtual node waits for its serving certificate");
+    }
+    let finding = Finding::warn(CHECK, "virtual nodes wait: no kubectl logs or exec until then");
+    waiting.into_iter().fold(finding, Finding::todo)
+}
+
+async fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {
+    let all = match examine::daemon_sets(cluster).await {
+        Ok(all) => all,
+        Err(failure) => {
+            return vec![
+                Finding::warn(NODES, format!("not looked at: {failure}"))
+                    .todo("kubectl apply -f config/deploy/rbac.yaml"),
+            ];
+        }
+    };
+    let mut findings = vec![policies(&all)];
+    let landing: Vec<&DaemonSet> = all.iter().filter(|set| set.lands).collect();
+    for set in &landing {
+        let what = format!(
+            "the pods of {}/{} would be bound to virtual nodes, and stay pending there",
+            set.namespace, set.name
+        );
+        findings.push(Finding::warn(NODES, what).todo(set.patch()));
+    }
+    if landing.is_empty() {
+        findings.push(Finding::ok(NODES, "none would land on virtual nodes"));
+    }
+    findings
+}
+
+/// By name alone: whether it is set to enforce them, only a test can show.
+fn policies(all: &[DaemonSet]) -> Finding {
+    const CHECK: &str = "network policy";
+    match all.iter().find(|set| set.enforces()) {
+        Some(set) => Finding::ok(CHECK, format!("{} is there, which enforces them", set.name)),
+        None => Finding::warn(CHECK, "no plugin is seen that is known to enforce NetworkPolicy")
+            .todo("if guests come here: make sure that they cannot reach your own pods"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn what_enforces_policies_is_known_by_name() {
+        let set = |name: &str| DaemonSet {
+            namespace: "kube-system".to_owned(),
+            name: name.to_owned(),
+            lands: false,
+        };
+        assert_eq!(policies(&[set("kube-proxy"), set("cilium")]).verdict, Verdict::Ok);
+        assert_eq!(policies(&[set("kube-proxy")]).verdict, Verdict::Warn);
+    }
+}

@@ -1,0 +1,186 @@
+//! The way to the API server: found with back-off when it does not answer at the start,
+//! watched from then on. What is done over it goes on by itself once it answers again;
+//! here it is known, and said, that it does not.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use mercato_config::settings::{self, Switch};
+use mercato_kubelet::offload_namespace::{OptIns, Reach, Scope, Webhook};
+use mercato_kubelet::usage::Meters;
+use mercato_kubelet::{Account, Cluster, rights};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::Shared;
+use super::retry::Backoff;
+use crate::limits;
+use crate::telemetry::{Metrics, Requests};
+
+/// How the API server is reached.
+pub(super) struct Link {
+    /// What is known since it first answered.
+    pub(super) shared: Option<Arc<Shared>>,
+    /// Why it does not answer now, if so.
+    pub(super) trouble: Option<String>,
+    /// Rights that the daemon's account lacks, a line each.
+    pub(super) missing: Vec<String>,
+}
+
+impl Link {
+    /// One that has not been tried.
+    pub(super) fn to(server: &str) -> Self {
+        let trouble = Some(format!("{server} has not answered yet"));
+        Self { shared: None, trouble, missing: Vec::new() }
+    }
+}
+
+/// Keeps `link` true, for ever. `first` is tried first; later
+/// the settings are read again, since credentials change.
+pub(super) async fn keep(
+    first: kube::Config,
+    settings: settings::Kubernetes,
+    metrics: Metrics,
+    link: &watch::Sender<Link>,
+) {
+    let mut backoff = Backoff::default();
+    let mut config = Ok(first);
+    let shared = loop {
+        let connected = match config {
+            Ok(config) => connect(config, &settings, &metrics).await,
+            Err(error) => Err(error),
+        };
+        match connected {
+            Ok(shared) => break Arc::new(shared),
+            Err(error) => tell_trouble(link, format!("{error:#}")),
+        }
+        backoff.wait().await;
+        config = read(&settings).await;
+    };
+    tracing::info!(server = shared.server, version = shared.version, "the cluster answers");
+    link.send_modify(|link| (link.shared, link.trouble) = (Some(shared.clone()), None));
+    watch_over(&shared, link).await;
+}
+
+async fn watch_over(shared: &Shared, link: &watch::Sender<Link>) {
+    let mut rights_at: Option<Instant> = None;
+    loop {
+        let stale = rights_at.is_none_or(|at| at.elapsed() >= limits::RIGHTS_LOOK);
+        if stale && (rights_at.is_none() || !link.borrow().missing.is_empty()) {
+            if let Ok(missing) = rights::missing(&shared.cluster).await {
+                tell_missing(link, &missing);
+            }
+            rights_at = Some(Instant::now());
+        }
+        sleep(limits::CLUSTER_LOOK).await;
+        match shared.cluster.version().await {
+            Ok(_) if link.borrow().trouble.is_some() => {
+                tracing::info!(server = shared.server, "the cluster answers again");
+                link.send_modify(|link| link.trouble = None);
+            }
+            Ok(_) => {}
+            Err(failure) => tell_trouble(link, format!("{}: {failure}", silent(&shared.server))),
+        }
+    }
+}
+
+fn silent(server: &str) -> String {
+    format!("{server} does not answer")
+}
+
+/// Each reason is logged once, until it changes.
+fn tell_trouble(link: &watch::Sender<Link>, why: String) {
+    link.send_if_modified(|link| {
+        let news = link.trouble.as_ref() != Some(&why);
+        if news {
+            tracing::warn!(why, "no cluster for now; it is tried again");
+        }
+        link.trouble = Some(why);
+        news
+    });
+}
+
+fn tell_missing(link: &watch::Sender<Link>, missing: &[rights::Missing]) {
+    let line = |one: &rights::Missing| format!("no right to {}: {}", one.right, one.purpose);
+    let missing: Vec<String> = missing.iter().map(line).collect();
+    link.send_if_modified(|link| {
+        let news = link.missing != missing;
+        if news {
+            missing.iter().for_each(|line| tracing::warn!("{line}"));
+        }
+        link.missing = missing;
+        news
+    });
+}
+
+/// Makes the acquaintance of the cluster.
+async fn connect(
+    config: kube::Config,
+    settings: &settings::Kubernetes,
+    metrics: &Metrics,
+) -> anyhow::Result<Shared> {
+    let server = config.cluster_url.to_string();
+    let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let port = config.cluster_url.port_u16().unwrap_or(443);
+    let client = ClientBuilder::try_from(config)?.with_layer(&Requests(metrics.clone())).build();
+    let cluster = Cluster::new(client);
+    let version = cluster.version().await.with_context(|| silent(&server))?;
+    let account = Account::ask(&cluster).await.context("the account is not known")?;
+    let address = match settings.address {
+        Some(address) => address,
+        None => address_towards(&host, port)
+            .with_context(|| format!("no address from which {server} is reached"))?,
+    };
+    let scope = match settings.offload {
+        settings::Offload::Chosen => Scope::Labelled,
+        settings::Offload::All => Scope::All,
+    };
+    let at = SocketAddr::new(address, 0);
+    let webhook = Webhook::serve(at, Reach::Address(at)).await?;
+    let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
+    let meters = Meters::new(cluster.clone());
+    Ok(Shared {
+        cluster,
+        account,
+        server,
+        version,
+        address,
+        approve_serving: settings.approve_serving == Switch::On,
+        scope,
+        opt_ins,
+        spot: tokio::sync::Mutex::default(),
+        serving: std::sync::Mutex::default(),
+        meters,
+    })
+}
+
+/// The cluster that the settings, the environment or the pod name.
+pub(super) async fn read(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
+    let context = settings.context.clone();
+    let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+    match settings.kubeconfig.as_deref() {
+        Some(path) => from_file(path, &options).await,
+        None if options.context.is_some() => Ok(kube::Config::from_kubeconfig(&options).await?),
+        None => kube::Config::infer().await.map_err(|error| {
+            let hint = "neither a kubeconfig nor a pod's account is found";
+            anyhow::Error::new(error).context(hint)
+        }),
+    }
+}
+
+async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(path)?;
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, options).await?)
+}
+
+/// The address from which packets to the API server leave; nothing is sent.
+fn address_towards(host: &str, port: u16) -> std::io::Result<IpAddr> {
+    let any = if host.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect((host, port))?;
+    Ok(socket.local_addr()?.ip())
+}

@@ -1,0 +1,108 @@
+//! The metrics are those that the operator's page names, and the reverse.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mercato_broker::Side;
+use mercato_protocol::negotiation::State;
+
+use super::scrape::Facts;
+use super::*;
+
+const BEGIN: &str = "<!-- metrics -->\n";
+const END: &str = "<!-- /metrics -->";
+
+fn facts() -> Facts {
+    Facts {
+        contracts: BTreeMap::from([((Side::Provider, State::Active), 2)]),
+        pods: (3, 0),
+        offers: 1,
+        peers: [("known", 4), ("connected", 1), ("trusted", 0)],
+        depth: [(Queue::Inputs, 0), (Queue::LeaseWork, 0), (Queue::Frames, 5)],
+        records: 9,
+        degraded: true,
+    }
+}
+
+/// One of each.
+fn all() -> (Metrics, String) {
+    let metrics = Metrics::new();
+    metrics.handled(Duration::from_millis(1));
+    metrics.committed(true, Duration::from_millis(1));
+    metrics.requested("get", "200".to_owned());
+    metrics.message(Way::Out, "gossip", 7);
+    metrics.dropped(Queue::Frames);
+    metrics.stream(Way::In, true);
+    drop(Counted::new((), Way::In, metrics.clone()));
+    let text = metrics.text(&facts(), Some(true)).unwrap();
+    (metrics, text)
+}
+
+/// What a sample's name has behind the metric's.
+fn suffix(kind: &str) -> &'static str {
+    match kind {
+        "counter" => "_total",
+        "info" => "_info",
+        _ => "",
+    }
+}
+
+/// The table of the operator's page, made of what is served.
+fn table(text: &str) -> String {
+    let mut rows: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' ')) {
+            rows.entry(name).or_default().1 = help.trim_end_matches('.');
+        }
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|l| l.split_once(' ')) {
+            rows.entry(name).or_default().0 = kind;
+        }
+    }
+    let row = |(name, (kind, help)): (&str, (&str, &str))| {
+        format!("| `{name}{}` | {kind} | {help} |\n", suffix(kind))
+    };
+    "| metric | kind | what |\n|---|---|---|\n".to_owned()
+        + &rows.into_iter().map(row).collect::<String>()
+}
+
+#[test]
+fn the_operators_page_names_every_metric_and_no_other() {
+    let (metrics, text) = all();
+    let known = format!("{:?}", metrics.0.registry).matches("Descriptor {").count();
+    assert_eq!(text.matches("# TYPE ").count(), known, "this test must count one of each: {text}");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let written = page.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END));
+    let written = written.map(|(written, _)| written).unwrap_or_default();
+    assert_eq!(written, table(&text), "docs/operations.md, between its two marks");
+}
+
+#[test]
+fn what_happens_is_counted() {
+    let (metrics, text) = all();
+    for line in [
+        "mercato_agent_handle_seconds_count 1",
+        "mercato_store_commits_total{result=\"ok\"} 1",
+        "mercato_kubernetes_requests_total{verb=\"get\",code=\"200\"} 1",
+        "mercato_peer_bytes_total{kind=\"gossip\",direction=\"out\"} 7",
+        "mercato_dropped_total{queue=\"frames\"} 1",
+        "mercato_kubelet_streams_open{direction=\"in\"} 0",
+        "mercato_contracts{side=\"provider\",state=\"active\"} 2",
+        "mercato_contracts{side=\"consumer\",state=\"active\"} 0",
+        "mercato_pods{side=\"home\"} 3",
+        "mercato_queue_depth{queue=\"frames\"} 5",
+        "mercato_degraded 1",
+        "mercato_kubernetes_up{} 1",
+        "# EOF",
+    ] {
+        assert!(text.lines().any(|written| written == line), "{line}: {text}");
+    }
+    let resident =
+        text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+    assert!(resident.and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 1_000_000, "{text}");
+    let without = Metrics::new().text(&facts(), None).unwrap();
+    assert!(!without.contains("kubernetes_up"), "{without}");
+    let _open = Counted::new((), Way::In, metrics.clone());
+    let text = metrics.text(&facts(), None).unwrap();
+    assert!(text.contains("mercato_kubelet_streams_open{direction=\"in\"} 1"), "{text}");
+}
