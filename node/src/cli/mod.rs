@@ -30,6 +30,7 @@ mod table;
 mod tests;
 mod text;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -57,7 +58,10 @@ fn read() -> Cli {
     // The option is needed before it can be read, for help and mistakes themselves.
     let plain = std::env::args_os().any(|arg| arg == "--no-color");
     let color = if plain { ColorChoice::Never } else { ColorChoice::Auto };
-    let matches = Cli::command().color(color).get_matches();
+    let called = std::env::args_os().next().unwrap_or_default();
+    let plugin = Path::new(&called).file_name().is_some_and(|name| name == "kubectl-mercato");
+    let name = if plugin { "kubectl mercato" } else { "mercato" };
+    let matches = Cli::command().bin_name(name).color(color).get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

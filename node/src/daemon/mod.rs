@@ -89,9 +89,7 @@ impl Daemon {
         for sighting in peers {
             driver.tell(Input::Sighted(Report::Seen(sighting))).await;
         }
-        driver.say(format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION")));
         if let Some(cluster) = &kubernetes {
-            tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
             driver.tell(Input::Isolation(cluster.isolates())).await;
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
@@ -106,8 +104,11 @@ impl Daemon {
         };
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
+        let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
         let about = About { name, data_dir, health: at, usual_port, listed, off };
-        let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes));
+        let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes.clone()));
+        driver.say(started);
+        tasks.extend(kubernetes.map(|cluster| tell_trouble(driver.clone(), cluster)));
         let server = Server::start(&socket, desk.clone())
             .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;
         Ok(Self { desk, driver, lan, tasks, _server: server, _health: health })

@@ -9,6 +9,7 @@
 )]
 
 mod demo;
+mod doctor;
 mod federation;
 mod health;
 mod hostile;
