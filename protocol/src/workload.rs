@@ -143,7 +143,7 @@ pub struct Report {
 }
 
 /// How far the life of a guest pod is. Only ever goes down this list.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// Not ended.
     Live,
@@ -268,6 +268,17 @@ impl Message {
 }
 
 impl Stage {
+    /// Whether a life that is so far cannot have been as far as `before`. How it ended does
+    /// not count: the provider may judge it anew.
+    pub fn is_before(&self, before: &Self) -> bool {
+        let rank = |stage: &Self| match stage {
+            Self::Live => 0,
+            Self::Ended(_) => 1,
+            Self::Gone(_) => 2,
+        };
+        rank(self) < rank(before)
+    }
+
     /// How it ended, if it did.
     pub fn outcome(&self) -> Option<&Outcome> {
         match self {

@@ -90,6 +90,25 @@ fn what_the_provider_removes_is_evicted_at_home() {
     assert!(world.home_is_evicted(0));
 }
 
+/// The provider, started again, takes its own cluster for who deleted the pod, until home
+/// has said that it did.
+#[test]
+fn an_end_that_is_judged_anew_is_taken_at_once() {
+    let mut world = World::new(0);
+    world.act(Action::RaiseLink);
+    world.act(Action::Create(0));
+    world.settle();
+    world.act(Action::CutLink);
+    world.act(Action::Delete(0, 30));
+    world.act(Action::ProviderDeletes(0));
+    world.act(Action::GuestEnds(0, true));
+    world.act(Action::RaiseLink);
+    for _ in 0..20 {
+        world.act(Action::Run(u16::MAX));
+    }
+    assert!(world.is_empty(), "it waits for time to pass");
+}
+
 #[test]
 fn a_change_that_is_refused_is_told_and_the_pod_goes_on() {
     let mut world = World::new(0);

@@ -99,7 +99,7 @@ impl HomeSession {
     fn on_report(&mut self, id: &PodId, report: Report, with_body: bool, out: &mut Vec<Effect>) {
         let Some(pod) = self.known(id, out) else { return };
         let before = pod.report.as_ref();
-        if before.is_some_and(|before| report.stage < before.stage) {
+        if before.is_some_and(|before| report.stage.is_before(&before.stage)) {
             return;
         }
         let same = before.is_some_and(|before| before.status == report.status);
