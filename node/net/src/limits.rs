@@ -80,6 +80,8 @@ pub(crate) const ADDRESSES: usize = 8;
 /// A connection without streams closes after this time; the market's stream keeps that
 /// of a neighbour.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
+/// Two connections between the same two that come within this time: both have dialled.
+pub(crate) const BOTH_DIAL: Duration = Duration::from_secs(5);
 /// Between two pings of one connection.
 pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// A ping without an answer so long: the peer is gone.

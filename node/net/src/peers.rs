@@ -79,6 +79,12 @@ impl Peers {
         }
     }
 
+    /// Whether this is the queue of the peer's gossip.
+    pub(crate) fn gossips(&self, peer: PublicKey, queue: &Arc<Queue>) -> bool {
+        let table = self.table();
+        table.connected.get(&peer).is_some_and(|peer| Arc::ptr_eq(&peer.gossip, queue))
+    }
+
     /// Lets all that is queued go out, and nothing after it.
     pub(crate) fn close_gossip(&self) {
         self.table().connected.values().for_each(|peer| peer.gossip.close());

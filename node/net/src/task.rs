@@ -1,7 +1,8 @@
 //! The task that owns the swarm: takes commands, reports events, never waits for either.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::StreamExt as _;
 use libp2p::core::ConnectedPoint;
@@ -16,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::dial::Dials;
 use crate::event::Event;
+use crate::gossip::Queue;
 use crate::handle::{Command, Opener};
 use crate::peers::Peers;
 use crate::streams::Inbound;
@@ -25,14 +27,32 @@ pub(crate) struct Task {
     swarm: Swarm<Behaviour>,
     peers: Arc<Peers>,
     dials: Dials,
+    /// The connections of each peer, the oldest first.
+    links: BTreeMap<PublicKey, Vec<Link>>,
     /// Gossip to each neighbour; ends with the peer, to be disconnected if that failed.
-    writers: JoinSet<Option<PublicKey>>,
+    writers: JoinSet<Option<(PublicKey, Arc<Queue>)>>,
     /// For the writers.
     opener: Opener,
     events: mpsc::Sender<Event>,
     /// Events for which the channel has no room yet. While there is one, the swarm
     /// waits, and with it the peers; commands are still taken.
     outbox: VecDeque<Event>,
+}
+
+/// A connection.
+struct Link {
+    connection: ConnectionId,
+    /// By us.
+    dialled: bool,
+    since: Instant,
+}
+
+/// Whether a new connection says that the peer has lost those before: who is connected does
+/// not dial, unless both dial at one moment. So it was started again, or its way to us has
+/// broken; we would know of it only when a time-out has passed.
+fn replaced(before: &[Link], dialled: bool) -> bool {
+    let lost = |link: &Link| !link.dialled || link.since.elapsed() > limits::BOTH_DIAL;
+    !dialled && !before.is_empty() && before.iter().all(lost)
 }
 
 impl Task {
@@ -43,8 +63,8 @@ impl Task {
         opener: Opener,
         first: Vec<Event>,
     ) -> Self {
-        let (dials, writers) = (Dials::default(), JoinSet::new());
-        Self { swarm, peers, dials, writers, opener, events, outbox: first.into() }
+        let (dials, links, writers) = (Dials::default(), BTreeMap::new(), JoinSet::new());
+        Self { swarm, peers, dials, links, writers, opener, events, outbox: first.into() }
     }
 
     /// Runs until it is stopped, or nobody holds the handle or the events any more.
@@ -74,7 +94,10 @@ impl Task {
                     Err(_) => return,
                 },
                 Some(writer) = self.writers.join_next() => {
-                    if let Ok(Some(peer)) = writer {
+                    // Not that of an earlier connection.
+                    if let Ok(Some((peer, queue))) = writer
+                        && self.peers.gossips(peer, &queue)
+                    {
                         self.disconnect(peer);
                     }
                 }
@@ -106,17 +129,12 @@ impl Task {
     #[allow(clippy::wildcard_enum_match_arm, reason = "libp2p's enum is non-exhaustive")]
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
         match event {
-            SwarmEvent::ConnectionEstablished {
-                peer_id,
-                connection_id,
-                endpoint,
-                num_established,
-                ..
-            } => self.on_established(&peer_id, connection_id, &endpoint, num_established.get()),
-            SwarmEvent::ConnectionClosed { peer_id, num_established: 0, .. } => {
+            SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
+                self.on_established(&peer_id, connection_id, &endpoint)
+            }
+            SwarmEvent::ConnectionClosed { peer_id, connection_id, .. } => {
                 if let Some(peer) = identity::public_key(&peer_id) {
-                    self.peers.disconnect(peer);
-                    self.outbox.push_back(Event::Disconnected { peer });
+                    self.on_closed(peer, connection_id);
                 }
             }
             SwarmEvent::OutgoingConnectionError { connection_id, error, .. } => {
@@ -157,26 +175,51 @@ impl Task {
         peer_id: &PeerId,
         connection: ConnectionId,
         endpoint: &ConnectedPoint,
-        connections: u32,
     ) {
         self.dials.on_established(connection, peer_id);
         let Some(peer) = identity::public_key(peer_id) else {
             self.swarm.close_connection(connection);
             return;
         };
-        if connections > 1 {
+        let (address, dialled) = (endpoint.get_remote_address(), endpoint.is_dialer());
+        let links = self.links.entry(peer).or_default();
+        let replaced = replaced(links, dialled);
+        let before = if replaced { std::mem::take(links) } else { Vec::new() };
+        links.push(Link { connection, dialled, since: Instant::now() });
+        if links.len() > 1 {
             return;
         }
-        let (address, dialled) = (endpoint.get_remote_address(), endpoint.is_dialer());
+        if replaced {
+            tracing::debug!(peer = %peer.short(), "a peer has lost its connection, and dialled anew");
+            for link in before {
+                self.swarm.close_connection(link.connection);
+            }
+            self.on_gone(peer);
+        }
         let address = address::address(address);
         let queue = self.peers.connect(peer, address.clone(), dialled);
         let opener = self.opener.clone();
         self.writers.spawn(async move {
-            let error = gossip::write(queue, opener, peer).await.err()?;
+            let error = gossip::write(queue.clone(), opener, peer).await.err()?;
             tracing::debug!(peer = %peer.short(), %error, "gossip to a neighbour ended");
-            Some(peer)
+            Some((peer, queue))
         });
         self.outbox.push_back(Event::Connected { peer, address, dialled });
+    }
+
+    fn on_closed(&mut self, peer: PublicKey, connection: ConnectionId) {
+        let Some(links) = self.links.get_mut(&peer) else { return };
+        let before = links.len();
+        links.retain(|link| link.connection != connection);
+        if links.is_empty() && before > 0 {
+            self.links.remove(&peer);
+            self.on_gone(peer);
+        }
+    }
+
+    fn on_gone(&mut self, peer: PublicKey) {
+        self.peers.disconnect(peer);
+        self.outbox.push_back(Event::Disconnected { peer });
     }
 
     fn on_behaviour_event(&mut self, event: BehaviourEvent) {

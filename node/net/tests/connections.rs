@@ -146,6 +146,20 @@ async fn a_peer_that_dies_is_reported_and_found_again() {
 }
 
 #[tokio::test]
+async fn a_peer_that_starts_again_is_heard_at_once() {
+    let mut a = Node::start(1, &[QUIC]).await;
+    let mut dead = Node::start(2, &[]).await;
+    dead.connect(&mut a).await;
+    // It is still there, as far as `a` can see, and will be until a time-out has passed.
+    let reborn = Node::start(2, &[]).await;
+    reborn.net.dial(Some(a.key), a.addresses.clone()).await.unwrap();
+    a.wait_disconnected(key(2)).await;
+    a.wait_connected(key(2)).await;
+    dead.wait_disconnected(a.key).await;
+    assert_eq!(a.net.peers().len(), 1);
+}
+
+#[tokio::test]
 async fn who_is_blocked_stays_out() {
     let mut a = Node::start(1, &[TCP]).await;
     let mut b = Node::start(2, &[TCP]).await;
