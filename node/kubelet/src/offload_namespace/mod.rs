@@ -266,7 +266,7 @@ impl Rights {
     /// Takes those that are wanted.
     async fn take(&mut self, wanted: &BTreeMap<String, OptIn>) -> Result<(), Failure> {
         if self.held.is_none() {
-            self.give_back_left().await?;
+            self.give_back_left(wanted).await?;
         }
         let held = self.held.get_or_insert_default();
         for name in wanted.keys() {
@@ -283,11 +283,13 @@ impl Rights {
     }
 
     /// Gives back those that an earlier start has left in other namespaces.
-    async fn give_back_left(&self) -> Result<(), Failure> {
-        let others = format!("!{OFFLOAD},!{CONTRACT}");
+    async fn give_back_left(&self, wanted: &BTreeMap<String, OptIn>) -> Result<(), Failure> {
+        let others = format!("labelSelector=!{OFFLOAD},!{CONTRACT}");
         for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            self.account.unbind(&self.cluster, name).await?;
+            if !wanted.contains_key(name) {
+                self.account.unbind(&self.cluster, name).await?;
+            }
         }
         Ok(())
     }
@@ -315,6 +317,7 @@ impl Rights {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::scripted;
 
     fn namespace(label: &str) -> Value {
         json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
@@ -332,6 +335,31 @@ mod tests {
         assert_eq!(Scope::All.read(&plain("shop")), Some(both));
         assert_eq!(Scope::All.read(&plain("kube-system")), None);
     }
+
+    #[tokio::test]
+    async fn a_start_takes_no_rights_from_a_namespace_that_is_or_was_wanted() {
+        let requests = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        let cluster = scripted(move |method, path, _| {
+            seen.lock().unwrap().push(format!("{method} {path}"));
+            let all = ["left", "shop"].map(|name| json!({ "metadata": { "name": name } }));
+            (200, json!({ "items": all, "status": { "allowed": true } }))
+        });
+        let account = Account { user: "anna".into() };
+        let mut rights = Rights { cluster, account, webhook: None, held: None };
+        let how = OptIn { strategy: Strategy::Both, api_access: false };
+        rights.take(&BTreeMap::from([("shop".into(), how)])).await.unwrap();
+        let requests = requests.lock().unwrap();
+        let listed =
+            "GET /api/v1/namespaces?labelSelector=!mercato.dev/offload,!mercato.dev/contract";
+        assert!(requests.iter().any(|request| request.starts_with(listed)), "{requests:?}");
+        let deleted = requests.iter().filter(|request| request.starts_with("DELETE"));
+        assert!(deleted.eq([&format!("DELETE {BINDINGS}")]), "{requests:?}");
+        assert!(rights.holds("shop"));
+    }
+
+    const BINDINGS: &str =
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace?";
 
     #[test]
     fn a_repeated_list_is_no_change() {
