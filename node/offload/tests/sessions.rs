@@ -14,6 +14,7 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (0..3_u8).prop_map(Action::Create),
         2 => (0..3_u8).prop_map(Action::Edit),
         2 => (0..3_u8).prop_map(Action::TurnGate),
+        1 => (0..3_u8).prop_map(Action::Overwrite),
         3 => (0..3_u8, 0..40_u32).prop_map(|(name, grace)| Action::Delete(name, grace)),
         2 => (0..3_u8).prop_map(Action::ForceDelete),
         2 => (0..2_u8).prop_map(Action::EditConfig),

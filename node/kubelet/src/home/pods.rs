@@ -2,6 +2,7 @@
 //! session as what would be sent.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,35 +27,58 @@ use crate::watch::{Change, Selection, changes};
 /// The pods as home's API server last told of them, by uid.
 #[derive(Default)]
 pub(super) struct Pods {
-    by_uid: Mutex<BTreeMap<Uid, Arc<Value>>>,
+    by_uid: Mutex<BTreeMap<Uid, Kept>>,
     /// The whole list has come at least once.
     listed: AtomicBool,
 }
 
+/// A pod.
+struct Kept {
+    pod: Arc<Value>,
+    /// Whether it was ready as of the last status that we wrote, and that state's version.
+    written: Option<(u64, Value)>,
+}
+
 impl Pods {
     pub(super) fn get(&self, uid: &Uid) -> Option<Arc<Value>> {
-        self.lock().get(uid).cloned()
+        self.lock().get(uid).map(|kept| kept.pod.clone())
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Value>> {
-        self.lock().values().cloned().collect()
+        self.lock().values().map(|kept| kept.pod.clone()).collect()
     }
 
     /// Takes a pod in, unless a newer state of it is known.
     fn insert(&self, pod: Arc<Value>) {
         let Some(id) = forge::pod_id(&pod) else { return };
-        let mut pods = self.lock();
-        if pods.get(&id.uid).is_none_or(|known| version(known) <= version(&pod)) {
-            pods.insert(id.uid, pod);
+        match self.lock().entry(id.uid) {
+            Entry::Occupied(mut kept) => kept.get_mut().take(pod),
+            Entry::Vacant(place) => drop(place.insert(Kept { pod, written: None })),
         }
     }
 
-    /// Takes in what a write answered, if the pod is still one of the node's.
-    pub(super) fn refresh(&self, pod: Arc<Value>) {
-        let known = forge::pod_id(&pod).is_some_and(|id| self.get(&id.uid).is_some());
-        if known {
-            self.insert(pod);
+    /// Its status is being written: until that is answered, a change may be our own.
+    pub(super) fn begin_write(&self, uid: &Uid) {
+        if let Some(kept) = self.lock().get_mut(uid) {
+            kept.written = None;
         }
+    }
+
+    /// Takes in what a write of its status answered, if the pod is still one of the node's.
+    pub(super) fn refresh(&self, pod: Arc<Value>) {
+        let Some(id) = forge::pod_id(&pod) else { return };
+        if let Some(kept) = self.lock().get_mut(&id.uid) {
+            kept.written = Some((version(&pod), readiness(&pod)));
+            kept.take(pod);
+        }
+    }
+
+    /// Whether somebody has made it ready or not since we wrote its status: a node
+    /// controller that took the node for dead, say.
+    fn overwritten(&self, pod: &Value) -> Option<Uid> {
+        let uid = forge::pod_id(pod)?.uid;
+        let (at, ready) = self.lock().get(&uid)?.written.clone()?;
+        (version(pod) > at && readiness(pod) != ready).then_some(uid)
     }
 
     fn remove(&self, uid: &Uid) {
@@ -62,8 +86,13 @@ impl Pods {
     }
 
     fn replace(&self, pods: &[Arc<Value>]) {
-        let named = pods.iter().filter_map(|pod| Some((forge::pod_id(pod)?.uid, pod.clone())));
-        *self.lock() = named.collect();
+        let mut known = self.lock();
+        let mut before = std::mem::take(&mut *known);
+        for pod in pods {
+            let Some(id) = forge::pod_id(pod) else { continue };
+            let written = before.remove(&id.uid).and_then(|kept| kept.written);
+            known.insert(id.uid, Kept { pod: pod.clone(), written });
+        }
         self.listed.store(true, Ordering::Release);
     }
 
@@ -72,9 +101,23 @@ impl Pods {
         self.listed.load(Ordering::Acquire).then(|| self.all())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uid, Arc<Value>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Uid, Kept>> {
         self.by_uid.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Kept {
+    fn take(&mut self, pod: Arc<Value>) {
+        if version(&self.pod) <= version(&pod) {
+            self.pod = pod;
+        }
+    }
+}
+
+fn readiness(pod: &Value) -> Value {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
+    ready.next().map_or(Value::Null, |ready| ready["status"].clone())
 }
 
 /// Versions of one resource are ordered numbers, by the API's own conventions.
@@ -86,7 +129,7 @@ fn version(object: &Value) -> u64 {
 impl NodePods for Pods {
     fn uid(&self, namespace: &str, name: &str) -> Option<String> {
         let pods = self.lock();
-        let (uid, _) = pods.iter().find(|(_, pod)| {
+        let (uid, _) = pods.iter().find(|(_, Kept { pod, .. })| {
             pod["metadata"]["name"] == name && pod["metadata"]["namespace"] == namespace
         })?;
         Some(uid.0.clone())
@@ -161,11 +204,17 @@ impl Teller<'_> {
                     all.extend(self.home_pod(pod, opted_in, &mut fresh).await);
                 }
                 self.shared.tell(Input::Synced(all)).await;
+                for uid in pods.iter().filter_map(|pod| self.shared.pods.overwritten(pod)) {
+                    self.shared.tell(Input::Overwritten(uid)).await;
+                }
             }
             Change::Changed(pod) => {
                 self.shared.pods.insert(pod.clone());
                 if let Some(pod) = self.home_pod(&pod, opted_in, &mut Fresh::default()).await {
                     self.shared.tell(Input::Pod(pod)).await;
+                }
+                if let Some(uid) = self.shared.pods.overwritten(&pod) {
+                    self.shared.tell(Input::Overwritten(uid)).await;
                 }
             }
             Change::Deleted(pod) => {
@@ -279,5 +328,33 @@ fn seen(pod: &Value, id: PodId, sent: Result<(Digest, Vec<ObjectKey>), Refusal>)
         gates: forge::open_gates(pod),
         route: None,
         refusal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_others_write_over_a_status_is_seen_and_our_own_is_not() {
+        let at = |version: &str, ready: &str| {
+            let metadata = json!({ "uid": "u", "namespace": "shop", "name": "web",
+                "resourceVersion": version });
+            let ready = json!([{ "type": "Ready", "status": ready }]);
+            Arc::new(json!({ "metadata": metadata, "status": { "conditions": ready } }))
+        };
+        let (pods, uid) = (Pods::default(), Uid("u".into()));
+        pods.insert(at("5", "False"));
+        assert_eq!(pods.overwritten(&at("5", "False")), None, "nothing was written yet");
+        pods.begin_write(&uid);
+        assert_eq!(pods.overwritten(&at("6", "True")), None, "it may be our own write");
+        pods.refresh(at("6", "True"));
+        assert_eq!(pods.overwritten(&at("5", "False")), None, "it is older than ours");
+        assert_eq!(pods.overwritten(&at("7", "True")), None, "it is as we wrote it");
+        assert_eq!(pods.overwritten(&at("7", "False")), Some(uid));
+        pods.replace(&[at("8", "False")]);
+        assert!(pods.overwritten(&at("8", "False")).is_some(), "a list is no write");
     }
 }

@@ -129,6 +129,7 @@ async fn write_status(
     let status = cleared(status(&known), &known["status"]);
     let patch = json!({ "metadata": { "uid": pod.uid }, "status": status });
     let ns = Some(pod.namespace.as_str());
+    shared.pods.begin_write(&pod.uid);
     let written = shared.cluster.strategic(POD, ns, &pod.name, Some("status"), patch).await;
     match written {
         Ok(fresh) => {

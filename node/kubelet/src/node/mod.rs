@@ -197,7 +197,7 @@ impl Kept {
     async fn renew(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Result<(), Failure> {
         let changed = self.spec.as_ref() != Some(spec);
         let stale = self.status_at.is_none_or(|at| at.elapsed() > limits::STATUS_RENEWAL);
-        if changed || stale {
+        if changed || stale || !self.stands(cluster, &spec.name).await? {
             let node = self.write(cluster, spec).await?;
             self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
             self.spec = Some(spec.clone());
@@ -214,6 +214,15 @@ impl Kept {
         });
         cluster.apply(LEASE, Some(LEASES), &spec.name, lease).await?;
         Ok(())
+    }
+
+    /// Whether the node is there, and ready: nobody has deleted it, and no node controller
+    /// has taken it for dead.
+    async fn stands(&self, cluster: &Cluster, name: &str) -> Result<bool, Failure> {
+        let node = cluster.get(NODE, None, name).await?.unwrap_or_default();
+        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
+        Ok(ready.any(|ready| ready["status"] == "True"))
     }
 
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
@@ -289,6 +298,37 @@ mod tests {
         node.remove().await.unwrap();
         let deleted = requests.lock().unwrap().iter().filter(|r| r.starts_with("DELETE")).count();
         assert_eq!(deleted, 2);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_was_taken_for_dead_or_deleted_is_written_again() {
+        let kept = Arc::new(Mutex::new(Value::Null));
+        let (stands, writes) = (kept.clone(), Arc::new(Mutex::new(0)));
+        let written = writes.clone();
+        let cluster = scripted(move |method, path, body| {
+            let mut node = stands.lock().unwrap();
+            if method == "GET" {
+                return if node.is_null() { status(404, "none") } else { (200, node.clone()) };
+            }
+            if path.contains("/status") {
+                *written.lock().unwrap() += 1;
+                *node = json!({ "metadata": body["metadata"], "status": body["status"] });
+            }
+            (200, body)
+        });
+        let (spec, mut renewed) = (Arc::new(object::tests::spec()), Kept::default());
+        for writes_before in [1, 1] {
+            renewed.renew(&cluster, &spec).await.unwrap();
+            assert_eq!(*writes.lock().unwrap(), writes_before, "as it stands it is left");
+        }
+        kept.lock().unwrap()["status"]["conditions"] =
+            json!([{ "type": "Ready", "status": "Unknown" }]);
+        kept.lock().unwrap()["metadata"]["labels"] = json!({ CONTRACT: spec.contract.to_string() });
+        renewed.renew(&cluster, &spec).await.unwrap();
+        assert_eq!(*writes.lock().unwrap(), 2);
+        *kept.lock().unwrap() = Value::Null;
+        renewed.renew(&cluster, &spec).await.unwrap();
+        assert_eq!(*writes.lock().unwrap(), 3);
     }
 
     #[tokio::test]

@@ -62,6 +62,8 @@ pub enum Input {
     /// A watch saw the deletion, or the API server said, asked for the name, that there is
     /// no such pod or that it has another uid.
     PodGone(Uid),
+    /// Somebody else has written over the pod's status: it is written again.
+    Overwritten(Uid),
     /// A watched object is there with this content, or is certainly not there.
     Object {
         /// Which.

@@ -136,6 +136,11 @@ impl Pod {
             && self.report.as_ref().is_some_and(readable)
     }
 
+    /// What was written does not count, nor what is under way, which may rest on the same.
+    pub(super) fn make_status_again(&mut self) {
+        (self.written, self.stale) = (None, self.writing.is_some());
+    }
+
     /// The next thing to write at home, if it differs from the last.
     pub(super) fn write(&self) -> Option<Write> {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;

@@ -109,6 +109,7 @@ impl HomeSession {
             Input::Synced(pods) => self.on_synced(pods, &mut out),
             Input::Pod(pod) => self.on_pod(pod, &mut out),
             Input::PodGone(uid) => self.on_pod_gone(&uid, &mut out),
+            Input::Overwritten(uid) => self.on_overwritten(&uid, &mut out),
             Input::Object { key, digest } => self.on_object(key, digest),
             Input::Written(uid) => self.on_written(&uid, &mut out),
             Input::NotWritten { uid, missing } => self.on_not_written(now, &uid, missing),
@@ -152,9 +153,8 @@ impl HomeSession {
         seen.terminal |= pod.seen.as_ref().is_some_and(|before| before.terminal);
         self.unsaid.insert(Item::Pod(seen.pod.clone()));
         if pod.seen.as_ref().is_some_and(|before| before.gates != seen.gates) {
-            // Whether it is ready follows from the gates, too: its status is made again,
-            // also where a write is under way that may not have seen them.
-            (pod.written, pod.stale) = (None, pod.writing.is_some());
+            // Whether it is ready follows from the gates, too.
+            pod.make_status_again();
         }
         pod.seen = Some(seen);
         self.mind_needs(&uid, out);
@@ -162,6 +162,13 @@ impl HomeSession {
             self.mind_unused();
         }
         self.write(&uid, out);
+    }
+
+    fn on_overwritten(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.make_status_again();
+            self.write(uid, out);
+        }
     }
 
     fn on_pod_gone(&mut self, uid: &Uid, out: &mut Vec<Effect>) {

@@ -241,6 +241,14 @@ impl Home {
         self.changed(name, |pod| pod.gate = !pod.gate);
     }
 
+    /// Home's node controller takes the node for dead, and with it the pod.
+    pub(crate) fn overwrite(&mut self, name: u8) {
+        let Some(pod) = self.named(name).filter(|pod| pod.phase == Phase::Live) else { return };
+        pod.ready = !pod.gate;
+        let told = [Input::Pod(seen(pod)), Input::Overwritten(pod.id.uid.clone())];
+        self.events.extend(told);
+    }
+
     /// Each pod that has a status is as ready as its gate says.
     pub(crate) fn readiness_matches(&self) -> bool {
         let live = self.pods.values().filter(|pod| pod.phase == Phase::Live);
