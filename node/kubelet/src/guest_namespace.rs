@@ -2,10 +2,12 @@
 //! within its contract, and removed again, only ever where they carry the
 //! contract's label. What runs in them is `guest`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::future::ready;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::{self, PodSecurity};
@@ -21,6 +23,7 @@ use crate::kind::{
 use crate::limits;
 use crate::names::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
 use crate::quantity;
+use crate::watch::{Change, Selection, changes};
 
 /// What a guest namespace is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +50,8 @@ pub struct GuestNamespace {
 /// Makes the namespace, or makes it right again. A namespace of that name that
 /// is not this lease's is a conflict, and is not touched. Returns once pods can
 /// be created: the account's rights hold, the quota counts, and the default
-/// ServiceAccount is there.
+/// ServiceAccount is there. One that is being removed is left to go, with what is still in
+/// it: [`follow`] tells when it can be made again.
 pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> Answer<()> {
     let (cluster, account) = (cluster.clone(), account.clone());
     async move {
@@ -56,7 +60,12 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
             None => {
                 cluster.create(NAMESPACE, None, namespace(&wanted)).await?;
             }
-            Some(present) => owned(&present, &wanted)?,
+            Some(present) => {
+                owned(&present, &wanted)?;
+                if !present["metadata"]["deletionTimestamp"].is_null() {
+                    return Ok(());
+                }
+            }
         }
         account.bind(&cluster, name).await?;
         for (kind, object) in [
@@ -66,7 +75,7 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         ] {
             cluster.apply(kind, Some(name), OURS, object).await?;
         }
-        ready(&cluster, name).await
+        usable(&cluster, name).await
     }
     .boxed()
 }
@@ -119,6 +128,29 @@ pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
     .boxed()
 }
 
+/// Names of a lease's guest namespaces as they go, whoever has removed them, and at each
+/// look at all of them those that are there.
+pub fn follow(cluster: &Cluster, contract: &ContractId) -> BoxStream<'static, Seen> {
+    let labels = Selection::labels(format!("{CONTRACT}={contract}"));
+    let name = |ns: Value| ns["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let seen = |change| match change {
+        Change::Synced(all) => Some(Seen::There(all.into_iter().collect())),
+        Change::Changed(_) => None,
+        Change::Deleted(name) => Some(Seen::Gone(name)),
+    };
+    let changes = changes(cluster, NAMESPACE, labels, name);
+    changes.filter_map(move |change| ready(seen(change))).boxed()
+}
+
+/// What is seen of guest namespaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// These are there; one that was made a moment ago may be missing.
+    There(BTreeSet<String>),
+    /// This one is gone.
+    Gone(String),
+}
+
 /// The priority class of a contract's class: none for a reserved one, whose
 /// guests have home's own priority; for a spot one, a class below it that
 /// displaces nobody. Made if need be; gone with [`remove_priority`].
@@ -156,9 +188,6 @@ fn owned(present: &Value, wanted: &GuestNamespace) -> Result<(), Failure> {
             "namespace {} exists and does not belong to this contract: choose another name",
             wanted.name
         )));
-    }
-    if !metadata["deletionTimestamp"].is_null() {
-        return Err(Failure::transient(format!("namespace {} is being removed", wanted.name)));
     }
     Ok(())
 }
@@ -231,7 +260,7 @@ fn network_policy(wanted: &GuestNamespace) -> Value {
 
 /// Until the quota has been counted and the default ServiceAccount made, every
 /// pod is refused; waiting here spares the refusals.
-async fn ready(cluster: &Cluster, name: &str) -> Result<(), Failure> {
+async fn usable(cluster: &Cluster, name: &str) -> Result<(), Failure> {
     for _ in 0..READY_LOOKS {
         let quota = cluster.get(RESOURCE_QUOTA, Some(name), OURS).await?.unwrap_or_default();
         let account = cluster.get(SERVICE_ACCOUNT, Some(name), "default").await?;
@@ -287,10 +316,8 @@ mod tests {
 
     #[test]
     fn anothers_namespace_is_a_conflict() {
-        let mut present = namespace(&wanted());
+        let present = namespace(&wanted());
         assert_eq!(owned(&present, &wanted()), Ok(()));
-        present["metadata"]["deletionTimestamp"] = "now".into();
-        assert!(owned(&present, &wanted()).unwrap_err().is_transient());
         for (key, value) in [(CONTRACT, "other"), (HOME_NAMESPACE, "other")] {
             let mut present = namespace(&wanted());
             present["metadata"]["labels"][key] = value.into();

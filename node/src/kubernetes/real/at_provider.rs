@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{GuestWork, Input, LeaseNews, Phase};
+use futures::{FutureExt as _, StreamExt as _};
+use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_kubelet::guest::GuestSide;
-use mercato_kubelet::guest_namespace::{self, GuestNamespace};
+use mercato_kubelet::guest_namespace::{self, GuestNamespace, Seen};
 use mercato_kubelet::{Account, Class, Cluster, Failure};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
@@ -96,6 +97,7 @@ impl AtProvider {
     }
 
     async fn perform_all(&mut self, side: &GuestSide) {
+        let mut namespaces = guest_namespace::follow(&self.shared.cluster, &self.task.contract);
         loop {
             self.make_missing();
             tokio::select! {
@@ -109,8 +111,35 @@ impl AtProvider {
                     }
                 }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
+                Some(seen) = namespaces.next() => self.make_again(&seen),
             }
         }
+    }
+
+    /// Makes a namespace again that somebody has removed; what is to be written in it fails,
+    /// and is tried again, until it is there. One that is there comes to no harm.
+    fn make_again(&mut self, seen: &Seen) {
+        let desire = self.task.desire.borrow().clone();
+        for (home, name) in &desire.namespaces {
+            let gone = match seen {
+                Seen::There(all) => !all.contains(name),
+                Seen::Gone(gone) => gone == name,
+            };
+            if gone && self.namespaces.get(home) == Some(&Namespace::There) {
+                tracing::warn!(namespace = name, contract = %self.task.contract.short(),
+                    "a guest namespace was removed, and is made again");
+                self.make(&desire, home, name, Duration::ZERO);
+            }
+        }
+    }
+
+    fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
+        let wanted = meaning::namespace(desire, home, name);
+        let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
+        self.making.spawn(async move {
+            tokio::time::sleep(after).await;
+            make(cluster, account, wanted, Backoff::default()).await
+        });
     }
 
     async fn perform(&mut self, side: &GuestSide, work: GuestWork) {
@@ -161,9 +190,7 @@ impl AtProvider {
         for (home, name) in &desire.namespaces {
             if resized || !self.namespaces.contains_key(home) {
                 self.namespaces.entry(home.clone()).or_insert(Namespace::BeingMade);
-                let wanted = meaning::namespace(&desire, home, name);
-                let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
-                self.making.spawn(make(cluster, account, wanted, Backoff::default()));
+                self.make(&desire, home, name, Duration::ZERO);
             }
         }
     }
@@ -176,13 +203,7 @@ impl AtProvider {
         self.on_failure(&home, &failure).await;
         let desire = self.task.desire.borrow().clone();
         if let Some(name) = desire.namespaces.get(&home) {
-            let wanted = meaning::namespace(&desire, &home, name);
-            let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
-            let later = async {
-                tokio::time::sleep(limits::CLUSTER_RETRY_MAX).await;
-                make(cluster, account, wanted, Backoff::default()).await
-            };
-            self.making.spawn(later);
+            self.make(&desire, &home, name, limits::CLUSTER_RETRY_MAX);
         }
         self.namespaces.insert(home, Namespace::Refused(failure.message));
     }
