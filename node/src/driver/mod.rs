@@ -113,12 +113,15 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, StoreError> {
 impl Driver {
     fn new(parts: Parts, messages: mpsc::Sender<Message>) -> Result<Self, StoreError> {
         let Parts { config, store, net, kubernetes, metrics } = parts;
-        let records = records::read(&*store)?;
+        let (records, degraded) = (records::read(&*store)?, store.failure());
+        let clock = Clock::start();
+        let again_ms = clock.now().mono_ms + limits::STORE_RETRY_MS;
+        let retry_ms = degraded.is_some().then_some(again_ms);
         Ok(Self {
-            agent: Agent::restore(config.clone(), rand::random(), &records, None),
+            agent: Agent::restore(config.clone(), rand::random(), &records, degraded),
             gate: Gate::new(records),
             store,
-            clock: Clock::start(),
+            clock,
             handle: Handle::new(messages, net.clone(), &config, metrics),
             config,
             net,
@@ -130,7 +133,7 @@ impl Driver {
             askers: BTreeMap::new(),
             asked: 0,
             world: World::default(),
-            retry_ms: None,
+            retry_ms,
         })
     }
 

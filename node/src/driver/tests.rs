@@ -31,6 +31,10 @@ impl Store for Full {
         self.disk.commit(batch)
     }
 
+    fn failure(&self) -> Option<String> {
+        self.disk.failure()
+    }
+
     fn scan(&self) -> Result<Records, StoreError> {
         self.disk.scan()
     }

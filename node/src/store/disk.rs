@@ -3,6 +3,7 @@
 //! next open trips over, large values are slow and fragile, and on a full disk a write
 //! may never return, so that it is waited for only so long.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use super::{Batch, Records, Store, StoreError};
 use crate::limits;
 
 const FORMAT: u64 = 1;
+/// A file system in memory, on every Linux.
+const MEMORY: &str = "/dev/shm";
 /// Of the numbers in `META`.
 const FORMAT_KEY: &[u8] = b"format";
 const COMMITS_KEY: &[u8] = b"commits";
@@ -25,6 +28,8 @@ pub(crate) struct Disk {
     /// None after an error, which sled never forgets.
     open: Option<Arc<Open>>,
     commits: u64,
+    /// Records that could be read, and not opened: why, and what they are.
+    read: Option<(StoreError, Records)>,
 }
 
 struct Open {
@@ -36,10 +41,21 @@ struct Open {
 }
 
 impl Disk {
-    /// Opens the records in `path`; makes them if there are none.
+    /// Opens the records in `path`; makes them if there are none. Where they can be read
+    /// and not written, it starts as after an error.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let (open, commits) = open(path)?;
-        Ok(Self { path: path.to_owned(), open: Some(Arc::new(open)), commits })
+        let path = path.to_owned();
+        match open(&path) {
+            Ok((open, commits)) => {
+                Ok(Self { path, open: Some(Arc::new(open)), commits, read: None })
+            }
+            Err(why) => match read_copy(&path) {
+                Some(records) if matches!(why, StoreError::Disk { .. }) => {
+                    Ok(Self { path, open: None, commits: 0, read: Some((why, records)) })
+                }
+                Some(_) | None => Err(why),
+            },
+        }
     }
 
     fn ready(&self) -> Result<&Arc<Open>, StoreError> {
@@ -79,24 +95,35 @@ impl Store for Disk {
         }
     }
 
+    fn failure(&self) -> Option<String> {
+        self.read.as_ref().map(|(why, _)| why.to_string())
+    }
+
     fn scan(&self) -> Result<Records, StoreError> {
-        let pair = |pair: sled::Result<(sled::IVec, sled::IVec)>| {
-            let (key, value) = pair.map_err(|error| failed(&self.path, error))?;
-            Ok((key.to_vec(), value.to_vec()))
-        };
-        self.ready()?.records.iter().map(pair).collect()
+        if let Some((_, records)) = &self.read {
+            return Ok(records.clone());
+        }
+        self.ready()?.scan(&self.path)
     }
 
     fn reopen(&mut self) -> Result<(), StoreError> {
         // The lock is released first.
         self.open = None;
         let (open, commits) = open(&self.path)?;
-        (self.open, self.commits) = (Some(Arc::new(open)), commits);
+        (self.open, self.commits, self.read) = (Some(Arc::new(open)), commits, None);
         Ok(())
     }
 }
 
 impl Open {
+    fn scan(&self, path: &Path) -> Result<Records, StoreError> {
+        let pair = |pair: sled::Result<(sled::IVec, sled::IVec)>| {
+            let (key, value) = pair.map_err(|error| failed(path, error))?;
+            Ok((key.to_vec(), value.to_vec()))
+        };
+        self.records.iter().map(pair).collect()
+    }
+
     fn write(&self, batch: &Batch, commits: u64) -> io::Result<()> {
         let written = sled::Transactional::transaction(&(&self.records, &self.meta), |trees| {
             let (records, meta) = trees;
@@ -144,6 +171,26 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
     }
     let file = File::open(path.join("db")).map_err(|source| disk(path, source))?;
     Ok((Open { db, records, meta, file }, commits))
+}
+
+/// The records of a database that cannot be opened where it is, since sled writes as it
+/// opens: read from a copy in memory. None if there are none, or they cannot be read.
+fn read_copy(path: &Path) -> Option<Records> {
+    let copy = tempfile::Builder::new().prefix("mercato-").tempdir_in(MEMORY).ok()?;
+    for entry in fs::read_dir(path).ok()? {
+        let entry = entry.ok()?;
+        if entry.file_type().ok()?.is_file() && is_sleds(&entry.file_name()) {
+            fs::copy(entry.path(), copy.path().join(entry.file_name())).ok()?;
+        }
+    }
+    copy.path().join("db").exists().then_some(())?;
+    open(copy.path()).ok()?.0.scan(path).ok()
+}
+
+/// What else is there may be what fills the disk.
+fn is_sleds(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    matches!(&*name, "conf" | "db") || name.starts_with("snap.")
 }
 
 /// A snapshot that a death interrupted; the data are whole without it.

@@ -30,6 +30,9 @@ pub(crate) trait Store: Send {
     /// [`reopen`](Store::reopen)ed.
     fn commit(&mut self, batch: &Batch) -> Result<u64, StoreError>;
 
+    /// Why nothing could be written from the start on, as after an error, if so.
+    fn failure(&self) -> Option<String>;
+
     /// All records.
     fn scan(&self) -> Result<Records, StoreError>;
 

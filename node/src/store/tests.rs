@@ -136,22 +136,66 @@ fn the_filler() {
     assert!(store.scan().is_err());
 }
 
+/// The program that starts again on that disk.
 #[test]
-fn a_full_disk_is_an_error() {
+#[ignore = "a part of the tests of a full and of a read-only disk"]
+fn the_reader() {
+    let dir = std::env::var_os(WRITER_DIR).expect("set by those who start it");
+    let mut store = Disk::open(Path::new(&dir)).unwrap();
+    println!("\nread: {}", store.scan().unwrap().len());
+    let written = match store.failure() {
+        Some(why) => Err(why),
+        None => store.commit(&Batch::from([put("a", &[7; 2_000])])).map_err(|why| why.to_string()),
+    };
+    println!("written: {written:?}");
+    assert!(written.is_err());
+}
+
+/// What these programs say on a disk of their own of 8 MiB, made read-only at times.
+fn on_small_disk(steps: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let exe = std::env::current_exe().unwrap();
-    let script = "mount -t tmpfs -o size=8m none \"$0\" \
-                  && exec timeout 60 \"$1\" --exact store::tests::the_filler --ignored --nocapture";
+    let mut script = "set -e; mount -t tmpfs -o size=8m none \"$0\"".to_owned();
+    for step in steps {
+        script += &match step.strip_prefix("the_") {
+            Some(_) => {
+                format!("; timeout 60 \"$1\" --exact store::tests::{step} --ignored --nocapture")
+            }
+            None => format!("; {step} \"$0\""),
+        };
+    }
     // A mount of its own, seen by nobody else; as any user, where the kernel lets them.
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", script])
+        .args(["--map-root-user", "--mount", "sh", "-c", &script])
         .arg(dir.path())
         .arg(exe)
         .env(WRITER_DIR, dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("error: "), "{said}{errors}");
     assert!(output.status.success(), "{said}{errors}");
+    said
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_its_records_are_read() {
+    let said = on_small_disk(&["the_filler", "the_reader"]);
+    assert!(said.contains("error: "), "{said}");
+    let read = said.lines().find_map(|line| line.strip_prefix("read: ")).unwrap();
+    assert!(read.parse::<usize>().unwrap() > 100, "{said}");
+}
+
+#[test]
+fn on_a_read_only_disk_records_are_read() {
+    let said = on_small_disk(&["the_beginner", "mount -o remount,ro", "the_reader"]);
+    assert!(said.contains("read: 1") && said.contains("Read-only"), "{said}");
+}
+
+/// The program that writes one record.
+#[test]
+#[ignore = "a part of the test of a read-only disk"]
+fn the_beginner() {
+    let dir = std::env::var_os(WRITER_DIR).expect("set by those who start it");
+    Disk::open(Path::new(&dir)).unwrap().commit(&Batch::from([put("a", b"1")])).unwrap();
 }
