@@ -11,10 +11,12 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Output};
+use crate::front::Front;
 use crate::wait;
 
 /// The daemon's name among the parts of its cluster.
 pub const PART: &str = "mercato";
+const KUBECONFIG: &str = "mercato.kubeconfig";
 const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,8 +37,8 @@ impl<'a> Daemon<'a> {
     pub async fn start(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
         cluster.apply(&fs::read_to_string(RBAC)?).await?;
         let this = Self { cluster, program: program.to_owned() };
-        let kubeconfig = cluster.data().join("mercato.kubeconfig");
-        fs::write(cluster.data_outside().join("mercato.kubeconfig"), this.account().await?)?;
+        let kubeconfig = cluster.data().join(KUBECONFIG);
+        fs::write(cluster.data_outside().join(KUBECONFIG), this.account().await?)?;
         let mut args: Vec<String> =
             ["run", "--name", cluster.name(), "--verbose"].map(String::from).into();
         args.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
@@ -52,6 +54,45 @@ impl<'a> Daemon<'a> {
         cluster.start_program(PART, Path::new("/usr/bin/env"), &all)?;
         this.answers().await?;
         Ok(this)
+    }
+
+    /// The daemon that this program runs in the cluster already.
+    #[must_use]
+    pub fn attach(cluster: &'a Cluster, program: &Path) -> Self {
+        Self { cluster, program: program.to_owned() }
+    }
+
+    /// Whether a daemon runs in the cluster.
+    ///
+    /// # Errors
+    /// When the bed does not answer.
+    pub fn runs(cluster: &Cluster) -> Result<bool> {
+        cluster.runs(PART)
+    }
+
+    /// Kills the daemon (`SIGKILL`), which must have lived, starts it again, and waits until
+    /// it answers.
+    ///
+    /// # Errors
+    /// When it had ended by itself, or does not answer within half a minute.
+    pub async fn kill(&self) -> Result<()> {
+        self.cluster.kill(PART)?;
+        self.cluster.restart(PART)?;
+        self.answers().await
+    }
+
+    /// Starts the daemon again, killed, with its API server behind this front, or behind
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Daemon::kill`].
+    pub async fn behind(&self, front: Option<&Front>) -> Result<()> {
+        let path = self.cluster.data_outside().join(KUBECONFIG);
+        let mut kubeconfig: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
+        let own = || format!("https://{}", self.cluster.api_server());
+        kubeconfig["clusters"][0]["cluster"]["server"] = front.map_or_else(own, Front::url).into();
+        fs::write(path, kubeconfig.to_string())?;
+        self.kill().await
     }
 
     /// Waits until the daemon answers.

@@ -17,6 +17,7 @@ mod bed;
 pub mod cluster;
 pub mod conformance;
 pub mod daemon;
+pub mod front;
 pub mod image;
 pub mod kit;
 pub mod leftovers;

@@ -95,6 +95,18 @@ impl Test {
     }
 }
 
+/// [`run`], one test after the other, in this order: each finds the clusters as the one before left them.
+#[must_use]
+pub fn run_in_turn(
+    name: &'static str,
+    lab: &'static str,
+    specs: Vec<ClusterSpec>,
+    tests: Vec<Test>,
+) -> ExitCode {
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    play(name, lab, specs, tests, &arguments)
+}
+
 /// Runs a suite; the `main` of its test binary. `lab` is the binary of this crate.
 #[must_use]
 pub fn run(
@@ -103,7 +115,16 @@ pub fn run(
     specs: Vec<ClusterSpec>,
     tests: Vec<Test>,
 ) -> ExitCode {
-    let arguments = Arguments::from_args();
+    play(name, lab, specs, tests, &Arguments::from_args())
+}
+
+fn play(
+    name: &'static str,
+    lab: &'static str,
+    specs: Vec<ClusterSpec>,
+    tests: Vec<Test>,
+    arguments: &Arguments,
+) -> ExitCode {
     let theatre = Arc::new(Theatre { suite: name, lab, specs, stage: OnceLock::new() });
     let missing = requirements::met().err().map(|why| format!("{why:#}"));
     let mut trials = Vec::new();
@@ -120,7 +141,7 @@ pub fn run(
             Some(why) => skipped(test.name, why),
         });
     }
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    let conclusion = libtest_mimic::run(arguments, trials);
     if let Some(theatre) = Arc::into_inner(theatre) {
         theatre.close();
     }

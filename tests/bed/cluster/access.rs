@@ -78,6 +78,25 @@ impl Cluster {
         Ok(self.place.command(process, program).into())
     }
 
+    /// Runs a script of `sh` on the cluster's first machine, which has mounts of its own.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn on_machine(&self, script: &str) -> Result<()> {
+        let process = machine::process(&self.place, self.name(), 1)?;
+        let mounts = self.place.from_outside(format!("/proc/{process}/ns/mnt").as_ref());
+        let mounts = format!("--mount={}", mounts.display());
+        let done = self.system_command(1, "nsenter")?;
+        let done = { done }.args([&mounts, "--", "sh", "-ec", script]).output().await?;
+        ensure!(
+            done.status.success(),
+            "{script}: {}{}",
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr)
+        );
+        Ok(())
+    }
+
     /// Runs kubectl with all rights.
     ///
     /// # Errors
@@ -161,12 +180,34 @@ impl Cluster {
         })
     }
 
+    /// Whether a part runs.
+    ///
+    /// # Errors
+    /// When the bed does not answer.
+    pub fn runs(&self, part: &str) -> Result<bool> {
+        let name = self.part(part);
+        let all = self.place.supervisor().list()?;
+        Ok(all.iter().any(|status| status.name == name && status.exit.is_none()))
+    }
+
     /// Starts a part again that has ended, with its data.
     ///
     /// # Errors
     /// When it still runs, or never did.
     pub fn restart(&self, part: &str) -> Result<()> {
         self.place.supervisor().restart(&self.part(part))
+    }
+
+    /// Takes the cluster's machines off the LAN, or puts them back: those that are off reach
+    /// none that is off, of whichever cluster, and what they send it is lost without a
+    /// word. The tests reach them as before.
+    ///
+    /// # Errors
+    /// When the machines are not up.
+    pub fn set_apart(&self, apart: bool) -> Result<()> {
+        (1..=self.spec.nodes.max(1)).try_for_each(|number| {
+            machine::set_apart(&self.place, self.layout.index, number, apart)
+        })
     }
 
     /// Starts a program of the caller's own beside the cluster's parts, on its

@@ -10,6 +10,10 @@ use serde_json::json;
 use super::pki::{Authority, Leaf};
 use super::spec::Layout;
 use super::{Cluster, machine};
+use crate::supervisor::init::BED_V4;
+
+/// Where the API server listens.
+pub(super) const PORT: u16 = 6443;
 
 /// The users that get a kubeconfig, each with its group.
 const USERS: [(&str, &str, Option<&str>); 7] = [
@@ -22,10 +26,13 @@ const USERS: [(&str, &str, Option<&str>); 7] = [
     ("metrics-server", "metrics-server", Some("system:masters")),
 ];
 
+/// Pods that are made are kept whole, so that it can be told whose each was.
 const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
-rules: [{level: Metadata}]
+rules:
+- {level: Request, verbs: [create], resources: [{group: '', resources: [pods]}]}
+- {level: Metadata}
 ";
 
 /// Makes keys, certificates and kubeconfigs; the machines are made already.
@@ -34,10 +41,11 @@ pub(super) fn write_files(cluster: &Cluster) -> Result<()> {
     let address = IpAddr::V4(machine::address(layout.index, 1));
     let authority = Authority::new(&format!("{}-ca", layout.name))?;
     let front_proxy = Authority::new(&format!("{}-front-proxy-ca", layout.name))?;
+    // Beside its own addresses that of the bed, where a test's front may stand before it.
     let server = authority.server(
         "kube-apiserver",
         &["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"],
-        &[address, IpAddr::from([127, 0, 0, 1]), layout.service_address(1)?],
+        &[address, IpAddr::from([127, 0, 0, 1]), layout.service_address(1)?, BED_V4.into()],
     )?;
     let dir = cluster.data_outside();
     fs::create_dir_all(&dir)?;
@@ -79,7 +87,7 @@ pub(super) fn start_api_server(cluster: &Cluster) -> Result<()> {
     let layout = &cluster.layout;
     let mut flags = flags(&[
         ("etcd-servers", "http://127.0.0.1:2379".into()),
-        ("secure-port", "6443".into()),
+        ("secure-port", PORT.to_string()),
         ("advertise-address", machine::address(layout.index, 1).to_string()),
         ("allow-privileged", "true".into()),
         ("authorization-mode", "Node,RBAC".into()),
@@ -170,7 +178,7 @@ fn kubeconfig(layout: &Layout, address: IpAddr, ca: &str, user: &str, leaf: &Lea
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": layout.name, "cluster": {
-            "server": format!("https://{address}:6443"),
+            "server": format!("https://{address}:{PORT}"),
             "certificate-authority-data": encode(ca),
         }}],
         "users": [{"name": user, "user": {

@@ -30,6 +30,22 @@ pub(super) fn address_v6(index: u8, number: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, index.into(), number.into())
 }
 
+/// The LAN's end of a machine's link.
+fn port(index: u8, number: u8) -> String {
+    format!("c{index}m{number}")
+}
+
+/// Takes a machine off the LAN, as far as others are off it too, or puts it back.
+pub(super) fn set_apart(place: &Place, index: u8, number: u8, apart: bool) -> Result<()> {
+    let isolated = if apart { "on" } else { "off" };
+    let port = port(index, number);
+    let args = ["link", "set", &port, "type", "bridge_slave", "isolated", isolated];
+    // Process 1 of the bed lives on the LAN's side.
+    let done = place.command(1, "ip").args(args).output()?;
+    ensure!(done.status.success(), "{port}: {}", String::from_utf8_lossy(&done.stderr));
+    Ok(())
+}
+
 /// The program that holds a machine's namespaces.
 fn holder(cluster: &str, number: u8) -> String {
     format!("{cluster}/machine-{number}")
@@ -54,7 +70,7 @@ pub(super) fn make(place: &Place, cluster: &str, index: u8, number: u8) -> Resul
             .map(str::to_owned)
             .to_vec(),
         env: vec![
-            ("LINK".into(), format!("c{index}m{number}")),
+            ("LINK".into(), port(index, number)),
             ("V4".into(), address(index, number).to_string()),
             ("V6".into(), address_v6(index, number).to_string()),
         ],

@@ -10,11 +10,13 @@ mod dump;
 mod machine;
 mod metrics;
 mod node;
+mod objects;
 mod pki;
 mod simulated;
 mod spec;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -180,6 +182,12 @@ impl Cluster {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Where its API server listens.
+    #[must_use]
+    pub fn api_server(&self) -> SocketAddr {
+        (machine::address(self.layout.index, 1), control_plane::PORT).into()
     }
 
     /// The cluster's files, as programs in the bed see them.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,9 +18,9 @@ use nix::unistd::Pid;
 
 use super::{Answer, Program, Request, Status};
 
-/// The address of the bed itself on its LAN, with the LAN's prefix.
-pub const LAN_V4: &str = "10.77.255.254/16";
-/// The same for IPv6.
+/// The address of the bed itself on its LAN.
+pub const BED_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
+/// The same for IPv6, with the LAN's prefix.
 pub const LAN_V6: &str = "fd77::ffff/64";
 /// The bridge that is the LAN.
 pub const LAN_BRIDGE: &str = "lan";
@@ -68,7 +69,7 @@ fn network() -> Result<()> {
     ip("link set lo up")?;
     // Snooping without a querier forgets groups, and with them mDNS.
     ip(&format!("link add {LAN_BRIDGE} type bridge mcast_snooping 0"))?;
-    ip(&format!("addr add {LAN_V4} dev {LAN_BRIDGE}"))?;
+    ip(&format!("addr add {BED_V4}/16 dev {LAN_BRIDGE}"))?;
     ip(&format!("addr add {LAN_V6} dev {LAN_BRIDGE} nodad"))?;
     ip(&format!("link set {LAN_BRIDGE} up")).map(drop)
 }

@@ -31,7 +31,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     let home = Daemon::start(rome, &program, "").await?;
     let provider = Daemon::start(turin, &program, OFTEN).await?;
     told.step("both daemons answer");
-    let before = (ending::objects(rome).await?, ending::objects(turin).await?);
+    let before = (rome.objects().await?, turin.objects().await?);
 
     market::found(&home).await.context("find each other")?;
     told.step("found on the LAN");
@@ -62,8 +62,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     told.step("cancelled, drained");
     pods::clean_up(rome).await?;
     told.step("the test has tidied up after itself");
-    ending::nothing_left(rome, &before.0).await.context("in rome")?;
-    ending::nothing_left(turin, &before.1).await.context("in turin")?;
+    rome.is_as_before(&before.0).await.context("in rome")?;
+    turin.is_as_before(&before.1).await.context("in turin")?;
     told.step("nothing is left");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")

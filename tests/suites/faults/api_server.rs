@@ -1,0 +1,77 @@
+//! API servers that are away, or answer badly.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::front::Front;
+use mercato_tests::suite::Stage;
+use tokio::time::sleep;
+
+use crate::churn::{self, Churn};
+use crate::pair::Pair;
+use crate::{agreement, at_level};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Of so many requests one fails.
+const EVERY: usize = 3;
+
+/// Each API server in turn is killed as pods come and go, and comes back.
+pub(crate) async fn stopped(stage: &Stage) -> Result<()> {
+    let pair = Pair::open(stage).await?;
+    for cluster in [pair.rome(), pair.turin()] {
+        let churn = Churn::default();
+        let breaking = async {
+            sleep(2 * SECOND).await;
+            cluster.kill("kube-apiserver")?;
+            sleep(at_level(6, 60) * SECOND).await;
+            cluster.restart("kube-apiserver")?;
+            churn.end();
+            anyhow::Ok(Instant::now())
+        };
+        let (back, steps) = futures::join!(breaking, churn.run(&pair));
+        let (back, _) = (back?, steps?);
+        agreement::reached(&pair).await.with_context(|| format!("in {}", cluster.name()))?;
+        println!("{}: both sides agree {:.1?} after it is back", cluster.name(), back.elapsed());
+        churn::clean_up(&pair).await?;
+    }
+    Ok(())
+}
+
+/// Of all that the daemons ask, every third request fails, each in another way, also after it
+/// was done; and every connection is cut again and again.
+pub(crate) async fn answers_badly(stage: &Stage) -> Result<()> {
+    let pair = Pair::open(stage).await?;
+    let fronts = [Front::start(pair.rome()).await?, Front::start(pair.turin()).await?];
+    for (daemon, front) in [&pair.home, &pair.provider].into_iter().zip(&fronts) {
+        daemon.behind(Some(front)).await?;
+    }
+    let agreed = behind(&pair, &fronts).await;
+    // Also if they did not: the tests that follow have no front.
+    pair.home.behind(None).await?;
+    pair.provider.behind(None).await?;
+    agreed
+}
+
+async fn behind(pair: &Pair<'_>, fronts: &[Front]) -> Result<()> {
+    agreement::reached(pair).await.context("behind fronts")?;
+    let churn = Churn::default();
+    let breaking = async {
+        fronts.iter().for_each(|front| front.fail_every(EVERY));
+        for _ in 0..at_level(10, 150) {
+            sleep(2 * SECOND).await;
+            fronts.iter().for_each(Front::cut);
+        }
+        fronts.iter().for_each(|front| front.fail_every(0));
+        churn.end();
+    };
+    let ((), steps) = futures::join!(breaking, churn.run(pair));
+    let steps = steps?;
+    let took = agreement::reached(pair).await.context("after bad answers")?;
+    for (name, front) in ["home", "the provider"].iter().zip(fronts) {
+        let (all, failed) = front.counts();
+        println!("of {all} requests of {name} {failed} failed");
+        ensure!(failed > 5, "hardly anything has failed");
+    }
+    println!("{steps} steps of pods; both sides agree {took:.1?} after the last bad answer");
+    churn::clean_up(pair).await
+}

@@ -1,0 +1,64 @@
+//! A contract that ends while all is broken.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::suite::Stage;
+use mercato_tests::wait;
+use tokio::time::sleep;
+
+use crate::churn::{apply, clean_up, deployment, pod};
+use crate::link::set_apart;
+use crate::pair::{HOME, PATIENCE, Pair};
+use crate::{agreement, at_level};
+
+/// Home cancels while the link is cut, the provider's API server is away and its daemon is
+/// killed; once all is back, nothing is left on either side.
+pub(crate) async fn nothing_left(stage: &Stage) -> Result<()> {
+    let pair = Pair::open(stage).await?;
+    end(&pair).await.context("in peace")?;
+    let before = (pair.rome().objects().await?, pair.turin().objects().await?);
+
+    let pair = Pair::open(stage).await?;
+    apply(&pair, &deployment(2)).await?;
+    apply(&pair, &pod("single")).await?;
+    agreement::reached(&pair).await.context("before")?;
+    set_apart(&pair, true)?;
+    pair.turin().kill("kube-apiserver")?;
+    cancel(&pair).await?;
+    pair.home.kill().await?;
+    sleep(at_level(5, 60) * Duration::from_secs(1)).await;
+    pair.turin().restart("kube-apiserver")?;
+    set_apart(&pair, false)?;
+    let back = Instant::now();
+    closed(&pair).await?;
+    println!("closed on both sides {:.1?} after all is back", back.elapsed());
+    pair.home.mercato(&["unoffload", HOME, "--yes"]).await?.ok()?;
+    clean_up(&pair).await?;
+    pair.rome().is_as_before(&before.0).await.context("in rome")?;
+    pair.turin().is_as_before(&before.1).await.context("in turin")?;
+    agreement::ran_once(&pair)
+}
+
+async fn cancel(pair: &Pair<'_>) -> Result<()> {
+    let cancel = ["contracts", "cancel", &pair.contract, "--reason", "done", "--yes"];
+    pair.home.mercato(&cancel).await?.ok().map(drop)
+}
+
+async fn end(pair: &Pair<'_>) -> Result<()> {
+    cancel(pair).await?;
+    closed(pair).await?;
+    pair.home.mercato(&["unoffload", HOME, "--yes"]).await?.ok()?;
+    clean_up(pair).await
+}
+
+async fn closed(pair: &Pair<'_>) -> Result<()> {
+    let show = ["contracts", "show", &pair.contract];
+    wait::until("both sides have closed the contract", 2 * PATIENCE, || async {
+        let (here, there) = (pair.home.json(&show).await?, pair.provider.json(&show).await?);
+        let both = here["state"] == "closed" && there["state"] == "closed";
+        ensure!(both, "{} and {}", here["state"], there["state"]);
+        Ok(true)
+    })
+    .await
+}
