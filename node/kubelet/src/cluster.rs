@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::Request;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::failure::{Class, Failure};
@@ -191,9 +191,10 @@ impl Cluster {
         name: &str,
         how: Deletion,
     ) -> Answer<bool> {
-        let mut options = serde_json::json!({ "propagationPolicy": "Background" });
-        if let Some(uid) = how.uid {
-            options["preconditions"] = serde_json::json!({ "uid": uid });
+        let mut options = json!({ "propagationPolicy": "Background" });
+        let present = how.uid.as_ref().map(|_| self.get(kind, ns, name));
+        if let Some(uid) = &how.uid {
+            options["preconditions"] = json!({ "uid": uid });
         }
         if let Some(seconds) = how.grace {
             options["gracePeriodSeconds"] = seconds.into();
@@ -202,9 +203,15 @@ impl Cluster {
         async move {
             match answer.await {
                 Ok(_) => Ok(true),
-                // A conflict is the uid's: what was meant is gone.
-                Err(f) if matches!(f.class, Class::Missing | Class::Conflict) => Ok(false),
-                Err(failure) => Err(failure),
+                Err(failure) if failure.class == Class::Missing => Ok(false),
+                Err(failure) => match present {
+                    // Another may have the name; or it was only changed at that moment.
+                    Some(present) if failure.class == Class::Conflict => match present.await? {
+                        Some(found) if found["metadata"]["uid"] == json!(how.uid) => Err(failure),
+                        Some(_) | None => Ok(false),
+                    },
+                    Some(_) | None => Err(failure),
+                },
             }
         }
         .boxed()
@@ -270,8 +277,6 @@ fn forced() -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::kind::{CONFIG_MAP, POD};
     use crate::testing::{scripted, status};
@@ -300,7 +305,9 @@ mod tests {
     #[tokio::test]
     async fn another_object_of_the_name_survives() {
         let cluster = scripted(|method, _, body| {
-            assert_eq!(method, "DELETE");
+            if method == "GET" {
+                return (200, json!({ "metadata": { "uid": "u3" } }));
+            }
             assert_eq!(body["gracePeriodSeconds"], 0);
             if body["preconditions"]["uid"] == "u1" { (200, json!({})) } else { status(409, "uid") }
         });
@@ -310,5 +317,6 @@ mod tests {
         };
         assert_eq!(delete("u1").await, Ok(true));
         assert_eq!(delete("u2").await, Ok(false));
+        assert!(delete("u3").await.is_err(), "it is there, and was changed as it was deleted");
     }
 }

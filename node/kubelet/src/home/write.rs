@@ -138,10 +138,13 @@ async fn write_status(
             Ok(true)
         }
         Err(failure) if failure.class == Class::Missing => Ok(false),
-        Err(failure) if failure.class == Class::Conflict => match present(shared, pod).await? {
-            Some(_) => Err(failure),
-            None => Ok(false),
-        },
+        // To a pod of another uid it says that a uid cannot change.
+        Err(failure) if matches!(failure.class, Class::Conflict | Class::Refused) => {
+            match present(shared, pod).await? {
+                Some(_) => Err(failure),
+                None => Ok(false),
+            }
+        }
         Err(failure) => Err(failure),
     }
 }
