@@ -130,7 +130,7 @@ impl Task {
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) {
         match event {
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
-                self.on_established(&peer_id, connection_id, &endpoint)
+                self.on_established(&peer_id, connection_id, &endpoint);
             }
             SwarmEvent::ConnectionClosed { peer_id, connection_id, .. } => {
                 if let Some(peer) = identity::public_key(&peer_id) {

@@ -48,11 +48,9 @@ impl Export {
         };
         portable::write_new(&self.file, &bytes).map_err(|error| {
             let problem = Problem::failed(format!("{}: {error}", self.file.display()));
-            match error.kind() {
-                std::io::ErrorKind::AlreadyExists => problem.todo("choose another name"),
-                _ => problem,
-            }
-            .because(&error)
+            let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
+            let problem = if is_there { problem.todo("choose another name") } else { problem };
+            problem.because(&error)
         })?;
         let kib = bytes.len().div_ceil(1_024);
         Ok(screen.done(format!("{}: {kib} KiB; whoever reads it has your key", show(&self.file))))

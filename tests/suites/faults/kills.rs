@@ -48,5 +48,5 @@ async fn kill_all(pair: &Pair<'_>, kills: u32) -> Result<u32> {
 /// A number below `end`, of no order that a program could fall in step with.
 fn random(end: u64) -> u64 {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    u64::from(now.subsec_nanos() / 1000) % end
+    u64::from(now.subsec_micros()) % end
 }
