@@ -28,8 +28,10 @@ pub(crate) struct Disk {
     /// None after an error, which sled never forgets.
     open: Option<Arc<Open>>,
     commits: u64,
-    /// Records that could be read, and not opened: why, and what they are.
-    read: Option<(StoreError, Records)>,
+    /// Why it is not open.
+    why: String,
+    /// Records that could be read, and not opened.
+    read: Option<Records>,
 }
 
 struct Open {
@@ -45,23 +47,24 @@ impl Disk {
     /// and not written, it starts as after an error.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let path = path.to_owned();
-        match open(&path) {
-            Ok((open, commits)) => {
-                Ok(Self { path, open: Some(Arc::new(open)), commits, read: None })
-            }
-            Err(why) => match read_copy(&path) {
-                Some(records) if matches!(why, StoreError::Disk { .. }) => {
-                    Ok(Self { path, open: None, commits: 0, read: Some((why, records)) })
-                }
-                Some(_) | None => Err(why),
+        let (open, commits, why, read) = match open(&path) {
+            Ok((open, commits)) => (Some(Arc::new(open)), commits, String::new(), None),
+            Err(StoreError::Disk { path, source }) => match read_copy(&path) {
+                Some(records) => (None, 0, source.to_string(), Some(records)),
+                None => return Err(StoreError::Disk { path, source }),
             },
-        }
+            Err(
+                error @ (StoreError::InUse(_)
+                | StoreError::Format { .. }
+                | StoreError::TooLarge { .. }
+                | StoreError::Unreadable { .. }),
+            ) => return Err(error),
+        };
+        Ok(Self { path, open, commits, why, read })
     }
 
     fn ready(&self) -> Result<&Arc<Open>, StoreError> {
-        self.open.as_ref().ok_or_else(|| {
-            disk(&self.path, io::Error::other("an earlier error has not been overcome"))
-        })
+        self.open.as_ref().ok_or_else(|| disk(&self.path, io::Error::other(self.why.clone())))
     }
 }
 
@@ -90,17 +93,18 @@ impl Store for Disk {
                 // Its end writes as well, and may not end.
                 let open = self.open.take();
                 std::thread::spawn(move || drop(open));
+                self.why = source.to_string();
                 Err(disk(&self.path, source))
             }
         }
     }
 
     fn failure(&self) -> Option<String> {
-        self.read.as_ref().map(|(why, _)| why.to_string())
+        self.read.as_ref().and_then(|_| self.ready().err()).map(|why| why.to_string())
     }
 
     fn scan(&self) -> Result<Records, StoreError> {
-        if let Some((_, records)) = &self.read {
+        if let Some(records) = &self.read {
             return Ok(records.clone());
         }
         self.ready()?.scan(&self.path)

@@ -124,7 +124,7 @@ async fn fails_to_keep(daemon: &Daemon<'_>) -> Result<()> {
 async fn says(daemon: &Daemon<'_>, what: Option<&str>) -> Result<()> {
     wait::until(&format!("status says {what:?}"), PATIENCE, || async {
         let status = daemon.json(&["status"]).await?;
-        let attention = status["attention"].to_string();
+        let attention = status["daemon"]["attention"].to_string();
         let records = attention.contains("records");
         ensure!(what.is_none_or(|what| attention.contains(what)), "it says {attention}");
         ensure!(what.is_some() || !records, "it still says {attention}");
