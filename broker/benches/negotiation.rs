@@ -97,7 +97,7 @@ impl Market {
         let quantity =
             Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1, ..Default::default() };
         let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
-        let order = Command::Order { demand, note: String::new() };
+        let order = Command::Order { demand, note: String::new(), id: None };
         let mut said = sent(self.buyer.handle(NOW, Input::Command(0, order)));
         let mut to_seller = true;
         while !said.is_empty() {

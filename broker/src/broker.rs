@@ -66,7 +66,10 @@ impl Broker {
             match record {
                 Record::Series { epoch, next_seq } => series = Some((epoch, next_seq)),
                 Record::Share(policy) => share = Some(policy),
-                Record::Buy(policy) => buy = Some(policy),
+                Record::Buy(policy) => {
+                    peers.policy.clone_from(&policy.trust);
+                    buy = Some(policy);
+                }
                 Record::Peer(cluster, standing) => drop(peers.named.insert(cluster, standing)),
                 Record::Deal(deal) => drop(deals.insert(deal.id(), *deal)),
             }

@@ -28,6 +28,8 @@ pub enum Command {
         demand: Demand,
         /// A word to the provider's owner; may be empty.
         note: String,
+        /// Under this id, so that asking again buys nothing more; none: under a new one.
+        id: Option<NegotiationId>,
     },
     /// Ask several providers at once for a firm offer; nothing is ordered yet.
     Rfq {

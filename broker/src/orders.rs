@@ -47,7 +47,7 @@ impl Broker {
                 effects.push(Effect::Persist(Record::Peer(cluster, standing)));
                 Ok(Reply::Done)
             }
-            Command::Order { demand, note } => self.order(now, &demand, note, effects),
+            Command::Order { demand, note, id } => self.order(now, id, (&demand, note), effects),
             Command::Rfq { demand, note } => self.ask_round(now, &demand, &note, effects),
             Command::Take(offer) => self.take_offer(now, offer, effects),
             Command::Accept(id) => self.accept(now, id, effects),
@@ -98,20 +98,28 @@ impl Broker {
             Some(policy) => Effect::Persist(Record::Buy(policy.clone())),
             None => Effect::Forget(RecordKey::Buy),
         });
+        self.peers.policy = policy.iter().flat_map(|policy| policy.trust.clone()).collect();
         self.buy = policy;
         Ok(Reply::Done)
     }
 
+    /// Orders, unless that was done under this id before.
     fn order(
         &mut self,
         now: Now,
-        demand: &Demand,
-        note: String,
+        id: Option<NegotiationId>,
+        (demand, note): (&Demand, String),
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
+        if let Some(deal) = id.and_then(|id| self.deals.get(&id)) {
+            let ours = deal.side == Side::Consumer;
+            let ordered = Reply::Ordered { id: deal.id(), provider: deal.peer() };
+            return if ours { Ok(ordered) } else { Err(Refusal::Unknown(deal.id())) };
+        }
         self.can_order(&note, 1)?;
         let chosen = self.choose(now, demand)?;
-        let id = self.open_order(now, (&chosen, demand), note, None, effects)?;
+        let id = id.unwrap_or_else(|| self.random_id());
+        self.open_order(now, id, (&chosen, demand), (note, None), effects)?;
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }
 
@@ -135,18 +143,17 @@ impl Broker {
     pub(crate) fn open_order(
         &mut self,
         now: Now,
+        id: NegotiationId,
         (chosen, demand): (&Candidate, &Demand),
-        note: String,
-        round: Option<NegotiationId>,
+        (note, round): (String, Option<NegotiationId>),
         effects: &mut Vec<Effect>,
-    ) -> Result<NegotiationId, Refusal> {
+    ) -> Result<(), Refusal> {
         let ad = self.book.ad(&chosen.provider).ok_or(Refusal::NoMatch { seen: 0 })?;
         let offered = ad.body.terms.classes.first().copied();
         let class = demand.class.or(offered).unwrap_or_default();
         let what = (&demand.quantity, class, demand.term_s);
         let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, what);
         let request = Request { ad: ad.digest, terms, note };
-        let id = self.random_id();
         let stage = Stage::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
         let peer = (chosen.provider, chosen.key);
         let mut deal = Deal::new(Side::Consumer, id, peer, request.clone(), (stage, now.wall_ms));
@@ -159,7 +166,7 @@ impl Broker {
         deal.talk.ask(&mut turn, Kind::Request, opening)?;
         let said = turn.said;
         self.store(now, deal, said, effects);
-        Ok(id)
+        Ok(())
     }
 
     pub(crate) fn random_id(&mut self) -> NegotiationId {

@@ -95,6 +95,8 @@ pub enum Approve {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuyPolicy {
+    /// Clusters that are trusted, unless they are blocked.
+    pub trust: BTreeSet<ClusterId>,
     /// Every offer that is taken must match it.
     pub selector: Selector,
     /// The most that is committed in any time of this length, by all orders together.
@@ -182,6 +184,7 @@ impl BuyPolicy {
             () if rates().any(|rate| rate.per_s == 0) => Err("a budget for no time"),
             () if self.longest_s == Some(0) => Err("bought for no time"),
             () if self.namespaces.len() > limits::NAMESPACES => Err("too many namespaces"),
+            () if self.trust.len() > limits::PEERS => Err("too many clusters are trusted"),
             () => Ok(()),
         }
     }

@@ -41,7 +41,9 @@ impl Broker {
         self.can_order(note, asked.len())?;
         let round = self.random_id();
         for one in &asked {
-            self.open_order(now, (one, demand), note.to_owned(), Some(round), effects)?;
+            let id = self.random_id();
+            let note = (note.to_owned(), Some(round));
+            self.open_order(now, id, (one, demand), note, effects)?;
         }
         Ok(Reply::Asked { round, providers: asked.len() })
     }

@@ -1,7 +1,7 @@
 //! What the owner thinks of each peer. Whoever is not named is a stranger: strangers
 //! cost nothing to make, so all of them together count as one organisation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ClusterId;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,8 @@ pub(crate) enum Organisation {
 pub(crate) struct Peers {
     /// Whom the owner named.
     pub(crate) named: BTreeMap<ClusterId, Standing>,
+    /// Whom the policy trusts.
+    pub(crate) policy: BTreeSet<ClusterId>,
     /// What certificates and proofs say.
     pub(crate) membership: Membership,
 }
@@ -45,6 +47,8 @@ impl Peers {
         let certified = || self.membership.certified.contains(cluster).then_some(Standing::Trusted);
         match self.named.get(cluster) {
             _ if self.membership.barred.contains(cluster) => Standing::Blocked,
+            Some(Standing::Blocked) => Standing::Blocked,
+            _ if self.policy.contains(cluster) => Standing::Trusted,
             named => named.copied().or_else(certified).unwrap_or_default(),
         }
     }

@@ -44,6 +44,8 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Buy {
+    /// Clusters that are trusted, unless they are blocked.
+    pub trust: BTreeSet<ClusterId>,
     /// Every offer that is taken must match it.
     #[serde(deserialize_with = "text")]
     pub selector: Selector,
@@ -78,6 +80,7 @@ impl Buy {
     /// As the broker takes it.
     pub fn policy(&self) -> BuyPolicy {
         BuyPolicy {
+            trust: self.trust.clone(),
             selector: self.selector.clone(),
             budget: self.budget,
             namespaces: self.namespaces.clone(),
@@ -101,6 +104,7 @@ share:
     - { resources: [gpu.h100], standing: stranger, then: deny }
     - { jurisdictions: [IT], class: spot, most: 'cpu=8,memory=32Gi', longest: 4h, then: auto }
 buy:
+  trust: [4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f]
   selector: jurisdiction in (IT,FR), trust=trusted
   budget: 500 EUR/w
   namespaces: { shop: 10 EUR/d }
@@ -119,6 +123,7 @@ buy:
         assert_eq!(rules[1].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
         assert_eq!((rules[1].longest_s, rules[1].then), (Some(14_400), Approve::Auto));
         let buy = settings.buy.unwrap().policy();
+        assert_eq!(buy.trust, [ClusterId([0x4f; 32])].into());
         assert_eq!(buy.selector.terms().len(), 2);
         assert_eq!(buy.budget, Some(Rate::from_text("500 EUR/w").unwrap()));
         assert_eq!(buy.namespaces["shop"], Rate::from_text("10 EUR/d").unwrap());

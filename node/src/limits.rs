@@ -90,3 +90,18 @@ pub(crate) const HEALTH_HEADERS: Duration = Duration::from_secs(10);
 pub(crate) const HEALTH_PAUSE: Duration = Duration::from_millis(100);
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
+
+/// Between two looks whether the cluster has the custom resources.
+pub(crate) const INSTALLED_LOOK: Duration = Duration::from_secs(10);
+/// Custom resources are looked at so often though none has changed: the market has.
+pub(crate) const RESOURCES_LOOK: Duration = Duration::from_secs(5);
+/// Candidates that an Order lists.
+pub(crate) const CANDIDATES: usize = 10;
+/// An Order that came to nothing for a reason that passes is tried again so often,
+pub(crate) const ATTEMPTS: u32 = 16;
+/// after so long, twice as long each time,
+pub(crate) const AGAIN_MS: u64 = 5_000;
+/// and not longer.
+pub(crate) const AGAIN_MOST_MS: u64 = 600_000;
+/// A Contract that is over is shown for so long, as a finished Job may be.
+pub(crate) const CONTRACT_SHOWN_MS: u64 = 3_600_000;

@@ -15,6 +15,7 @@ mod doctor;
 mod driver;
 mod kubernetes;
 mod limits;
+mod resources;
 mod store;
 mod telemetry;
 

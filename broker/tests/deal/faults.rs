@@ -56,7 +56,8 @@ fn take(world: &mut World, step: Step) {
     let some = |index: usize, of: usize| (of > 0).then(|| index % of.max(1));
     match step {
         Step::Order(cpu_millis) => {
-            let order = Command::Order { demand: demand(cpu_millis), note: String::new() };
+            let order =
+                Command::Order { demand: demand(cpu_millis), note: String::new(), id: None };
             let _ = world.command(BUYER, order);
         }
         Step::Rfq(cpu_millis) => {

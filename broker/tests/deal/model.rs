@@ -125,8 +125,11 @@ fn take(world: &mut World, model: &mut Model, step: Step) {
         Step::Order(millis) | Step::Rfq(millis) => {
             let (demand, note) = (demand(millis), text());
             let rfq = matches!(step, Step::Rfq(_));
-            let command =
-                if rfq { Command::Rfq { demand, note } } else { Command::Order { demand, note } };
+            let command = if rfq {
+                Command::Rfq { demand, note }
+            } else {
+                Command::Order { demand, note, id: None }
+            };
             let _ = world.command(BUYER, command);
             if let Some(id) = ordered(world, model) {
                 model.open(id, millis, rfq);

@@ -73,7 +73,7 @@ fn extend_late(world: &mut World) {
     let over = |deal: &Deal| matches!(deal.state(), State::Terminated | State::Closed);
     if find(world, BUYER, |deal| !over(deal)).is_none() {
         let demand = Demand { term_s: 60, ..demand(2_000) };
-        let _ = world.command(BUYER, Command::Order { demand, note: String::new() });
+        let _ = world.command(BUYER, Command::Order { demand, note: String::new(), id: None });
     }
     let soon_ms = world.now_ms + 30_000;
     let ends = |deal: &Deal| deal.agreement().is_some_and(|a| a.contract.not_after_ms < soon_ms);
@@ -91,7 +91,7 @@ fn nobody(_: &mut World) {}
 
 fn order(world: &mut World) {
     if nothing_runs(world) {
-        let order = Command::Order { demand: demand(2_000), note: String::new() };
+        let order = Command::Order { demand: demand(2_000), note: String::new(), id: None };
         let _ = world.command(BUYER, order);
     }
 }
@@ -101,7 +101,7 @@ fn order_with_limit(world: &mut World) {
         let amount = Money { micros: 50_000, currency: "EUR".parse().unwrap() };
         let max_price = Some(Rate { amount, per_s: 3_600 });
         let demand = Demand { max_price, ..demand(2_000) };
-        let _ = world.command(BUYER, Command::Order { demand, note: String::new() });
+        let _ = world.command(BUYER, Command::Order { demand, note: String::new(), id: None });
     }
 }
 

@@ -4,6 +4,7 @@ use mercato_broker::{
     Approve, BuyPolicy, Command, Demand, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule,
     Standing, syntax::FromText as _,
 };
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
@@ -16,7 +17,7 @@ fn answered(rules: Vec<ShareRule>, allowed: bool, demand: Demand) -> State {
     let allow = allowed.then(|| world.cluster(BUYER)).into_iter().collect();
     let share = SharePolicy { rules, allow, ..policy(Approve::Ask) };
     world.command(SELLER, Command::Share(Some(share))).unwrap();
-    let order = Command::Order { demand, note: String::new() };
+    let order = Command::Order { demand, note: String::new(), id: None };
     let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
     world.deliver(0);
     world.nodes[SELLER].broker.deal(&id).unwrap().stage().state()
@@ -63,7 +64,7 @@ fn buying(policy: BuyPolicy) -> World {
 }
 
 fn order(world: &mut World, demand: Demand) -> Result<Reply, Refusal> {
-    world.command(BUYER, Command::Order { demand, note: String::new() })
+    world.command(BUYER, Command::Order { demand, note: String::new(), id: None })
 }
 
 fn rate(text: &str) -> Rate {
@@ -144,4 +145,37 @@ fn a_policy_that_cannot_be_is_refused() {
     let share = SharePolicy { rules, ..policy(Approve::Auto) };
     let refused = world.command(SELLER, Command::Share(Some(share)));
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+}
+
+#[test]
+fn whom_the_policy_trusts_is_bought_from_unless_blocked() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let seller = world.cluster(SELLER);
+    let mut say = |command| world.command(BUYER, command);
+    say(Command::Peer(seller, Standing::Stranger)).unwrap();
+    let buy = || Command::Order { demand: demand(1_000), note: String::new(), id: None };
+    assert!(matches!(say(buy()), Err(Refusal::Untrusted { provider, .. }) if provider == seller));
+    let trust = BuyPolicy { trust: [seller].into(), ..BuyPolicy::default() };
+    say(Command::Buy(Some(trust.clone()))).unwrap();
+    say(buy()).unwrap();
+    say(Command::Buy(None)).unwrap();
+    assert!(matches!(say(buy()), Err(Refusal::Untrusted { .. })));
+    say(Command::Buy(Some(trust))).unwrap();
+    say(Command::Peer(seller, Standing::Blocked)).unwrap();
+    assert_eq!(say(buy()), Err(Refusal::NoMatch { seen: 1 }));
+}
+
+#[test]
+fn an_order_under_the_same_id_buys_nothing_more() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let id = NegotiationId([7; 16]);
+    let buy = |demand| Command::Order { demand, note: String::new(), id: Some(id) };
+    let first = world.command(BUYER, buy(demand(1_000))).unwrap();
+    assert_eq!(first, Reply::Ordered { id, provider: world.cluster(SELLER) });
+    assert_eq!(world.command(BUYER, buy(demand(2_000))), Ok(first.clone()));
+    world.deliver(0);
+    world.crash(BUYER);
+    assert_eq!(world.command(BUYER, buy(demand(1_000))), Ok(first));
+    assert_eq!(world.nodes[BUYER].broker.deals().count(), 1);
+    assert_eq!(world.command(SELLER, buy(demand(1_000))), Err(Refusal::Unknown(id)));
 }

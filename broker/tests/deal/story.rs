@@ -9,7 +9,7 @@ use mercato_protocol::terms::NetworkIsolation;
 use crate::world::{BUYER, SELLER, SOLD_MILLIS, World, demand, inventory, policy, resources};
 
 fn order(world: &mut World, cpu_millis: u64) -> NegotiationId {
-    let order = Command::Order { demand: demand(cpu_millis), note: "hello".to_owned() };
+    let order = Command::Order { demand: demand(cpu_millis), note: "hello".to_owned(), id: None };
     match world.command(BUYER, order) {
         Ok(Reply::Ordered { id, .. }) => id,
         other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn a_purchase_from_order_to_statement() {
 fn nothing_is_bought_from_a_stranger() {
     let mut world = World::new(Approve::Auto, 0);
     world.show_ad();
-    let buy = Command::Order { demand: demand(1_000), note: String::new() };
+    let buy = Command::Order { demand: demand(1_000), note: String::new(), id: None };
     let refused = world.command(BUYER, buy.clone());
     let seller = &world.nodes[SELLER].config;
     let (provider, key) = (seller.cluster(), seller.key.public());

@@ -51,7 +51,9 @@ fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
     let ads = [asking("a", 50), asking("b", 51), asking("c", 60), asking("stranger", 1)];
     let ids = ads.clone().map(|ad| ad.lease.provider);
     let mut broker = broker(ads);
-    let buy = |demand: Demand| Input::Command(7, Command::Order { demand, note: String::new() });
+    let buy = |demand: Demand| {
+        Input::Command(7, Command::Order { demand, note: String::new(), id: None })
+    };
     let ordered = |broker: &mut mercato_broker::Broker| {
         let effects = broker.handle(NOW, buy(wanting("cpu=1", Sort::Price)));
         effects.into_iter().find_map(|effect| {

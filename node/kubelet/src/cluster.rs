@@ -53,15 +53,17 @@ impl Cluster {
             .boxed()
     }
 
-    /// Whether it serves an API group at that version, `apps/v1`.
-    pub(crate) fn serves(&self, group_version: &str) -> Answer<bool> {
-        let answer = self.at("GET", Ok(format!("/apis/{group_version}")), "", None, "");
+    /// The plurals of all kinds in a kind's group and version; none if there is no such group.
+    pub(crate) fn resources(&self, of: Kind) -> Answer<Vec<String>> {
+        let path = format!("/apis/{}", of.api_version());
+        let answer = self.at("GET", Ok(path), "", None, "");
         async move {
-            match answer.await {
-                Ok(_) => Ok(true),
-                Err(failure) if failure.class == Class::Missing => Ok(false),
-                Err(failure) => Err(failure),
-            }
+            let list = match answer.await {
+                Err(failure) if failure.class == Class::Missing => return Ok(Vec::new()),
+                answer => answer?,
+            };
+            let plural = |kind: &Value| kind["name"].as_str().map(str::to_owned);
+            Ok(list["resources"].as_array().into_iter().flatten().filter_map(plural).collect())
         }
         .boxed()
     }

@@ -75,11 +75,6 @@ pub fn daemon_sets(cluster: &Cluster) -> Answer<Vec<DaemonSet>> {
     async move { Ok(found.await?.iter().map(DaemonSet::read).collect()) }.boxed()
 }
 
-/// Whether the custom resources are installed.
-pub fn has_resources(cluster: &Cluster) -> Answer<bool> {
-    cluster.serves("mercato.dev/v1alpha1")
-}
-
 /// How far the API server's clock is ahead of ours, in ms, to the second.
 pub fn clock_ahead_ms(cluster: &Cluster) -> Answer<i64> {
     let client = cluster.client();

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// One kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// API group, empty for the core group.
     pub(crate) group: &'static str,
     /// Version within the group.
@@ -31,14 +31,18 @@ macro_rules! kinds {
 
 kinds! {
     CONFIG_MAP = "" "v1" "ConfigMap" "configmaps";
+    CONTRACT = "mercato.dev" "v1alpha1" "Contract" "contracts";
     CSR = "certificates.k8s.io" "v1" "CertificateSigningRequest" "certificatesigningrequests";
     DAEMON_SET = "apps" "v1" "DaemonSet" "daemonsets";
     EVENT = "" "v1" "Event" "events";
     LEASE = "coordination.k8s.io" "v1" "Lease" "leases";
     LIMIT_RANGE = "" "v1" "LimitRange" "limitranges";
+    MARKET_POLICY = "mercato.dev" "v1alpha1" "MarketPolicy" "marketpolicies";
     NAMESPACE = "" "v1" "Namespace" "namespaces";
+    NAMESPACE_OFFLOAD = "mercato.dev" "v1alpha1" "NamespaceOffload" "namespaceoffloads";
     NETWORK_POLICY = "networking.k8s.io" "v1" "NetworkPolicy" "networkpolicies";
     NODE = "" "v1" "Node" "nodes";
+    ORDER = "mercato.dev" "v1alpha1" "Order" "orders";
     POD = "" "v1" "Pod" "pods";
     POD_METRICS = "metrics.k8s.io" "v1beta1" "PodMetrics" "pods";
     PRIORITY_CLASS = "scheduling.k8s.io" "v1" "PriorityClass" "priorityclasses";

@@ -10,6 +10,7 @@
 //!   [`certificate`] and [`home`];
 //! - [`guest`] and [`guest_namespace`]: a lease at the provider;
 //! - [`offload_namespace`]: which namespaces may leave, and the webhook;
+//! - [`resources`]: the custom resources;
 //! - [`inventory`]: what the cluster has; [`usage`]: what guests use;
 //!   [`rights`]: what the daemon lacks; [`examine`]: what else `mercato doctor` asks;
 //! - [`Cluster`]: the one way to an API server, but for watches and streams.
@@ -39,6 +40,7 @@ pub mod node;
 pub mod offload_namespace;
 pub mod quantity;
 mod query;
+pub mod resources;
 pub mod rights;
 pub mod stream;
 #[cfg(test)]

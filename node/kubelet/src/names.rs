@@ -19,6 +19,12 @@ pub const OFFLOAD: &str = "mercato.dev/offload";
 /// Annotation of such a namespace: whether pods may use home's API server.
 pub const API_ACCESS: &str = "mercato.dev/api-access";
 
+/// Keeps a custom resource until the daemon has done what its deletion calls for.
+pub const FINALIZER: &str = "mercato.dev/daemon";
+
+/// Annotation of such a namespace: which secrets may leave; without it all that pods use.
+pub const SECRETS: &str = "mercato.dev/secrets";
+
 /// Taint and label of a virtual node; the value is the provider's short id.
 pub const PROVIDER: &str = "mercato.dev/provider";
 

@@ -65,6 +65,8 @@ const NAMESPACES: &str = "to make guest namespaces, and to offload namespaces";
 const DOCTOR: &str = "for mercato doctor, to find what would land on virtual nodes";
 const SPOT: &str = "to let guests of spot contracts give way to others";
 const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
+const RESOURCES: &str = "to do what Orders, MarketPolicies and NamespaceOffloads say";
+const MIRROR: &str = "to show what was agreed";
 
 /// Every cluster-wide right, with its purpose; `config/deploy` grants these.
 const NEEDS: &[Need] = &[
@@ -84,6 +86,10 @@ const NEEDS: &[Need] = &[
     need(DOCTOR, "apps", "daemonsets", &["list"]),
     need(SPOT, "scheduling.k8s.io", "priorityclasses", &["create"]),
     need(WEBHOOK, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["create"]),
+    need(RESOURCES, "mercato.dev", "marketpolicies", &["list", "watch", "patch"]),
+    need(RESOURCES, "mercato.dev", "orders", &["list", "watch", "patch"]),
+    need(RESOURCES, "mercato.dev", "namespaceoffloads", &["list", "watch", "patch"]),
+    need(MIRROR, "mercato.dev", "contracts", &["list", "watch", "patch", "create", "delete"]),
 ];
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub(crate) use desk::{Desk, unexpected};
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
 pub(crate) use types::{
-    Answer, Change, Deal, Event, Found, Offload, OnSale, Peer, Pong, Provider, Request, Share,
-    Status, Strategy,
+    Answer, Change, Deal, Event, Found, Offload, OnSale, Peer, Pong, Provider, Request, Secrets,
+    Share, Status, Strategy,
 };
 
 /// The only path, with the version of the vocabulary.

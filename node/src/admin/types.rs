@@ -1,7 +1,7 @@
 //! The vocabulary: what can be asked, what is answered. Ids are whole here; to complete
 //! what a person types is the command line's. Times are wall clock, in milliseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use mercato_broker::{Demand, Market, SharePolicy, Side, Standing, Statement};
@@ -253,6 +253,8 @@ pub(crate) struct Pong {
 pub(crate) struct Share {
     /// What its owner said; none: nothing is shared.
     pub(crate) policy: Option<SharePolicy>,
+    /// It was said in the MarketPolicy, and can be changed only there.
+    pub(crate) ruled: bool,
     /// What that comes to. Empty in spite of a policy: there is no capacity for it, or
     /// guests cannot be kept apart.
     pub(crate) on_sale: Vec<OnSale>,
@@ -286,6 +288,8 @@ pub(crate) struct Deal {
     pub(crate) state: State,
     /// Why it is over, in the words of market protocol and owner; none: it is not.
     pub(crate) reason: Option<String>,
+    /// It came to nothing for a reason that passes: another request may be granted.
+    pub(crate) passing: bool,
     /// Consumer: the round of firm offers that it belongs to; none: it was ordered.
     pub(crate) round: Option<NegotiationId>,
     /// What is bought, or offered, how.
@@ -330,6 +334,22 @@ pub(crate) struct Offload {
     pub(crate) strategy: Strategy,
     /// Whether pods elsewhere get tokens for home's API server.
     pub(crate) api_access: bool,
+    /// Which secrets may leave with the pods that use them.
+    #[serde(default)]
+    pub(crate) secrets: Secrets,
+}
+
+/// Which secrets of a namespace may leave home.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Secrets {
+    /// All.
+    #[default]
+    All,
+    /// These and no others.
+    Allow(BTreeSet<String>),
+    /// All but these.
+    Deny(BTreeSet<String>),
 }
 
 /// Where the pods of a namespace may run.

@@ -6,8 +6,8 @@
 //! `reclaim`, `namespaces`, `portable` (export, import), `run` (run, demo). What is done, the daemon does.
 
 mod args;
-mod change;
-mod deals;
+pub(crate) mod change;
+pub(crate) mod deals;
 mod demand;
 mod doctor;
 mod focus;
@@ -28,7 +28,7 @@ pub(crate) mod style;
 mod table;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use std::path::Path;
 use std::process::ExitCode;

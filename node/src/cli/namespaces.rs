@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use super::screen::Screen;
 use super::text::name;
-use crate::admin::{self, Desk, Problem, Request, Strategy};
+use crate::admin::{self, Desk, Problem, Request, Secrets, Strategy};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -32,8 +32,10 @@ impl Offload {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let Self { namespace, strategy, api_access } = self;
         let api_access = api_access == ApiAccess::Home;
+        let secrets = Secrets::All;
         let sentence = format!("new pods of {namespace} run {}", place(strategy));
-        desk.tell(Request::Offload(admin::Offload { namespace, strategy, api_access })).await?;
+        desk.tell(Request::Offload(admin::Offload { namespace, strategy, api_access, secrets }))
+            .await?;
         Ok(screen.done(sentence))
     }
 }

@@ -16,7 +16,9 @@ use super::progress::Progress;
 use super::rfq;
 use super::screen::Screen;
 use super::text::{money, text};
-use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, Strategy, unexpected};
+use crate::admin::{
+    Answer, Class, Deal, Desk, Offload, Problem, Request, Secrets, Strategy, unexpected,
+};
 
 /// Between two looks at an order.
 const POLL: Duration = Duration::from_millis(250);
@@ -73,7 +75,8 @@ impl Order {
             }
         };
         for namespace in namespace {
-            let offload = Offload { namespace, strategy: Strategy::Both, api_access: false };
+            let (strategy, secrets) = (Strategy::Both, Secrets::All);
+            let offload = Offload { namespace, strategy, api_access: false, secrets };
             desk.tell(Request::Offload(offload)).await?;
         }
         if wait {

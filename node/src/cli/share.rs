@@ -163,6 +163,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
         return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
             .to_owned();
     };
+    let said_in = if share.ruled { "the MarketPolicy" } else { "mercato share, configuration" };
     let allow: Vec<_> = policy.allow.iter().map(|cluster| cluster.short()).collect();
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let said = pairs(&[
@@ -176,6 +177,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
         ("rules", dash(policy.rules.iter().map(rule).collect::<Vec<_>>().join("\n"))),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
+        ("said in", said_in.to_owned()),
     ]);
     let mut table = Table::new(["ON SALE", "CPU", "MEMORY", "PODS", "GPUS", "LARGEST POD"]);
     for OnSale { pool, free, .. } in &share.on_sale {

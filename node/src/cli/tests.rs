@@ -45,7 +45,9 @@ impl Desk for Script {
             Request::Peers => Ok(Answer::Peers(vec![peer()])),
             Request::Browse { .. } => Ok(Answer::Offers(self.market.clone())),
             Request::Providers => Ok(Answer::Providers(Vec::new())),
-            Request::Share => Ok(Answer::Share(Share { policy: None, on_sale: Vec::new() })),
+            Request::Share => {
+                Ok(Answer::Share(Share { policy: None, ruled: false, on_sale: Vec::new() }))
+            }
             Request::Deals => {
                 let mut states = self.states.lock().unwrap();
                 let state =
@@ -115,6 +117,7 @@ fn deal(state: State) -> Deal {
         peer_name: Some("turin".to_owned()),
         state,
         reason: (state == State::Terminated).then(|| "DeniedByOwner: not today".to_owned()),
+        passing: false,
         round: None,
         change: None,
         disputed: false,

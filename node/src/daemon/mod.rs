@@ -11,15 +11,18 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use mercato_agent::{Config, Input};
+use mercato_broker::Command;
 use mercato_discovery::{Address, Report, Transport};
 use mercato_net::{Limits, Listen, Net, NetConfig};
 use mercato_sources::{DEFAULT_SKIPPED, Lan, LanConfig};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admin::{Desk, Server};
-use crate::driver::{self, About, Handle, Office, Parts};
+use crate::driver::{self, About, Driver, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
+use crate::resources::{self, Defaults};
 use crate::store::Disk;
 use crate::telemetry::{self, Metrics};
 use identity::Identity;
@@ -44,6 +47,8 @@ pub(crate) struct Plan {
     pub(crate) metrics: Metrics,
     /// What is off, and why: a line each.
     pub(crate) off: Vec<String>,
+    /// What the owner's configuration shares and buys.
+    pub(crate) defaults: Defaults,
 }
 
 /// A daemon that runs.
@@ -106,9 +111,16 @@ impl Daemon {
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
         let about = About { name, data_dir, health: at, usual_port, listed, off };
-        let desk: Arc<dyn Desk> = Arc::new(Office::open(driver.clone(), about, kubernetes.clone()));
+        let ruling = Arc::new(watch::Sender::default());
+        let office = Office::open(driver.clone(), about, kubernetes.clone(), ruling.subscribe());
+        let desk: Arc<dyn Desk> = Arc::new(office);
+        settle(&driver, &plan.defaults).await?;
         driver.say(started);
-        tasks.extend(kubernetes.map(|cluster| tell_trouble(driver.clone(), cluster)));
+        if let Some(cluster) = kubernetes {
+            let (defaults, driver, desk) = (plan.defaults, driver.clone(), desk.clone());
+            tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
+            tasks.spawn(resources::serve(cluster, driver, desk, defaults, ruling));
+        }
         let server = Server::start(&socket, desk.clone())
             .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;
         Ok(Self { desk, driver, lan, tasks, _server: server, _health: health })
@@ -122,6 +134,24 @@ impl Daemon {
         self.driver.stop().await;
         self.tasks.abort_all();
     }
+}
+
+/// What the configuration shares, if nothing was said before; what may be bought, always.
+async fn settle(driver: &Handle, defaults: &Defaults) -> anyhow::Result<()> {
+    let now = |driver: &Driver| {
+        let broker = driver.agent().broker();
+        (broker.share().cloned(), broker.buy().cloned())
+    };
+    let (shared, buys) = driver.look(now).await?;
+    if let (Some(share), None) = (&defaults.share, shared) {
+        let answer = driver.command(Command::Share(Some(share.clone()))).await?;
+        answer.context("what the configuration shares cannot be shared")?;
+    }
+    if defaults.buy != buys {
+        let answer = driver.command(Command::Buy(defaults.buy.clone())).await?;
+        answer.context("nothing can be bought as the configuration says")?;
+    }
+    Ok(())
 }
 
 /// Where we listen, once that is known for both transports; it may never be.

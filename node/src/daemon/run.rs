@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use mercato_broker::Command;
 use mercato_config::Settings;
 use mercato_config::settings::{Health, Switch};
 use mercato_discovery::{Address, Host, Transport};
@@ -17,6 +16,7 @@ use super::{Daemon, Plan, identity::Identity};
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
+use crate::resources::Defaults;
 use crate::telemetry::{self, Metrics};
 
 /// Where peers connect unless the owner says otherwise.
@@ -61,6 +61,10 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         health: health(settings.health),
         metrics,
         off,
+        defaults: Defaults {
+            share: settings.share.as_ref().map(mercato_config::settings::Share::policy),
+            buy: settings.buy.as_ref().map(mercato_config::policy::Buy::policy),
+        },
     };
     let cluster = plan.config.cluster();
     let mut end = signal(SignalKind::terminate())?;
@@ -69,17 +73,6 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         tracing::warn!("{line}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");
-    let shared = daemon.desk.share().await?.policy;
-    if let (Some(share), None) = (&settings.share, shared) {
-        let answer = daemon.driver.command(Command::Share(Some(share.policy()))).await?;
-        answer.context("what the configuration shares cannot be shared")?;
-    }
-    let buy = settings.buy.as_ref().map(mercato_config::policy::Buy::policy);
-    let before = daemon.driver.look(|driver| driver.agent().broker().buy().cloned()).await?;
-    if buy != before {
-        let answer = daemon.driver.command(Command::Buy(buy)).await?;
-        answer.context("nothing can be bought as the configuration says")?;
-    }
     tokio::select! {
         _ = end.recv() => {}
         ended = tokio::signal::ctrl_c() => ended?,

@@ -15,7 +15,7 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Strategy};
+use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Secrets, Strategy};
 use crate::daemon::Daemon;
 use stage::{IMAGE, NAMESPACE, POD, Stage, until};
 use tell::Tell;
@@ -181,8 +181,12 @@ async fn deal(daemon: &Daemon, id: NegotiationId) -> anyhow::Result<Deal> {
 }
 
 async fn pod_runs(stage: &Stage) -> Told<()> {
-    let offload =
-        Offload { namespace: NAMESPACE.to_owned(), strategy: Strategy::Both, api_access: false };
+    let offload = Offload {
+        namespace: NAMESPACE.to_owned(),
+        strategy: Strategy::Both,
+        api_access: false,
+        secrets: Secrets::All,
+    };
     stage.rome.desk.tell(Request::Offload(offload)).await?;
     stage.start_pod()?;
     let node = until("the pod runs", async || Ok(stage.running_on())).await?;

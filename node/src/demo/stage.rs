@@ -173,6 +173,7 @@ async fn start(
         health: None,
         metrics: Metrics::new(),
         off: Vec::new(),
+        defaults: crate::resources::Defaults::default(),
     };
     Daemon::start(plan).await
 }

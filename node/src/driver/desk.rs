@@ -10,10 +10,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::Input;
-use mercato_broker::{Command, Reply};
+use mercato_broker::{Command, Reply, SharePolicy};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
+use tokio::sync::watch;
 
 use super::{Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
@@ -22,6 +23,7 @@ use crate::admin::{
 use crate::daemon::portable::State;
 use crate::doctor::{Finding, machine, peers};
 use crate::kubernetes::Kubernetes;
+use crate::resources::{ABSENT, Ruling};
 
 /// What a daemon knows of itself.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub(crate) struct Office {
     about: About,
     kubernetes: Option<Arc<dyn Kubernetes>>,
     events: Events,
+    ruling: watch::Receiver<Ruling>,
 }
 
 impl Desk for Office {
@@ -76,10 +79,10 @@ impl Desk for Office {
                 }
                 Request::Providers => Ok(Answer::Providers(self.driver.look(providers).await?)),
                 Request::Share => self.share().await,
-                Request::SetShare(policy) => self.command(Command::Share(policy)).await,
+                Request::SetShare(policy) => self.set_share(policy).await,
                 Request::Order { demand, note } => {
                     self.measure().await;
-                    self.command(Command::Order { demand, note }).await
+                    self.command(Command::Order { demand, note, id: None }).await
                 }
                 Request::Rfq { demand, note } => self.command(Command::Rfq { demand, note }).await,
                 Request::Take(offer) => self.command(Command::Take(offer)).await,
@@ -113,9 +116,10 @@ impl Office {
         driver: Handle,
         about: About,
         kubernetes: Option<Arc<dyn Kubernetes>>,
+        ruling: watch::Receiver<Ruling>,
     ) -> Self {
         let events = Events::follow(&about.data_dir, driver.told());
-        Self { driver, about, kubernetes, events }
+        Self { driver, about, kubernetes, events, ruling }
     }
 
     async fn command(&self, command: Command) -> Result<Answer, Problem> {
@@ -144,6 +148,7 @@ impl Office {
     async fn status(&self) -> Result<Answer, Problem> {
         let degraded = self.degraded().await?;
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
+        let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
         let addresses = self.driver.net().local_addresses();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -154,7 +159,12 @@ impl Office {
             health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
-            attention: degraded.into_iter().chain(self.about.off.clone()).chain(waiting).collect(),
+            attention: degraded
+                .into_iter()
+                .chain(self.about.off.clone())
+                .chain(absent)
+                .chain(waiting)
+                .collect(),
         }))
     }
 
@@ -183,8 +193,18 @@ impl Office {
         Ok(Answer::Pong(Pong { key, cluster, name, rtt_us }))
     }
 
+    async fn set_share(&self, policy: Option<SharePolicy>) -> Result<Answer, Problem> {
+        if self.ruling.borrow().share {
+            let what = "a MarketPolicy says what is shared";
+            let todo = "change it there: kubectl edit marketpolicy default";
+            return Err(Problem::new(Class::Refused, what).todo(todo));
+        }
+        self.command(Command::Share(policy)).await
+    }
+
     async fn share(&self) -> Result<Answer, Problem> {
-        let look = |driver: &Driver| {
+        let ruled = self.ruling.borrow().share;
+        let look = move |driver: &Driver| {
             let broker = driver.agent().broker();
             let on_sale = broker.offer().map_or_else(Vec::new, |(body, rows)| {
                 let row = |(pool, row): (&mercato_protocol::ad::Pool, _)| {
@@ -193,7 +213,7 @@ impl Office {
                 };
                 body.pools.iter().zip(rows).map(row).collect()
             });
-            Share { policy: broker.share().cloned(), on_sale }
+            Share { policy: broker.share().cloned(), ruled, on_sale }
         };
         Ok(Answer::Share(self.driver.look(look).await?))
     }

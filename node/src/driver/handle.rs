@@ -68,7 +68,7 @@ impl Handle {
     }
 
     /// What is worth telling, from now on.
-    pub(super) fn told(&self) -> broadcast::Receiver<String> {
+    pub(crate) fn told(&self) -> broadcast::Receiver<String> {
         self.told.subscribe()
     }
 

@@ -7,6 +7,7 @@ use mercato_broker::{Side, Standing};
 use mercato_discovery::{Known, Source};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::negotiation::TerminateReason;
 
 use super::Driver;
 use crate::admin::{Change, Deal, Found, Peer};
@@ -81,6 +82,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         peer_name: names.get(&deal.peer()).cloned(),
         state: deal.state(),
         reason: reason(deal.stage()),
+        passing: is_passing(deal.stage()),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
         change: deal.change().map(|change| Change {
@@ -119,6 +121,26 @@ fn reason(stage: &Stage) -> Option<String> {
         | Stage::Pending { .. }
         | Stage::Active
         | Stage::Suspended => None,
+    }
+}
+
+/// Whether the same may be granted another time.
+fn is_passing(stage: &Stage) -> bool {
+    use TerminateReason as Reason;
+    let Stage::Terminated { reason, .. } = stage else { return false };
+    match reason {
+        Reason::NoCapacity
+        | Reason::AdUnknown
+        | Reason::PriceChanged
+        | Reason::TermsRefused
+        | Reason::Expired
+        | Reason::TooMany
+        | Reason::Unavailable => true,
+        Reason::Denied
+        | Reason::DeniedByOwner
+        | Reason::Withdrawn
+        | Reason::Conflict
+        | Reason::Malformed => false,
     }
 }
 

@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
 use mercato_broker::{Inventory, Side};
 use mercato_kubelet::stream::{Opened, Refused};
-use mercato_kubelet::{Bodies, quantity};
+use mercato_kubelet::{Bodies, Cluster, quantity};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::resources::Resources;
@@ -48,6 +48,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Lets a namespace's pods leave home.
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>>;
 
+    /// Whether all namespaces may leave home unless it is said otherwise.
+    fn offloads_all(&self) -> bool;
+
     /// Keeps them at home.
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>>;
 
@@ -56,6 +59,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// What `mercato doctor` says of it.
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>>;
+
+    /// The cluster itself, once it has answered; none where it has no custom resources.
+    fn resources(&self) -> BoxFuture<'static, Option<Cluster>>;
 
     /// What a person has to do for it: a line each.
     fn attention(&self) -> Vec<String>;

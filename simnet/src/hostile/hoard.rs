@@ -37,7 +37,7 @@ impl Attack for Hoarder {
         let quantity = Resources { cpu_millis: 1_000, memory_bytes: 1 << 30, pods: 1, gpus };
         let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
         scene.tried += 1;
-        scene.asks.push(Command::Order { demand, note: String::new() });
+        scene.asks.push(Command::Order { demand, note: String::new(), id: None });
     }
 }
 

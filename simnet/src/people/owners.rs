@@ -207,7 +207,7 @@ impl World {
             at,
             match round {
                 true => Command::Rfq { demand, note },
-                false => Command::Order { demand, note },
+                false => Command::Order { demand, note, id: None },
             },
         )
     }

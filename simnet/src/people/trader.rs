@@ -130,7 +130,7 @@ impl World {
         self.people.market.as_mut().expect("only traders trade").commands += 1;
         let command = self.market().commands;
         self.market().asked.insert(command, (at, number));
-        let order = Command::Order { demand, note: String::new() };
+        let order = Command::Order { demand, note: String::new(), id: None };
         self.tell(at, Input::Command(command, order))
     }
 

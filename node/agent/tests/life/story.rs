@@ -58,7 +58,7 @@ fn policy() -> SharePolicy {
 
 fn order() -> Command {
     let demand = Demand { quantity: resources(2_000), term_s: 3_600, ..Demand::default() };
-    Command::Order { demand, note: String::new() }
+    Command::Order { demand, note: String::new(), id: None }
 }
 
 /// Where the people in it are.

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::{self, ApiAccess, HomeContext, Refusal};
 use mercato_offload::home::{HomePod, Input};
-use mercato_offload::key::{ObjectKey, PodId, Uid};
+use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid};
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -251,13 +251,17 @@ impl Teller<'_> {
             return Some(seen(pod, id, Err(Refusal { path, reason })));
         };
         let environment = self.environment(&id, fresh).await;
-        let exported = export(pod, how, &environment);
+        let exported = export(pod, &how, &environment);
+        let needs = forge::needs(&exported);
+        if let Some(refusal) = kept_at_home(&id, &how, &needs) {
+            return Some(seen(pod, id, Err(refusal)));
+        }
         let kept = self
             .shared
             .bodies
             .keep(&exported)
             .map_err(|error| Refusal { path: String::new(), reason: error.to_string() });
-        Some(seen(pod, id, kept.map(|digest| (digest, forge::needs(&exported)))))
+        Some(seen(pod, id, kept.map(|digest| (digest, needs))))
     }
 
     async fn environment(&mut self, pod: &PodId, fresh: &mut Fresh) -> Environment {
@@ -303,7 +307,19 @@ impl Fresh {
     }
 }
 
-fn export(pod: &Value, how: OptIn, environment: &BTreeMap<String, String>) -> Value {
+/// A pod that uses a secret which may not leave stays.
+fn kept_at_home(pod: &PodId, how: &OptIn, needs: &[ObjectKey]) -> Option<Refusal> {
+    let secrets = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
+    let kept = secrets.into_iter().find(|secret| !how.secrets.permit(&secret.name))?;
+    let (path, name) = ("spec".to_owned(), &kept.name);
+    let reason = format!(
+        "secret {name} may not leave namespace {}: see spec.secrets of its NamespaceOffload",
+        pod.namespace
+    );
+    Some(Refusal { path, reason })
+}
+
+fn export(pod: &Value, how: &OptIn, environment: &BTreeMap<String, String>) -> Value {
     let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
     forge::export_pod(pod, &HomeContext { service_env: environment.clone(), api_access })
 }

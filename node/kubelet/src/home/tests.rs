@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
-use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Strategy};
+use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Secrets, Strategy};
 use crate::testing::{scripted, status};
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
@@ -72,7 +72,7 @@ async fn bed(
         seen.lock().unwrap().push((format!("{method} {path}"), body));
         answer.clone()
     });
-    let both = OptIn { strategy: Strategy::Both, api_access: true };
+    let both = OptIn { strategy: Strategy::Both, api_access: true, secrets: Secrets::All };
     let (opted_in, receiver) = watch::channel(opted_in("shop", both));
     let config = HomeConfig { node: "turin".into(), host_ip: "10.0.0.1".parse().unwrap() };
     let bodies = Bodies::default();
@@ -110,7 +110,7 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     let (mut bed, told) = bed("other", None, (200, json!({}))).await;
     assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
     assert!(told.needs.is_empty());
-    let both = OptIn { strategy: Strategy::Both, api_access: false };
+    let both = OptIn { strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
     bed.opted_in.send_replace(opted_in("other", both));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");

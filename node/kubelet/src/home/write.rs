@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Shared;
 use crate::api::NodePods;
 use crate::cluster::Deletion;
-use crate::events::{self, About};
+use crate::events::{self, About, EventType};
 use crate::failure::{Class, Failure};
 use crate::kind::POD;
 
@@ -98,8 +98,9 @@ pub(super) fn object_refused(
         let uid = (key.kind == ObjectKind::Pod)
             .then(|| shared.pods.uid(&key.namespace, &key.name))
             .flatten();
-        let about = About { kind, namespace: key.namespace, name: key.name, uid };
-        let event = events::warning(&shared.cluster, about, REFUSED, &text(&refusal));
+        let about = About::core(&kind, &key.namespace, &key.name, uid);
+        let event =
+            events::write(&shared.cluster, about, EventType::Warning, REFUSED, &text(&refusal));
         if let Err(failure) = event.await {
             tracing::warn!(%failure, "an event could not be written");
         }
@@ -174,13 +175,8 @@ async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool,
     let started = shared.pods.get(&pod.uid).is_some_and(|home| has_started(&home));
     let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
     if written {
-        let about = About {
-            kind: POD.kind.into(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: Some(pod.uid.0.clone()),
-        };
-        events::warning(&shared.cluster, about, REFUSED, &message).await?;
+        let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
+        events::write(&shared.cluster, about, EventType::Warning, REFUSED, &message).await?;
     }
     Ok(written)
 }

@@ -4,6 +4,7 @@
 //! go where its strategy says.
 
 mod mutate;
+mod secrets;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+pub use secrets::Secrets;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
@@ -23,7 +25,7 @@ use crate::cluster::{Answer, Cluster};
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
 use crate::limits;
-use crate::names::{API_ACCESS, CONTRACT, OFFLOAD};
+use crate::names::{API_ACCESS, CONTRACT, OFFLOAD, SECRETS};
 use crate::watch::{Change, Selection, changes};
 
 /// Where the pods of a namespace may run.
@@ -53,12 +55,14 @@ impl Strategy {
 }
 
 /// What an owner allowed for a namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptIn {
     /// Where its pods may run.
     pub strategy: Strategy,
     /// Whether pods elsewhere get tokens for home's API server.
     pub api_access: bool,
+    /// Which secrets may leave with the pods that use them.
+    pub secrets: Secrets,
 }
 
 /// Which namespaces may leave home.
@@ -89,7 +93,10 @@ impl Scope {
             Self::All if is_open(namespace) => labelled.unwrap_or(Strategy::Both),
             Self::All => return None,
         };
-        Some(OptIn { strategy, api_access: metadata["annotations"][API_ACCESS] == "home" })
+        let annotations = &metadata["annotations"];
+        let api_access = annotations[API_ACCESS] == "home";
+        let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
+        Some(OptIn { strategy, api_access, secrets })
     }
 }
 
@@ -101,17 +108,18 @@ fn is_open(namespace: &Value) -> bool {
 /// Opts a namespace in, or changes how.
 pub fn opt_in(cluster: &Cluster, namespace: &str, how: OptIn) -> Answer<()> {
     let access = if how.api_access { "home" } else { "none" };
-    mark(cluster, namespace, how.strategy.as_str().into(), access.into())
+    let marks = json!({ API_ACCESS: access, SECRETS: how.secrets.mark() });
+    mark(cluster, namespace, how.strategy.as_str().into(), marks)
 }
 
 /// Opts a namespace out. What runs elsewhere is ended by the sessions.
 pub fn opt_out(cluster: &Cluster, namespace: &str) -> Answer<()> {
-    mark(cluster, namespace, Value::Null, Value::Null)
+    mark(cluster, namespace, Value::Null, json!({ API_ACCESS: null, SECRETS: null }))
 }
 
-fn mark(cluster: &Cluster, namespace: &str, strategy: Value, access: Value) -> Answer<()> {
-    let patch = json!({ "metadata": {
-        "labels": { OFFLOAD: strategy }, "annotations": { API_ACCESS: access } } });
+fn mark(cluster: &Cluster, namespace: &str, strategy: Value, annotations: Value) -> Answer<()> {
+    let patch =
+        json!({ "metadata": { "labels": { OFFLOAD: strategy }, "annotations": annotations } });
     let answer = cluster.merge(NAMESPACE, None, namespace, None, patch);
     async move { answer.await.map(drop) }.boxed()
 }
@@ -128,7 +136,7 @@ pub struct OptedIn {
 }
 
 /// Whether the pods of a namespace may leave home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leave {
     /// They may.
     Now(OptIn),
@@ -148,7 +156,7 @@ impl OptedIn {
     /// Whether the pods of this one may leave home.
     pub fn leave(&self, namespace: &str) -> Leave {
         match self.namespaces.get(namespace) {
-            Some((how, true)) => Leave::Now(*how),
+            Some((how, true)) => Leave::Now(how.clone()),
             Some((_, false)) => Leave::Soon,
             // It may be so new that the watch has not told of it.
             None if self.scope == Scope::All && !namespace.starts_with(SYSTEM) => Leave::Soon,
@@ -210,7 +218,8 @@ fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFu
             }
             let Some(wanted) = wanted.as_ref() else { continue };
             let taken = rights.take(wanted).await;
-            let all = wanted.iter().map(|(name, how)| (name.clone(), (*how, rights.holds(name))));
+            let all =
+                wanted.iter().map(|(name, how)| (name.clone(), (how.clone(), rights.holds(name))));
             let opted_in = OptedIn { scope, namespaces: all.collect() };
             tell.send_if_modified(|known| {
                 let differs = known.as_deref() != Some(&opted_in);
@@ -326,8 +335,9 @@ mod tests {
 
     #[test]
     fn a_label_that_is_no_strategy_opts_nothing_in() {
-        let both = OptIn { strategy: Strategy::Both, api_access: true };
-        assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both));
+        let secrets = Secrets::All;
+        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets };
+        assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both.clone()));
         assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
         let plain = |name: &str| json!({ "metadata": { "name": name } });
         assert_eq!(Scope::Labelled.read(&plain("shop")), None);
@@ -347,7 +357,7 @@ mod tests {
         });
         let account = Account { user: "anna".into() };
         let mut rights = Rights { cluster, account, webhook: None, held: None };
-        let how = OptIn { strategy: Strategy::Both, api_access: false };
+        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
         rights.take(&BTreeMap::from([("shop".into(), how)])).await.unwrap();
         let requests = requests.lock().unwrap();
         let listed =
@@ -365,8 +375,8 @@ mod tests {
     fn a_repeated_list_is_no_change() {
         let how = Scope::Labelled.read(&namespace("both"));
         let mut wanted = None;
-        assert!(take(&mut wanted, Change::Synced(vec![("shop".into(), how)])));
-        assert!(!take(&mut wanted, Change::Synced(vec![("shop".into(), how)])));
+        assert!(take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));
+        assert!(!take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));
         assert!(take(&mut wanted, Change::Deleted(("shop".into(), how))));
         assert_eq!(wanted, Some(BTreeMap::new()));
     }

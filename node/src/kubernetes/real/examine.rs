@@ -3,7 +3,7 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_kubelet::examine::{self, DaemonSet};
-use mercato_kubelet::{Cluster, rights};
+use mercato_kubelet::{Cluster, resources, rights};
 
 use super::{Real, Shared, waiting};
 use crate::doctor::{Finding, clock};
@@ -28,7 +28,7 @@ pub(super) fn examine(real: &Real) -> BoxFuture<'static, Vec<Finding>> {
         };
         let mut findings = vec![Finding::ok("kubernetes", described)];
         findings.extend(account(&shared.cluster).await);
-        findings.push(resources(&shared.cluster).await);
+        findings.push(custom_resources(&shared.cluster).await);
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
         findings.extend(daemon_sets(&shared.cluster).await);
@@ -52,9 +52,9 @@ async fn account(cluster: &Cluster) -> Vec<Finding> {
     missing.iter().map(one).collect()
 }
 
-async fn resources(cluster: &Cluster) -> Finding {
+async fn custom_resources(cluster: &Cluster) -> Finding {
     const CHECK: &str = "resources";
-    match examine::has_resources(cluster).await {
+    match resources::installed(cluster).await {
         Ok(true) => Finding::ok(CHECK, "the custom resources are installed"),
         Ok(false) => {
             Finding::warn(CHECK, "the custom resources are not installed: kubectl cannot trade")

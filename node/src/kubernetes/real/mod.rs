@@ -22,7 +22,9 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
-use mercato_kubelet::offload_namespace::{Leave, OptIn, OptIns, Scope, Strategy, opt_in, opt_out};
+use mercato_kubelet::offload_namespace::{
+    Leave, OptIn, OptIns, Scope, Secrets, Strategy, opt_in, opt_out,
+};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure, inventory};
@@ -161,18 +163,32 @@ impl Kubernetes for Real {
             admin::Strategy::Remote => Strategy::Remote,
             admin::Strategy::Both => Strategy::Both,
         };
-        let how = OptIn { strategy, api_access: offload.api_access };
+        let secrets = match offload.secrets {
+            admin::Secrets::All => Secrets::All,
+            admin::Secrets::Allow(names) => Secrets::Allow(names),
+            admin::Secrets::Deny(names) => Secrets::Deny(names),
+        };
+        let how = OptIn { strategy, api_access: offload.api_access, secrets };
         let shared = self.now();
         async move {
             let shared = shared?;
-            let marked = opt_in(&shared.cluster, &offload.namespace, how);
+            let known = shared.opt_ins.known().borrow().clone();
+            let wanted = Leave::Now(how.clone());
+            if known.is_some_and(|known| known.leave(&offload.namespace) == wanted) {
+                return Ok(());
+            }
+            let marked = opt_in(&shared.cluster, &offload.namespace, how.clone());
             shared.marked(offload.namespace, Some(how), marked).await
         }
         .boxed()
     }
 
+    fn offloads_all(&self) -> bool {
+        self.scope == settings::Offload::All
+    }
+
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        if self.scope == settings::Offload::All {
+        if self.offloads_all() {
             let hint = format!(
                 "the configuration lets all namespaces leave: \
                 mercato offload {namespace} --strategy local"
@@ -190,6 +206,11 @@ impl Kubernetes for Real {
 
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
         examine::examine(self)
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Option<Cluster>> {
+        let known = self.known();
+        async move { known.await.map(|shared| shared.cluster.clone()) }.boxed()
     }
 
     fn attention(&self) -> Vec<String> {

@@ -194,6 +194,14 @@ impl Kubernetes for Simulated {
         None
     }
 
+    fn offloads_all(&self) -> bool {
+        false
+    }
+
+    fn resources(&self) -> BoxFuture<'static, Option<mercato_kubelet::Cluster>> {
+        ready(None).boxed()
+    }
+
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
         let finding = Finding::ok("kubernetes", self.describe());
         ready(vec![finding]).boxed()

@@ -1,0 +1,112 @@
+//! `Contract`: how each agreement is, on either side.
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+
+/// One agreement with another cluster, or a request for one: made by the daemon, and made
+/// again when it is deleted. What is signed is not here but in the daemon's records.
+#[derive(
+    CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
+#[kube(
+    group = "mercato.dev",
+    version = "v1alpha1",
+    kind = "Contract",
+    category = "mercato",
+    shortname = "ctr",
+    status = "ContractStatus",
+    derive = "PartialEq",
+    doc = "One agreement with another cluster, or a request for one.",
+    printcolumn(name = "Side", type_ = "string", json_path = ".status.side"),
+    printcolumn(name = "With", type_ = "string", json_path = ".status.with"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "What", type_ = "string", json_path = ".status.what"),
+    printcolumn(name = "Until", type_ = "string", json_path = ".status.until"),
+    printcolumn(name = "Total", type_ = "string", json_path = ".status.total"),
+    printcolumn(name = "Order", type_ = "string", json_path = ".status.order", priority = 1),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.node", priority = 1),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
+)]
+#[x_kube(validation = Rule::new("!has(oldSelf.desired) || oldSelf.desired != 'Closed' || (has(self.desired) && self.desired == 'Closed')")
+    .message("what is being closed cannot be opened again"))]
+#[x_kube(validation = Rule::new("!has(self.reason) || has(self.desired)")
+    .message("a reason is of what is desired: say desired, too"))]
+#[serde(rename_all = "camelCase")]
+pub struct ContractSpec {
+    /// What the owner of this cluster wants to become of it. `Closed` ends it, or denies a
+    /// request. `Accepted` grants a request or change that waits in state Review, or takes
+    /// an offer; the daemon removes it once that is done, so that it answers no later
+    /// question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired: Option<Desired>,
+    /// Told to the other side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub reason: Option<String>,
+}
+
+/// What the owner wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Desired {
+    /// Grant what waits for an answer.
+    Accepted,
+    /// End it.
+    Closed,
+}
+
+/// How an agreement is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContractStatus {
+    /// Its whole id, the same on both sides.
+    pub id: String,
+    /// `Buys` or `Sells`: what this cluster does.
+    pub side: String,
+    /// What the other side calls itself.
+    pub with: String,
+    /// The other side's fingerprint.
+    pub fingerprint: String,
+    /// How far it is.
+    pub state: String,
+    /// What is bought, in a line.
+    pub what: String,
+    /// How firmly it is held.
+    pub class: String,
+    /// For one processor, GiB, GPU.
+    pub price: String,
+    /// For the whole term.
+    pub total: String,
+    /// What it came to; known at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub billed: Option<String>,
+    /// When it ends, or ended; before it is agreed, when it lapses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// What the buyer wants to change, if that waits for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// What the buyer says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The Order that it came of: `namespace/name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// The virtual node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Namespaces of guests here, by their names at home.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub namespaces: BTreeMap<String, String>,
+    /// Ready: it is in use.
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,195 @@
+//! `Order`: what a namespace wants to buy, what there is to choose from, and what came of
+//! it.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::market_policy::DURATION;
+use super::text::Text;
+
+/// Fields that may be left out, and those that may not, are as they were. (An optional value
+/// would say the first in fewer words, but no API server can tell what comparing it costs.)
+macro_rules! unchanged {
+    (optional: $($optional:literal)*; required: $($required:literal)*) => {
+        concat!(
+            $("has(self.", $optional, ") == has(oldSelf.", $optional, ") && (!has(self.",
+                $optional, ") || self.", $optional, " == oldSelf.", $optional, ") && ",)*
+            $("self.", $required, " == oldSelf.", $required, " && ",)*
+            "true"
+        )
+    };
+}
+
+const UNCHANGED: &str = unchanged! {
+    optional: "selector" "gpu" "class" "maxPrice" "from" "sort" "note";
+    required: "cpu" "memory" "pods" "__for__"
+};
+
+/// What a namespace wants to buy. Of the offers that suit, the best of a trusted provider
+/// is taken; deleting the order ends its contract. Only `dryRun` can change.
+#[derive(
+    CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize,
+)]
+#[kube(
+    group = "mercato.dev",
+    version = "v1alpha1",
+    kind = "Order",
+    namespaced,
+    shortname = "ord",
+    category = "mercato",
+    status = "OrderStatus",
+    derive = "PartialEq",
+    doc = "What a namespace wants to buy, and what came of it.",
+    printcolumn(name = "What", type_ = "string", json_path = ".status.what"),
+    printcolumn(name = "For", type_ = "string", json_path = ".spec.for"),
+    printcolumn(
+        name = "State",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].reason"
+    ),
+    printcolumn(name = "With", type_ = "string", json_path = ".status.provider"),
+    printcolumn(name = "Total", type_ = "string", json_path = ".status.total"),
+    printcolumn(name = "Contract", type_ = "string", json_path = ".status.contract"),
+    printcolumn(name = "Suiting", type_ = "string", json_path = ".status.suiting", priority = 1),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.node", priority = 1),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
+        priority = 1
+    )
+)]
+#[x_kube(validation = Rule::new(UNCHANGED)
+    .message("an order cannot change, but for dryRun: delete it and make another"))]
+#[x_kube(validation = Rule::new("self.dryRun == oldSelf.dryRun || oldSelf.dryRun")
+    .message("what was ordered cannot be taken back by dryRun: delete the order"))]
+#[serde(rename_all = "camelCase")]
+pub struct OrderSpec {
+    /// Which kind: `gpu.mem>=80Gi, jurisdiction in (IT,FR)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub selector: Option<String>,
+    /// Processors: `8`, or `500m`.
+    pub cpu: Text,
+    /// Memory: `32Gi`.
+    pub memory: Text,
+    /// GPUs by model: `h100=2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub gpu: Option<String>,
+    /// Pods at once.
+    #[serde(default = "pods")]
+    #[schemars(range(min = 1, max = 8192))]
+    pub pods: u32,
+    /// For how long: `4h`.
+    #[serde(rename = "for")]
+    #[schemars(regex(pattern = DURATION), length(max = 32))]
+    pub term: String,
+    /// How firmly it is held; by default as is offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<ProviderClass>,
+    /// The most that is paid: `3 EUR/h`. A provider's other price is taken up to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub max_price: Option<String>,
+    /// From this provider and no other: its fingerprint, or its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub from: Option<String>,
+    /// Which of the offers that suit is the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<Sort>,
+    /// A word to the provider's owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub note: Option<String>,
+    /// Only list candidates, buy nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// How firmly capacity is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ProviderClass {
+    /// Really held.
+    Reserved,
+    /// May be taken back at once.
+    Spot,
+}
+
+/// By what offers are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Sort {
+    /// The cheapest first.
+    Price,
+    /// The nearest first.
+    Rtt,
+    /// The least carbon first.
+    Carbon,
+    /// All of it together.
+    Score,
+}
+
+/// What came of an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OrderStatus {
+    /// What is ordered, in a line.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub what: String,
+    /// How many offers suit, of how many that were seen: `2 of 7`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub suiting: String,
+    /// What there was to choose from when it was last looked at: those that suit, the best
+    /// first, then the nearest of the others. Not more than ten.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
+    /// The Contract that it came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contract: Option<String>,
+    /// With whom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// What the whole term costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<String>,
+    /// The virtual node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Ready: the node is there for pods.
+    pub conditions: Vec<Condition>,
+}
+
+/// An offer, and why it suits or does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    /// What the provider calls itself.
+    pub provider: String,
+    /// Its fingerprint, to compare with what its owner sees.
+    pub fingerprint: String,
+    /// Which of its pools.
+    pub pool: String,
+    /// What the whole term costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<String>,
+    /// Whether it is what was ordered.
+    pub suits: bool,
+    /// Why not, or what stands in the way.
+    pub reason: String,
+}
+
+/// Enough pods for most of what a namespace runs, and few enough for most providers.
+fn pods() -> u32 {
+    20
+}

@@ -1,0 +1,190 @@
+//! Contract: a mirror of every agreement and of what waits to be one. It is made, and made
+//! again, of what the records say; the owner's answer is taken from its spec.
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_broker::Side;
+use mercato_config::Show as _;
+use mercato_kubelet::resources::{
+    Condition, Contract, ContractStatus, Desired, EventType, Objects, is_deleted,
+};
+use mercato_protocol::negotiation::State;
+use serde_json::json;
+
+use super::{Serve, Service, contract_name, say};
+use crate::admin::{Deal, Problem, Request};
+use crate::cli::change;
+use crate::cli::deals::{is_asked, is_running, peer};
+use crate::cli::text::{money, name, timestamp};
+use crate::driver::clock::wall_ms;
+use crate::limits;
+
+pub(super) struct Contracts {
+    pub(super) service: Service,
+}
+
+impl Serve for Contracts {
+    type Kind = Contract;
+
+    fn serve<'a>(&'a mut self, objects: &'a mut Objects<Contract>) -> BoxFuture<'a, ()> {
+        async move {
+            if let Err(problem) = self.mirror(objects).await {
+                tracing::warn!(%problem, "Contracts are not what the records say yet");
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Contracts {
+    async fn mirror(&self, objects: &mut Objects<Contract>) -> Result<(), Problem> {
+        let deals = self.service.deals().await?;
+        let now_ms = wall_ms();
+        let mut wanted: BTreeMap<String, &Deal> = deals
+            .values()
+            .filter(|deal| is_shown(deal, now_ms))
+            .map(|deal| (contract_name(&deal.id), deal))
+            .collect();
+        let mut wrong = None;
+        for object in objects.all().unwrap_or_default() {
+            let deal = wanted.remove(object.metadata.name.as_deref().unwrap_or_default());
+            let done = match deal {
+                _ if is_deleted(&object) => Ok(()),
+                Some(deal) => self.keep(objects, &object, deal).await,
+                None => objects.delete(&object).await.map_err(Problem::from),
+            };
+            wrong = wrong.or(done.err());
+        }
+        // One that is over is not made again.
+        for (name, deal) in wanted.into_iter().filter(|(_, deal)| is_running(deal)) {
+            let status = self.status(deal, None, &Contract::new(&name, Default::default()));
+            let made = objects.make(&name, status).await;
+            wrong = wrong.or(made.err().map(Problem::from));
+        }
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// Does what its owner wants, and says how it is.
+    async fn keep(
+        &self,
+        objects: &mut Objects<Contract>,
+        object: &Contract,
+        deal: &Deal,
+    ) -> Result<(), Problem> {
+        let answer = answer(object, deal);
+        let asked = answer.is_some();
+        let refused = match answer {
+            Some(request) => self.service.desk.ask(request).await.err(),
+            None => None,
+        };
+        let granted = object.spec.desired == Some(Desired::Accepted) && refused.is_none();
+        if granted {
+            let uid = &object.metadata.uid;
+            let taken = json!({ "metadata": { "uid": uid },
+                "spec": { "desired": null, "reason": null } });
+            return Ok(objects.patch(object, taken).await?);
+        }
+        if asked && refused.is_none() {
+            // What comes of it is told by a notice.
+            return Ok(());
+        }
+        let status = self.status(deal, refused, object);
+        let before = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let news = news(deal).and_then(|kind| super::news(kind, before, &status.conditions));
+        Ok(say(objects, object, status, news).await?)
+    }
+
+    fn status(&self, deal: &Deal, refused: Option<Problem>, object: &Contract) -> ContractStatus {
+        let (terms, over) = (&deal.terms, !is_running(deal));
+        let before = object.status.clone().unwrap_or_default();
+        let generation = object.metadata.generation.unwrap_or(1);
+        let state = format!("{:?}", deal.state);
+        let message = match refused {
+            Some(problem) => problem.what,
+            None => told(deal, object.metadata.name.as_deref().unwrap_or_default()),
+        };
+        let ready = matches!(deal.state, State::Active | State::Reclaiming);
+        ContractStatus {
+            id: deal.id.to_string(),
+            side: if deal.side == Side::Consumer { "Buys" } else { "Sells" }.to_owned(),
+            with: peer(deal),
+            fingerprint: deal.peer.to_string(),
+            what: terms.quantity.show(),
+            class: name(terms.class),
+            price: terms.price.show(),
+            total: money(&terms.price, deal.total),
+            billed: over.then(|| money(&terms.price, deal.billed)),
+            until: deal.until_ms.map(timestamp),
+            change: deal.change.as_ref().map(change::line),
+            note: Some(deal.note.clone()).filter(|note| !note.is_empty()),
+            order: self.service.orders().get(&deal.id).cloned(),
+            node: deal.node.clone(),
+            namespaces: deal.namespaces.clone(),
+            conditions: Condition::ready(ready, (&state, message), generation, &before.conditions),
+            state,
+        }
+    }
+}
+
+/// Whether there is to be an object of it: until some time after its end.
+pub(super) fn is_shown(deal: &Deal, now_ms: u64) -> bool {
+    let lately = || deal.until_ms.is_some_and(|at_ms| at_ms + limits::CONTRACT_SHOWN_MS > now_ms);
+    is_running(deal) || (deal.state == State::Closed && lately())
+}
+
+/// What the owner's wish comes to; none: nothing.
+pub(super) fn answer(object: &Contract, deal: &Deal) -> Option<Request> {
+    let text = object.spec.reason.clone().unwrap_or_default();
+    let asked = deal.side == Side::Provider && deal.state == State::Review;
+    match object.spec.desired? {
+        Desired::Closed if asked => Some(Request::Deny(deal.id, text)),
+        Desired::Closed => is_running(deal).then_some(Request::Cancel(deal.id, text)),
+        Desired::Accepted if is_asked(deal) => Some(Request::Accept(deal.id)),
+        Desired::Accepted => (deal.side == Side::Consumer && deal.state == State::Offered)
+            .then_some(Request::Take(deal.id)),
+    }
+}
+
+/// How it is, in a sentence, and what its owner can do.
+pub(super) fn told(deal: &Deal, contract: &str) -> String {
+    let accept = |what: &str| {
+        format!(
+            "{what}: kubectl patch contract {contract} --type merge \
+             -p '{{\"spec\":{{\"desired\":\"Accepted\"}}}}', or Closed"
+        )
+    };
+    let peer = peer(deal);
+    match (deal.side, deal.state) {
+        _ if is_asked(deal) => accept(&format!("{peer} waits for an answer")),
+        (Side::Consumer, State::Offered) => accept(&format!(
+            "{peer} offers {} for {}",
+            deal.terms.quantity.show(),
+            money(&deal.terms.price, deal.total)
+        )),
+        (Side::Consumer, State::Requested) => format!("{peer} is asked"),
+        (Side::Consumer, State::Review) => format!("{peer}'s owner is asked"),
+        (Side::Consumer, State::Active) => match &deal.node {
+            Some(node) => format!("node {node} is ready"),
+            None => "in use".to_owned(),
+        },
+        (_, State::Closed | State::Terminated) => {
+            deal.reason.clone().unwrap_or_else(|| "over".to_owned())
+        }
+        (_, State::Suspended) => "usage is not signed for: nothing new is admitted".to_owned(),
+        (_, State::Reclaiming) => format!("{peer} takes it back, or is told so"),
+        (_, State::Active) => "in use".to_owned(),
+        _ => "both sign, and make it ready".to_owned(),
+    }
+}
+
+/// Whether a person wants to hear of it.
+pub(super) fn news(deal: &Deal) -> Option<EventType> {
+    match deal.state {
+        State::Active | State::Review | State::Closed => Some(EventType::Normal),
+        State::Offered if deal.side == Side::Consumer => Some(EventType::Normal),
+        State::Suspended | State::Reclaiming | State::Terminated => Some(EventType::Warning),
+        State::Unknown | State::Requested | State::Offered | State::Agreed | State::Pending => None,
+    }
+}

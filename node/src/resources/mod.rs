@@ -1,0 +1,207 @@
+//! The custom resources, served: what is written with kubectl becomes what the command line
+//! would ask for, and what comes of it is said in statuses and events.
+//!
+//! Everything is level-triggered: each kind is looked at as a whole whenever an object or
+//! a deal changes. Without the definitions of the kinds there is nothing to serve; once
+//! they are there, that is noticed.
+
+mod contracts;
+mod offloads;
+mod orders;
+mod policy;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join4};
+use mercato_broker::{BuyPolicy, SharePolicy};
+use mercato_kubelet::resources::{self, Condition, EventType, Objects, Resource};
+use mercato_kubelet::{Cluster, Failure};
+use mercato_protocol::id::NegotiationId;
+use tokio::sync::{broadcast, watch};
+use tokio::time::MissedTickBehavior;
+
+use crate::admin::{Deal, Desk, Problem};
+use crate::driver::Handle;
+use crate::kubernetes::Kubernetes;
+use crate::limits;
+
+/// Without them all else works.
+pub(crate) const ABSENT: &str = "kubectl sees nothing of the market, only this command line does: \
+    kubectl apply -f config/deploy/crds.yaml";
+
+/// What holds where no MarketPolicy says otherwise: the configuration file's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Defaults {
+    pub(crate) share: Option<SharePolicy>,
+    pub(crate) buy: Option<BuyPolicy>,
+}
+
+/// What the custom resources decide at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ruling {
+    /// The cluster could have them, and does not.
+    pub(crate) absent: bool,
+    /// A MarketPolicy says what is shared.
+    pub(crate) share: bool,
+}
+
+/// What serving takes; clones are the same.
+#[derive(Clone)]
+struct Service {
+    cluster: Cluster,
+    /// All namespaces may leave home unless it is said otherwise.
+    offloads_all: bool,
+    driver: Handle,
+    desk: Arc<dyn Desk>,
+    defaults: Defaults,
+    ruling: Arc<watch::Sender<Ruling>>,
+    /// Which Order a deal came of: `namespace/name`.
+    orders: Arc<Mutex<BTreeMap<NegotiationId, String>>>,
+}
+
+/// Looks at all objects of one kind, and does what they call for.
+trait Serve: Send {
+    type Kind: Resource;
+
+    /// The first list has come.
+    fn serve<'a>(&'a mut self, objects: &'a mut Objects<Self::Kind>) -> BoxFuture<'a, ()>;
+}
+
+/// Serves for as long as the daemon runs, if the cluster may have them.
+pub(crate) async fn serve(
+    kubernetes: Arc<dyn Kubernetes>,
+    driver: Handle,
+    desk: Arc<dyn Desk>,
+    defaults: Defaults,
+    ruling: Arc<watch::Sender<Ruling>>,
+) {
+    let Some(cluster) = kubernetes.resources().await else { return };
+    let offloads_all = kubernetes.offloads_all();
+    let orders = Arc::default();
+    let service = Service { cluster, offloads_all, driver, desk, defaults, ruling, orders };
+    service.run().await;
+}
+
+impl Service {
+    /// Serves for ever, whenever the cluster has the kinds.
+    async fn run(self) {
+        loop {
+            while !self.look().await {
+                tokio::time::sleep(limits::INSTALLED_LOOK).await;
+            }
+            tracing::info!("custom resources are served");
+            tokio::select! {
+                () = self.serve() => return,
+                () = self.gone() => tracing::warn!("the custom resources are gone"),
+            }
+        }
+    }
+
+    /// Whether the cluster has the kinds now; an answer that failed tells nothing new.
+    async fn look(&self) -> bool {
+        let absent = match resources::installed(&self.cluster).await {
+            Ok(installed) => !installed,
+            Err(failure) => {
+                tracing::debug!(%failure, "it is not known whether there are custom resources");
+                self.ruling.borrow().absent
+            }
+        };
+        let changed = self
+            .ruling
+            .send_if_modified(|ruling| std::mem::replace(&mut ruling.absent, absent) != absent);
+        if changed && absent {
+            tracing::warn!("{ABSENT}");
+        }
+        !absent
+    }
+
+    async fn gone(&self) {
+        while self.look().await {
+            tokio::time::sleep(limits::INSTALLED_LOOK).await;
+        }
+        self.ruling.send_modify(|ruling| ruling.share = false);
+    }
+
+    async fn serve(&self) {
+        let (ruled, rules) = watch::channel(false);
+        let policy = policy::Policy { service: self.clone(), ruled };
+        let orders = orders::Orders { service: self.clone(), rules };
+        let contracts = contracts::Contracts { service: self.clone() };
+        let offloads = offloads::Offloads { service: self.clone() };
+        let all = join4(
+            self.follow(policy),
+            self.follow(orders),
+            self.follow(contracts),
+            self.follow(offloads),
+        );
+        all.map(drop).await;
+    }
+
+    /// Has a kind looked at whenever an object or a deal changes, and every so often.
+    fn follow<S: Serve + 'static>(&self, mut serve: S) -> BoxFuture<'static, ()> {
+        let mut objects = Objects::<S::Kind>::follow(self.cluster.clone());
+        let mut told = self.driver.told();
+        let mut looks = tokio::time::interval(limits::RESOURCES_LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        async move {
+            loop {
+                tokio::select! {
+                    () = objects.changed() => {}
+                    heard = told.recv() => {
+                        if matches!(heard, Err(broadcast::error::RecvError::Closed)) {
+                            return;
+                        }
+                    }
+                    _ = looks.tick() => {}
+                }
+                if objects.all().is_some() {
+                    serve.serve(&mut objects).await;
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Orders, requests and contracts, by their ids.
+    async fn deals(&self) -> Result<BTreeMap<NegotiationId, Deal>, Problem> {
+        Ok(self.desk.deals().await?.into_iter().map(|deal| (deal.id, deal)).collect())
+    }
+
+    fn orders(&self) -> MutexGuard<'_, BTreeMap<NegotiationId, String>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a Contract is called.
+fn contract_name(id: &NegotiationId) -> String {
+    format!("{id:.12}")
+}
+
+/// Something that a person may want to hear of: how it is meant, a word, a sentence.
+type News = (EventType, String, String);
+
+/// Says an object's status, and the news in an event.
+async fn say<K: Resource>(
+    objects: &mut Objects<K>,
+    object: &K,
+    status: K::Status,
+    news: Option<News>,
+) -> Result<(), Failure> {
+    objects.say(object, status).await?;
+    match news {
+        Some((kind, word, sentence)) => objects.event(object, kind, &word, &sentence).await,
+        None => Ok(()),
+    }
+}
+
+/// The news that the Ready condition of an object is, if it says another word than before.
+fn news(kind: EventType, before: &[Condition], now: &[Condition]) -> Option<News> {
+    let now = now.first()?;
+    let same = before.first().is_some_and(|before| before.reason == now.reason);
+    (!same).then(|| (kind, now.reason.clone(), now.message.clone()))
+}

@@ -1,0 +1,93 @@
+//! NamespaceOffload: what `mercato offload` does, kept so for as long as the object is
+//! there.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_kubelet::resources::{
+    self, ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects,
+    Strategy, is_deleted,
+};
+
+use super::{Serve, Service, news, say};
+use crate::admin::{self, Offload, Problem, Request, Secrets};
+
+pub(super) struct Offloads {
+    pub(super) service: Service,
+}
+
+impl Serve for Offloads {
+    type Kind = NamespaceOffload;
+
+    fn serve<'a>(&'a mut self, objects: &'a mut Objects<NamespaceOffload>) -> BoxFuture<'a, ()> {
+        async move {
+            for object in objects.all().unwrap_or_default() {
+                if let Err(problem) = self.one(objects, &object).await {
+                    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+                    tracing::warn!(%problem, namespace, "a NamespaceOffload does not hold yet");
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Offloads {
+    async fn one(
+        &self,
+        objects: &mut Objects<NamespaceOffload>,
+        object: &NamespaceOffload,
+    ) -> Result<(), Problem> {
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        if is_deleted(object) {
+            let (strategy, api_access) = (admin::Strategy::Both, false);
+            self.service
+                .desk
+                .tell(match self.service.offloads_all {
+                    true => Request::Offload(Offload {
+                        namespace,
+                        strategy,
+                        api_access,
+                        secrets: Secrets::All,
+                    }),
+                    false => Request::Unoffload(namespace),
+                })
+                .await?;
+            return Ok(objects.hold(object, false).await?);
+        }
+        objects.hold(object, true).await?;
+        let spec = &object.spec;
+        let strategy = match spec.strategy {
+            Strategy::Local => admin::Strategy::Local,
+            Strategy::Remote => admin::Strategy::Remote,
+            Strategy::Both => admin::Strategy::Both,
+        };
+        let place = match spec.strategy {
+            Strategy::Local => "at home",
+            Strategy::Remote => "elsewhere",
+            Strategy::Both => "at home or elsewhere",
+        };
+        let api_access = spec.api_access == ApiAccess::Home;
+        let offload = Offload { namespace, strategy, api_access, secrets: secrets(&spec.secrets) };
+        let done = self.service.desk.tell(Request::Offload(offload)).await;
+        let (ready, why) = match done {
+            Ok(()) => (true, ("Offloaded", format!("new pods run {place}"))),
+            Err(problem) => (false, ("NotReady", problem.what)),
+        };
+        let kind = if ready { EventType::Normal } else { EventType::Warning };
+        let before = object.status.clone().unwrap_or_default();
+        let generation = object.metadata.generation.unwrap_or_default();
+        let conditions = Condition::ready(ready, why, generation, &before.conditions);
+        let news = news(kind, &before.conditions, &conditions);
+        Ok(say(objects, object, NamespaceOffloadStatus { conditions }, news).await?)
+    }
+}
+
+/// The schema lets through one of both.
+fn secrets(spec: &Option<resources::Secrets>) -> Secrets {
+    let names = |names: &[String]| names.iter().cloned().collect();
+    match spec.as_ref().map(|spec| (&spec.allow, &spec.deny)) {
+        None | Some((None, None)) => Secrets::All,
+        Some((Some(allowed), _)) => Secrets::Allow(names(allowed)),
+        Some((None, Some(denied))) => Secrets::Deny(names(denied)),
+    }
+}

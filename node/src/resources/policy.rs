@@ -1,0 +1,167 @@
+//! MarketPolicy: while it is there, it says what is shared and what may be bought. What it
+//! no longer says is again as the configuration file has it.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use mercato_broker::{BuyPolicy, Command, SharePolicy};
+use mercato_kubelet::Failure;
+use mercato_kubelet::resources::{
+    Condition, EventType, MarketPolicy, MarketPolicyStatus, Objects, is_deleted,
+};
+use tokio::sync::watch;
+
+use super::{Serve, Service, news, say, wanted};
+use crate::admin::Problem;
+use crate::cli::text::amounts;
+
+const SHARE: &str = "share";
+const BUY: &str = "buy";
+const NOT_ON_SALE: &str = "there is no room for what is shared, or the network cannot keep guests \
+    apart; to sell without: share.networkIsolation: none";
+
+pub(super) struct Policy {
+    pub(super) service: Service,
+    /// What it says holds: orders may be placed.
+    pub(super) ruled: watch::Sender<bool>,
+}
+
+impl Serve for Policy {
+    type Kind = MarketPolicy;
+
+    fn serve<'a>(&'a mut self, objects: &'a mut Objects<MarketPolicy>) -> BoxFuture<'a, ()> {
+        async move {
+            // The schema allows one.
+            let done = match objects.all().unwrap_or_default().first() {
+                None => Ok(()),
+                Some(policy) if is_deleted(policy) => self.withdraw(objects, policy).await,
+                Some(policy) => self.hold(objects, policy).await,
+            };
+            match done {
+                Ok(()) => drop(self.ruled.send_replace(true)),
+                Err(problem) => tracing::warn!(%problem, "a MarketPolicy does not hold yet"),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Policy {
+    async fn hold(
+        &self,
+        objects: &mut Objects<MarketPolicy>,
+        policy: &MarketPolicy,
+    ) -> Result<(), Problem> {
+        let spec = &policy.spec;
+        let before = policy.status.clone().unwrap_or_default();
+        let parts = [(SHARE, spec.share.is_some()), (BUY, spec.buy.is_some())];
+        let holds: Vec<String> =
+            parts.iter().filter(|(_, said)| *said).map(|(part, _)| (*part).to_owned()).collect();
+        objects.hold(policy, true).await?;
+        if holds.iter().any(|part| !before.holds.contains(part)) {
+            // Said before it holds, so that it is taken back whatever happens meanwhile.
+            let all = before.holds.iter().chain(&holds).cloned().collect();
+            objects.say(policy, MarketPolicyStatus { holds: all, ..before.clone() }).await?;
+        }
+        self.service.ruling.send_modify(|ruling| ruling.share = spec.share.is_some());
+        let share = spec.share.as_ref().map(wanted::share).transpose();
+        let buy = spec.buy.as_ref().map(wanted::buy).transpose();
+        let fall_back = |part: &str| before.holds.iter().any(|held| held == part);
+        let mut wrong = Vec::new();
+        match share {
+            Ok(Some(policy)) => wrong.extend(self.share(Some(policy)).await?),
+            Ok(None) if fall_back(SHARE) => {
+                drop(self.share(self.service.defaults.share.clone()).await?)
+            }
+            Ok(None) => {}
+            Err(why) => wrong.push(why),
+        }
+        match buy {
+            Ok(Some(policy)) => wrong.extend(self.buy(Some(policy)).await?),
+            Ok(None) if fall_back(BUY) => drop(self.buy(self.service.defaults.buy.clone()).await?),
+            Ok(None) => {}
+            Err(why) => wrong.push(why),
+        }
+        self.report(objects, policy, holds, &wrong).await
+    }
+
+    async fn report(
+        &self,
+        objects: &mut Objects<MarketPolicy>,
+        policy: &MarketPolicy,
+        holds: Vec<String>,
+        wrong: &[String],
+    ) -> Result<(), Problem> {
+        let share = self.service.desk.share().await?;
+        let status = self.service.desk.status().await?;
+        let unsold = share.policy.is_some() && share.on_sale.is_empty();
+        let (ready, reason, message) = match wrong {
+            [] if unsold && policy.spec.share.is_some() => {
+                (false, "NothingOnSale", NOT_ON_SALE.to_owned())
+            }
+            [] => (true, "Holds", format!("{} as written here", holds.join(" and "))),
+            wrong => (false, "Invalid", wrong.join("; ")),
+        };
+        // As it is now: it may have been written to meanwhile.
+        let known = objects.all().unwrap_or_default();
+        let policy = known.first().unwrap_or(policy);
+        let before = policy.status.clone().unwrap_or_default();
+        let generation = policy.metadata.generation.unwrap_or_default();
+        let kind = if ready { EventType::Normal } else { EventType::Warning };
+        let conditions = Condition::ready(ready, (reason, message), generation, &before.conditions);
+        let news = news(kind, &before.conditions, &conditions);
+        let status = MarketPolicyStatus {
+            fingerprint: status.cluster.to_string(),
+            name: status.name,
+            shares: share.policy.as_ref().map_or_else(|| "nothing".to_owned(), amounts),
+            holds,
+            conditions,
+        };
+        Ok(say(objects, policy, status, news).await?)
+    }
+
+    /// It is being deleted.
+    async fn withdraw(
+        &self,
+        objects: &mut Objects<MarketPolicy>,
+        policy: &MarketPolicy,
+    ) -> Result<(), Problem> {
+        let held = policy.status.clone().unwrap_or_default().holds;
+        let defaults = &self.service.defaults;
+        if held.iter().any(|part| part == SHARE) {
+            self.share(defaults.share.clone()).await?;
+        }
+        if held.iter().any(|part| part == BUY) {
+            self.buy(defaults.buy.clone()).await?;
+        }
+        self.service.ruling.send_modify(|ruling| ruling.share = false);
+        Ok(objects.hold(policy, false).await?)
+    }
+
+    /// Shares this, if that is not what is shared; says what is wrong with it.
+    async fn share(&self, wanted: Option<SharePolicy>) -> Result<Option<String>, Problem> {
+        let driver = &self.service.driver;
+        let now = driver.look(|driver| driver.agent().broker().share().cloned()).await?;
+        if now == wanted {
+            return Ok(None);
+        }
+        let refused = driver.command(Command::Share(wanted)).await?.err();
+        Ok(refused.map(|refusal| format!("spec.share: {refusal}")))
+    }
+
+    /// The same of what may be bought.
+    async fn buy(&self, wanted: Option<BuyPolicy>) -> Result<Option<String>, Problem> {
+        let driver = &self.service.driver;
+        let now = driver.look(|driver| driver.agent().broker().buy().cloned()).await?;
+        if now == wanted {
+            return Ok(None);
+        }
+        let refused = driver.command(Command::Buy(wanted)).await?.err();
+        Ok(refused.map(|refusal| format!("spec.buy: {refusal}")))
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::failed(failure.to_string())
+    }
+}

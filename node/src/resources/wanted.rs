@@ -1,0 +1,100 @@
+//! From the text of a manifest to what the daemon understands. An error says in which
+//! field, at which character, and what would be right.
+
+use std::collections::BTreeSet;
+
+use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing};
+use mercato_config::{FromText, Gpus, Seconds, SyntaxError, policy, quantity, settings};
+use mercato_kubelet::resources::{Buy, OrderSpec, ProviderClass, Share, Sort};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::Class;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admin::Provider;
+
+/// What is wrong with a spec, for a condition.
+pub(super) type Wrong = String;
+
+/// What is shared: as in the configuration file.
+pub(super) fn share(spec: &Share) -> Result<SharePolicy, Wrong> {
+    Ok(read::<settings::Share>("spec.share", spec)?.policy())
+}
+
+/// What may be bought: as in the configuration file.
+pub(super) fn buy(spec: &Buy) -> Result<BuyPolicy, Wrong> {
+    Ok(read::<policy::Buy>("spec.buy", spec)?.policy())
+}
+
+fn read<T: DeserializeOwned>(part: &str, spec: &impl Serialize) -> Result<T, Wrong> {
+    let spec = serde_json::to_value(spec).map_err(|error| format!("{part}: {error}"))?;
+    serde_path_to_error::deserialize(spec).map_err(|error| {
+        let (path, why) = (error.path().to_string(), error.inner());
+        if path == "." { format!("{part}: {why}") } else { format!("{part}.{path}: {why}") }
+    })
+}
+
+/// What an Order of a namespace wants; `providers` are those who offer something.
+pub(super) fn demand(
+    namespace: &str,
+    spec: &OrderSpec,
+    providers: &[Provider],
+) -> Result<Demand, Wrong> {
+    let gpus: Option<Gpus> = text("gpu", spec.gpu.as_deref())?;
+    let Seconds(term_s) = at("for", Seconds::from_text(&spec.term))?;
+    let quantity = Resources {
+        cpu_millis: at("cpu", quantity::of(&Resource::Cpu, &spec.cpu.0))?,
+        memory_bytes: at("memory", quantity::of(&Resource::Memory, &spec.memory.0))?,
+        pods: spec.pods.into(),
+        gpus: gpus.unwrap_or_default().0,
+    };
+    if quantity.cpu_millis == 0 || quantity.memory_bytes == 0 {
+        return Err("spec: pods need processors and memory".to_owned());
+    }
+    Ok(Demand {
+        selector: text("selector", spec.selector.as_deref())?.unwrap_or_default(),
+        quantity,
+        term_s,
+        class: spec.class.map(|class| match class {
+            ProviderClass::Reserved => Class::Reserved,
+            ProviderClass::Spot => Class::Spot,
+        }),
+        max_price: text("maxPrice", spec.max_price.as_deref())?,
+        from: spec.from.as_deref().map(|from| provider(from, providers)).transpose()?,
+        namespaces: BTreeSet::from([namespace.to_owned()]),
+        sort: spec.sort.map_or_else(mercato_broker::Sort::default, |sort| match sort {
+            Sort::Price => mercato_broker::Sort::Price,
+            Sort::Rtt => mercato_broker::Sort::Rtt,
+            Sort::Carbon => mercato_broker::Sort::Carbon,
+            Sort::Score => mercato_broker::Sort::Score,
+        }),
+    })
+}
+
+fn text<T: FromText>(field: &str, text: Option<&str>) -> Result<Option<T>, Wrong> {
+    text.map(|text| at(field, T::from_text(text))).transpose()
+}
+
+fn at<T>(field: &str, read: Result<T, SyntaxError>) -> Result<T, Wrong> {
+    read.map_err(|error| format!("spec.{field}: {}", error.line()))
+}
+
+/// By fingerprint, or by a name that one provider has; of several of that name the one
+/// that is trusted is meant.
+fn provider(from: &str, providers: &[Provider]) -> Result<ClusterId, Wrong> {
+    if let Ok(cluster) = from.parse() {
+        return Ok(cluster);
+    }
+    let named: Vec<_> = providers.iter().filter(|provider| provider.name == from).collect();
+    let trusted = named.iter().filter(|provider| provider.standing == Standing::Trusted);
+    match (&named[..], &trusted.collect::<Vec<_>>()[..]) {
+        ([one], _) => Ok(one.cluster),
+        (_, [one]) => Ok(one.cluster),
+        ([], _) => Err(format!("spec.from: nobody called {from:?} offers anything")),
+        _ => Err(format!(
+            "spec.from: {} providers are called {from:?}: say the fingerprint of one",
+            named.len()
+        )),
+    }
+}

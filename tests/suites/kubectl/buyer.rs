@@ -1,0 +1,206 @@
+//! Rome's owner, and whoever works in its namespace `shop`, with kubectl.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use mercato_tests::cluster::Cluster;
+use mercato_tests::daemon::{Daemon, PART};
+use mercato_tests::user::User;
+use mercato_tests::wait;
+
+use crate::objects::{condition, field, show};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const ORDER: &str = "
+apiVersion: mercato.dev/v1alpha1
+kind: Order
+metadata: {name: web, namespace: shop}
+spec:
+  cpu: 1
+  memory: 2Gi
+  for: 2h
+  note: for the shop
+  dryRun: true
+---
+apiVersion: mercato.dev/v1alpha1
+kind: Order
+metadata: {name: mistaken, namespace: shop}
+spec: {selector: 'gpu.modle=h100', cpu: 1, memory: 2Gi, for: 2h}
+---
+apiVersion: mercato.dev/v1alpha1
+kind: Order
+metadata: {name: large, namespace: shop}
+spec: {cpu: 64, memory: 2Gi, for: 2h, dryRun: true}
+";
+
+/// Candidates with reasons, without a contract.
+pub(crate) async fn browses(rome: &Cluster) -> Result<()> {
+    rome.apply(ORDER).await?;
+    condition(rome, "order/web", "DryRun").await?;
+    condition(rome, "order/mistaken", "Invalid").await?;
+    let said = field(rome, "order/mistaken", "{.status.conditions[0].message}").await?;
+    ensure!(said.starts_with("spec.selector: expected gpu.model"), "{said}");
+    wait::until("an Order lists the candidates", PATIENCE, || async {
+        let web = field(rome, "order/web", "{.status.candidates[0]}").await?;
+        ensure!(web.contains("turin") && web.contains("is not trusted yet"), "{web}");
+        let large = field(rome, "order/large", "{.status.candidates[0]}").await?;
+        ensure!(large.contains("\"suits\":false") && large.contains("cpu free"), "{large}");
+        Ok(true)
+    })
+    .await?;
+    show(rome, "-n shop get orders -o wide").await?;
+    show(rome, "-n shop get order web -o jsonpath={.status.candidates}").await?;
+    show(rome, "-n shop get order large -o jsonpath={.status.candidates}").await?;
+    let delete = ["-n", "shop", "delete", "order", "mistaken", "large"];
+    rome.kubectl(&delete).await?.ok().map(drop)
+}
+
+/// Nothing is bought of a stranger; its fingerprint is shown, and trusted in the policy.
+pub(crate) async fn trusts(rome: &Cluster, turin: &Cluster) -> Result<()> {
+    let buy = r#"{"spec":{"dryRun":false}}"#;
+    rome.kubectl(&["-n", "shop", "patch", "order", "web", "--type", "merge", "-p", buy])
+        .await?
+        .ok()?;
+    condition(rome, "order/web", "Untrusted").await?;
+    let message = field(rome, "order/web", "{.status.conditions[0].message}").await?;
+    let theirs = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
+    ensure!(message.contains(&theirs) && message.contains("spec.buy.trust"), "{message}");
+    rome.apply(&format!(
+        "{{apiVersion: mercato.dev/v1alpha1, kind: MarketPolicy, metadata: {{name: default}}, \
+         spec: {{buy: {{trust: ['{theirs}'], budget: 100 EUR/d}}}}}}"
+    ))
+    .await
+}
+
+/// The contract's name.
+pub(crate) async fn orders(rome: &Cluster) -> Result<String> {
+    condition(rome, "order/web", "Review").await?;
+    field(rome, "order/web", "{.status.contract}").await
+}
+
+/// However often the daemon starts, and whatever it finds said of the order, it buys once.
+pub(crate) async fn restarted(home: &Daemon<'_>, contract: &str) -> Result<()> {
+    let rome = home.cluster;
+    rome.kill(PART)?;
+    let forgotten = r#"[{"op":"remove","path":"/status"}]"#;
+    let patch = ["patch", "order", "web", "--subresource", "status", "--type", "json"];
+    rome.kubectl(&[&["-n", "shop"], &patch[..], &["-p", forgotten]].concat()).await?.ok()?;
+    rome.restart(PART)?;
+    home.answers().await?;
+    condition(rome, "order/web", "Review").await?;
+    ensure!(field(rome, "order/web", "{.status.contract}").await? == contract);
+    once(home, contract).await
+}
+
+async fn once(home: &Daemon<'_>, contract: &str) -> Result<()> {
+    let all = home.json(&["contracts", "list", "--all"]).await?;
+    let all = all.as_array().cloned().unwrap_or_default();
+    let [one] = &all[..] else { anyhow::bail!("{} contracts: {all:?}", all.len()) };
+    ensure!(one["id"].as_str().is_some_and(|id| id.starts_with(contract)), "{one}");
+    Ok(())
+}
+
+pub(crate) async fn ready(home: &Daemon<'_>, contract: &str) -> Result<()> {
+    let wait = ["-n", "shop", "wait", "order/web", "--for=condition=Ready", "--timeout=90s"];
+    home.cluster.kubectl(&wait).await?.ok()?;
+    let ready = ["wait", "--for=condition=Ready", "node/mercato-turin", "--timeout=1s"];
+    home.cluster.kubectl(&ready).await?.ok()?;
+    once(home, contract).await
+}
+
+pub(crate) async fn offloads(rome: &Cluster) -> Result<()> {
+    rome.apply(
+        "{apiVersion: mercato.dev/v1alpha1, kind: NamespaceOffload, \
+         metadata: {name: default, namespace: shop}, \
+         spec: {strategy: Remote, secrets: {deny: [private]}}}",
+    )
+    .await?;
+    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=60s"];
+    rome.kubectl(&wait).await?.ok().map(drop)
+}
+
+const SHOP: &str = "
+apiVersion: v1
+kind: Secret
+metadata: {name: recipe, namespace: shop}
+stringData: {cheese: pecorino}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: private, namespace: shop}
+stringData: {key: hidden}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 2
+      containers:
+      - name: web
+        image: mercato.test/busybox:1
+        command: [sh, -c, 'echo cheese $CHEESE; trap \"exit 0\" TERM; while :; do sleep 0.2; done']
+        env:
+        - {name: CHEESE, valueFrom: {secretKeyRef: {name: recipe, key: cheese}}}
+        resources: {requests: {cpu: 50m, memory: 16Mi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: leaky, namespace: shop}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: mercato.test/busybox:1
+    command: [sleep, '3600']
+    envFrom:
+    - {secretRef: {name: private}}
+";
+
+pub(crate) async fn runs(rome: &Cluster) -> Result<()> {
+    rome.apply(SHOP).await?;
+    let shop = User::new(rome, "shop");
+    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=60s"]).await?;
+    let nodes =
+        shop.kubectl(&["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"]);
+    ensure!(nodes.await? == "mercato-turin mercato-turin", "they run elsewhere");
+    let logs = shop.kubectl(&["logs", "deploy/web"]).await?;
+    ensure!(logs == "cheese pecorino\n", "it says {logs:?}");
+    // One that needs a secret which may not leave stays, with the reason.
+    let why = "jsonpath={.status.containerStatuses[0].state.waiting.message}";
+    wait::until("the pod says which secret stays at home", PATIENCE, || async {
+        let why = shop.kubectl(&["get", "pod", "leaky", "-o", why]).await?;
+        ensure!(why.contains("secret private"), "{why}");
+        Ok(true)
+    })
+    .await?;
+    shop.kubectl(&["delete", "pod", "leaky"]).await.map(drop)
+}
+
+/// kubectl returns when the contract is closed and the node is gone.
+pub(crate) async fn deletes(rome: &Cluster, turin: &Cluster, contract: &str) -> Result<()> {
+    User::new(rome, "shop").kubectl(&["delete", "deploy", "web"]).await?;
+    let delete = ["-n", "shop", "delete", "order", "web", "--timeout=90s"];
+    rome.kubectl(&delete).await?.ok()?;
+    let node = rome.kubectl(&["get", "node", "mercato-turin"]).await?;
+    ensure!(node.stderr.contains("not found"), "{node:?}");
+    let which = format!("contract/{contract}");
+    for side in [rome, turin] {
+        condition(side, &which, "Closed").await?;
+    }
+    let why = field(turin, &which, "{.status.conditions[0].message}").await?;
+    ensure!(why.contains("its Order was deleted"), "{why}");
+    Ok(())
+}
+
+pub(crate) async fn tidies_up(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    shop.kubectl(&["delete", "nso", "default"]).await?;
+    shop.kubectl(&["delete", "secret", "recipe", "private"]).await?;
+    rome.kubectl(&["delete", "marketpolicy", "default"]).await?.ok().map(drop)
+}

@@ -1,0 +1,73 @@
+//! The whole way by kubectl alone: two owners who never type `mercato` share, browse, buy
+//! and use with custom resources; and what the API server itself refuses.
+#![allow(clippy::disallowed_methods, reason = "it says how long the real clusters took")]
+
+mod buyer;
+mod objects;
+mod refused;
+mod seller;
+mod told;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::cluster::ClusterSpec;
+use mercato_tests::daemon::Daemon;
+use mercato_tests::suite::{self, Stage, Test};
+
+use told::Told;
+
+fn main() -> ExitCode {
+    let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
+    let tests = vec![Test::ci("from_two_strangers_to_nothing_left", |s| Box::pin(journey(s)))];
+    suite::run("kubectl", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+async fn journey(stage: &Stage) -> Result<()> {
+    let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
+    rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
+    let program = stage.program("mercato")?;
+    let mut told = Told::start();
+    let home = Daemon::start(rome, &program, "").await?;
+    let provider = Daemon::start(turin, &program, "meteringInterval: 5s").await?;
+    objects::absent(&home).await.context("without custom resources")?;
+    for side in [&home, &provider] {
+        objects::installed(side).await.context("custom resources come later")?;
+    }
+    told.step("custom resources are installed, and noticed");
+    let before = (rome.objects().await?, turin.objects().await?);
+
+    refused::by_schema(rome).await.context("what the API server refuses")?;
+    told.step("what cannot be is refused by the API server");
+    seller::shares(&provider).await.context("share")?;
+    told.step("shared by MarketPolicy");
+    buyer::browses(rome).await.context("browse")?;
+    told.step("candidates seen in an Order");
+    buyer::trusts(rome, turin).await.context("trust")?;
+    let contract = buyer::orders(rome).await.context("order")?;
+    buyer::restarted(&home, &contract).await.context("the daemon restarts in between")?;
+    seller::accepts(turin, &contract).await.context("accept")?;
+    buyer::ready(&home, &contract).await.context("ready")?;
+    told.step("bought once, in spite of a restart; the node is ready");
+    objects::readable(rome, turin, &contract).await.context("kubectl get")?;
+    objects::made_again(rome, &contract).await.context("a deleted Contract")?;
+    told.step("a deleted Contract was made again");
+    buyer::offloads(rome).await.context("offload")?;
+    let written = objects::versions(rome).await?;
+    buyer::runs(rome).await.context("a deployment")?;
+    told.step("a deployment runs over there, with logs");
+    ensure!(objects::versions(rome).await? == written, "what did not change was written again");
+
+    buyer::deletes(rome, turin, &contract).await.context("delete the order")?;
+    told.step("its Order deleted: the contract is closed");
+    seller::closes(rome, turin).await.context("close a second contract")?;
+    told.step("a second contract closed by spec.desired");
+    seller::withdraws(&provider).await.context("withdraw")?;
+    buyer::tidies_up(rome).await?;
+    objects::closed_ones_go(rome, turin).await?;
+    rome.is_as_before(&before.0).await.context("in rome")?;
+    turin.is_as_before(&before.1).await.context("in turin")?;
+    told.step("nothing is left");
+    home.kept_to_its_rights().context("in rome")?;
+    provider.kept_to_its_rights().context("in turin")
+}
