@@ -19,10 +19,22 @@ pub struct Missing {
 /// Compares the daemon's cluster-wide rights with what it needs, by asking the
 /// API server about each; nothing is tried, so nothing is refused.
 pub fn missing(cluster: &Cluster) -> Answer<Vec<Missing>> {
+    ask(cluster, NEEDS.iter())
+}
+
+/// The same for the user of `mercato demo` on a real cluster, who is the daemon's account
+/// there, and removes what is left.
+pub fn missing_for_demo(cluster: &Cluster) -> Answer<Vec<Missing>> {
+    ask(cluster, NEEDS.iter().chain(DEMO))
+}
+
+fn ask(
+    cluster: &Cluster,
+    needs: impl Iterator<Item = &'static Need> + Send + 'static,
+) -> Answer<Vec<Missing>> {
     let cluster = cluster.clone();
     async move {
-        let questions =
-            NEEDS.iter().flat_map(|need| need.verbs.iter().map(move |verb| (need, *verb)));
+        let questions = needs.flat_map(|need| need.verbs.iter().map(move |verb| (need, *verb)));
         let asked = questions.map(|(need, verb)| {
             let answer = allowed(&cluster, need.namespace, need.group, need.resource, verb);
             async move {
@@ -91,6 +103,31 @@ const NEEDS: &[Need] = &[
     need(RESOURCES, "mercato.dev", "namespaceoffloads", &["list", "watch", "patch"]),
     need(MIRROR, "mercato.dev", "contracts", &["list", "watch", "patch", "create", "delete"]),
 ];
+
+const PLAY: &str = "to play the demo";
+const SWEEP: &str = "to remove what the demo makes";
+const APPROVE: &str = "to approve the certificate of the demo's virtual node";
+
+/// What the daemon gives itself in single namespaces, and what is done by hand otherwise.
+const DEMO: &[Need] = &[
+    need(PLAY, "", "pods", &["create", "update"]),
+    need(PLAY, "", "pods/log", &["get"]),
+    need(PLAY, "", "configmaps", NAMESPACED),
+    need(PLAY, "", "secrets", NAMESPACED),
+    need(PLAY, "", "services", &["get", "list", "watch"]),
+    need(PLAY, "", "serviceaccounts", &["get", "list", "watch"]),
+    need(PLAY, "", "serviceaccounts/token", &["create"]),
+    need(PLAY, "", "resourcequotas", &["get", "create", "patch", "delete"]),
+    need(PLAY, "", "limitranges", &["get", "create", "patch", "delete"]),
+    need(PLAY, "networking.k8s.io", "networkpolicies", &["get", "create", "patch", "delete"]),
+    need(APPROVE, "certificates.k8s.io", "certificatesigningrequests/approval", &["patch"]),
+    need(APPROVE, "certificates.k8s.io", "signers", &["approve"]),
+    need(SWEEP, "certificates.k8s.io", "certificatesigningrequests", &["list", "delete"]),
+    need(SWEEP, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", OWN),
+    need_in("kube-node-lease", need(SWEEP, "coordination.k8s.io", "leases", &["delete"])),
+];
+const NAMESPACED: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
+const OWN: &[&str] = &["get", "patch", "delete"];
 
 #[cfg(test)]
 mod tests {

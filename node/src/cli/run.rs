@@ -58,11 +58,20 @@ pub(crate) struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   mercato demo
-  mercato demo -o json")]
+  mercato demo --kubeconfig rome.yaml --kubeconfig turin.yaml
+
+On real clusters it needs rights like those of an administrator, and names those
+that lack. All that it makes is removed, also after Ctrl-C or an error.")]
 pub(crate) struct Demo {
     /// Leave the daemons running before the end, until Ctrl-C
     #[arg(long)]
     keep: bool,
+    /// Real clusters, with this kubeconfig's rights: given twice, that of the buyer first
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Vec<PathBuf>,
+    /// What the pod runs on real clusters; it needs a shell
+    #[arg(long, requires = "kubeconfig", default_value = demo::IMAGE)]
+    image: String,
 }
 
 impl Run {
@@ -120,7 +129,17 @@ impl Demo {
                 demo::Form::Text { spins: std::io::stdout().is_terminal(), style: screen.style }
             }
         };
-        demo::play(form, self.keep).await?;
+        let files = match <[PathBuf; 2]>::try_from(self.kubeconfig) {
+            Ok(both) => Some(both),
+            Err(none) if none.is_empty() => None,
+            Err(_) => {
+                let what = "a demo takes two clusters, or simulates them";
+                return Err(Problem::new(Class::Usage, what)
+                    .todo("mercato demo --kubeconfig A --kubeconfig B"));
+            }
+        };
+        let real = files.map(|files| (files, self.image));
+        demo::play(demo::Play { form, keep: self.keep, real }).await?;
         Ok(String::new())
     }
 }

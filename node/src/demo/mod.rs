@@ -1,9 +1,15 @@
 //! `mercato demo`: two daemons on loopback and the whole story between them. Daemons,
-//! connections, signatures and records are real; the two clusters are simulated.
+//! connections, signatures and records are real; the two clusters are simulated, or real.
 
+mod clusters;
+mod real;
+mod simulated;
+mod site;
 mod stage;
 mod tell;
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -13,35 +19,86 @@ use mercato_config::{FromText as _, Show as _};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
+use mercato_protocol::terms::NetworkIsolation;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Secrets, Strategy};
 use crate::daemon::Daemon;
-use stage::{IMAGE, NAMESPACE, POD, Stage, until};
+use clusters::Clusters;
+use real::Pair;
+use simulated::Models;
+use stage::{POD, Stage, until};
 use tell::Tell;
 
+pub(crate) use real::IMAGE;
 pub(crate) use tell::Form;
 
+/// How the story is to be played.
+pub(crate) struct Play {
+    pub(crate) form: Form,
+    /// The daemons stay before the end, until Ctrl-C.
+    pub(crate) keep: bool,
+    /// Real clusters, that of the buyer first, and what the pod runs there.
+    pub(crate) real: Option<([PathBuf; 2], String)>,
+}
+
 /// Plays the story. Ctrl-C ends it at any point, and leaves nothing either.
-pub(crate) async fn play(form: Form, keep: bool) -> anyhow::Result<()> {
-    let mut tell = Tell::new(form);
-    tell.title(
-        "Two clusters trade on this machine. Daemons, connections, signatures and records\n\
-         are real; the clusters behind them are simulated.",
-    );
+pub(crate) async fn play(play: Play) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let set = tell.step("rome and turin start, each with a key of its own", Stage::set());
+    let clusters = tokio::select! {
+        clusters = clusters(play.real) => clusters?,
+        () = signals.any() => return Err(interrupted()),
+    };
+    let mut tell = Tell::new(play.form, clusters.kind());
+    tell.title(match clusters.kind() {
+        "real" => {
+            "Two daemons on this machine trade for two real clusters. All that is made there\n\
+             is removed again, whatever happens."
+        }
+        _ => {
+            "Two clusters trade on this machine. Daemons, connections, signatures and records\n\
+             are real; the clusters behind them are simulated."
+        }
+    });
+    let played = on_stage(&mut tell, &mut signals, &clusters, play.keep).await;
+    let cleared = tell.step("nothing is left", swept(&*clusters)).await;
+    tell.end();
+    played.and(cleared)
+}
+
+async fn clusters(real: Option<([PathBuf; 2], String)>) -> anyhow::Result<Arc<dyn Clusters>> {
+    Ok(match real {
+        Some((files, image)) => Arc::new(Pair::find(files, image).await?),
+        None => Arc::new(Models::start()?),
+    })
+}
+
+/// The daemons come, play, and go; what of their clusters then is left is still to be
+/// removed.
+async fn on_stage(
+    tell: &mut Tell,
+    signals: &mut Signals,
+    clusters: &Arc<dyn Clusters>,
+    keep: bool,
+) -> anyhow::Result<()> {
+    let set = Stage::set(clusters.clone());
+    let set = tell.step("rome and turin start, each with a key of its own", set);
     let stage = tokio::select! {
         stage = set => stage?,
         () = signals.any() => return Err(interrupted()),
     };
     let played = tokio::select! {
-        played = story(&mut tell, &stage, keep) => played,
+        played = story(tell, &stage, keep) => played,
         () = signals.any() => if keep { Ok(()) } else { Err(interrupted()) },
     };
-    let struck = tell.step("the daemons stop, nothing is left", stage.strike()).await;
-    tell.end();
+    let struck = async { stage.strike().await.map(|()| ((), Vec::new())) };
+    let struck = tell.step("the daemons remove what is theirs, and stop", struck).await;
     played.and(struck)
+}
+
+async fn swept(clusters: &dyn Clusters) -> Told<()> {
+    clusters.clear().await?;
+    Ok(((), Vec::new()))
 }
 
 /// What a user, or the system, ends a program with. Caught from the first moment on.
@@ -71,10 +128,12 @@ async fn story(tell: &mut Tell, stage: &Stage, keep: bool) -> anyhow::Result<()>
     tell.step("rome sees the offer", browse(stage)).await?;
     tell.step("rome orders, and stops at the unknown key", first_order(stage)).await?;
     tell.step("rome trusts turin, once the fingerprint is compared", trust(stage)).await?;
-    let order = tell.step("rome orders 2 processors for an hour", order(stage)).await?;
+    let order = tell.step("rome orders some of it for an hour", order(stage)).await?;
     tell.step("turin's owner accepts", accept(stage)).await?;
     tell.step("both sign, and a virtual node is ready in rome", ready(stage, order)).await?;
-    tell.step("a pod of rome runs in turin (simulated)", pod_runs(stage)).await?;
+    let kind = stage.clusters.kind();
+    let runs = pod_runs(stage);
+    tell.step(&format!("a pod of rome runs in turin ({kind})"), runs).await?;
     tell.step("its logs come home", logs(stage)).await?;
     tell.step("usage is billed, and signed by both", bill(stage, order)).await?;
     if keep {
@@ -94,6 +153,8 @@ async fn offer(stage: &Stage) -> Told<()> {
             "cpu=0.60 EUR/h, memory=0.05 EUR/h",
         )?),
         approve: Approve::Ask,
+        // There is no gateway yet that could keep guests apart.
+        network_isolation: NetworkIsolation::None,
         ..Share::default()
     };
     stage.turin.desk.tell(Request::SetShare(Some(share.policy()))).await?;
@@ -115,15 +176,15 @@ async fn browse(stage: &Stage) -> Told<()> {
     Ok(((), offers.await?.iter().map(line).collect()))
 }
 
-fn wanted() -> anyhow::Result<Request> {
-    let quantity = Resources::from_text("cpu=2,memory=4Gi,pods=10")?;
+fn wanted(stage: &Stage) -> anyhow::Result<Request> {
+    let quantity = Resources::from_text(stage.clusters.wanted())?;
     let note = "for the web shop".to_owned();
     let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
     Ok(Request::Order { demand, note })
 }
 
 async fn first_order(stage: &Stage) -> Told<()> {
-    match stage.rome.desk.ask(wanted()?).await {
+    match stage.rome.desk.ask(wanted(stage)?).await {
         Err(problem) => Ok(((), [vec![problem.what], problem.todo].concat())),
         Ok(_) => bail!("rome bought from a stranger"),
     }
@@ -136,7 +197,7 @@ async fn trust(stage: &Stage) -> Told<()> {
 }
 
 async fn order(stage: &Stage) -> Told<NegotiationId> {
-    let Answer::Ordered { id, .. } = stage.rome.desk.ask(wanted()?).await? else {
+    let Answer::Ordered { id, .. } = stage.rome.desk.ask(wanted(stage)?).await? else {
         bail!("the order has no id")
     };
     let ordered = deal(&stage.rome, id).await?;
@@ -181,18 +242,15 @@ async fn deal(daemon: &Daemon, id: NegotiationId) -> anyhow::Result<Deal> {
 }
 
 async fn pod_runs(stage: &Stage) -> Told<()> {
-    let offload = Offload {
-        namespace: NAMESPACE.to_owned(),
-        strategy: Strategy::Both,
-        api_access: false,
-        secrets: Secrets::All,
-    };
+    let namespace = stage.clusters.namespace().to_owned();
+    let place = format!("{namespace}/{POD} ({})", stage.clusters.image());
+    let offload =
+        Offload { namespace, strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
     stage.rome.desk.tell(Request::Offload(offload)).await?;
-    stage.start_pod()?;
-    let node = until("the pod runs", async || Ok(stage.running_on())).await?;
-    let guest = stage.guest_namespaces();
-    let line = format!("{NAMESPACE}/{POD} ({IMAGE}) on {node}; in turin: {}", guest.join(", "));
-    Ok(((), vec![line]))
+    stage.clusters.start_pod().await?;
+    let node = until("the pod runs", async || stage.running_on().await).await?;
+    let guest = stage.clusters.guest_namespaces().await?;
+    Ok(((), vec![format!("{place} on {node}"), format!("in turin: {}", guest.join(", "))]))
 }
 
 async fn logs(stage: &Stage) -> Told<()> {
@@ -222,7 +280,10 @@ async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
 
 async fn cancel(stage: &Stage, order: NegotiationId) -> Told<()> {
     stage.rome.desk.tell(Request::Cancel(order, "the demo is over".to_owned())).await?;
-    until("nothing is left of the lease", async || Ok(stage.is_clean().then_some(()))).await?;
+    until("nothing is left of the lease", async || {
+        Ok(stage.clusters.is_clean().await?.then_some(()))
+    })
+    .await?;
     let closed = until("both sides have closed the contract", async || {
         let (ours, theirs) = (deal(&stage.rome, order).await?, deal(&stage.turin, order).await?);
         let closed = ours.state == State::Closed && theirs.state == State::Closed;

@@ -1,37 +1,32 @@
-//! The two daemons of the demo, and the clusters that they believe in.
+//! The two daemons of the demo, before their clusters.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use mercato_cluster_model::{Key, Script};
-use mercato_config::FromText as _;
 use mercato_discovery::{Address, Host, Transport};
-use mercato_kubelet::names;
 use mercato_kubelet::stream::{Opened, PeerStreams as _};
 use mercato_net::Listen;
-use mercato_protocol::resources::Resources;
-use mercato_protocol::stream::{Ask, Logs, Request, What};
+use mercato_protocol::negotiation::State;
+use mercato_protocol::stream::{self, Ask, Logs, What};
 use mercato_protocol::workload::Uid;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, sleep};
 
 use super::Told;
+use super::clusters::{Clusters, Place};
+use crate::admin::Request;
 use crate::daemon::identity::Identity;
 use crate::daemon::{Daemon, Plan};
-use crate::kubernetes::simulated::Simulated;
 use crate::kubernetes::streams::Streams;
 use crate::telemetry::Metrics;
 
-pub(super) const NAMESPACE: &str = "shop";
 pub(super) const POD: &str = "web";
-pub(super) const IMAGE: &str = "shop/web:1";
 
 /// A condition of the story that does not come true: a guess, far above what each takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(20);
 /// So that the first bill comes soon.
@@ -41,37 +36,32 @@ const METERING_S: u32 = 1;
 pub(super) struct Stage {
     pub(super) rome: Daemon,
     pub(super) turin: Daemon,
-    home: Simulated,
-    away: Simulated,
+    pub(super) clusters: Arc<dyn Clusters>,
     dir: TempDir,
 }
 
 impl Stage {
     /// Two daemons in a directory that goes with them; rome has turin in its list.
-    pub(super) async fn set() -> Told<Self> {
+    pub(super) async fn set(clusters: Arc<dyn Clusters>) -> Told<Self> {
         let dir = tempfile::Builder::new().prefix("mercato-demo-").tempdir()?;
-        let size = Resources::from_text("cpu=8,memory=16Gi,pods=110")?;
-        let home = Simulated::start("rome", Resources::from_text("cpu=1,memory=2Gi,pods=20")?);
-        let away = Simulated::start("turin", size);
-        let lines =
-            ["listening on :8080", "GET / 200", "GET /cart 200"].map(str::to_owned).to_vec();
-        away.script(IMAGE, Script { lines, ..Script::default() });
-        let turin = start(&dir, "turin", Vec::new(), &away).await?;
+        let turin = start(&dir, Place::Away, Vec::new(), &*clusters).await?;
         let address = until("turin listens", async || {
             Ok(turin.driver.net().local_addresses().into_iter().next())
         });
-        let rome = start(&dir, "rome", vec![address.await?.to_string()], &home).await?;
+        let rome = start(&dir, Place::Home, vec![address.await?.to_string()], &*clusters).await?;
         let mut lines = Vec::new();
         for daemon in [&rome, &turin] {
             let status = daemon.desk.status().await?;
             let listening = status.addresses.first().cloned().unwrap_or_default();
             lines.push(format!("{:<6} {}   {listening}", status.name, status.cluster.short()));
         }
-        Ok((Self { rome, turin, home, away, dir }, lines))
+        clusters.prepare().await?;
+        Ok((Self { rome, turin, clusters, dir }, lines))
     }
 
-    /// Ends both daemons; what is left is an error.
-    pub(super) async fn strike(self) -> Told<()> {
+    /// Ends what is going on, and both daemons.
+    pub(super) async fn strike(self) -> anyhow::Result<()> {
+        let released = self.release().await;
         self.rome.stop().await;
         self.turin.stop().await;
         let path = self.dir.path().to_owned();
@@ -79,7 +69,22 @@ impl Stage {
         if path.exists() {
             bail!("{} is still there", path.display());
         }
-        Ok(((), Vec::new()))
+        released
+    }
+
+    /// Lets the daemons remove what is theirs.
+    async fn release(&self) -> anyhow::Result<()> {
+        for deal in self.rome.desk.deals().await? {
+            if !matches!(deal.state, State::Closed | State::Terminated) {
+                let cancel = Request::Cancel(deal.id, "the demo is over".to_owned());
+                self.rome.desk.tell(cancel).await?;
+            }
+        }
+        self.clusters.release().await?;
+        until("nothing is left of the lease", async || {
+            Ok(self.clusters.is_clean().await?.then_some(()))
+        })
+        .await
     }
 
     /// Where the daemons' sockets are.
@@ -87,47 +92,21 @@ impl Stage {
         self.dir.path().join(name).display().to_string()
     }
 
-    pub(super) fn start_pod(&self) -> anyhow::Result<()> {
-        let limits = json!({ "cpu": "500m", "memory": "256Mi" });
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "namespace": NAMESPACE, "name": POD, "labels": { "app": POD } },
-            "spec": {
-                "containers": [{ "name": POD, "image": IMAGE,
-                    "resources": { "requests": limits, "limits": limits } }],
-                "nodeSelector": { "type": "virtual-kubelet" },
-                "terminationGracePeriodSeconds": 5,
-            },
-        });
-        self.home.change(|cluster, now| cluster.create(now, pod))?;
-        Ok(())
-    }
-
-    fn pod(&self) -> Option<Value> {
-        let key = Key::new("Pod", NAMESPACE, POD);
-        self.home.look(|cluster| cluster.get(&key).cloned())
-    }
-
     /// The node on which the pod runs, as rome sees it.
-    pub(super) fn running_on(&self) -> Option<String> {
-        let pod = self.pod().filter(|pod| pod["status"]["phase"] == "Running")?;
-        Some(pod["spec"]["nodeName"].as_str()?.to_owned())
-    }
-
-    pub(super) fn guest_namespaces(&self) -> Vec<String> {
-        let all = self.away.look(|cluster| cluster.list("Namespace").1);
-        let ours = all.iter().filter(|one| !one["metadata"]["labels"][names::CONTRACT].is_null());
-        ours.filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
+    pub(super) async fn running_on(&self) -> anyhow::Result<Option<String>> {
+        let pod = self.clusters.pod().await?;
+        let running = pod.filter(|pod| pod["status"]["phase"] == "Running");
+        Ok(running.and_then(|pod| Some(pod["spec"]["nodeName"].as_str()?.to_owned())))
     }
 
     /// As `kubectl logs` would ask for them: from rome's daemon, over the connection.
     pub(super) async fn logs(&self) -> anyhow::Result<Vec<String>> {
-        let pod = self.pod().context("the pod is gone")?;
+        let pod = self.clusters.pod().await?.context("the pod is gone")?;
         let contracts = self.rome.desk.deals().await?;
         let contract = contracts.first().context("there is no contract")?.id;
-        let request = Request {
+        let request = stream::Request {
             contract,
-            namespace: NAMESPACE.to_owned(),
+            namespace: self.clusters.namespace().to_owned(),
             pod: POD.to_owned(),
             uid: Uid(pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned()),
             what: What::Logs(Logs { container: POD.to_owned(), ..Logs::default() }),
@@ -139,23 +118,15 @@ impl Stage {
         body.read_to_string(&mut text).await?;
         Ok(text.lines().map(str::to_owned).collect())
     }
-
-    /// Neither a node nor a pod at home, nor anything in the provider's cluster.
-    pub(super) fn is_clean(&self) -> bool {
-        let count = |cluster: &Simulated, kind| cluster.look(|cluster| cluster.list(kind).1.len());
-        count(&self.home, "Node") == 1
-            && count(&self.home, "Pod") == 0
-            && count(&self.away, "Pod") == 0
-            && self.guest_namespaces().is_empty()
-    }
 }
 
 async fn start(
     dir: &TempDir,
-    name: &str,
+    place: Place,
     peers: Vec<String>,
-    cluster: &Simulated,
+    clusters: &dyn Clusters,
 ) -> anyhow::Result<Daemon> {
+    let name = place.name();
     let data_dir = dir.path().join(name);
     let identity = Identity::open(&data_dir, name)?;
     let mut config = identity.config();
@@ -169,7 +140,7 @@ async fn start(
         listen: vec![Listen { address, required: true }],
         peers,
         lan: false,
-        kubernetes: Some(Arc::new(cluster.clone())),
+        kubernetes: Some(clusters.kubernetes(place)),
         health: None,
         metrics: Metrics::new(),
         off: Vec::new(),

@@ -31,6 +31,7 @@ const TITLE_WIDTH: usize = 66;
 
 pub(super) struct Tell {
     form: Form,
+    clusters: &'static str,
     started: Instant,
     steps: Vec<Step>,
 }
@@ -45,8 +46,8 @@ struct Step {
 }
 
 impl Tell {
-    pub(super) fn new(form: Form) -> Self {
-        Self { form, started: Instant::now(), steps: Vec::new() }
+    pub(super) fn new(form: Form, clusters: &'static str) -> Self {
+        Self { form, clusters, started: Instant::now(), steps: Vec::new() }
     }
 
     pub(super) fn title(&self, text: &str) {
@@ -114,7 +115,7 @@ impl Tell {
             Form::Text { .. } => self.say(&format!("\n {:.1}s in all", ms as f64 / 1_000.0)),
             Form::Json => {
                 let story = serde_json::json!({
-                    "clusters": "simulated", "steps": self.steps, "totalMs": ms });
+                    "clusters": self.clusters, "steps": self.steps, "totalMs": ms });
                 write_line(&story.to_string());
             }
         }

@@ -37,7 +37,7 @@ fn two_tell_it_at_once_one_of_them_as_a_document() {
     let story: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(story["clusters"], "simulated");
     let steps = story["steps"].as_array().unwrap();
-    assert_eq!(steps.len(), 13);
+    assert_eq!(steps.len(), 14);
     assert!(steps.iter().all(|step| step["error"].is_null() && step["ms"].is_u64()));
     assert!(is_empty(&home));
 }

@@ -2,6 +2,7 @@
 //! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
 #![allow(clippy::disallowed_methods, reason = "it says how long the real clusters took")]
 
+mod demo;
 mod ending;
 mod market;
 mod pods;
@@ -28,6 +29,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     let program = stage.program("mercato")?;
     let mut told = Told(Instant::now());
+    demo::leaves_nothing(rome, turin, &program).await.context("the demo")?;
+    told.step("a demo has come and gone, twice");
     let home = Daemon::start(rome, &program, "").await?;
     let provider = Daemon::start(turin, &program, OFTEN).await?;
     told.step("both daemons answer");

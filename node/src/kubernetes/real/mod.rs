@@ -40,6 +40,11 @@ use crate::limits;
 use crate::telemetry::Metrics;
 use link::Link;
 
+/// A client of the cluster that the settings name, for who is not a daemon.
+pub(crate) async fn client(settings: &settings::Kubernetes) -> anyhow::Result<kube::Client> {
+    Ok(kube::Client::try_from(link::read(settings).await?)?)
+}
+
 /// A cluster, with the daemon's own account on it, whether it answers now or not.
 pub(crate) struct Real {
     /// The API server's address.

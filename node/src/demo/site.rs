@@ -1,0 +1,158 @@
+//! One real cluster, with the rights of the user who plays the demo: what of Mercato's is
+//! there, and how it is removed.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result};
+use http::Request;
+use kube::Client;
+use mercato_config::settings;
+use mercato_kubelet::names;
+use serde_json::{Value, json};
+
+use super::stage::until;
+use crate::kubernetes::real::client;
+
+const NODES: &str = "/api/v1/nodes";
+const NAMESPACES: &str = "/api/v1/namespaces";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
+/// A cluster.
+pub(super) struct Site {
+    /// For people.
+    pub(super) name: String,
+    pub(super) client: Client,
+}
+
+impl Site {
+    pub(super) async fn open(name: String, settings: &settings::Kubernetes) -> Result<Self> {
+        let client = client(settings).await.with_context(|| name.clone())?;
+        Ok(Self { name, client })
+    }
+
+    pub(super) async fn answers(&self) -> Result<()> {
+        self.get("/version").await.map(drop)
+    }
+
+    /// The same for no other cluster.
+    pub(super) async fn id(&self) -> Result<Value> {
+        let system = self.get(&format!("{NAMESPACES}/kube-system")).await?;
+        Ok(system.unwrap_or_default()["metadata"]["uid"].clone())
+    }
+
+    /// What there is of Mercato's, as kubectl calls it.
+    pub(super) async fn ours(&self) -> Result<Vec<String>> {
+        let mut ours: Vec<String> = Vec::new();
+        let named = |kind: &str, names: Vec<String>| {
+            names.into_iter().map(|name| format!("{kind}/{name}")).collect::<Vec<_>>()
+        };
+        ours.extend(named("node", self.virtual_nodes().await?));
+        ours.extend(named("namespace", self.guest_namespaces().await?));
+        ours.extend(named("namespace", self.labelled(NAMESPACES, names::OFFLOAD).await?));
+        if self.webhook().await?.is_some() {
+            ours.push(format!("mutatingwebhookconfiguration/{}", names::WEBHOOK));
+        }
+        Ok(ours)
+    }
+
+    pub(super) async fn virtual_nodes(&self) -> Result<Vec<String>> {
+        self.labelled(NODES, names::CONTRACT).await
+    }
+
+    pub(super) async fn guest_namespaces(&self) -> Result<Vec<String>> {
+        self.labelled(NAMESPACES, names::CONTRACT).await
+    }
+
+    pub(super) async fn webhook(&self) -> Result<Option<Value>> {
+        self.get(&format!("{WEBHOOKS}/{}", names::WEBHOOK)).await
+    }
+
+    /// Certificate requests of Mercato's virtual nodes, decided ones as well.
+    pub(super) async fn requests(&self) -> Result<Vec<String>> {
+        let managed = format!("{}={}", names::MANAGED_BY, names::FIELD_MANAGER);
+        self.labelled(REQUESTS, &managed).await
+    }
+
+    /// Removes all of Mercato's, and these namespaces, but not these certificate requests.
+    pub(super) async fn clear(&self, namespaces: &[String], others: &[String]) -> Result<()> {
+        let nodes = self.virtual_nodes().await?;
+        self.delete(&format!("{WEBHOOKS}/{}", names::WEBHOOK), None).await?;
+        for node in &nodes {
+            self.delete(&format!("{LEASES}/{node}"), None).await?;
+            self.delete(&format!("{NODES}/{node}"), None).await?;
+        }
+        for request in self.requests().await?.iter().filter(|one| !others.contains(one)) {
+            self.delete(&format!("{REQUESTS}/{request}"), None).await?;
+        }
+        let mut all: BTreeSet<String> = namespaces.iter().cloned().collect();
+        all.extend(self.guest_namespaces().await?);
+        for namespace in &all {
+            self.delete(&format!("{NAMESPACES}/{namespace}"), None).await?;
+            self.free(namespace).await?;
+        }
+        until("the demo's namespaces are gone", async || {
+            for namespace in &all {
+                if self.get(&format!("{NAMESPACES}/{namespace}")).await?.is_some() {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .await
+        .with_context(|| self.name.clone())
+    }
+
+    /// Lets pods go that wait for a daemon or a node which is not there any more.
+    async fn free(&self, namespace: &str) -> Result<()> {
+        let pods = format!("{NAMESPACES}/{namespace}/pods");
+        for pod in self.labelled(&pods, "").await? {
+            let path = format!("{pods}/{pod}");
+            let patch = json!({ "metadata": { "finalizers": null } });
+            let patch = Request::patch(&path)
+                .header("content-type", "application/merge-patch+json")
+                .body(patch.to_string().into_bytes())?;
+            self.ask(patch).await?;
+            self.delete(&path, Some(0)).await?;
+        }
+        Ok(())
+    }
+
+    /// The names of those in a collection that a label selects.
+    async fn labelled(&self, collection: &str, selector: &str) -> Result<Vec<String>> {
+        let selector = selector.replace('/', "%2F").replace('=', "%3D");
+        let list = self.get(&format!("{collection}?labelSelector={selector}")).await?;
+        let items = list.as_ref().and_then(|list| list["items"].as_array()).into_iter().flatten();
+        Ok(items.filter_map(|item| Some(item["metadata"]["name"].as_str()?.to_owned())).collect())
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Option<Value>> {
+        self.ask(Request::get(path).body(Vec::new())?).await
+    }
+
+    pub(super) async fn create(&self, path: &str, object: &Value) -> Result<()> {
+        let request = Request::post(path).header("content-type", "application/json");
+        let made = self.ask(request.body(object.to_string().into_bytes())?).await?;
+        made.map(drop).with_context(|| format!("{}: there is no {path}", self.name))
+    }
+
+    /// What is not there is deleted.
+    pub(super) async fn delete(&self, path: &str, grace_s: Option<u32>) -> Result<()> {
+        let mut options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+        if let Some(seconds) = grace_s {
+            options["gracePeriodSeconds"] = seconds.into();
+        }
+        let request = Request::delete(path).header("content-type", "application/json");
+        self.ask(request.body(options.to_string().into_bytes())?).await.map(drop)
+    }
+
+    async fn ask(&self, request: Request<Vec<u8>>) -> Result<Option<Value>> {
+        let what = format!("{}: {} {}", self.name, request.method(), request.uri());
+        match self.client.request::<Value>(request).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error).context(what),
+        }
+    }
+}
