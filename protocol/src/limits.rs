@@ -6,6 +6,10 @@
 pub const SLUG_BYTES: usize = 32;
 /// What an owner calls a cluster.
 pub const NAME_BYTES: usize = 64;
+/// What Kubernetes calls a namespace: a DNS label (RFC 1123).
+pub const LABEL_BYTES: usize = 63;
+/// What it calls most other objects: a DNS subdomain.
+pub const SUBDOMAIN_BYTES: usize = 253;
 /// The uid of a Kubernetes object (36 as the API server makes them).
 pub const UID_BYTES: usize = 64;
 /// Any other text.
@@ -84,6 +88,8 @@ pub const FRAME_STATEMENTS: usize = 64;
 /// The JSON body of one Kubernetes object (etcd's own bound is half of it), and all the
 /// bodies of one workload message together.
 pub const OBJECT_BYTES: usize = 3 * 1_024 * 1_024;
+/// The status of one pod; a kubelet's holds 12 KiB of a pod's own words at most.
+pub const STATUS_BYTES: usize = 256 * 1_024;
 /// Clusters that a workload may have passed through.
 pub const PATH_CLUSTERS: usize = 8;
 /// A request to open a kubelet stream, and its reply.

@@ -96,6 +96,17 @@ pub enum Failure {
     OutOf(Outcome),
 }
 
+impl Failure {
+    /// With as much of its words as a message to home may hold.
+    pub(crate) fn clipped(self) -> Self {
+        match self {
+            Self::Refused(refusal) => Self::Refused(refusal.clipped()),
+            Self::OutOf(outcome) => Self::OutOf(outcome.clipped()),
+            other @ (Self::Transient | Self::Absent | Self::MissingBody) => other,
+        }
+    }
+}
+
 /// What a session wants done. One write per item is under way at a time; each answers
 /// with [`Input::Written`] or [`Input::NotWritten`].
 #[derive(Clone, Debug, PartialEq, Eq)]

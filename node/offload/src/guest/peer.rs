@@ -127,8 +127,8 @@ impl GuestSession {
     }
 
     fn pod_or_new(&mut self, id: &PodId) -> Option<&mut Pod> {
-        if self.pods.len() < limits::PODS && !self.pods.contains_key(&id.uid) {
-            self.pods.insert(id.uid.clone(), Pod::new(id.clone()));
+        if self.pods.len() < limits::PODS {
+            self.life(id);
         }
         self.pod(id)
     }

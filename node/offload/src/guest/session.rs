@@ -8,7 +8,7 @@ use super::object::Object;
 use super::pod::{Pod, Step};
 use super::{Config, Effect, Failure, Input, Life, Observed, Record};
 use crate::channel::Channel;
-use crate::key::{Item, ObjectKey, Uid};
+use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::message::{Outcome, ToHome};
 use crate::retry::Retries;
 
@@ -26,6 +26,8 @@ pub struct GuestSession {
     pub(super) synced: bool,
     pub(super) closing: bool,
     pub(super) pods: BTreeMap<Uid, Pod>,
+    /// The lives of each name.
+    pub(super) lives: BTreeMap<ObjectKey, BTreeSet<Uid>>,
     pub(super) objects: BTreeMap<ObjectKey, Object>,
     /// What home is still to be told that we hold, on this link; none before it has begun.
     pub(super) unlisted: Option<BTreeSet<Item>>,
@@ -41,30 +43,35 @@ pub struct GuestSession {
 impl GuestSession {
     /// A session as its records have it; the rest comes from both sides again.
     pub fn restore(config: Config, records: impl IntoIterator<Item = Record>) -> Self {
-        let mut epoch = 0;
-        let mut pods = BTreeMap::new();
-        for record in records {
-            match record {
-                Record::Epoch(last) => epoch = last,
-                Record::Pod(id, life) => {
-                    let pod = Pod { life: Some(life), ..Pod::new(id) };
-                    pods.insert(pod.id.uid.clone(), pod);
-                }
-            }
-        }
-        Self {
+        let mut this = Self {
             config,
-            channel: Channel::new(epoch),
+            channel: Channel::new(0),
             synced: false,
             closing: false,
-            pods,
+            pods: BTreeMap::new(),
+            lives: BTreeMap::new(),
             objects: BTreeMap::new(),
             unlisted: None,
             listed: false,
             unsaid: BTreeSet::new(),
             retries: Retries::default(),
             alarms: Retries::default(),
+        };
+        for record in records {
+            match record {
+                Record::Epoch(last) => this.channel = Channel::new(last),
+                Record::Pod(id, life) => this.life(&id).life = Some(life),
+            }
         }
+        this
+    }
+
+    /// The pod of that uid; a new one, if there is none.
+    pub(super) fn life(&mut self, id: &PodId) -> &mut Pod {
+        self.pods.entry(id.uid.clone()).or_insert_with(|| {
+            self.lives.entry(id.key()).or_default().insert(id.uid.clone());
+            Pod::new(id.clone())
+        })
     }
 
     /// When to be woken.
@@ -136,8 +143,10 @@ impl GuestSession {
                 object.absent = false;
                 object.stray = object.wanted.is_none() && !object.dropped;
             }
-            (Item::Pod(id), Some(seen)) => {
-                let pod = self.pods.entry(id.uid.clone()).or_insert_with(|| Pod::new(id.clone()));
+            (Item::Pod(id), Some(mut seen)) => {
+                seen.terminal = seen.terminal.map(Outcome::clipped);
+                seen.unschedulable = seen.unschedulable.map(Outcome::clipped);
+                let pod = self.life(id);
                 pod.settled |= seen.terminal.is_some() && !seen.deleting;
                 pod.ended_at_ms = seen.ended.then(|| pod.ended_at_ms.unwrap_or(now.mono_ms));
                 let room = seen.unschedulable.is_some();
@@ -226,7 +235,7 @@ impl GuestSession {
             }
         };
         let Some(step) = doing.take() else { return };
-        match (step, failure) {
+        match (step, failure.clipped()) {
             (Step::Update(..) | Step::Delete(_) | Step::Release, Failure::Absent) => {
                 return self.on_gone(now, item, out);
             }

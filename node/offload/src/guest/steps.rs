@@ -45,11 +45,9 @@ impl GuestSession {
     }
 
     fn namesakes(&self, id: &PodId) -> Vec<PodId> {
-        let others = self.pods.values().map(|pod| &pod.id);
-        let same = |other: &&PodId| {
-            other.uid != id.uid && other.name == id.name && other.namespace == id.namespace
-        };
-        others.filter(same).cloned().collect()
+        let lives = self.lives.get(&id.key()).into_iter().flatten();
+        let others = lives.filter(|uid| **uid != id.uid).filter_map(|uid| self.pods.get(uid));
+        others.map(|pod| pod.id.clone()).collect()
     }
 
     fn step_pod(&mut self, now: Now, id: &PodId, out: &mut Vec<Effect>) {
@@ -122,7 +120,14 @@ impl GuestSession {
     pub(super) fn forget_if_over(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let done = |pod: &Pod| pod.forgotten && pod.is_over() && !pod.holds_name();
         if self.pods.get(uid).is_some_and(done) {
-            self.pods.remove(uid);
+            if let Some(pod) = self.pods.remove(uid)
+                && let Some(lives) = self.lives.get_mut(&pod.id.key())
+            {
+                lives.remove(uid);
+                if lives.is_empty() {
+                    self.lives.remove(&pod.id.key());
+                }
+            }
             self.alarms.clear(uid);
             out.push(Effect::Erase(RecordKey::Pod(uid.clone())));
         }

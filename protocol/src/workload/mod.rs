@@ -5,14 +5,15 @@
 //! bodies, opaque JSON, follow their message ([`Message::split_bodies`]). What to state when, and
 //! what epochs and acknowledgements are for, is offload's.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{self, CodecError, at_most, ensure, wire_enum, wire_map, wire_union};
+use crate::codec::{CodecError, ensure, wire_enum, wire_map, wire_union};
 use crate::id::{ClusterId, ContractId, Digest};
-use crate::limits;
 
 /// The first message of a stream, by whoever opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +65,7 @@ pub struct Frame<T> {
     pub ack: u64,
     /// Whether an acknowledgement is asked for: never for a mere acknowledgement.
     pub answer: bool,
-    /// At most [`limits::FRAME_STATEMENTS`].
+    /// At most [`crate::limits::FRAME_STATEMENTS`].
     pub statements: Vec<T>,
 }
 
@@ -316,43 +317,6 @@ impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
-}
-
-impl codec::Message for Message {
-    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
-
-    fn validate(&self) -> Result<(), CodecError> {
-        let bodies = self.bodies();
-        ensure(bodies.iter().all(|body| body.length > 0), "a body of nothing")?;
-        let total = bodies.iter().map(|body| body.length as usize).fold(0, usize::saturating_add);
-        at_most("bytes of all bodies", total, limits::OBJECT_BYTES)?;
-        match self {
-            Self::ToGuest { frame, .. } => {
-                frame.validate()?;
-                frame.statements.iter().try_for_each(ToGuest::validate)
-            }
-            Self::ToHome { frame, .. } => frame.validate(),
-        }
-    }
-}
-
-impl<T> Frame<T> {
-    fn validate(&self) -> Result<(), CodecError> {
-        at_most("statements", self.statements.len(), limits::FRAME_STATEMENTS)?;
-        ensure((self.seq == 0) == self.statements.is_empty(), "statements out of place")
-    }
-}
-
-impl ToGuest {
-    fn validate(&self) -> Result<(), CodecError> {
-        let Self::Put { route, .. } = self else { return Ok(()) };
-        at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
-        ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
-    }
-}
-
-impl codec::Message for Open {
-    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
 }
 
 wire_map!(Open { 1 => contract });

@@ -1,0 +1,170 @@
+//! What the types of workload messages alone do not say, and how what is too long to be
+//! said is made to fit.
+
+use super::{Frame, Item, Message, ObjectKey, Open, Outcome, PodId, Refusal, ToGuest, ToHome};
+use crate::codec::{self, CodecError, at_most, ensure};
+use crate::limits;
+
+impl codec::Message for Message {
+    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let bodies = self.bodies();
+        ensure(bodies.iter().all(|body| body.length > 0), "a body of nothing")?;
+        let total = bodies.iter().map(|body| body.length as usize).fold(0, usize::saturating_add);
+        at_most("bytes of all bodies", total, limits::OBJECT_BYTES)?;
+        match self {
+            Self::ToGuest { frame, .. } => {
+                frame.validate()?;
+                frame.statements.iter().try_for_each(ToGuest::validate)
+            }
+            Self::ToHome { frame, .. } => {
+                let longest = bodies.iter().map(|body| body.length as usize).max();
+                at_most("bytes of a status", longest.unwrap_or(0), limits::STATUS_BYTES)?;
+                frame.validate()?;
+                frame.statements.iter().try_for_each(ToHome::validate)
+            }
+        }
+    }
+}
+
+impl codec::Message for Open {
+    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
+}
+
+impl<T> Frame<T> {
+    fn validate(&self) -> Result<(), CodecError> {
+        at_most("statements", self.statements.len(), limits::FRAME_STATEMENTS)?;
+        ensure((self.seq == 0) == self.statements.is_empty(), "statements out of place")
+    }
+}
+
+impl ToGuest {
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Put { item, route, .. } => {
+                item.validate()?;
+                at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
+                ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
+            }
+            Self::Drop(key) => key.validate(),
+            Self::Delete { pod, .. } | Self::Want(pod) | Self::Taken(pod) | Self::Forget(pod) => {
+                pod.validate()
+            }
+        }
+    }
+}
+
+impl ToHome {
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Have { item, .. } | Self::Refused { item, .. } | Self::Missing(item) => {
+                item.validate()
+            }
+            Self::Status { pod, .. } => pod.validate(),
+            Self::HaveEnd => Ok(()),
+        }
+    }
+}
+
+impl Item {
+    fn validate(&self) -> Result<(), CodecError> {
+        match self {
+            Self::Object(key) => key.validate(),
+            Self::Pod(pod) => pod.validate(),
+        }
+    }
+}
+
+impl ObjectKey {
+    fn validate(&self) -> Result<(), CodecError> {
+        names(&self.namespace, &self.name)
+    }
+}
+
+impl PodId {
+    fn validate(&self) -> Result<(), CodecError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let uid = &self.uid.0;
+        ensure(!uid.is_empty() && uid.bytes().all(plain), "a uid that is none")?;
+        names(&self.namespace, &self.name)
+    }
+}
+
+/// Whether Kubernetes could have given them: a DNS label and a DNS subdomain (RFC 1123).
+fn names(namespace: &str, name: &str) -> Result<(), CodecError> {
+    let label = |text: &str| {
+        let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        text.bytes().all(inner)
+            && !text.is_empty()
+            && !text.starts_with('-')
+            && !text.ends_with('-')
+    };
+    let fits = namespace.len() <= limits::LABEL_BYTES && name.len() <= limits::SUBDOMAIN_BYTES;
+    ensure(fits && label(namespace) && name.split('.').all(label), "a name that is none")
+}
+
+impl Outcome {
+    /// With as much of its words as a message may hold.
+    #[must_use]
+    pub fn clipped(self) -> Self {
+        match self {
+            Self::Succeeded => Self::Succeeded,
+            Self::Failed { reason, message } => {
+                Self::Failed { reason: clipped(reason), message: clipped(message) }
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// With as much of its words as a message may hold.
+    #[must_use]
+    pub fn clipped(self) -> Self {
+        Self { path: clipped(self.path), reason: clipped(self.reason) }
+    }
+}
+
+fn clipped(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(limits::TEXT_BYTES));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_kubernetes() {
+        for (namespace, name) in [("shop", "web"), ("a", "kube-root-ca.crt"), ("9", "a.b-c.0")] {
+            assert!(names(namespace, name).is_ok(), "{namespace} {name}");
+        }
+        let long = "a".repeat(254);
+        for name in ["", ".", "..", "../x", "a/b", "Web", "-a", "a.", "a..b", "é", "a%2fb", &long]
+        {
+            assert!(names("shop", name).is_err(), "{name}");
+            assert!(names(name, "web").is_err(), "{name}");
+        }
+        assert!(names("a.b", "web").is_err() && names(&"a".repeat(64), "web").is_err());
+    }
+
+    #[test]
+    fn a_uid_is_plain() {
+        let pod = |uid: &str| PodId {
+            uid: super::super::Uid(uid.to_owned()),
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        };
+        assert!(pod("0b7c-F").validate().is_ok());
+        for uid in ["", "a/b", "a.b", "a b", "é"] {
+            assert!(pod(uid).validate().is_err(), "{uid:?}");
+        }
+    }
+
+    #[test]
+    fn long_words_are_clipped_between_characters() {
+        let long = "é".repeat(limits::TEXT_BYTES);
+        let Refusal { path, reason } = Refusal { path: format!("a{long}"), reason: long }.clipped();
+        assert_eq!((path.len(), reason.len()), (limits::TEXT_BYTES - 1, limits::TEXT_BYTES));
+    }
+}
