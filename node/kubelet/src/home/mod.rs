@@ -10,16 +10,18 @@ mod write;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::NodePods;
 use crate::bodies::Bodies;
+use crate::bucket::Bucket;
 use crate::cluster::Cluster;
 use crate::limits;
 use crate::offload_namespace::Known;
@@ -55,6 +57,9 @@ struct Shared {
     /// Pods that somebody has asked for by name, to be told of like any other.
     asked: mpsc::Sender<Arc<serde_json::Value>>,
     inputs: mpsc::Sender<Input>,
+    events: Bucket,
+    /// One lease does not take all the requests of a cluster, nor their memory.
+    turns: Semaphore,
     stop: CancellationToken,
 }
 
@@ -77,6 +82,8 @@ impl HomeSide {
             pods: Arc::default(),
             asked,
             inputs,
+            events: Bucket::new(Instant::now(), limits::EVENTS, limits::EVENTS_EACH_S),
+            turns: Semaphore::new(limits::WRITES),
             stop: CancellationToken::new(),
         });
         let tokens = Arc::new(Tokens::default());

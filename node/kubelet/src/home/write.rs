@@ -2,6 +2,7 @@
 //! input, whatever becomes of it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -20,6 +21,7 @@ use crate::kind::POD;
 pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFuture<'static, ()> {
     async move {
         let uid = pod.uid.clone();
+        let turn = shared.turns.acquire().await;
         let done = match &write {
             Write::Status { status, outcome } => {
                 let guest = match status.map(|digest| shared.bodies.object(&digest)) {
@@ -27,6 +29,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                     Some(Some(guest)) => guest,
                     // Those bytes are not here: they are asked for again.
                     Some(None) => {
+                        drop(turn);
                         return shared.tell(Input::NotWritten { uid, missing: true }).await;
                     }
                 };
@@ -39,6 +42,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
             Write::Refusal(refusal) => refuse(&shared, &pod, refusal).await,
             Write::FinishDeletion => finish(&shared, &pod).await,
         };
+        drop(turn);
         match done {
             Ok(true) => shared.tell(Input::Written(uid)).await,
             Ok(false) => shared.tell(Input::PodGone(uid)).await,
@@ -55,7 +59,10 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
 pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
     async move {
         loop {
-            match present(&shared, &pod).await {
+            let turn = shared.turns.acquire().await;
+            let found = present(&shared, &pod).await;
+            drop(turn);
+            match found {
                 // It is told of with all that goes with it by whoever follows the pods.
                 Ok(Some(found)) => {
                     let _ = shared.asked.send(Arc::new(found)).await;
@@ -99,19 +106,21 @@ pub(super) fn object_refused(
             .then(|| shared.pods.uid(&key.namespace, &key.name))
             .flatten();
         let about = About::core(&kind, &key.namespace, &key.name, uid);
-        let event =
-            events::write(&shared.cluster, about, EventType::Warning, REFUSED, &text(&refusal));
-        if let Err(failure) = event.await {
+        if let Err(failure) = warn(&shared, about, &text(&refusal)).await {
             tracing::warn!(%failure, "an event could not be written");
         }
     }
     .boxed()
 }
 
-/// The pod of that name and uid, if it is still there.
+/// The pod of that name and uid, if it is still there, and on this node: the provider may
+/// name any, and would be sent what it names.
 async fn present(shared: &Shared, pod: &PodId) -> Result<Option<Value>, Failure> {
     let found = shared.cluster.get(POD, Some(&pod.namespace), &pod.name).await?;
-    Ok(found.filter(|found| found["metadata"]["uid"] == pod.uid.0))
+    let meant = |found: &Value| {
+        found["metadata"]["uid"] == pod.uid.0 && found["spec"]["nodeName"] == shared.config.node
+    };
+    Ok(found.filter(meant))
 }
 
 /// True if written, false if there is no such pod any more.
@@ -176,9 +185,19 @@ async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool,
     let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
     if written {
         let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
-        events::write(&shared.cluster, about, EventType::Warning, REFUSED, &message).await?;
+        warn(shared, about, &message).await?;
     }
     Ok(written)
+}
+
+/// An event, as long as there are not too many of them: a provider may refuse what it
+/// likes as often as it likes.
+async fn warn(shared: &Shared, about: About, message: &str) -> Result<(), Failure> {
+    if !shared.events.has_one(Instant::now()) {
+        tracing::debug!(name = about.name, message, "one event too many");
+        return Ok(());
+    }
+    events::warning(&shared.cluster, about, REFUSED, message).await
 }
 
 fn has_started(home: &Value) -> bool {

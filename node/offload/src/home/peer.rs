@@ -4,7 +4,7 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
 use super::pod::{Pod, Told};
-use super::session::HomeSession;
+use super::session::{HomeSession, Object};
 use super::{Effect, Record, RecordKey, Write};
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
@@ -54,9 +54,10 @@ impl HomeSession {
     ) {
         match &item {
             Item::Object(key) => {
-                if self.objects.len() < limits::OBJECTS || self.objects.contains_key(key) {
-                    self.objects.entry(key.clone()).or_default().told = digest;
+                if self.objects.len() >= limits::OBJECTS && !self.objects.contains_key(key) {
+                    return; // more than was ever said
                 }
+                self.objects.entry(key.clone()).or_default().told = digest;
             }
             Item::Pod(id) => {
                 let Some(pod) = self.known(id, out) else { return };
@@ -118,9 +119,15 @@ impl HomeSession {
 
     fn on_refused(&mut self, item: Item, refusal: Refusal, out: &mut Vec<Effect>) {
         match item {
-            Item::Object(key) => out.push(Effect::ObjectRefused(key, refusal)),
+            Item::Object(key) => {
+                // The provider's words reach the owner of what was sent, and nobody else.
+                let used = |object: &Object| !object.users.is_empty();
+                if self.objects.get(&key).is_some_and(used) {
+                    out.push(Effect::ObjectRefused(key, refusal));
+                }
+            }
             Item::Pod(id) => {
-                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                let Some(pod) = self.sent(&id) else { return };
                 if pod.report.is_some() {
                     // It runs as it did: what is refused is a change.
                     return out.push(Effect::ObjectRefused(id.key(), refusal));
@@ -138,11 +145,16 @@ impl HomeSession {
                 object.told = None;
             }
             Item::Pod(id) => {
-                let Some(pod) = self.pods.get_mut(&id.uid) else { return };
+                let Some(pod) = self.sent(id) else { return };
                 pod.told.put = None;
             }
         }
         self.unsaid.insert(item);
+    }
+
+    /// The pod of that id, if it is one of home's.
+    fn sent(&mut self, id: &PodId) -> Option<&mut Pod> {
+        self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id && pod.seen.is_some())
     }
 
     /// The pod of that id. One that only the provider knows is asked for at home, first.
