@@ -18,27 +18,24 @@ pub(super) const FIELD: &str = "field.mercato.dev/";
 /// Turns the references of `spec`; returns the annotations that they need. `home` is the
 /// pod as it came.
 pub(super) fn turn(spec: &mut Value, home: &Value, ctx: &GuestContext) -> BTreeMap<String, String> {
-    let resources = spec.clone();
-    let mut wanted = BTreeSet::new();
+    let limited = limited(spec);
+    let mut answers: BTreeMap<String, Option<(String, String)>> = BTreeMap::new();
     visit_sources(spec, &mut |container, source| {
-        wanted.extend(answer(source, container, home, &resources, ctx));
-    });
-    let named = |(reference, value): (String, String)| {
-        let name = format!("{FIELD}{:.16}", Digest::of(reference.as_bytes()).to_string());
-        (reference, (name, value))
-    };
-    let names: BTreeMap<String, (String, String)> = wanted.into_iter().map(named).collect();
-    visit_sources(spec, &mut |container, source| {
-        if let Some((reference, _)) = answer(source, container, home, &resources, ctx)
-            && let Some((annotation, _)) = names.get(&reference)
-            && let Some(source) = source.as_object_mut()
-        {
+        let Some(reference) = reference(source, container, &limited) else { return };
+        // Each is answered once, however many ask: an answer may be long.
+        let answer = answers.entry(reference.name()).or_insert_with_key(|name| {
+            let value = reference.answer(home, ctx)?;
+            let digest = Digest::of(name.as_bytes()).to_string();
+            Some((format!("{FIELD}{digest:.16}"), value))
+        });
+        let Some((annotation, _)) = answer else { return };
+        let path = format!("metadata.annotations['{annotation}']");
+        if let Some(source) = source.as_object_mut() {
             source.remove("resourceFieldRef");
-            let path = format!("metadata.annotations['{annotation}']");
             source.insert("fieldRef".into(), json!({ "apiVersion": "v1", "fieldPath": path }));
         }
     });
-    names.into_values().collect()
+    answers.into_values().flatten().collect()
 }
 
 /// Every object that may hold a `fieldRef` or `resourceFieldRef`, with the name of the
@@ -64,32 +61,62 @@ fn visit_sources(spec: &mut Value, visit: &mut dyn FnMut(&str, &mut Value)) {
     });
 }
 
-/// What a reference is called, and home's answer to it, where the guest's own would differ.
-fn answer(
+/// The limits that are set: container and resource.
+fn limited(spec: &mut Value) -> BTreeSet<(String, String)> {
+    let mut limited = BTreeSet::new();
+    visit_containers(spec, &mut |container| {
+        let name = container["name"].as_str().unwrap_or_default().to_owned();
+        let limits = container["resources"]["limits"].as_object().into_iter().flatten();
+        let set = limits.filter(|(_, amount)| !amount.is_null());
+        limited.extend(set.map(|(resource, _)| (name.clone(), resource.clone())));
+    });
+    limited
+}
+
+/// A reference whose answer may be another one over there.
+enum Reference {
+    Field(String),
+    /// A limit that is not set: what the node has.
+    Limit {
+        resource: String,
+        divisor: String,
+    },
+}
+
+fn reference(
     source: &Value,
     container: &str,
-    home: &Value,
-    spec: &Value,
-    ctx: &GuestContext,
-) -> Option<(String, String)> {
+    limited: &BTreeSet<(String, String)>,
+) -> Option<Reference> {
     if let Some(path) = source["fieldRef"]["fieldPath"].as_str() {
-        return Some((path.to_owned(), home_field(home, path)?));
+        return Some(Reference::Field(path.to_owned()));
     }
     let reference = source.get("resourceFieldRef").filter(|reference| reference.is_object())?;
-    let named = reference["containerName"].as_str().unwrap_or(container);
-    let path = reference["resource"].as_str()?;
-    let resource = path.strip_prefix("limits.")?;
-    let mut is_set = false;
-    visit_containers(&mut spec.clone(), &mut |container| {
-        is_set |=
-            container["name"] == named && !container["resources"]["limits"][resource].is_null();
-    });
-    if is_set {
-        return None;
-    }
+    let named = reference["containerName"].as_str().unwrap_or(container).to_owned();
+    let resource = reference["resource"].as_str()?.strip_prefix("limits.")?.to_owned();
     let divisor = reference["divisor"].as_str().filter(|text| *text != "0").unwrap_or("1");
-    let shown = quantity::divide(ctx.allocatable.get(resource)?, divisor)?;
-    Some((format!("{path}/{divisor}"), shown.to_string()))
+    let set = limited.contains(&(named, resource.clone()));
+    (!set).then(|| Reference::Limit { resource, divisor: divisor.to_owned() })
+}
+
+impl Reference {
+    fn name(&self) -> String {
+        match self {
+            Self::Field(path) => path.clone(),
+            Self::Limit { resource, divisor } => format!("limits.{resource}/{divisor}"),
+        }
+    }
+
+    /// Home's answer; none where the guest's own is the same.
+    fn answer(&self, home: &Value, ctx: &GuestContext) -> Option<String> {
+        match self {
+            Self::Field(path) => home_field(home, path),
+            Self::Limit { resource, divisor } => {
+                let shown = quantity::divide(ctx.allocatable.get(resource)?, divisor)?;
+                Some(shown.to_string())
+            }
+        }
+    }
 }
 
 fn home_field(home: &Value, path: &str) -> Option<String> {
