@@ -1,8 +1,8 @@
-//! The bytes of objects that cross, by digest: what the sessions speak of and
-//! do not hold. Bounded; what falls out is asked for again by the sessions.
-//! Never on disk: there are secrets among them.
+//! The bytes of one lease's objects that cross, by digest: what its session speaks of
+//! and does not hold. Bounded; what falls out is asked for again by the sessions. Never
+//! on disk: there are secrets among them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -31,30 +31,42 @@ pub enum BodyError {
     /// Above [`limits::OBJECT`].
     #[error("an object of {0} bytes is too large to cross")]
     TooLarge(usize),
-    /// Not the JSON that its digest is of.
-    #[error("a body does not have the digest that was announced")]
-    Mismatch,
+    /// No JSON, or more of it than an object is made of.
+    #[error("a body that is no object")]
+    NotAnObject,
 }
 
 impl Bodies {
     /// Keeps an object of this side's, and says what it is known by.
     pub fn keep(&self, object: &Value) -> Result<Digest, BodyError> {
+        self.keep_within(limits::OBJECT, object)
+    }
+
+    /// The same with a bound of its own.
+    pub fn keep_within(&self, most: usize, object: &Value) -> Result<Digest, BodyError> {
         let bytes = Bytes::from(object.to_string());
+        if bytes.len() > most {
+            return Err(BodyError::TooLarge(bytes.len()));
+        }
         let digest = forge::digest(object);
         self.lock().insert(digest, bytes)?;
         Ok(digest)
     }
 
-    /// Keeps what a peer sent beside a statement, if it is what was stated.
-    pub fn receive(&self, digest: Digest, bytes: Bytes) -> Result<(), BodyError> {
+    /// Keeps what a peer sent beside its statements, if they name it.
+    pub fn receive(&self, bytes: &[u8], named: &BTreeSet<Digest>) -> Result<(), BodyError> {
         if bytes.len() > limits::OBJECT {
             return Err(BodyError::TooLarge(bytes.len()));
         }
-        let object: Value = serde_json::from_slice(&bytes).map_err(|_| BodyError::Mismatch)?;
-        if forge::digest(&object) != digest {
-            return Err(BodyError::Mismatch);
+        if values(bytes) > limits::VALUES {
+            return Err(BodyError::NotAnObject);
         }
-        self.lock().insert(digest, bytes)
+        let object: Value = serde_json::from_slice(bytes).map_err(|_| BodyError::NotAnObject)?;
+        let digest = forge::digest(&object);
+        if !named.contains(&digest) {
+            return Ok(());
+        }
+        self.lock().insert(digest, Bytes::copy_from_slice(bytes))
     }
 
     /// The bytes, as they are sent.
@@ -103,6 +115,22 @@ impl Inner {
     }
 }
 
+/// How many values there are in a JSON text, or a few more: each takes much more memory
+/// than it takes bytes.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (1, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' | b',' | b':' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -117,11 +145,24 @@ mod tests {
         assert_eq!(bodies.object(&digest), Some(object));
         let other = Bodies::default();
         let bytes = bodies.bytes(&digest).unwrap();
-        assert_eq!(other.receive(digest, bytes.clone()), Ok(()));
-        let lie = Bytes::from_static(b"{\"a\":[true],\"b\":2}");
-        assert_eq!(other.receive(digest, lie), Err(BodyError::Mismatch));
-        assert_eq!(other.receive(digest, Bytes::from_static(b"{")), Err(BodyError::Mismatch));
+        let named = BTreeSet::from([digest]);
+        assert_eq!(other.receive(b"{\"a\":[true],\"b\":2}", &named), Ok(()));
+        assert!(other.lock().bodies.is_empty(), "nobody named it");
+        assert_eq!(other.receive(&bytes, &named), Ok(()));
+        assert_eq!(other.receive(b"{", &named), Err(BodyError::NotAnObject));
         assert_eq!(other.bytes(&digest), Some(bytes));
+    }
+
+    #[test]
+    fn a_body_of_too_many_values_is_not_read() {
+        assert_eq!(values(br#"{"a":[1,"\\\",[{:"],"b":"\\"}"#), 7);
+        let nothing = |n: usize| format!("[{}0]", "0,".repeat(n));
+        let bodies = Bodies::default();
+        let few = nothing(limits::VALUES - 2);
+        assert_eq!(bodies.receive(few.as_bytes(), &BTreeSet::new()), Ok(()));
+        let many = nothing(limits::VALUES);
+        let refused = bodies.receive(many.as_bytes(), &BTreeSet::new());
+        assert_eq!(refused, Err(BodyError::NotAnObject));
     }
 
     #[test]

@@ -21,6 +21,7 @@
 mod account;
 pub mod api;
 mod bodies;
+mod bucket;
 pub mod certificate;
 mod clock;
 mod cluster;
@@ -50,6 +51,7 @@ mod watch;
 
 pub use account::Account;
 pub use bodies::{Bodies, BodyError};
+pub use bucket::Bucket;
 pub use cluster::{Answer, Cluster};
 pub use failure::{Class, Failure};
 pub use home_lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};

@@ -58,8 +58,21 @@ pub const SUB_PROTOCOLS: usize = 8;
 /// Ports of one port-forward.
 pub const PORTS: usize = 32;
 
-/// Bytes of object bodies kept for the sessions of one cluster.
-pub const BODIES: usize = 256 << 20;
+/// Bytes of object bodies kept for the session of one lease: 5,000 pods with their
+/// statuses, of some 10 KiB together.
+pub const BODIES: usize = 64 << 20;
+/// JSON values of one object: a config map of 1 MiB in small pieces; some 8 MiB of memory.
+pub const VALUES: usize = 64 << 10;
+/// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.
+pub const GUEST_BYTES: usize = 64 << 20;
+/// Objects of one lease that are written at a time, of [`REQUESTS_IN_FLIGHT`].
+pub const WRITES: usize = 16;
+/// Seconds that a guest has for its end, at most: a lease that is over does not wait longer.
+pub const GRACE_S: u64 = 3_600;
+/// Refusals of one lease that events tell of at once,
+pub const EVENTS: u64 = 256;
+/// and then each second; the pods' statuses tell of all.
+pub const EVENTS_EACH_S: u64 = 1;
 /// Largest object that crosses; etcd's own limit is 1.5 MiB, of a request 3.
 pub const OBJECT: usize = 3 << 20;
 /// Inputs of watchers that wait for the driver.

@@ -11,6 +11,7 @@ use futures::{FutureExt, StreamExt};
 use mercato_offload::forge;
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::Item;
+use mercato_protocol::limits::STATUS_BYTES;
 use serde_json::Value;
 
 use super::Shared;
@@ -114,8 +115,9 @@ impl Seen {
 /// Reads a guest object; a pod's status is kept as a body, to be sent home.
 pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
     let observed = forge::observe(shared.context().contract, object)?;
+    shared.room.note(&observed.item, object);
     if observed.pod.is_some()
-        && let Err(error) = shared.bodies.keep(&forge::guest_status(object))
+        && let Err(error) = shared.bodies.keep_within(STATUS_BYTES, &forge::guest_status(object))
     {
         tracing::warn!(%error, "a guest's status cannot cross");
         return None;

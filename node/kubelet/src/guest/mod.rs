@@ -5,6 +5,7 @@
 
 mod follow;
 mod pod;
+mod room;
 mod write;
 
 pub(crate) use write::release_patch;
@@ -16,10 +17,11 @@ use mercato_offload::guest::Input;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::Route;
 use mercato_protocol::id::Digest;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use room::Room;
 use write::{Body, IfAbsent};
 
 use crate::bodies::Bodies;
@@ -39,6 +41,9 @@ struct Shared {
     bodies: Bodies,
     context: watch::Receiver<Arc<GuestContext>>,
     inputs: mpsc::Sender<Input>,
+    room: Room,
+    /// One lease does not take all the requests of a cluster, nor their memory.
+    turns: Semaphore,
     stop: CancellationToken,
 }
 
@@ -53,7 +58,8 @@ impl GuestSide {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
-        let shared = Arc::new(Shared { cluster, bodies, context, inputs, stop });
+        let (room, turns) = (Room::default(), Semaphore::new(limits::WRITES));
+        let shared = Arc::new(Shared { cluster, bodies, context, inputs, room, turns, stop });
         let tasks = TaskTracker::new();
         tasks.spawn(follow::follow(shared.clone()));
         (Self { shared, context: sender, tasks }, received)
@@ -107,6 +113,9 @@ impl Shared {
 
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     async fn tell(&self, input: Input) {
+        if let Input::Gone(item) = &input {
+            self.room.release(item);
+        }
         // An error means that the driver has gone, and this side with it.
         let _ = self.inputs.send(input).await;
     }

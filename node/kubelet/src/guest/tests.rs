@@ -20,7 +20,7 @@ use crate::testing::{scripted, status};
 
 const CONTRACT_ID: NegotiationId = NegotiationId([5; 16]);
 
-fn context() -> GuestContext {
+pub(super) fn context() -> GuestContext {
     GuestContext {
         contract: CONTRACT_ID,
         namespaces: BTreeMap::from([("shop".into(), "shop-rome".into())]),
@@ -33,7 +33,9 @@ fn context() -> GuestContext {
         user_namespaces: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
-        allocatable: BTreeMap::new(),
+        allocatable: [("cpu", "4"), ("memory", "8Gi"), ("pods", "9")]
+            .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
+            .into(),
     }
 }
 

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, FINALIZER, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
-use mercato_offload::message::Route;
+use mercato_offload::message::{Outcome, Route};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -43,7 +43,10 @@ pub(super) fn apply(
     if_absent: IfAbsent,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let input = match write(&shared, &item, &body, if_absent).await {
+        let turn = shared.turns.acquire().await;
+        let written = write(&shared, &item, &body, if_absent).await;
+        drop(turn);
+        let input = match written {
             Ok(()) => Input::Written(item),
             Err(failure) => Input::NotWritten(item, failure),
         };
@@ -69,16 +72,18 @@ async fn write(
         if if_absent == IfAbsent::Leave {
             return Err(GuestFailure::Absent);
         }
-        return match item {
+        shared.room.claim(item, &forged, &shared.context())?;
+        let made = match item {
             Item::Pod(_) => pod::create(cluster, &place.key.namespace, forged).await,
             Item::Object(_) => {
                 let created = cluster.create(place.kind, place.ns(), forged).await;
                 created.map(drop).map_err(failed)
             }
         };
+        return made.inspect_err(|_| shared.room.release(item));
     };
     match place.ownership(shared, item, &present) {
-        Ownership::Ours => {}
+        Ownership::Ours => shared.room.claim(item, &forged, &shared.context()).map_err(kept)?,
         Ownership::Earlier => return Err(GuestFailure::Transient),
         Ownership::Foreign => {
             return Err(refused(
@@ -104,16 +109,22 @@ pub(super) fn delete(
     grace_s: Option<u32>,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let grace = grace_s.map(u64::from);
         let done = on_ours(&shared, &item, async |place, present| {
             let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
-            let how = Deletion { uid, grace };
+            let how = Deletion { uid, grace: grace(grace_s, &present) };
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
         });
         let done = done.await;
         shared.tell(answer(item, done)).await;
     }
     .boxed()
+}
+
+/// The grace that is asked for, or the pod's own, within bounds.
+fn grace(asked_s: Option<u32>, present: &Value) -> Option<u64> {
+    let own = present["spec"]["terminationGracePeriodSeconds"].as_u64();
+    let over = own.filter(|own| *own > limits::GRACE_S);
+    asked_s.map(u64::from).or(over).map(|grace| grace.min(limits::GRACE_S))
 }
 
 pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
@@ -148,7 +159,10 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
             let Some(place) = Place::of(&shared, &item) else {
                 return shared.tell(Input::Gone(item)).await;
             };
-            match place.get(&shared).await {
+            let turn = shared.turns.acquire().await;
+            let found = place.get(&shared).await;
+            drop(turn);
+            match found {
                 Ok(found) => {
                     let observed = found.and_then(|found| observe(&shared, &found));
                     let observed = observed.filter(|observed| observed.item == item);
@@ -173,6 +187,7 @@ async fn on_ours(
     act: impl AsyncFnOnce(&Place, Value) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let Some(place) = Place::of(shared, item) else { return Ok(false) };
+    let _turn = shared.turns.acquire().await;
     match place.get(shared).await? {
         Some(present) if place.ownership(shared, item, &present) == Ownership::Ours => {
             act(&place, present).await
@@ -237,6 +252,20 @@ impl Place {
             Item::Pod(pod) if labels[HOME_UID] != pod.uid.0 => Ownership::Earlier,
             Item::Pod(_) | Item::Object(_) => Ownership::Ours,
         }
+    }
+}
+
+/// What is there goes on as it is: a change for which there is no room is refused.
+fn kept(failure: GuestFailure) -> GuestFailure {
+    match failure {
+        GuestFailure::OutOf(Outcome::Failed { message, .. }) => {
+            refused("spec.containers.resources", &message)
+        }
+        other @ (GuestFailure::OutOf(Outcome::Succeeded)
+        | GuestFailure::Transient
+        | GuestFailure::Absent
+        | GuestFailure::MissingBody
+        | GuestFailure::Refused(_)) => other,
     }
 }
 

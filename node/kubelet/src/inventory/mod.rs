@@ -9,5 +9,6 @@ mod watch;
 
 pub use node::NodeView;
 pub use pod::PodView;
+pub(crate) use pod::{Amounts, amounts, requests};
 pub use sum::{Inventory, Pool, sum};
 pub use watch::watch;

@@ -43,12 +43,13 @@ impl PodView {
     }
 }
 
-type Amounts = BTreeMap<String, u64>;
+/// Of each resource: thousandths of a core of `cpu`, else plain units.
+pub(crate) type Amounts = BTreeMap<String, u64>;
 
 /// The scheduler's rule: all containers and sidecars together, or the largest
 /// init container with the sidecars that were started before it; the pod's own
 /// requests in place of that where there are any; and the overhead.
-fn requests(spec: &Value) -> Amounts {
+pub(crate) fn requests(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     for container in list(&spec["containers"]) {
         add(&mut running, &of(container));
@@ -81,7 +82,8 @@ fn of(container: &Value) -> Amounts {
     limits
 }
 
-fn amounts(list: &Value) -> Amounts {
+/// Quantities by resource, read; what cannot be read is left out.
+pub(crate) fn amounts(list: &Value) -> Amounts {
     let entries = list.as_object().into_iter().flatten();
     entries
         .filter_map(|(name, amount)| {
