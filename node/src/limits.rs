@@ -42,6 +42,22 @@ pub(crate) const FRAMES: usize = 256;
 pub(crate) const LEASE_LOOKS: u32 = 100;
 /// and so long.
 pub(crate) const LEASE_LOOK: Duration = Duration::from_millis(50);
+/// Statements of a lease's other party that are taken at once: all that it may ever hold,
+pub(crate) const STATEMENTS: u64 =
+    (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS) as u64;
+/// and then so many a second: each may be a write to the API server. A guess.
+pub(crate) const STATEMENTS_EACH_S: u64 = 500;
+/// Breaches of the rules that use up as much.
+pub(crate) const BREACHES: u64 = 8;
+/// Bytes of bodies that are taken at once: all that a lease may have here,
+pub(crate) const BODY_BYTES: u64 = mercato_kubelet::limits::BODIES as u64;
+/// and then so many a second: etcd keeps what is overwritten for five minutes, and holds
+/// 2 GiB.
+pub(crate) const BODY_BYTES_EACH_S: u64 = 512 << 10;
+/// Kubelet streams that a lease's consumer may open at once,
+pub(crate) const ASKS: u64 = 256;
+/// and then so many a second. A guess.
+pub(crate) const ASKS_EACH_S: u64 = 32;
 /// Inbound streams of a peer, for each lease with it: two of workload, the rest for
 /// `kubectl logs` and its like.
 pub(crate) const STREAMS_PER_LEASE: usize = 64;

@@ -4,6 +4,7 @@
 //! What the effects come to is in `perform`; what peers say comes in through `wire`; a
 //! lease's work in a cluster is that of [`crate::kubernetes`].
 
+pub(crate) mod allowance;
 pub(crate) mod clock;
 mod desk;
 mod events;
@@ -23,7 +24,6 @@ use std::time::{Duration, Instant};
 use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{Report, SightingId};
-use mercato_kubelet::Bodies;
 use mercato_net::Net;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::identity::Owner;
@@ -68,7 +68,6 @@ pub(crate) struct Driver {
     net: Net,
     kubernetes: Option<Arc<dyn Kubernetes>>,
     handle: Handle,
-    bodies: Bodies,
     leases: BTreeMap<ContractId, LeaseHandle>,
     outbound: BTreeMap<ContractId, Outbound>,
     replies: BTreeMap<u64, oneshot::Sender<Result<Reply, Refusal>>>,
@@ -126,7 +125,6 @@ impl Driver {
             config,
             net,
             kubernetes,
-            bodies: Bodies::default(),
             leases: BTreeMap::new(),
             outbound: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -289,11 +287,6 @@ impl Driver {
             (Queue::LeaseWork, self.leases.values().map(LeaseHandle::backlog).sum()),
             (Queue::Frames, self.outbound.values().map(Outbound::backlog).sum()),
         ]
-    }
-
-    /// The bodies of objects that cross.
-    pub(crate) fn bodies(&self) -> Bodies {
-        self.bodies.clone()
     }
 
     /// The cluster, if there is one.

@@ -80,9 +80,11 @@ impl Driver {
     }
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
-        let (net, metrics, bodies) = (&self.net, self.handle.metrics(), &self.bodies);
+        let (net, metrics) = (&self.net, self.handle.metrics());
         let outbound = self.outbound.entry(contract).or_insert_with(|| {
-            Outbound::start(net.clone(), metrics.clone(), bodies.clone(), peer, contract)
+            // One that is over has nothing more to show.
+            let bodies = self.leases.get(&contract).map(LeaseHandle::bodies).unwrap_or_default();
+            Outbound::start(net.clone(), metrics.clone(), bodies, peer, contract)
         });
         outbound.send(frame);
     }
@@ -97,8 +99,7 @@ impl Driver {
             lease.be(desire);
             return;
         }
-        let (driver, bodies) = (self.handle.clone(), self.bodies.clone());
-        let lease = LeaseHandle::start(&**cluster, desire, driver, bodies);
+        let lease = LeaseHandle::start(&**cluster, desire, self.handle.clone());
         self.leases.insert(contract, lease);
         self.grant();
     }

@@ -1,11 +1,14 @@
 //! Workload frames and their bodies, between the agent and the streams of a lease.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use bytes::Bytes;
 use mercato_agent::{Frame, Input};
-use mercato_kubelet::Bodies;
+use mercato_kubelet::{Bodies, BodyError};
 use mercato_net::{Net, NetError, WorkloadReceiver, WorkloadSender};
 use mercato_offload::message::{ToGuest, ToHome};
-use mercato_protocol::codec::Message as _;
+use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::{ContractId, Digest, PublicKey};
 use mercato_protocol::limits::OBJECT_BYTES;
 use mercato_protocol::workload::{BodyHead, Message, Open};
@@ -13,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::Handle;
+use super::allowance::Allowance;
 use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
 
@@ -158,33 +162,48 @@ pub(super) async fn receive_all(
     mut frames: WorkloadReceiver,
 ) {
     let Ok(Open { contract }) = Open::from_bytes(&header) else { return };
-    let Some(bodies) = expected(&handle, peer, contract).await else {
+    let Some((bodies, allowance)) = expected(&handle, peer, contract).await else {
         return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
     };
-    loop {
-        let frame = match frames.recv().await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return,
-            Err(error) => return tracing::debug!(%error, "a workload stream broke"),
-        };
-        handle.metrics().message(Way::In, WORKLOAD, frame.header.len() + frame.body.len());
-        let Some(frame) = taken(&frame, &bodies) else {
-            return tracing::warn!(peer = %peer.short(), "a workload message that is none");
-        };
-        handle.tell(Input::Workload { peer, contract, frame }).await;
-    }
+    let mut turn = allowance.open();
+    let receiving = async {
+        tokio::time::sleep(allowance.debt(Instant::now())).await;
+        loop {
+            let frame = match frames.recv().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return,
+                Err(error) => return tracing::debug!(%error, "a workload stream broke"),
+            };
+            handle.metrics().message(Way::In, WORKLOAD, frame.header.len() + frame.body.len());
+            let said = match taken(&frame, &bodies) {
+                Ok(said) => said,
+                Err(error) => {
+                    tracing::warn!(peer = %peer.short(), %error, "a workload message that is none");
+                    return tokio::time::sleep(allowance.breach(Instant::now())).await;
+                }
+            };
+            let wait = allowance.frame(Instant::now(), statements(&said), frame.body.len());
+            handle.tell(Input::Workload { peer, contract, frame: said }).await;
+            tokio::time::sleep(wait).await;
+        }
+    };
+    tokio::select! { () = receiving => {} () = turn.over() => {} }
 }
 
-/// The bodies' place, if there is such a lease with the peer. The peer may know of it a
-/// moment before we do.
-async fn expected(handle: &Handle, peer: PublicKey, contract: ContractId) -> Option<Bodies> {
+/// The bodies' place and what the peer may, if there is such a lease with it. The peer may
+/// know of it a moment before we do.
+async fn expected(
+    handle: &Handle,
+    peer: PublicKey,
+    contract: ContractId,
+) -> Option<(Bodies, Arc<Allowance>)> {
     for _ in 0..limits::LEASE_LOOKS {
         let known = handle.look(move |driver| {
             let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
-            lease.map(|_| driver.bodies())
+            lease.map(|lease| (lease.bodies(), lease.allowance()))
         });
         match known.await {
-            Ok(Some(bodies)) => return Some(bodies),
+            Ok(Some(lease)) => return Some(lease),
             Ok(None) => tokio::time::sleep(limits::LEASE_LOOK).await,
             Err(_) => return None,
         }
@@ -192,14 +211,34 @@ async fn expected(handle: &Handle, peer: PublicKey, contract: ContractId) -> Opt
     None
 }
 
-/// Keeps the bodies that came with a message.
-fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Option<Frame> {
-    let message = Message::from_bytes(&frame.header).ok()?;
-    for body in message.split_bodies(&frame.body).ok()?.values() {
-        bodies.keep(&serde_json::from_slice(body).ok()?).ok()?;
+/// A message, and the bodies that it names kept.
+fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> {
+    let message = Message::from_bytes(&frame.header)?;
+    let named = match &message {
+        Message::ToGuest { frame, .. } => frame.statements.iter().filter_map(to_guest).collect(),
+        Message::ToHome { frame, .. } => frame.statements.iter().filter_map(to_home).collect(),
+    };
+    for body in message.split_bodies(&frame.body)?.values() {
+        bodies.receive(body, &named)?;
     }
-    Some(match message {
+    Ok(match message {
         Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
         Message::ToHome { frame, .. } => Frame::ToHome(frame),
     })
+}
+
+/// Why what came is no message.
+#[derive(Debug, thiserror::Error)]
+enum Untaken {
+    #[error(transparent)]
+    Message(#[from] CodecError),
+    #[error(transparent)]
+    Body(#[from] BodyError),
+}
+
+fn statements(frame: &Frame) -> usize {
+    match frame {
+        Frame::ToGuest(frame) => frame.statements.len(),
+        Frame::ToHome(frame) => frame.statements.len(),
+    }
 }

@@ -10,6 +10,7 @@ pub(crate) mod streams;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -28,6 +29,7 @@ use tokio::task::AbortHandle;
 use crate::admin::Offload;
 use crate::doctor::Finding;
 use crate::driver::Handle;
+use crate::driver::allowance::Allowance;
 use crate::limits;
 
 /// A cluster.
@@ -129,25 +131,39 @@ pub(crate) struct LeaseHandle {
     desire: watch::Sender<LeaseDesire>,
     work: mpsc::Sender<Work>,
     node: Arc<OnceLock<String>>,
+    bodies: Bodies,
+    allowance: Arc<Allowance>,
     task: AbortHandle,
 }
 
 impl LeaseHandle {
     /// Starts a lease's task in the cluster.
-    pub(crate) fn start(
-        cluster: &dyn Kubernetes,
-        desire: LeaseDesire,
-        driver: Handle,
-        bodies: Bodies,
-    ) -> Self {
-        let contract = desire.contract.id;
+    pub(crate) fn start(cluster: &dyn Kubernetes, desire: LeaseDesire, driver: Handle) -> Self {
+        let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
         let (work, queue) = mpsc::channel(limits::WORK);
         let node = Arc::new(OnceLock::new());
-        let task =
-            LeaseTask { contract, desire: wanted, work: queue, driver, bodies, node: node.clone() };
+        let task = LeaseTask {
+            contract,
+            desire: wanted,
+            work: queue,
+            driver,
+            bodies: bodies.clone(),
+            node: node.clone(),
+        };
         let task = tokio::spawn(cluster.follow(task)).abort_handle();
-        Self { desire, work, node, task }
+        let allowance = Arc::new(Allowance::new(Instant::now()));
+        Self { desire, work, node, bodies, allowance, task }
+    }
+
+    /// The bytes of what crosses under it.
+    pub(crate) fn bodies(&self) -> Bodies {
+        self.bodies.clone()
+    }
+
+    /// What its other party may ask of us.
+    pub(crate) fn allowance(&self) -> Arc<Allowance> {
+        self.allowance.clone()
     }
 
     /// The lease is to be so from now on.

@@ -2,6 +2,7 @@
 //! contract and opens the same on its own cluster, or looks what the guests use.
 
 use std::io::Cursor;
+use std::time::Instant;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -74,10 +75,14 @@ pub(crate) async fn open_for_peer(
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer)?;
         let desire = lease.desire();
         let namespaces = (desire.side == Side::Provider).then(|| desire.namespaces.clone())?;
-        Some((namespaces, driver.kubernetes()?))
+        Some((namespaces, driver.kubernetes()?, lease.allowance()))
     });
     let none = || Refused::new(RefusedReason::NotFound, "no such pod under this contract");
-    let Ok(Some((mut namespaces, cluster))) = place.await else { return Err(none()) };
+    let Ok(Some((mut namespaces, cluster, allowance))) = place.await else { return Err(none()) };
+    if !allowance.ask(Instant::now()) {
+        let text = "the contract's consumer asks for too much: try again in a moment";
+        return Err(Refused::new(RefusedReason::Unavailable, text));
+    }
     match ask {
         Ask::Open(request) => {
             let namespace = namespaces.remove(&request.namespace).ok_or_else(none)?;

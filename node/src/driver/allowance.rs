@@ -1,0 +1,114 @@
+//! What the other party of a lease may ask of us in a time. It is slowed down rather than
+//! refused, so that nothing of what an honest one says is lost.
+
+use std::time::{Duration, Instant};
+
+use mercato_kubelet::Bucket;
+use tokio::sync::watch;
+
+use crate::limits;
+
+/// That of one lease. It outlives the streams, so that another stream wins nothing.
+pub(crate) struct Allowance {
+    statements: Bucket,
+    bytes: Bucket,
+    asks: Bucket,
+    /// Counts the streams that were opened: the latest is the one that is listened to.
+    streams: watch::Sender<u64>,
+}
+
+impl Allowance {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            statements: Bucket::new(now, limits::STATEMENTS, limits::STATEMENTS_EACH_S),
+            bytes: Bucket::new(now, limits::BODY_BYTES, limits::BODY_BYTES_EACH_S),
+            asks: Bucket::new(now, limits::ASKS, limits::ASKS_EACH_S),
+            streams: watch::Sender::new(0),
+        }
+    }
+
+    /// A stream has been opened: that of before is done, and this one when the next comes.
+    pub(crate) fn open(&self) -> Turn {
+        self.streams.send_modify(|count| *count += 1);
+        Turn(self.streams.subscribe())
+    }
+
+    /// What to wait after a frame.
+    pub(crate) fn frame(&self, now: Instant, statements: usize, bytes: usize) -> Duration {
+        let statements = self.statements.take(now, statements as u64 + 1);
+        statements.max(self.bytes.take(now, bytes as u64))
+    }
+
+    /// What is still to be waited, by whatever stream.
+    pub(crate) fn debt(&self, now: Instant) -> Duration {
+        self.statements.take(now, 0).max(self.bytes.take(now, 0))
+    }
+
+    /// What to wait after a breach of the rules: none is worth a line in the log for long.
+    pub(crate) fn breach(&self, now: Instant) -> Duration {
+        self.statements.take(now, limits::STATEMENTS / limits::BREACHES)
+    }
+
+    /// Whether one more kubelet stream may be asked for now.
+    pub(crate) fn ask(&self, now: Instant) -> bool {
+        self.asks.has_one(now)
+    }
+}
+
+/// One stream's time.
+pub(crate) struct Turn(watch::Receiver<u64>);
+
+impl Turn {
+    /// Ends when it is over.
+    pub(crate) async fn over(&mut self) {
+        // An error says that the lease itself is gone.
+        let _ = self.0.changed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_latest_stream_is_the_one_that_counts() {
+        let allowance = Allowance::new(Instant::now());
+        let mut first = allowance.open();
+        let mut second = allowance.open();
+        first.over().await;
+        tokio::select! {
+            biased;
+            () = second.over() => panic!("nothing came after it"),
+            () = std::future::ready(()) => {}
+        }
+        drop(allowance);
+        second.over().await;
+    }
+
+    #[test]
+    fn floods_are_slowed_down_and_bursts_are_not() {
+        let now = Instant::now();
+        let of_statements = Allowance::new(now);
+        for _ in 0..limits::STATEMENTS / 65 {
+            assert_eq!(of_statements.frame(now, 64, 0), Duration::ZERO);
+        }
+        assert!(of_statements.frame(now, 1_000, 0) > Duration::from_secs(1));
+        let of_bytes = Allowance::new(now);
+        for _ in 0..limits::BODY_BYTES / (3 << 20) {
+            assert_eq!(of_bytes.frame(now, 0, 3 << 20), Duration::ZERO);
+        }
+        assert!(of_bytes.frame(now, 0, 3 << 20) > Duration::from_secs(1));
+        assert!(of_bytes.debt(now) > Duration::from_secs(1), "another stream waits, too");
+    }
+
+    #[test]
+    fn breaches_and_questions_have_their_bounds() {
+        let now = Instant::now();
+        let allowance = Allowance::new(now);
+        assert!((0..limits::BREACHES).all(|_| allowance.breach(now).is_zero()));
+        assert!(allowance.breach(now) > Duration::from_secs(3));
+        let asks = (0..).take_while(|_| allowance.ask(now)).count() as u64;
+        assert_eq!(asks, limits::ASKS);
+        assert!(allowance.ask(now + Duration::from_secs(1)));
+    }
+}
