@@ -172,7 +172,19 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub fn kill(&self, part: &str) -> Result<()> {
-        self.signal(part, Signal::SIGKILL)?;
+        self.end(part, Signal::SIGKILL)
+    }
+
+    /// Asks a part to end (`SIGTERM`) and waits for its end.
+    ///
+    /// # Errors
+    /// When it does not run, or does not end within a minute.
+    pub fn stop(&self, part: &str) -> Result<()> {
+        self.end(part, Signal::SIGTERM)
+    }
+
+    fn end(&self, part: &str, signal: Signal) -> Result<()> {
+        self.signal(part, signal)?;
         let name = self.part(part);
         wait::until_blocking(&format!("{name} has ended"), PATIENCE, || {
             let all = self.place.supervisor().list()?;
@@ -223,7 +235,7 @@ impl Cluster {
         self.place.supervisor().signal(&self.part(part), signal)
     }
 
-    fn part(&self, part: &str) -> String {
+    pub(super) fn part(&self, part: &str) -> String {
         format!("{}/{part}", self.name())
     }
 

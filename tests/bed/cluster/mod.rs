@@ -14,6 +14,7 @@ mod objects;
 mod pki;
 mod simulated;
 mod spec;
+mod usage;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::Output;
 pub use spec::{Cidrs, ClusterSpec};
+pub use usage::Usage;
 
 use crate::bed::Place;
 use crate::kit::Kit;

@@ -197,7 +197,7 @@ async fn warn(shared: &Shared, about: About, message: &str) -> Result<(), Failur
         tracing::debug!(name = about.name, message, "one event too many");
         return Ok(());
     }
-    events::warning(&shared.cluster, about, REFUSED, message).await
+    events::write(&shared.cluster, about, EventType::Warning, REFUSED, message).await
 }
 
 fn has_started(home: &Value) -> bool {

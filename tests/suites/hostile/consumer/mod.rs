@@ -1,0 +1,175 @@
+//! A consumer that lies to the daemon of its provider.
+
+mod fields;
+mod frames;
+mod numbers;
+mod streams;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use bytes::Bytes;
+use mercato_offload::forge;
+use mercato_protocol::id::{Digest, PublicKey};
+use mercato_protocol::workload::{
+    Item, ObjectKey, ObjectKind, PodId, Refusal, Report, Route, ToGuest, ToHome, Uid,
+};
+use serde_json::{Value, json};
+
+use crate::Scene;
+use crate::impostor::Impostor;
+use crate::line::{Line, PATIENCE};
+pub(crate) use streams::Other;
+
+/// The home namespace that it says its pods are of, and what that is called over there.
+pub(crate) const HOME: &str = "shop";
+pub(crate) const GUEST: &str = "shop-pisa";
+
+/// Everything that a consumer may try, once; it leaves with a pod called plain.
+pub(crate) async fn attack<'a>(
+    scene: &Scene<'_>,
+    impostor: &'a Impostor,
+    other: &Other,
+) -> Result<Consumer<'a>> {
+    let victim = impostor.meet(&scene.siena).await?;
+    let line = Line::open(impostor, victim, scene.bought).await?;
+    let mut consumer = Consumer { line, impostor, victim, said: BTreeMap::new() };
+    fields::are_refused(&mut consumer).await.context("fields that are refused")?;
+    fields::are_dropped(scene, &mut consumer).await.context("fields that are dropped")?;
+    frames::are_no_messages(scene, &mut consumer).await.context("frames that are none")?;
+    streams::into_others(scene, &mut consumer, other).await.context("streams into others")?;
+    numbers::of_lives(scene, &mut consumer).await.context("one uid twice")?;
+    numbers::of_namespaces(scene, &mut consumer).await.context("two namespaces")?;
+    numbers::of_pods(scene, &mut consumer).await.context("too many pods")?;
+    streams::too_many(scene, &mut consumer).await.context("too many streams")?;
+    Ok(consumer)
+}
+
+/// What it was answered about an item, last.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    Refused(Refusal),
+    Is(Report),
+    Missing,
+}
+
+pub(crate) struct Consumer<'a> {
+    pub(crate) line: Line<'a, ToGuest>,
+    pub(crate) impostor: &'a Impostor,
+    pub(crate) victim: PublicKey,
+    said: BTreeMap<Item, Said>,
+}
+
+impl Consumer<'_> {
+    /// Wants these objects.
+    pub(crate) async fn put(&mut self, all: &[(Item, Value)]) -> Result<()> {
+        let puts = all.iter().map(|(item, body)| self.wants(item.clone(), forge::digest(body)));
+        let bodies: Vec<Bytes> = all.iter().map(|(_, body)| body.to_string().into()).collect();
+        self.line.say(puts.collect(), &bodies).await
+    }
+
+    pub(crate) fn wants(&self, item: Item, digest: Digest) -> ToGuest {
+        let (origin, path) = (self.impostor.cluster, vec![self.impostor.cluster]);
+        ToGuest::Put { item, digest, route: Route { origin, path, hops: 0 } }
+    }
+
+    /// What is said of an item, once it is as it should be.
+    pub(crate) async fn hears(
+        &mut self,
+        item: &Item,
+        enough: impl Fn(&Said) -> bool,
+    ) -> Result<Said> {
+        loop {
+            if let Some(said) = self.said.get(item).filter(|said| enough(said)) {
+                return Ok(said.clone());
+            }
+            let last = self.said.get(item).cloned();
+            let heard = self.line.hear().await;
+            let heard = heard.with_context(|| format!("{item:?}: at last {last:?}"))?;
+            for statement in heard {
+                let (item, said) = match statement {
+                    ToHome::Refused { item, refusal } => (item, Said::Refused(refusal)),
+                    ToHome::Status { pod, report } => (Item::Pod(pod), Said::Is(report)),
+                    ToHome::Missing(item) => (item, Said::Missing),
+                    ToHome::Have { .. } | ToHome::HaveEnd => continue,
+                };
+                self.said.insert(item, said);
+            }
+        }
+    }
+
+    /// Ends pods and forgets them at once, as no home would before it knows that they are
+    /// over; and waits until so many are left over there.
+    pub(crate) async fn end(
+        &mut self,
+        scene: &Scene<'_>,
+        pods: &[PodId],
+        left: usize,
+    ) -> Result<()> {
+        for some in pods.chunks(21) {
+            let all = some.iter().flat_map(|pod| {
+                let delete = ToGuest::Delete { pod: pod.clone(), grace_s: 0 };
+                [delete, ToGuest::Taken(pod.clone()), ToGuest::Forget(pod.clone())]
+            });
+            self.line.say(all.collect(), &[]).await?;
+        }
+        let there = ["get", "pods", "-n", GUEST, "-o", "name"];
+        mercato_tests::wait::until("what was ended is gone", PATIENCE, || async {
+            let there = scene.siena.cluster.kubectl(&there).await?.ok()?;
+            ensure!(there.lines().count() <= left, "{there}");
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Why an item is refused.
+    pub(crate) async fn refusal(&mut self, item: &Item) -> Result<Refusal> {
+        let said = self.hears(item, |said| matches!(said, Said::Refused(_))).await?;
+        let Said::Refused(refusal) = said else { unreachable!("that was waited for") };
+        Ok(refusal)
+    }
+}
+
+/// A pod of busybox that sleeps, with what the attack adds to its spec; its container is
+/// called as the pod is.
+pub(crate) fn pod(name: &str, spec: Value) -> (Item, Value) {
+    let mut body = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "namespace": HOME, "name": name },
+        "spec": { "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "app", "image": "mercato.test/busybox:1",
+                "command": ["sleep", "3600"] }] },
+    });
+    merge(&mut body["spec"], spec);
+    (Item::Pod(id(name)), body)
+}
+
+pub(crate) fn id(name: &str) -> PodId {
+    PodId { uid: Uid(format!("uid-{name}")), namespace: HOME.into(), name: name.into() }
+}
+
+pub(crate) fn object(kind: ObjectKind, name: &str, body: Value) -> (Item, Value) {
+    let mut whole = json!({ "apiVersion": "v1", "metadata": { "namespace": HOME, "name": name } });
+    merge(&mut whole, body);
+    (Item::Object(ObjectKey { kind, namespace: HOME.into(), name: name.into() }), whole)
+}
+
+/// Maps are merged, lists by place, anything else is replaced.
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (name, value) in more {
+                merge(into.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(into), Value::Array(more)) => {
+            for (n, value) in more.into_iter().enumerate() {
+                match into.get_mut(n) {
+                    Some(present) => merge(present, value),
+                    None => into.push(value),
+                }
+            }
+        }
+        (into, more) => *into = more,
+    }
+}

@@ -1,0 +1,91 @@
+//! More than was bought: of pods, of namespaces, of bytes.
+
+use anyhow::{Result, ensure};
+use mercato_protocol::workload::{Item, ObjectKey, ObjectKind, Outcome, PodId, Report, Stage, Uid};
+use mercato_tests::suite::{Level, level};
+use mercato_tests::wait;
+use serde_json::json;
+
+use super::{Consumer, GUEST, Said, id, object, pod};
+use crate::Scene;
+use crate::line::PATIENCE;
+
+/// The first that finds no room says so, and what runs is what was bought.
+pub(super) async fn of_pods(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
+    let many = if level() == Level::Full { 10_000 } else { 1_000 };
+    let spec = json!({ "containers": [{ "resources": { "requests":
+        { "cpu": "1m", "memory": "1Mi" } } }] });
+    let (_, body) = pod("many", spec);
+    let digest = mercato_offload::forge::digest(&body);
+    let body = [bytes::Bytes::from(body.to_string())];
+    let all: Vec<Item> = (0..many).map(|n| Item::Pod(id(&format!("many-{n}")))).collect();
+    for some in all.chunks(64) {
+        let puts = some.iter().map(|item| consumer.wants(item.clone(), digest)).collect();
+        consumer.line.say(puts, &body).await?;
+    }
+    let last = all[many - 1].clone();
+    // What is beyond 8,192 pods is not even listened to.
+    let heard = if many > 8_000 { all[8_000].clone() } else { last };
+    consumer.hears(&heard, out_of_room("OutOfpods")).await?;
+    let pods = ["get", "pods", "-n", GUEST, "-o", "name"];
+    let there = scene.siena.cluster.kubectl(&pods).await?.ok()?.lines().count();
+    ensure!(there <= 10, "{there} pods run of 10 that were bought");
+    let all: Vec<PodId> = (0..many).map(|n| id(&format!("many-{n}"))).collect();
+    consumer.end(scene, &all, 1).await
+}
+
+/// Each namespace has a quota of its own; together they get no more than one.
+pub(super) async fn of_namespaces(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
+    let spec = json!({ "containers": [{ "resources": { "requests": { "cpu": "300m" } } }] });
+    let (first, body) = pod("first", spec.clone());
+    consumer.put(&[(first.clone(), body)]).await?;
+    consumer.hears(&first, |said| matches!(said, Said::Is(_))).await?;
+    let (_, mut body) = pod("second", spec);
+    body["metadata"]["namespace"] = json!("bank");
+    let namespace = "bank".to_owned();
+    let second = PodId { uid: Uid("uid-second".to_owned()), namespace, name: "second".to_owned() };
+    let second = Item::Pod(second);
+    consumer.put(&[(second.clone(), body)]).await?;
+    consumer.hears(&second, out_of_room("OutOfcpu")).await?;
+    let gpu = json!({ "containers": [{ "resources": { "limits": { "nvidia.com/gpu": "1" } } }] });
+    let (gpu, body) = pod("gpu", gpu);
+    consumer.put(&[(gpu.clone(), body)]).await?;
+    consumer.hears(&gpu, out_of_room("OutOfnvidia.com/gpu")).await?;
+    let (_, body) = object(ObjectKind::ConfigMap, "mine", json!({ "kind": "ConfigMap" }));
+    let (kind, namespace) = (ObjectKind::ConfigMap, "kube-system".to_owned());
+    let mine = Item::Object(ObjectKey { kind, namespace, name: "mine".to_owned() });
+    consumer.put(&[(mine, body)]).await?;
+    let theirs = ["get", "configmap", "-n", "kube-system-pisa", "mine", "-o", "name"];
+    wait::until("a namespace of its own is made", PATIENCE, || async {
+        scene.siena.cluster.kubectl(&theirs).await?.ok()?;
+        Ok(true)
+    })
+    .await?;
+    let kept =
+        ["get", "configmaps", "-n", "kube-system", "mine", "--ignore-not-found", "-o", "name"];
+    ensure!(scene.siena.cluster.kubectl(&kept).await?.ok()?.is_empty(), "in kube-system");
+    consumer.end(scene, &[id("first")], 1).await
+}
+
+/// A uid is one life under one name.
+pub(super) async fn of_lives(scene: &Scene<'_>, consumer: &mut Consumer<'_>) -> Result<()> {
+    let (_, body) = pod("twin", json!({}));
+    let twin = PodId { name: "twin".to_owned(), ..id("plain") };
+    consumer.put(&[(Item::Pod(twin), body)]).await?;
+    let (after, body) = object(ObjectKind::ConfigMap, "after-twin", json!({ "more": 1 }));
+    consumer.put(&[(after.clone(), body)]).await?;
+    consumer.refusal(&after).await?;
+    let twin = ["get", "pods", "-n", GUEST, "twin", "--ignore-not-found", "-o", "name"];
+    ensure!(scene.siena.cluster.kubectl(&twin).await?.ok()?.is_empty(), "one uid ran twice");
+    Ok(())
+}
+
+fn out_of_room(reason: &str) -> impl Fn(&Said) -> bool {
+    move |said| {
+        let Said::Is(Report { stage: Stage::Gone(Outcome::Failed { reason: why, .. }), .. }) = said
+        else {
+            return false;
+        };
+        why == reason
+    }
+}

@@ -1,0 +1,137 @@
+//! Somebody with the key of a cluster, and a program of their own.
+
+use std::fs;
+use std::sync::Mutex;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use bytes::Bytes;
+use mercato_net::{Event, KubeletAnswer, Limits, Net, NetConfig, WorkloadReceiver};
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::hello::Hello;
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
+use mercato_protocol::identity::Identity;
+use mercato_protocol::time::Now;
+use mercato_protocol::workload::Open;
+use mercato_tests::daemon::{Daemon, PART};
+use tokio::sync::mpsc;
+
+/// Streams of one kind that wait to be looked at.
+const WAITING: usize = 64;
+
+/// See the module. It says who it is, and takes what others open.
+pub(crate) struct Impostor {
+    pub(crate) net: Net,
+    pub(crate) cluster: ClusterId,
+    hello: Bytes,
+    opened: Mutex<mpsc::Receiver<(ContractId, WorkloadReceiver)>>,
+    asked: Mutex<mpsc::Receiver<(Bytes, KubeletAnswer)>>,
+}
+
+impl Impostor {
+    /// Ends a daemon and takes its place.
+    pub(crate) async fn replace(daemon: &Daemon<'_>) -> Result<Self> {
+        daemon.cluster.stop(PART)?;
+        let dir = daemon.cluster.data_outside().join(PART);
+        let seed = fs::read(dir.join("identity.seed"))?.try_into();
+        let Ok(seed) = seed else { bail!("a seed of another length") };
+        let identity = Signed::<Identity>::from_bytes(fs::read(dir.join("identity.cbor"))?);
+        let cluster = identity.open_identity(now()?)?.cluster_id();
+        let hello = Hello {
+            identity,
+            federation: FederationId::lan(),
+            software: "impostor/1".to_owned(),
+            addresses: Vec::new(),
+            rotations: Vec::new(),
+            certificates: Vec::new(),
+            time_ms: now()?.wall_ms,
+        };
+        let hello = Bytes::from(hello.to_bytes()?);
+        let (net, events) =
+            Net::start(NetConfig { seed, listen: Vec::new(), limits: Limits::default() })?;
+        let (open, opened) = mpsc::channel(WAITING);
+        let (ask, asked) = mpsc::channel(WAITING);
+        tokio::spawn(take(events, hello.clone(), open, ask));
+        Ok(Self { net, cluster, hello, opened: opened.into(), asked: asked.into() })
+    }
+
+    /// Connects to a daemon and says hello.
+    pub(crate) async fn meet(&self, victim: &Daemon<'_>) -> Result<PublicKey> {
+        let status = victim.json(&["status"]).await?;
+        let addresses = status["daemon"]["addresses"].as_array().context("addresses")?.iter();
+        let addresses = addresses.filter_map(|address| address.as_str()?.parse().ok()).collect();
+        let key = self.net.dial(None, addresses).await?;
+        self.net.request(key, self.hello.clone()).await?;
+        Ok(key)
+    }
+
+    /// The stream that the other party opens for a contract, as soon as it does.
+    pub(crate) async fn opened(&self, contract: ContractId) -> Result<WorkloadReceiver> {
+        let opened = async {
+            loop {
+                let next = self.opened.lock().expect("nobody panics with it").try_recv();
+                match next {
+                    Ok((of, frames)) if of == contract => return frames,
+                    Ok(_) | Err(_) => tokio::time::sleep(crate::line::LOOK).await,
+                }
+            }
+        };
+        tokio::time::timeout(crate::line::PATIENCE, opened).await.context("no stream is opened")
+    }
+
+    /// A kubelet stream that the other party asks for, if there is one.
+    pub(crate) fn asked(&self) -> Option<(Bytes, KubeletAnswer)> {
+        self.asked.lock().expect("nobody panics with it").try_recv().ok()
+    }
+}
+
+async fn take(
+    mut events: mpsc::Receiver<Event>,
+    hello: Bytes,
+    open: mpsc::Sender<(ContractId, WorkloadReceiver)>,
+    ask: mpsc::Sender<(Bytes, KubeletAnswer)>,
+) {
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Request { request, responder, .. } => {
+                let greeting = Hello::from_bytes(&request).is_ok();
+                responder.respond(if greeting { hello.clone() } else { Bytes::new() });
+            }
+            // Whoever does not look at them has no use for them.
+            Event::Workload { header, frames, .. } => {
+                if let Ok(Open { contract }) = Open::from_bytes(&header) {
+                    let _ = open.try_send((contract, frames));
+                }
+            }
+            Event::Kubelet { request, answer, .. } => drop(ask.try_send((request, answer))),
+            Event::Connected { .. }
+            | Event::Disconnected { .. }
+            | Event::Rtt { .. }
+            | Event::Addresses { .. }
+            | Event::Gossip { .. }
+            | Event::Listening { .. }
+            | Event::NotListening { .. }
+            | Event::PortTaken { .. }
+            | Event::ListenFailed { .. } => {}
+        }
+    }
+}
+
+fn now() -> Result<Now> {
+    let wall_ms = u64::try_from(std::time::UNIX_EPOCH.elapsed()?.as_millis())?;
+    Ok(Now { mono_ms: 0, wall_ms })
+}
+
+/// How many lines of a daemon's log hold this.
+pub(crate) fn lines(daemon: &Daemon<'_>, text: &str) -> Result<usize> {
+    let log = fs::read_to_string(daemon.cluster.data_outside().join("logs").join(PART))?;
+    Ok(log.lines().filter(|line| line.contains(text)).count())
+}
+
+/// No peer can make a daemon say that it is broken.
+pub(crate) fn nothing_is_broken(daemon: &Daemon<'_>) -> Result<()> {
+    let log = fs::read_to_string(daemon.cluster.data_outside().join("logs").join(PART))?;
+    let errors: Vec<&str> = log.lines().filter(|line| line.contains("ERROR")).take(5).collect();
+    ensure!(errors.is_empty(), "{} logged {errors:#?}", daemon.cluster.name());
+    Ok(())
+}

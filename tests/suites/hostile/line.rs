@@ -1,0 +1,155 @@
+//! One lease's two streams, spoken on as the sessions do it: in order, acknowledged. What
+//! is said is for others to think up.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use mercato_net::WorkloadSender;
+use mercato_offload::channel::Channel;
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::id::{ContractId, Digest, PublicKey};
+use mercato_protocol::workload::{BodyHead, Frame, Message, Open, ToGuest, ToHome};
+use tokio::sync::mpsc;
+
+use crate::impostor::Impostor;
+
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one side says, and what it hears.
+pub(crate) trait Side: Clone + Send + 'static {
+    type Heard: Send + 'static;
+    fn message(frame: Frame<Self>, bodies: Vec<BodyHead>) -> Message;
+    fn heard(message: Message) -> Option<Frame<Self::Heard>>;
+}
+
+impl Side for ToGuest {
+    type Heard = ToHome;
+
+    fn message(frame: Frame<Self>, bodies: Vec<BodyHead>) -> Message {
+        Message::ToGuest { frame, bodies }
+    }
+
+    fn heard(message: Message) -> Option<Frame<ToHome>> {
+        if let Message::ToHome { frame, .. } = message { Some(frame) } else { None }
+    }
+}
+
+impl Side for ToHome {
+    type Heard = ToGuest;
+
+    fn message(frame: Frame<Self>, bodies: Vec<BodyHead>) -> Message {
+        Message::ToHome { frame, bodies }
+    }
+
+    fn heard(message: Message) -> Option<Frame<ToGuest>> {
+        if let Message::ToGuest { frame, .. } = message { Some(frame) } else { None }
+    }
+}
+
+/// See the module.
+pub(crate) struct Line<'a, S: Side> {
+    impostor: &'a Impostor,
+    victim: PublicKey,
+    contract: ContractId,
+    sender: WorkloadSender,
+    frames: mpsc::Receiver<Message>,
+    channel: Channel<S>,
+}
+
+impl<'a, S: Side> Line<'a, S> {
+    /// Opens our stream, and waits until both sides have found each other.
+    pub(crate) async fn open(
+        impostor: &'a Impostor,
+        victim: PublicKey,
+        contract: ContractId,
+    ) -> Result<Self> {
+        let sender = stream(impostor, victim, contract).await?;
+        let (heard, frames) = mpsc::channel(16);
+        let mut theirs = impostor.opened(contract).await?;
+        tokio::spawn(async move {
+            while let Ok(Some(frame)) = theirs.recv().await {
+                let Ok(message) = Message::from_bytes(&frame.header) else { return };
+                if heard.send(message).await.is_err() {
+                    return;
+                }
+            }
+        });
+        // Above whatever the honest program has used.
+        let channel = Channel::new(u64::from(u32::MAX));
+        let mut this = Self { impostor, victim, contract, sender, frames, channel };
+        let (_, greeting) = this.channel.link_up(0);
+        this.frame(greeting, &[]).await?;
+        while !this.channel.has_room() {
+            this.hear().await?;
+        }
+        Ok(this)
+    }
+
+    /// Says this, with these bodies.
+    pub(crate) async fn say(&mut self, statements: Vec<S>, bodies: &[Bytes]) -> Result<()> {
+        while !self.channel.has_room() {
+            self.hear().await?;
+        }
+        let frame = self.channel.send(0, statements);
+        self.frame(frame, bodies).await
+    }
+
+    /// The next statements, acknowledged.
+    pub(crate) async fn hear(&mut self) -> Result<Vec<S::Heard>> {
+        let message = tokio::time::timeout(PATIENCE, self.frames.recv()).await;
+        self.take(message.context("nothing is said")?.context("the stream has ended")?).await
+    }
+
+    /// What has been said by now, acknowledged.
+    pub(crate) async fn heard(&mut self) -> Result<Vec<S::Heard>> {
+        let mut all = Vec::new();
+        while let Ok(message) = self.frames.try_recv() {
+            all.extend(self.take(message).await?);
+        }
+        Ok(all)
+    }
+
+    async fn take(&mut self, message: Message) -> Result<Vec<S::Heard>> {
+        let Some(frame) = S::heard(message) else { bail!("the words of the wrong side") };
+        let mut answers = Vec::new();
+        let received = self.channel.receive(0, frame, &mut answers);
+        for answer in answers {
+            self.frame(answer, &[]).await?;
+        }
+        Ok(received.statements)
+    }
+
+    /// Says it as it is, true or not.
+    pub(crate) async fn frame(&mut self, frame: Frame<S>, bodies: &[Bytes]) -> Result<()> {
+        let heads = bodies.iter().map(|body| BodyHead {
+            digest: Digest::of(body),
+            length: u32::try_from(body.len()).unwrap_or(u32::MAX),
+        });
+        let message = S::message(frame, heads.collect());
+        let header = Bytes::from(message.to_bytes()?);
+        self.raw(mercato_net::Frame { header, body: bodies.concat().into() }).await
+    }
+
+    /// Bytes that may mean nothing.
+    pub(crate) async fn raw(&mut self, frame: mercato_net::Frame) -> Result<()> {
+        Ok(self.sender.send(frame).await?)
+    }
+
+    /// Another stream in the place of ours.
+    pub(crate) async fn reopen(&mut self) -> Result<()> {
+        self.sender = stream(self.impostor, self.victim, self.contract).await?;
+        Ok(())
+    }
+}
+
+/// A stream of our direction.
+pub(crate) async fn stream(
+    impostor: &Impostor,
+    victim: PublicKey,
+    contract: ContractId,
+) -> Result<WorkloadSender> {
+    let header = Bytes::from(Open { contract }.to_bytes()?);
+    Ok(impostor.net.open_workload(victim, header).await?)
+}
