@@ -33,7 +33,7 @@ pub(super) fn context() -> GuestContext {
         user_namespaces: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
-        allocatable: [("cpu", "4"), ("memory", "8Gi"), ("pods", "9")]
+        allocatable: [("cpu", "100"), ("memory", "8Gi"), ("pods", "9")]
             .map(|(name, amount)| (name.to_owned(), amount.to_owned()))
             .into(),
     }

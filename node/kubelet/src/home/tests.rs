@@ -28,7 +28,8 @@ struct Bed {
 fn pod(namespace: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "web", "namespace": namespace, "uid": "u1", "resourceVersion": "5" },
-        "spec": { "serviceAccountName": "reader", "containers": [{ "name": "app", "image": "a" }],
+        "spec": { "nodeName": "turin", "serviceAccountName": "reader",
+            "containers": [{ "name": "app", "image": "a" }],
             "volumes": [{ "name": "t", "projected": { "sources": [
                 { "serviceAccountToken": { "path": "token", "audience": "vault", "expirationSeconds": 7200 } } ] } },
                 { "name": "c", "secret": { "secretName": "sec" } }] },
@@ -170,6 +171,15 @@ async fn what_becomes_of_a_failed_write() {
     let unknown = Write::Status { status: Some(Digest::of(b"x")), outcome: None };
     let asked = Input::NotWritten { uid, missing: true };
     assert_eq!(away.write("shop", unknown).await, asked);
+}
+
+#[tokio::test]
+async fn a_pod_of_another_node_is_not_the_providers_to_ask_for() {
+    let mut elsewhere = pod("shop");
+    elsewhere["spec"]["nodeName"] = json!("rome-1");
+    let (mut bed, _) = bed("shop", Some(elsewhere), (200, json!({}))).await;
+    bed.side.confirm(id("shop"));
+    assert_eq!(bed.inputs.recv().await, Some(Input::PodGone(Uid("u1".into()))));
 }
 
 #[tokio::test]
