@@ -158,7 +158,7 @@ pub(super) fn queue(runs: &[&Run]) -> String {
 }
 
 pub(super) fn spread(runs: &[&Run]) -> String {
-    let last = |spread: &Spread| (1..=200).find(|tenth| spread.within(tenth * 100) >= 995);
+    let last = |spread: &Spread| (1..=200).find(|tenth| spread.within(tenth * 100) >= 980);
     let last = |spread: &Spread| last(spread).unwrap_or(200);
     let last = runs.iter().map(|run| last(&run.measures.spread)).max().unwrap_or(0).max(5);
     let curve = |spread: &Spread| {

@@ -106,7 +106,7 @@ fn open(axes: &Axes<'_>, right: f64, top: f64) -> (String, Frame) {
     let step = round_up(right / 7.0);
     let y = HEIGHT - BOTTOM + 18.0;
     // The last one makes room for the unit.
-    let ticks = (0..).map(|nth| step * f64::from(nth)).take_while(|value| *value < right * 0.94);
+    let ticks = (0..).map(|nth| step * f64::from(nth)).take_while(|value| *value < right * 0.9);
     for value in ticks {
         let x = frame.x(value);
         let _ = write!(
