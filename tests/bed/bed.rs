@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sched::{CloneFlags, setns};
 
 use crate::supervisor::Supervisor;
@@ -142,6 +142,24 @@ impl Place {
     pub fn enter_network(&self) -> Result<()> {
         let net = fs::File::open(format!("/proc/{}/ns/net", self.supervisor.pid()))?;
         setns(net, CloneFlags::CLONE_NEWNET).context("enter the bed's network")
+    }
+
+    /// Runs `body` on a thread that lives in the bed's network, and so those it starts.
+    ///
+    /// # Errors
+    /// Those of `body`; also when it panics.
+    pub fn scope<T: Send>(&self, body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter_network()?;
+                body()
+            });
+            thread.join().unwrap_or_else(|panic| {
+                let said = panic.downcast_ref::<String>().cloned();
+                let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+                Err(anyhow!("panicked: {}", said.unwrap_or_default()))
+            })
+        })
     }
 
     /// A program to run in the network of a process, which is numbered as in the

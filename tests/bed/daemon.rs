@@ -162,6 +162,23 @@ impl<'a> Daemon<'a> {
         Ok(ordered["id"].as_str().context("the order has an id")?.to_owned())
     }
 
+    /// Buys of a provider, at once and for nothing, with room for so many small pods: waits
+    /// until the node is ready. The provider shares most of what its cluster has.
+    ///
+    /// # Errors
+    /// When something stands in the way, or it is not ready within a minute.
+    pub async fn leases_from(&self, provider: &Self, pods: usize) -> Result<()> {
+        let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--pods", "8000"];
+        let terms = ["--price", "free", "--approve", "auto", "--network-isolation", "none"];
+        provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
+        let name = provider.cluster.name();
+        self.sees_offer_of(name).await?;
+        self.mercato(&["peer", "trust", name, "--yes"]).await?.ok()?;
+        let order = order(pods);
+        let order: Vec<&str> = order.iter().map(String::as_str).collect();
+        self.mercato(&[&order[..], &["--wait", "--timeout", "60s"]].concat()).await?.ok().map(drop)
+    }
+
     /// A kubeconfig of the daemon's account, whose token lasts as long as a test may.
     async fn account(&self) -> Result<String> {
         let token = ["-n", "mercato", "create", "token", "mercato", "--duration=6h"];
@@ -208,4 +225,14 @@ impl<'a> Daemon<'a> {
         ensure!(beyond.is_empty(), "beyond its rights: {beyond:#?}");
         Ok(())
     }
+}
+
+/// The words of an order with room for so many small pods.
+#[must_use]
+pub fn order(pods: usize) -> Vec<String> {
+    let (cpu, memory) = (format!("{}m", 60 * pods), format!("{}Mi", 80 * pods));
+    let pods = pods.to_string();
+    ["order", "--cpu", &cpu, "--memory", &memory, "--pods", &pods, "--for", "4h"]
+        .map(str::to_owned)
+        .into()
 }

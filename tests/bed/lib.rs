@@ -13,6 +13,7 @@
     reason = "the bed lives on the real machine: it waits in real time"
 )]
 
+pub mod audit;
 mod bed;
 pub mod cluster;
 pub mod conformance;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use futures::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -170,15 +170,17 @@ impl Theatre {
     fn play(&self, test: &Test) -> Result<(), Failed> {
         let stage = self.stage.get_or_init(|| self.set().map_err(|error| format!("{error:#}")));
         let stage = stage.as_ref().map_err(|error| Failed::from(format!("no stage: {error}")))?;
-        in_bed(&stage.bed, || {
-            runtime()?.block_on(async {
-                let Err(error) = (test.body)(stage).await else { return Ok(()) };
-                let to = dumps().join(self.suite).join(test.name);
-                dump(&stage.clusters, &to).await?;
-                Err(error.context(format!("logs and objects are in {}", to.display())))
+        stage
+            .bed
+            .scope(|| {
+                runtime()?.block_on(async {
+                    let Err(error) = (test.body)(stage).await else { return Ok(()) };
+                    let to = dumps().join(self.suite).join(test.name);
+                    dump(&stage.clusters, &to).await?;
+                    Err(error.context(format!("logs and objects are in {}", to.display())))
+                })
             })
-        })
-        .map_err(|error| Failed::from(format!("{error:#}")))
+            .map_err(|error| Failed::from(format!("{error:#}")))
     }
 
     /// Brings the suite's clusters up.
@@ -190,7 +192,7 @@ impl Theatre {
             .iter()
             .map(|spec| Cluster::new(&bed, &kit, spec.clone()))
             .collect::<Result<Vec<_>>>()?;
-        in_bed(&bed, || {
+        bed.scope(|| {
             runtime()?.block_on(async {
                 let up = try_join_all(clusters.iter().map(|cluster| async move {
                     cluster.up().await.with_context(|| format!("bring up {}", cluster.name()))
@@ -212,22 +214,6 @@ impl Theatre {
             eprintln!("{error:#}");
         }
     }
-}
-
-/// Runs `body` on a thread that lives in the bed's network, and so those it starts.
-fn in_bed<T: Send>(bed: &Bed, body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let place = &**bed;
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            place.enter_network()?;
-            body()
-        });
-        thread.join().unwrap_or_else(|panic| {
-            let said = panic.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
-            Err(anyhow!("panicked: {}", said.unwrap_or_default()))
-        })
-    })
 }
 
 async fn dump(clusters: &[Cluster], to: &Path) -> Result<()> {

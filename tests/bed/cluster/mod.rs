@@ -1,7 +1,8 @@
 //! A cluster on the bed: what it is made of, and how it is used.
 //!
 //! The parts: `spec` says what a cluster shall be; `machine` makes namespaces,
-//! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs.
+//! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs; `usage` is
+//! what they cost.
 
 mod access;
 mod control_plane;

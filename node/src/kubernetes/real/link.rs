@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use mercato_config::settings::{self, Switch};
@@ -162,14 +164,17 @@ async fn connect(
 pub(super) async fn read(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
     let context = settings.context.clone();
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-    match settings.kubeconfig.as_deref() {
-        Some(path) => from_file(path, &options).await,
-        None if options.context.is_some() => Ok(kube::Config::from_kubeconfig(&options).await?),
+    let mut config = match settings.kubeconfig.as_deref() {
+        Some(path) => from_file(path, &options).await?,
+        None if options.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
         None => kube::Config::infer().await.map_err(|error| {
             let hint = "neither a kubeconfig nor a pod's account is found";
             anyhow::Error::new(error).context(hint)
-        }),
-    }
+        })?,
+    };
+    // Audit logs tell programs apart by it.
+    config.headers.push((USER_AGENT, HeaderValue::from_static(limits::SOFTWARE)));
+    Ok(config)
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<kube::Config> {

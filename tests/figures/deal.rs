@@ -1,0 +1,113 @@
+//! From two strangers to the first guest pod: how long each step takes that a person
+//! waits for.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::ListParams;
+use mercato_tests::cluster::Cluster;
+use mercato_tests::daemon::{Daemon, order};
+use mercato_tests::wait;
+
+use crate::lease;
+use crate::stage::{on_bed, program};
+use crate::table::spread;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Seconds.
+struct Round {
+    found: f64,
+    first_pod: f64,
+    ready: f64,
+}
+
+pub(crate) fn measure(rounds: usize) -> Result<()> {
+    let rounds: Vec<Round> = (0..rounds)
+        .map(|_| on_bed(2, async |rome, turin| round(rome, turin).await))
+        .collect::<Result<_>>()?;
+    println!("\n### A deal, {} rounds\n\n| step | s |\n|---|---|", rounds.len());
+    let of = |of: fn(&Round) -> f64| spread(&rounds.iter().map(of).collect::<Vec<_>>());
+    println!(
+        "| found on the LAN and connected, from the second one's start | {} |",
+        of(|r| r.found)
+    );
+    println!("| order to first guest pod created | {} |", of(|r| r.first_pod));
+    println!("| accept to node Ready | {} |", of(|r| r.ready));
+    Ok(())
+}
+
+async fn round(rome: &Cluster, turin: &Cluster) -> Result<Round> {
+    let mercato = program("mercato")?;
+    let home = Daemon::start(rome, &mercato, "").await?;
+    let (found, provider) = {
+        let start = Instant::now();
+        let connected = async { connected(&home).await.map(|()| start.elapsed().as_secs_f64()) };
+        futures::try_join!(connected, Daemon::start(turin, &mercato, ""))?
+    };
+    let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
+    let terms = ["--approve", "auto", "--network-isolation", "none"];
+    provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;
+    home.sees_offer_of("turin").await?;
+    home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok()?;
+    lease::namespace(rome).await?;
+    home.mercato(&["offload", lease::NAMESPACE, "--strategy", "remote"]).await?.ok()?;
+    lease::deploy(rome, 1).await?;
+    let order = order(5);
+    let order: Vec<&str> = order.iter().map(String::as_str).collect();
+
+    let start = Instant::now();
+    home.mercato(&order).await?.ok()?;
+    guest_pod(turin).await?;
+    let first_pod = start.elapsed().as_secs_f64();
+
+    provider.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
+    let before = nodes(rome).await?;
+    home.mercato(&order).await?.ok()?;
+    let request = request(&provider).await?;
+    let start = Instant::now();
+    provider.mercato(&["requests", "accept", &request]).await?.ok()?;
+    wait::until("a further node is ready", PATIENCE, || async { Ok(nodes(rome).await? > before) })
+        .await?;
+    Ok(Round { found, first_pod, ready: start.elapsed().as_secs_f64() })
+}
+
+async fn connected(home: &Daemon<'_>) -> Result<()> {
+    wait::until("turin is found and connected", PATIENCE, || async {
+        let peers = home.json(&["peers"]).await?;
+        let peers = peers.as_array().context("a list of peers")?;
+        Ok(peers.iter().any(|peer| peer["name"] == "turin" && peer["connected"].is_string()))
+    })
+    .await
+}
+
+async fn guest_pod(turin: &Cluster) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(turin.client().await?, lease::GUESTS);
+    wait::until("there is a guest pod", PATIENCE, || async {
+        Ok(!pods.list(&ListParams::default()).await?.items.is_empty())
+    })
+    .await
+}
+
+/// The request that waits for its owner.
+async fn request(provider: &Daemon<'_>) -> Result<String> {
+    wait::until("a request waits for an answer", PATIENCE, || async {
+        Ok(provider.json(&["requests"]).await?[0]["id"].is_string())
+    })
+    .await?;
+    let requests = provider.json(&["requests"]).await?;
+    Ok(requests[0]["id"].as_str().context("a request has an id")?.to_owned())
+}
+
+/// How many virtual nodes are ready.
+async fn nodes(rome: &Cluster) -> Result<usize> {
+    let nodes: Api<Node> = Api::all(rome.client().await?);
+    let ours = nodes.list(&ListParams::default().labels("mercato.dev/contract")).await?;
+    let ready = |node: &&Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    };
+    Ok(ours.items.iter().filter(ready).count())
+}

@@ -1,0 +1,95 @@
+//! A lease, and pods that go over it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::PostParams;
+use mercato_tests::cluster::Cluster;
+use mercato_tests::daemon::Daemon;
+use mercato_tests::wait;
+use serde_json::json;
+
+use crate::stage;
+
+/// Where the pods are made, in Rome, or in both without Mercato.
+pub(crate) const NAMESPACE: &str = "shop";
+/// Of Rome's, in Turin.
+pub(crate) const GUESTS: &str = "shop-rome";
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Both daemons, each in its cluster; Rome's first.
+pub(crate) async fn daemons<'a>(
+    rome: &'a Cluster,
+    turin: &'a Cluster,
+) -> Result<(Daemon<'a>, Daemon<'a>)> {
+    let program = stage::program("mercato")?;
+    Ok((Daemon::start(rome, &program, "").await?, Daemon::start(turin, &program, "").await?))
+}
+
+/// A lease with room for so many pods; those of the namespace go there.
+pub(crate) async fn start<'a>(
+    rome: &'a Cluster,
+    turin: &'a Cluster,
+    pods: usize,
+) -> Result<(Daemon<'a>, Daemon<'a>)> {
+    let (home, provider) = daemons(rome, turin).await?;
+    home.leases_from(&provider, pods).await?;
+    namespace(rome).await?;
+    home.mercato(&["offload", NAMESPACE, "--strategy", "remote"]).await?.ok()?;
+    Ok((home, provider))
+}
+
+/// Makes the namespace of the pods.
+pub(crate) async fn namespace(cluster: &Cluster) -> Result<()> {
+    cluster.kubectl(&["create", "namespace", NAMESPACE]).await?.ok()?;
+    wait::until("the namespace has its service account", PATIENCE, || async {
+        let get = ["-n", NAMESPACE, "get", "serviceaccount", "default"];
+        cluster.kubectl(&get).await?.ok()?;
+        Ok(true)
+    })
+    .await
+}
+
+/// Makes a Deployment of so many pods.
+pub(crate) async fn deploy(cluster: &Cluster, pods: usize) -> Result<()> {
+    let labels = json!({ "app": NAME });
+    let requests = json!({ "cpu": "10m", "memory": "16Mi" });
+    let deployment = serde_json::from_value(json!({
+        "metadata": { "name": NAME },
+        "spec": {
+            "replicas": pods,
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{
+                    "name": "main",
+                    "image": "mercato.test/busybox:1",
+                    "resources": { "requests": requests },
+                }] },
+            },
+        },
+    }))?;
+    deployments(cluster).await?.create(&PostParams::default(), &deployment).await?;
+    Ok(())
+}
+
+/// Waits until the Deployment says that so many of its pods are ready.
+pub(crate) async fn ready(cluster: &Cluster, pods: usize) -> Result<()> {
+    let deployments = deployments(cluster).await?;
+    wait::until(&format!("{pods} pods are ready in {}", cluster.name()), PATIENCE, || async {
+        let status = deployments.get(NAME).await?.status.unwrap_or_default();
+        let ready = status.ready_replicas.unwrap_or_default();
+        ensure!(usize::try_from(ready)? == pods, "{ready} are");
+        Ok(true)
+    })
+    .await
+}
+
+async fn deployments(cluster: &Cluster) -> Result<Api<Deployment>> {
+    Ok(Api::namespaced(cluster.client().await?, NAMESPACE))
+}
+
+/// The Deployment.
+pub(crate) const NAME: &str = "web";

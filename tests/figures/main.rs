@@ -1,0 +1,76 @@
+//! `figures`: how fast Mercato is and what it costs, measured on beds of real clusters
+//! with simulated nodes, so that what is measured is the control planes' and ours.
+//!
+//! `tests/run figures` builds it and runs it. What it prints goes to docs/benchmarks.md.
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
+
+mod burst;
+mod change;
+mod deal;
+mod idle;
+mod lease;
+mod memory;
+mod stage;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+/// How fast Mercato is, and what it costs: prints tables of Markdown.
+#[derive(Parser)]
+#[command(name = "figures", after_help = EXAMPLES)]
+struct Cli {
+    /// What to measure, all by default
+    scenes: Vec<Scene>,
+    /// Few rounds and small counts: shows that all of it works, in some five minutes
+    #[arg(long)]
+    quick: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  tests/run figures            all of it; half an hour
+  tests/run figures --quick
+  tests/run figures burst";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Scene {
+    /// From two strangers to the first guest pod
+    Deal,
+    /// Many pods at once, with Mercato and without
+    Burst,
+    /// What the daemons hold in memory
+    Memory,
+    /// A config map's change, until it is on the other side
+    Change,
+    /// A lease whose pods do nothing
+    Idle,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let all = Scene::value_variants();
+    let scenes = if cli.scenes.is_empty() { all } else { &cli.scenes };
+    for scene in scenes {
+        if let Err(error) = measure(*scene, cli.quick) {
+            eprintln!("figures: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn measure(scene: Scene, quick: bool) -> Result<()> {
+    mercato_tests::requirements::met()?;
+    let rounds = if quick { 2 } else { 5 };
+    let pick = |small, whole| if quick { small } else { whole };
+    match scene {
+        Scene::Deal => deal::measure(rounds),
+        Scene::Burst => burst::measure(pick(100, 300), rounds)
+            .and_then(|()| burst::measure(pick(300, 1_000), rounds)),
+        Scene::Memory => memory::measure(pick(100, 1_000), pick(500, 5_000)),
+        Scene::Change => change::measure(pick(50, 500)),
+        Scene::Idle => idle::measure(pick(30, 600)),
+    }
+}
