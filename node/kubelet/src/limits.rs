@@ -87,8 +87,6 @@ pub const LEASE_SECONDS: i32 = 40;
 pub const TOKEN_SECONDS: i64 = 3600;
 /// A failed renewal is tried again after this long: three times in a Lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(3);
-/// An unchanged status is written this often; the kubelet's default.
-pub const STATUS_RENEWAL: Duration = Duration::from_secs(300);
 /// Config maps, and secrets, that a guest namespace may hold; a guess.
 pub const GUEST_OBJECTS: u64 = 4096;
 /// Rights or webhook of an opted-in namespace that failed are tried again.

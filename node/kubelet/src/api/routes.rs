@@ -221,7 +221,7 @@ fn configz() -> Value {
         "enableServer": true,
         "enableDebuggingHandlers": true,
         "nodeLeaseDurationSeconds": limits::LEASE_SECONDS,
-        "nodeStatusReportFrequency": format!("{}s", limits::STATUS_RENEWAL.as_secs()),
+        "nodeStatusReportFrequency": format!("{}s", limits::LEASE_RENEWAL.as_secs()),
     } })
 }
 

@@ -14,7 +14,7 @@ use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, interval};
+use tokio::time::interval;
 
 pub use object::{NodeSpec, Taint};
 
@@ -149,8 +149,8 @@ pub enum Name {
 }
 
 /// Lease and status until the end of time: the Lease every ten seconds, the
-/// status when it differs and now and then, the node again if somebody has
-/// deleted it.
+/// status when it is to be another, and both again if somebody has changed or
+/// deleted them, which is looked for now and then.
 fn keep(
     cluster: Cluster,
     mut wants: watch::Receiver<Arc<NodeSpec>>,
@@ -189,19 +189,16 @@ fn keep(
 struct Kept {
     uid: Option<String>,
     spec: Option<Arc<NodeSpec>>,
-    status_at: Option<Instant>,
     transitions: object::Transitions,
 }
 
 impl Kept {
     async fn renew(&mut self, cluster: &Cluster, spec: &Arc<NodeSpec>) -> Result<(), Failure> {
         let changed = self.spec.as_ref() != Some(spec);
-        let stale = self.status_at.is_none_or(|at| at.elapsed() > limits::STATUS_RENEWAL);
-        if changed || stale || !self.stands(cluster, &spec.name).await? {
+        if changed || !self.holds(cluster, spec).await? {
             let node = self.write(cluster, spec).await?;
             self.uid = node["metadata"]["uid"].as_str().map(str::to_owned);
             self.spec = Some(spec.clone());
-            self.status_at = Some(Instant::now());
         }
         let lease = json!({
             "metadata": { "namespace": LEASES, "ownerReferences": [{
@@ -216,13 +213,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether the node is there, and ready: nobody has deleted it, and no node controller
-    /// has taken it for dead.
-    async fn stands(&self, cluster: &Cluster, name: &str) -> Result<bool, Failure> {
-        let node = cluster.get(NODE, None, name).await?.unwrap_or_default();
-        let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-        let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
-        Ok(ready.any(|ready| ready["status"] == "True"))
+    /// Whether the node that was written is there, as it was written: nobody has deleted
+    /// it, and no node controller has taken it for dead.
+    async fn holds(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<bool, Failure> {
+        let node = cluster.get(NODE, None, &spec.name).await?.unwrap_or_default();
+        let same = self.uid.as_deref() == node["metadata"]["uid"].as_str();
+        Ok(same && object::holds(spec, &mut self.transitions, &node))
     }
 
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {

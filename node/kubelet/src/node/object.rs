@@ -192,6 +192,28 @@ pub(super) fn status(spec: &NodeSpec, transitions: &mut Transitions, now: &str) 
     } })
 }
 
+/// Whether the node in the cluster is still as this makes it, whatever others have added.
+pub(super) fn holds(spec: &NodeSpec, transitions: &mut Transitions, present: &Value) -> bool {
+    let wanted = [node(spec), status(spec, transitions, "")];
+    wanted.iter().all(|wanted| contains(present, wanted))
+        && taints(spec, &present["spec"]["taints"]).is_none()
+}
+
+/// Times aside: they tell when something was written.
+fn contains(present: &Value, wanted: &Value) -> bool {
+    match (present, wanted) {
+        (Value::Object(present), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            let unset = wanted.is_null() || *wanted == json!(false) || *wanted == json!("");
+            let found = present.get(name);
+            name.ends_with("Time") || found.map_or(unset, |present| contains(present, wanted))
+        }),
+        (Value::Array(present), Value::Array(wanted)) => {
+            wanted.iter().all(|one| present.iter().any(|other| contains(other, one)))
+        }
+        (present, wanted) => present == wanted,
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -270,5 +292,24 @@ pub(super) mod tests {
         let status = status(&spec(), &mut transitions, "t9");
         assert_eq!(status["status"]["conditions"][0]["lastTransitionTime"], "t0");
         assert_eq!(status["status"]["conditions"][2]["lastTransitionTime"], "t9");
+    }
+
+    #[test]
+    fn what_others_change_of_it_is_seen() {
+        let (spec, mut transitions) = (spec(), Transitions::default());
+        let mut present = first(&spec);
+        present["status"] = status(&spec, &mut transitions, "t1")["status"].clone();
+        // As an API server has it.
+        present["spec"].as_object_mut().unwrap().remove("unschedulable");
+        present["metadata"]["labels"]["another"] = json!("s");
+        assert!(holds(&spec, &mut transitions, &present));
+        let mut late = present.clone();
+        late["status"]["conditions"][0]["status"] = json!("Unknown");
+        assert!(!holds(&spec, &mut transitions, &late));
+        let mut cordoned = present.clone();
+        cordoned["spec"]["unschedulable"] = json!(true);
+        assert!(!holds(&spec, &mut transitions, &cordoned));
+        present["spec"]["taints"] = json!([]);
+        assert!(!holds(&spec, &mut transitions, &present));
     }
 }
