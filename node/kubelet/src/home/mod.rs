@@ -5,6 +5,7 @@
 mod objects;
 mod pods;
 mod service_env;
+mod status_patch;
 mod tokens;
 mod write;
 

@@ -153,21 +153,38 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
 }
 
 #[tokio::test]
+async fn what_home_says_already_is_not_written() {
+    let running = json!({ "phase": "Pending", "reason": "OffloadRefused" });
+    let (mut bed, _) = bed("shop", None, status(500, "etcd")).await;
+    let status = Some(bed.bodies.keep(&running).unwrap());
+    let written = bed.write("shop", Write::Status { status, outcome: None }).await;
+    assert_eq!(written, Input::Written(Uid("u1".into())));
+    assert!(bed.writes.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn what_becomes_of_a_failed_write() {
     let uid = Uid("u1".into());
     let failed = Input::NotWritten { uid: uid.clone(), missing: false };
-    let write = || Write::Status { status: None, outcome: None };
+    let write = |bed: &Bed| {
+        let running = bed.bodies.keep(&json!({ "phase": "Running" })).unwrap();
+        Write::Status { status: Some(running), outcome: None }
+    };
     // Another pod of the name: the one that was meant is gone.
     let mut another = pod("shop");
     another["metadata"]["uid"] = "u2".into();
     let (mut other, _) = bed("shop", Some(another), status(409, "uid mismatch")).await;
-    assert_eq!(other.write("shop", write()).await, Input::PodGone(uid.clone()));
+    let said = write(&other);
+    assert_eq!(other.write("shop", said).await, Input::PodGone(uid.clone()));
     let (mut same, _) = bed("shop", Some(pod("shop")), status(409, "modified")).await;
-    assert_eq!(same.write("shop", write()).await, failed);
+    let said = write(&same);
+    assert_eq!(same.write("shop", said).await, failed);
     let (mut missing, _) = bed("shop", None, status(404, "not found")).await;
-    assert_eq!(missing.write("shop", write()).await, Input::PodGone(uid.clone()));
+    let said = write(&missing);
+    assert_eq!(missing.write("shop", said).await, Input::PodGone(uid.clone()));
     let (mut away, _) = bed("shop", None, status(500, "etcd")).await;
-    assert_eq!(away.write("shop", write()).await, failed);
+    let said = write(&away);
+    assert_eq!(away.write("shop", said).await, failed);
     let unknown = Write::Status { status: Some(Digest::of(b"x")), outcome: None };
     let asked = Input::NotWritten { uid, missing: true };
     assert_eq!(away.write("shop", unknown).await, asked);

@@ -12,6 +12,7 @@ use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::status_patch::status_patch;
 use crate::api::NodePods;
 use crate::cluster::Deletion;
 use crate::events::{self, About, EventType};
@@ -136,7 +137,9 @@ async fn write_status(
             None => return Ok(false),
         },
     };
-    let status = cleared(status(&known), &known["status"]);
+    let Some(status) = status_patch(&status(&known), &known["status"]) else {
+        return Ok(true);
+    };
     let patch = json!({ "metadata": { "uid": pod.uid }, "status": status });
     let ns = Some(pod.namespace.as_str());
     shared.pods.begin_write(&pod.uid);
@@ -144,7 +147,7 @@ async fn write_status(
     match written {
         Ok(fresh) => {
             // Before the watch tells of it, so that the next write builds on this one.
-            shared.pods.refresh(Arc::new(fresh));
+            shared.pods.refresh(fresh);
             Ok(true)
         }
         Err(failure) if failure.class == Class::Missing => Ok(false),
@@ -157,24 +160,6 @@ async fn write_status(
         }
         Err(failure) => Err(failure),
     }
-}
-
-/// With what is there and is not said any more taken back: in a patch what is left out
-/// stays.
-fn cleared(mut status: Value, known: &Value) -> Value {
-    for field in ["reason", "message", "allocatedResources", "resources"] {
-        if status[field].is_null() && !known[field].is_null() {
-            status[field] = Value::Null;
-        }
-    }
-    if let Some(said) = status["conditions"].as_array_mut() {
-        let unsaid = |one: &&Value| !said.iter().any(|said| said["type"] == one["type"]);
-        let gone = known["conditions"].as_array().into_iter().flatten().filter(unsaid);
-        let gone: Vec<_> =
-            gone.map(|one| json!({ "$patch": "delete", "type": one["type"] })).collect();
-        said.extend(gone);
-    }
-    status
 }
 
 /// The pod stays Pending, with a reason that people find where they look first. One that
@@ -239,21 +224,6 @@ const REFUSED: &str = "OffloadRefused";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_said_any_more_is_taken_back() {
-        let of = |name: &str| json!({ "type": name, "status": "True" });
-        let known = json!({ "message": "old", "allocatedResources": { "cpu": "1" },
-            "conditions": [of("Ready"), of("PodResizePending")] });
-        let said = json!({ "phase": "Running", "conditions": [of("Ready")] });
-        let status = cleared(said, &known);
-        assert_eq!(status["conditions"].as_array().unwrap().len(), 2);
-        let gone = json!({ "$patch": "delete", "type": "PodResizePending" });
-        assert_eq!(status["conditions"][1], gone);
-        let fields = status.as_object().unwrap();
-        assert!(fields["message"].is_null() && fields["allocatedResources"].is_null());
-        assert!(!fields.contains_key("reason"));
-    }
 
     #[test]
     fn a_refused_pod_says_why_in_each_container() {

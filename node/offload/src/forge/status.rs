@@ -49,12 +49,15 @@ pub fn home_status(
     }
     settle_phase(&mut status, old, outcome);
     status["conditions"] = conditions(&status, base, home);
+    // As at home: who has taken the pod says where it is.
+    let taken = !status["startTime"].is_null();
+    let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
     let own = [
         ("qosClass", old["qosClass"].clone()),
         ("observedGeneration", generation(&status, old, home)),
         ("nominatedNodeName", old["nominatedNodeName"].clone()),
-        ("hostIP", json!(ctx.host_ip)),
-        ("hostIPs", ip_list(ctx.host_ip.as_deref())),
+        ("hostIP", json!(host_ip)),
+        ("hostIPs", ip_list(host_ip)),
         ("podIP", json!(ctx.pod_ip)),
         ("podIPs", ip_list(ctx.pod_ip.as_deref())),
     ];
