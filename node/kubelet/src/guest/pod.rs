@@ -12,12 +12,8 @@ use crate::failure::Failure;
 use crate::kind::POD;
 
 /// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow.
-pub(super) async fn create(
-    cluster: &Cluster,
-    ns: &str,
-    mut forged: Value,
-) -> Result<(), GuestFailure> {
-    let whole = forged.clone();
+pub(super) async fn create(cluster: &Cluster, ns: &str, whole: &Value) -> Result<(), GuestFailure> {
+    let mut forged = whole.clone();
     let spec = forged["spec"].as_object_mut();
     let debug = spec.and_then(|spec| spec.remove("ephemeralContainers"));
     let debug = debug.is_some_and(|list| list.as_array().is_some_and(|list| !list.is_empty()));
@@ -27,7 +23,7 @@ pub(super) async fn create(
         annotations.remove(HOME_GENERATION);
     }
     let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
-    if debug { update(cluster, ns, &whole, &made).await } else { Ok(()) }
+    if debug { update(cluster, ns, whole, &made).await } else { Ok(()) }
 }
 
 /// Brings the pod that runs to what home wants, as far as a running pod can change.

@@ -61,6 +61,9 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
         if method == "GET" {
             return present.clone().map_or_else(|| status(404, "not found"), |o| (200, o));
         }
+        if method == "POST" && present.is_some() {
+            return status(409, "already exists");
+        }
         seen.lock().unwrap().push((format!("{method} {path}"), body));
         if path.contains(*at.lock().unwrap()) { answer.clone() } else { (200, json!({})) }
     });

@@ -67,20 +67,26 @@ async fn write(
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
-    let cluster = &shared.cluster;
-    let Some(present) = place.get(shared).await.map_err(failed)? else {
-        if if_absent == IfAbsent::Leave {
-            return Err(GuestFailure::Absent);
+    let (cluster, ns) = (&shared.cluster, place.key.namespace.as_str());
+    let look = async || place.get(shared).await.map_err(failed);
+    let present = match item {
+        // Hardly ever is it there: made earlier, without our knowing.
+        Item::Pod(_) if if_absent == IfAbsent::Create => {
+            shared.room.claim(item, &forged, &shared.context())?;
+            let Err(failure) = pod::create(cluster, ns, &forged).await else { return Ok(()) };
+            shared.room.release(item);
+            look().await?.ok_or(failure)?
         }
-        shared.room.claim(item, &forged, &shared.context())?;
-        let made = match item {
-            Item::Pod(_) => pod::create(cluster, &place.key.namespace, forged).await,
-            Item::Object(_) => {
-                let created = cluster.create(place.kind, place.ns(), forged).await;
-                created.map(drop).map_err(failed)
+        Item::Pod(_) => look().await?.ok_or(GuestFailure::Absent)?,
+        Item::Object(_) => match look().await? {
+            Some(present) => present,
+            None => {
+                shared.room.claim(item, &forged, &shared.context())?;
+                let made = cluster.create(place.kind, place.ns(), forged).await;
+                let made = made.map(drop).map_err(failed);
+                return made.inspect_err(|_| shared.room.release(item));
             }
-        };
-        return made.inspect_err(|_| shared.room.release(item));
+        },
     };
     match place.ownership(shared, item, &present) {
         Ownership::Ours => shared.room.claim(item, &forged, &shared.context()).map_err(kept)?,
@@ -93,7 +99,7 @@ async fn write(
         }
     }
     match item {
-        Item::Pod(_) => pod::update(cluster, &place.key.namespace, &forged, &present).await,
+        Item::Pod(_) => pod::update(cluster, ns, &forged, &present).await,
         Item::Object(_) => {
             let mut object = forged;
             object["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
