@@ -223,19 +223,27 @@ impl Lease {
             Desired::Drained | Desired::Gone if self.rests() => Phase::Suspended,
             Desired::Drained | Desired::Gone => self.drain(now, out),
         };
-        let said = self.said.take();
-        let known_name = said.as_ref().and_then(|said| said.peer_name.clone());
+        let known_name = self.said.as_ref().and_then(|said| said.peer_name.clone());
+        let peer_name = name.or(known_name);
+        // Compared before anything is copied: each input of a session ends here.
+        let same = |said: &LeaseDesire| {
+            (said.phase, said.reachable) == (phase, reachable)
+                && said.peer_name == peer_name
+                && said.namespaces == self.namespaces
+                && said.contract == self.spec.contract
+        };
+        if self.said.as_ref().is_some_and(same) {
+            return;
+        }
         let desire = LeaseDesire {
             side: self.spec.side,
             contract: self.spec.contract.clone(),
-            peer_name: name.or(known_name),
+            peer_name,
             reachable,
             phase,
             namespaces: self.namespaces.clone(),
         };
-        if said.as_ref() != Some(&desire) {
-            out.push(Effect::Lease(Box::new(desire.clone())));
-        }
+        out.push(Effect::Lease(Box::new(desire.clone())));
         self.said = Some(desire);
     }
 
