@@ -22,7 +22,7 @@ use crate::api::NodePods;
 use crate::kind::{POD, SERVICE};
 use crate::limits;
 use crate::offload_namespace::{Known, Leave, OptIn};
-use crate::watch::{Change, Selection, changes};
+use crate::watch::{Change, Selection, changes, trim};
 
 /// The pods as home's API server last told of them, by uid.
 #[derive(Default)]
@@ -65,11 +65,12 @@ impl Pods {
     }
 
     /// Takes in what a write of its status answered, if the pod is still one of the node's.
-    pub(super) fn refresh(&self, pod: Arc<Value>) {
+    pub(super) fn refresh(&self, mut pod: Value) {
         let Some(id) = forge::pod_id(&pod) else { return };
+        trim(&mut pod);
         if let Some(kept) = self.lock().get_mut(&id.uid) {
             kept.written = Some((version(&pod), readiness(&pod)));
-            kept.take(pod);
+            kept.take(Arc::new(pod));
         }
     }
 
@@ -153,27 +154,27 @@ pub(super) fn follow(
             if opted_in.wait_for(Option::is_some).await.is_err() {
                 return;
             }
-            let mut pods = changes(&shared.cluster, POD, bound, Arc::new);
+            let pods = changes(&shared.cluster, POD, bound, Arc::new);
+            let mut pods = pods.ready_chunks(limits::INPUTS);
             let mut teller = Teller { shared: &shared, environments: BTreeMap::new() };
             loop {
                 tokio::select! {
-                    change = pods.next() => {
-                        let Some(change) = change else { return };
+                    together = pods.next() => {
+                        let Some(together) = together else { return };
                         let known = opted_in.borrow().clone();
-                        teller.tell(change, &known).await;
+                        teller.tell(together, &known).await;
                     }
                     Some(pod) = asked.recv() => {
                         let known = opted_in.borrow().clone();
-                        teller.tell(Change::Changed(pod), &known).await;
+                        teller.tell(vec![Change::Changed(pod)], &known).await;
                     }
                     changed = opted_in.changed() => {
                         if changed.is_err() {
                             return;
                         }
                         let known = opted_in.borrow_and_update().clone();
-                        for pod in shared.pods.all() {
-                            teller.tell(Change::Changed(pod), &known).await;
-                        }
+                        let all = shared.pods.all().into_iter().map(Change::Changed);
+                        teller.tell(all.collect(), &known).await;
                     }
                 }
             }
@@ -193,15 +194,23 @@ struct Teller<'a> {
 type Environment = Arc<BTreeMap<String, String>>;
 
 impl Teller<'_> {
-    async fn tell(&mut self, change: Change<Arc<Value>>, opted_in: &Known) {
+    /// Tells of changes that came together: what is asked for on account of one is as
+    /// fresh for the others.
+    async fn tell(&mut self, changes: Vec<Change<Arc<Value>>>, opted_in: &Known) {
+        let mut fresh = Fresh::default();
+        for change in changes {
+            self.tell_one(change, opted_in, &mut fresh).await;
+        }
+    }
+
+    async fn tell_one(&mut self, change: Change<Arc<Value>>, opted_in: &Known, fresh: &mut Fresh) {
         match change {
             Change::Synced(pods) => {
                 self.shared.pods.replace(&pods);
                 self.environments.retain(|uid, _| self.shared.pods.get(uid).is_some());
                 let mut all = Vec::with_capacity(pods.len());
-                let mut fresh = Fresh::default();
                 for pod in &pods {
-                    all.extend(self.home_pod(pod, opted_in, &mut fresh).await);
+                    all.extend(self.home_pod(pod, opted_in, fresh).await);
                 }
                 self.shared.tell(Input::Synced(all)).await;
                 for uid in pods.iter().filter_map(|pod| self.shared.pods.overwritten(pod)) {
@@ -210,7 +219,7 @@ impl Teller<'_> {
             }
             Change::Changed(pod) => {
                 self.shared.pods.insert(pod.clone());
-                if let Some(pod) = self.home_pod(&pod, opted_in, &mut Fresh::default()).await {
+                if let Some(pod) = self.home_pod(&pod, opted_in, fresh).await {
                     self.shared.tell(Input::Pod(pod)).await;
                 }
                 if let Some(uid) = self.shared.pods.overwritten(&pod) {
@@ -275,7 +284,7 @@ impl Teller<'_> {
     }
 }
 
-/// Environments by namespace, while one list of pods is told.
+/// Environments by namespace, while changes that came together are told.
 #[derive(Default)]
 struct Fresh(BTreeMap<String, Environment>);
 
@@ -366,7 +375,7 @@ mod tests {
         assert_eq!(pods.overwritten(&at("5", "False")), None, "nothing was written yet");
         pods.begin_write(&uid);
         assert_eq!(pods.overwritten(&at("6", "True")), None, "it may be our own write");
-        pods.refresh(at("6", "True"));
+        pods.refresh(Arc::unwrap_or_clone(at("6", "True")));
         assert_eq!(pods.overwritten(&at("5", "False")), None, "it is older than ours");
         assert_eq!(pods.overwritten(&at("7", "True")), None, "it is as we wrote it");
         assert_eq!(pods.overwritten(&at("7", "False")), Some(uid));

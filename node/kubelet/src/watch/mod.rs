@@ -2,12 +2,16 @@
 //! broken connections and an API server that is away, and says after each list
 //! that it is complete.
 
+mod object;
+
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::Api;
-use kube::core::DynamicObject;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::Value;
+
+use object::Object;
+pub(crate) use object::trim;
 
 use crate::cluster::Cluster;
 use crate::kind::Kind;
@@ -54,7 +58,7 @@ pub(crate) fn changes<T: Send + 'static>(
     read: impl Fn(Value) -> T + Send + 'static,
 ) -> BoxStream<'static, Change<T>> {
     let resource = kind.resource();
-    let api: Api<DynamicObject> = match &which.namespace {
+    let api: Api<Object> = match &which.namespace {
         Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &resource),
         None => Api::all_with(cluster.client(), &resource),
     };
@@ -63,7 +67,7 @@ pub(crate) fn changes<T: Send + 'static>(
         field_selector: which.fields,
         ..watcher::Config::default()
     };
-    let raw = move |object| read(raw(kind, object));
+    let raw = move |object: Object| read(object.typed(kind));
     let mut listed = Vec::new();
     watcher(api, config)
         .default_backoff()
@@ -88,12 +92,4 @@ pub(crate) fn changes<T: Send + 'static>(
             futures::future::ready(change)
         })
         .boxed()
-}
-
-/// The object as its own JSON; in a list its type is left out.
-fn raw(kind: Kind, object: DynamicObject) -> Value {
-    let mut value = serde_json::to_value(object).unwrap_or_default();
-    value["apiVersion"] = kind.api_version().into();
-    value["kind"] = kind.kind.into();
-    value
 }
