@@ -70,7 +70,7 @@ impl Policy {
         match share {
             Ok(Some(policy)) => wrong.extend(self.share(Some(policy)).await?),
             Ok(None) if fall_back(SHARE) => {
-                drop(self.share(self.service.defaults.share.clone()).await?)
+                drop(self.share(self.service.defaults.share.clone()).await?);
             }
             Ok(None) => {}
             Err(why) => wrong.push(why),

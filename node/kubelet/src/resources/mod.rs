@@ -7,6 +7,7 @@
 //! out what is clearly none, the daemon says where the rest is wrong.
 
 #![allow(unreachable_pub, reason = "kube's derive makes such types inside of its functions")]
+#![allow(clippy::duplicated_attributes, reason = "printer columns of one type, or of one priority")]
 
 mod condition;
 mod contract;
