@@ -198,6 +198,7 @@ impl Driver {
 
     /// Writes what is to be written, and performs what may be seen.
     async fn settle(&mut self) {
+        let mut rebuilt = false;
         loop {
             while let Some(effect) = self.gate.release() {
                 self.perform(effect);
@@ -208,7 +209,15 @@ impl Driver {
             self.handle.metrics().committed(written.is_ok(), began.elapsed());
             match written {
                 Ok(_) => self.gate.written(),
-                Err(error) => self.rebuild(Some(error.to_string())),
+                Err(error) if !rebuilt => {
+                    rebuilt = true;
+                    self.rebuild(Some(error.to_string()));
+                }
+                // What it wants to keep at once, told of the world again, waits for the
+                // disk, and with it all that hangs on it: otherwise this had no end.
+                Err(_) => {
+                    self.gate.failed();
+                }
             }
         }
     }
@@ -217,12 +226,16 @@ impl Driver {
     /// written, if so.
     fn rebuild(&mut self, degraded: Option<String>) {
         let again_ms = self.clock.now().mono_ms + limits::STORE_RETRY_MS;
-        self.retry_ms = degraded.is_some().then_some(again_ms);
+        let before = self.retry_ms;
+        self.retry_ms = degraded.is_some().then(|| before.unwrap_or(again_ms));
         // Who waits for an answer learns that there will be none.
         self.replies.clear();
         self.askers.clear();
-        self.leases.clear();
-        self.outbound.clear();
+        // Those of a daemon that is degraded already rest as they are.
+        if before.is_none() || degraded.is_none() {
+            self.leases.clear();
+            self.outbound.clear();
+        }
         let records = self.gate.failed();
         self.agent = Agent::restore(self.config.clone(), rand::random(), records, degraded);
         for input in self.world.again() {

@@ -77,6 +77,9 @@ async fn a_full_disk_degrades_the_daemon_until_there_is_space() {
     let approve = |driver: &Driver| driver.agent().broker().share().unwrap().approve;
     assert_eq!(approve(&driver), Approve::Ask);
     assert!(driver.agent().degraded().unwrap().contains("storage space"));
+    let retry_ms = driver.retry_ms;
+    assert_eq!(shares(&mut driver, Approve::Auto).await, None);
+    assert_eq!(driver.retry_ms, retry_ms, "a further failure puts nothing off");
 
     driver.retry_ms = Some(0);
     driver.recover().await;

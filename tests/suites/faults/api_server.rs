@@ -23,7 +23,7 @@ pub(crate) async fn stopped(stage: &Stage) -> Result<()> {
         let breaking = async {
             sleep(2 * SECOND).await;
             cluster.kill("kube-apiserver")?;
-            sleep(at_level(6, 60) * SECOND).await;
+            sleep(at_level(5, 60) * SECOND).await;
             cluster.restart("kube-apiserver")?;
             churn.end();
             anyhow::Ok(Instant::now())
@@ -57,7 +57,7 @@ async fn behind(pair: &Pair<'_>, fronts: &[Front]) -> Result<()> {
     let churn = Churn::default();
     let breaking = async {
         fronts.iter().for_each(|front| front.fail_every(EVERY));
-        for _ in 0..at_level(10, 150) {
+        for _ in 0..at_level(6, 150) {
             sleep(2 * SECOND).await;
             fronts.iter().for_each(Front::cut);
         }

@@ -99,9 +99,10 @@ async fn one(pair: &Pair<'_>, daemon: &Daemon<'_>, fault: &Fault) -> Result<()> 
     agreement::reached(pair).await.map(drop).context("on the first disk")
 }
 
-/// Moves the records to a disk of their own,
-const TO_SMALL: &str =
-    "cp -a $D $D.kept; mount -t tmpfs -o size=16m records $D; cp -a $D.kept/. $D; rm -r $D.kept";
+/// Moves the records to a disk of their own, with holes where nothing is written yet: what
+/// is full takes no more there,
+const TO_SMALL: &str = "cp -a $D $D.kept; mount -t tmpfs -o size=16m records $D; \
+                        cp -a --sparse=always $D.kept/. $D; rm -r $D.kept";
 /// and back.
 const BACK: &str = "cp -a $D $D.kept; umount $D; rm -r $D; mv $D.kept $D";
 
