@@ -19,8 +19,6 @@ pub(crate) const HOME: &str = "shop";
 /// and what stands for it in Turin.
 pub(crate) const GUEST: &str = "shop-rome";
 
-/// Something is to be kept all the time.
-const OFTEN: &str = "meteringInterval: 5s";
 const SHARE: &str = "share set --cpu 1500m --memory 4Gi --pods 40 --price free --approve auto \
                      --network-isolation none";
 const ORDER: &str = "order --cpu 1 --memory 2Gi --pods 30 --for 12h --wait --timeout 60s";
@@ -40,7 +38,7 @@ impl<'a> Pair<'a> {
         let (home, provider) = if Daemon::runs(rome)? {
             (Daemon::attach(rome, &program), Daemon::attach(turin, &program))
         } else {
-            (Daemon::start(rome, &program, "").await?, Daemon::start(turin, &program, OFTEN).await?)
+            (Daemon::start(rome, &program, "").await?, Daemon::start(turin, &program, "").await?)
         };
         let mut this = Self { home, provider, contract: String::new() };
         this.contract = match this.active().await? {
