@@ -107,14 +107,23 @@ impl Directory {
     }
 
     fn next_ms(&self) -> Option<u64> {
-        let dials = self.dials.values().map(|dial| dial.until_ms);
+        // Whether one counts is costly to tell: only those before the earliest so far are asked.
+        let mut next_ms = self.dials.values().map(|dial| dial.until_ms).min().unwrap_or(u64::MAX);
         let full = self.is_full();
-        let due = self.contacts.iter().filter(|(who, contact)| self.wanted(who, contact, full));
-        let room = if self.dials.len() < limits::DIALS { usize::MAX } else { 0 };
-        let contacts = due.map(|(_, contact)| contact.due_ms).take(room);
-        let sightings = self.seen.values().filter(|seen| self.may_expire(seen));
-        let expiries = sightings.map(|seen| seen.at_ms + limits::FORGET_MS);
-        dials.chain(contacts).chain(expiries).min()
+        if self.dials.len() < limits::DIALS {
+            for (who, contact) in &self.contacts {
+                if contact.due_ms < next_ms && self.wanted(who, contact, full) {
+                    next_ms = contact.due_ms;
+                }
+            }
+        }
+        for seen in self.seen.values() {
+            let expires_ms = seen.at_ms + limits::FORGET_MS;
+            if expires_ms < next_ms && self.may_expire(seen) {
+                next_ms = expires_ms;
+            }
+        }
+        Some(next_ms).filter(|next_ms| *next_ms < u64::MAX)
     }
 
     /// Everybody seen, by key, then those without one.
@@ -282,7 +291,7 @@ impl Directory {
         let expired: Vec<SightingId> = self
             .seen
             .iter()
-            .filter(|(_, seen)| self.may_expire(seen) && seen.at_ms + limits::FORGET_MS <= now_ms)
+            .filter(|(_, seen)| seen.at_ms + limits::FORGET_MS <= now_ms && self.may_expire(seen))
             .map(|(id, _)| id.clone())
             .collect();
         for id in expired {
