@@ -299,18 +299,23 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_was_taken_for_dead_or_deleted_is_written_again() {
         let kept = Arc::new(Mutex::new(Value::Null));
-        let (stands, writes) = (kept.clone(), Arc::new(Mutex::new(0)));
+        let (stands, writes) = (kept.clone(), Arc::new(Mutex::new(0_usize)));
         let written = writes.clone();
         let cluster = scripted(move |method, path, body| {
             let mut node = stands.lock().unwrap();
             if method == "GET" {
                 return if node.is_null() { status(404, "none") } else { (200, node.clone()) };
             }
-            if path.contains("/status") {
-                *written.lock().unwrap() += 1;
-                *node = json!({ "metadata": body["metadata"], "status": body["status"] });
+            if path.contains("/leases/") {
+                return (200, body);
             }
-            (200, body)
+            *written.lock().unwrap() += usize::from(path.contains("/status"));
+            for (part, fields) in body.as_object().unwrap() {
+                for (name, field) in fields.as_object().into_iter().flatten() {
+                    node[part][name] = field.clone();
+                }
+            }
+            (200, node.clone())
         });
         let (spec, mut renewed) = (Arc::new(object::tests::spec()), Kept::default());
         for writes_before in [1, 1] {
