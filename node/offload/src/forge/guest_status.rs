@@ -21,10 +21,11 @@ pub fn guest_status(guest: &Value) -> Value {
             }
         }
     }
-    // What does not say (before Kubernetes 1.33) is taken to have seen what there is.
+    // A kubelet that does not say (before 1.33) is taken to have seen what there is.
+    let taken = fields.contains_key("startTime");
     let seen = fields.remove("observedGeneration");
-    let seen = seen.unwrap_or_else(|| guest["metadata"]["generation"].clone());
-    if let Some(home) = home_generation(guest, &seen) {
+    let seen = seen.or_else(|| taken.then(|| guest["metadata"]["generation"].clone()));
+    if let Some(home) = seen.and_then(|seen| home_generation(guest, &seen)) {
         fields.insert("observedGeneration".into(), home);
     }
     let left_out = left_out(guest);

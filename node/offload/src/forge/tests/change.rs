@@ -74,8 +74,10 @@ fn a_generation_is_homes_and_seen_once_it_is() {
     assert_eq!(status["conditions"][0]["observedGeneration"], 3);
     guest["status"]["observedGeneration"] = json!(8);
     assert_eq!(seen(&guest)["observedGeneration"], 3);
-    guest["status"] = json!({ "phase": "Running" });
-    assert_eq!(seen(&guest)["observedGeneration"], 3, "an API server that does not say");
+    guest["status"] = json!({ "phase": "Pending" });
+    assert_eq!(seen(&guest)["observedGeneration"], Value::Null, "no kubelet has it yet");
+    guest["status"]["startTime"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(seen(&guest)["observedGeneration"], 3, "a kubelet that does not say");
 }
 
 #[test]
