@@ -44,7 +44,7 @@ impl Impostor {
             addresses: Vec::new(),
             rotations: Vec::new(),
             certificates: Vec::new(),
-            time_ms: now()?.wall_ms,
+            time_ms: Some(now()?.wall_ms),
         };
         let hello = Bytes::from(hello.to_bytes()?);
         let (net, events) =
