@@ -11,8 +11,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::ending::{nothing_left, objects};
-
 /// For the story to come so far, and to end: a guess, far above both.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -21,7 +19,7 @@ pub(crate) async fn leaves_nothing(
     turin: &Cluster,
     program: &std::path::Path,
 ) -> Result<()> {
-    let before = (objects(rome).await?, objects(turin).await?);
+    let before = (rome.objects().await?, turin.objects().await?);
     let files = [rome, turin].map(|cluster| cluster.data_outside().join("admin.kubeconfig"));
     let files = files.map(|file| file.display().to_string());
     let [home, away] = &files;
@@ -48,8 +46,8 @@ async fn nothing(
     turin: &Cluster,
     before: &(std::collections::BTreeSet<String>, std::collections::BTreeSet<String>),
 ) -> Result<()> {
-    nothing_left(rome, &before.0).await.context("in rome")?;
-    nothing_left(turin, &before.1).await.context("in turin")?;
+    rome.is_as_before(&before.0).await.context("in rome")?;
+    turin.is_as_before(&before.1).await.context("in turin")?;
     let requests = ["get", "csr", "-l", "app.kubernetes.io/managed-by=mercato", "-o", "name"];
     let requests = rome.kubectl(&requests).await?.ok()?;
     ensure!(requests.is_empty(), "{requests}");
