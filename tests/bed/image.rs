@@ -142,7 +142,8 @@ fn agnhost(kit: &Kit) -> Result<Vec<u8>> {
         ("localhost.crt", certificate.as_bytes()),
         ("localhost.key", key.as_bytes()),
     ];
-    layer(&files, &[], &[])
+    // The specs of commands call it by a second name.
+    layer(&files, &[("agnhost-2".to_owned(), "agnhost")], &[])
 }
 
 fn layer(files: &[(&str, &[u8])], links: &[(String, &str)], dirs: &[&str]) -> Result<Vec<u8>> {
