@@ -6,6 +6,7 @@
 //! here, in the one syntax that command line and configuration have too: the schema keeps
 //! out what is clearly none, the daemon says where the rest is wrong.
 
+#![allow(clippy::duplicated_attributes, reason = "kube's derive takes one for each column")]
 #![allow(unreachable_pub, reason = "kube's derive makes such types inside of its functions")]
 #![allow(clippy::duplicated_attributes, reason = "printer columns of one type, or of one priority")]
 
