@@ -10,12 +10,12 @@ use crate::Scene;
 
 /// What is added to a pod's spec, and the field that is refused for it.
 fn refused() -> Vec<(Value, &'static str)> {
-    let app = |of: Value| json!({ "containers": [of] });
+    [of_the_pod(), of_a_container()].concat()
+}
+
+fn of_the_pod() -> Vec<(Value, &'static str)> {
     let volume = |of: Value| json!({ "volumes": [of] });
     let projected = |of: Value| json!({ "volumes": [{ "projected": { "sources": [of] } }] });
-    let security = |of: Value| json!({ "containers": [{ "securityContext": of }] });
-    let get = json!({ "httpGet": { "host": "169.254.169.254", "port": 80 } });
-    let connect = json!({ "tcpSocket": { "host": "10.96.0.1", "port": 443 } });
     vec![
         (json!({ "hostNetwork": true }), "spec.hostNetwork"),
         (json!({ "hostPID": true }), "spec.hostPID"),
@@ -47,6 +47,23 @@ fn refused() -> Vec<(Value, &'static str)> {
             ),
             "spec.volumes[0].projected.sources[0].podCertificate",
         ),
+        (
+            json!({ "securityContext": { "sysctls": [{ "name": "kernel.msgmax", "value": "1" }] } }),
+            "spec.securityContext.sysctls",
+        ),
+        (
+            json!({ "securityContext": { "appArmorProfile": { "type": "Unconfined" } } }),
+            "spec.securityContext.appArmorProfile",
+        ),
+    ]
+}
+
+fn of_a_container() -> Vec<(Value, &'static str)> {
+    let app = |of: Value| json!({ "containers": [of] });
+    let security = |of: Value| json!({ "containers": [{ "securityContext": of }] });
+    let get = json!({ "httpGet": { "host": "169.254.169.254", "port": 80 } });
+    let connect = json!({ "tcpSocket": { "host": "10.96.0.1", "port": 443 } });
+    vec![
         (app(json!({ "ports": [{ "hostPort": 80 }] })), "spec.containers[0].ports[0].hostPort"),
         (app(json!({ "ports": [{ "hostIP": "::" }] })), "spec.containers[0].ports[0].hostIP"),
         (app(json!({ "volumeDevices": [{ "name": "d" }] })), "spec.containers[0].volumeDevices"),
@@ -84,14 +101,6 @@ fn refused() -> Vec<(Value, &'static str)> {
         (
             security(json!({ "windowsOptions": { "hostProcess": true } })),
             "spec.containers[0].securityContext.windowsOptions",
-        ),
-        (
-            json!({ "securityContext": { "sysctls": [{ "name": "kernel.msgmax", "value": "1" }] } }),
-            "spec.securityContext.sysctls",
-        ),
-        (
-            json!({ "securityContext": { "appArmorProfile": { "type": "Unconfined" } } }),
-            "spec.securityContext.appArmorProfile",
         ),
     ]
 }

@@ -68,10 +68,9 @@ pub(super) async fn into_others(
         ),
     ];
     for (request, expected) in attacks {
-        match ask(impostor, siena, request.clone()).await? {
-            Reply::Refused { reason, .. } if reason == expected => {}
-            other => anyhow::bail!("{request:?} is answered {other:?}"),
-        }
+        let reply = ask(impostor, siena, request.clone()).await?;
+        let refused = matches!(&reply, Reply::Refused { reason, .. } if *reason == expected);
+        anyhow::ensure!(refused, "{request:?} is answered {reply:?}");
     }
     Ok(())
 }
