@@ -101,7 +101,11 @@ const NEEDS: &[Need] = &[
     need(RESOURCES, "mercato.dev", "marketpolicies", &["list", "watch", "patch"]),
     need(RESOURCES, "mercato.dev", "orders", &["list", "watch", "patch"]),
     need(RESOURCES, "mercato.dev", "namespaceoffloads", &["list", "watch", "patch"]),
+    need(RESOURCES, "mercato.dev", "marketpolicies/status", &["patch"]),
+    need(RESOURCES, "mercato.dev", "orders/status", &["patch"]),
+    need(RESOURCES, "mercato.dev", "namespaceoffloads/status", &["patch"]),
     need(MIRROR, "mercato.dev", "contracts", &["list", "watch", "patch", "create", "delete"]),
+    need(MIRROR, "mercato.dev", "contracts/status", &["patch"]),
 ];
 
 const PLAY: &str = "to play the demo";

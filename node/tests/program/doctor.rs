@@ -19,9 +19,12 @@ fn the_doctor_looks_at_machine_peers_and_cluster() {
     let rome = Daemon::start("rome", &[&turin.address(), "localhost:1"]);
     let connected = |findings: &Value| verdicts(findings, "clock") == ["ok"];
     let findings = rome.wait_for(&["doctor", "-o", "json"], connected);
-    for check in ["daemon", "data folder", "udp path", "names", "kubernetes"] {
+    for check in ["daemon", "data folder", "names", "kubernetes"] {
         assert_eq!(verdicts(&findings, check), ["ok"], "{check}: {findings}");
     }
+    // On one machine TCP may well be the faster way.
+    let path = verdicts(&findings, "udp path");
+    assert!(path == ["ok"] || path == ["warn"], "{findings}");
     assert_eq!(verdicts(&findings, "ports"), ["ok", "ok"]);
     let text = stdout(&rome.ask(&["doctor"]));
     assert!(text.starts_with("ok    daemon          rome answers (mercato "), "{text}");

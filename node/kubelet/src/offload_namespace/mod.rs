@@ -369,7 +369,7 @@ mod tests {
     }
 
     const BINDINGS: &str =
-        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace?";
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace";
 
     #[test]
     fn a_repeated_list_is_no_change() {
