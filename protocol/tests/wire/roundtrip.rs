@@ -72,16 +72,18 @@ fn lease() -> impl Strategy<Value = AdLease> {
 
 fn workload() -> impl Strategy<Value = workload::Message> {
     let kind = prop_oneof![Just(ObjectKind::Namespace), Just(ObjectKind::Secret)];
-    let text = "[a-zéü]{0,20}";
+    let label = "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?";
+    let subdomain = "[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?([.][a-z0-9]{1,5}){0,2}";
+    let uid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}";
     let path = vec(id().prop_map(ClusterId), 1..8);
-    let put = (kind, text, text, id(), path, any::<u32>()).prop_map(
+    let put = (kind, label, subdomain, id(), path, any::<u32>()).prop_map(
         |(kind, namespace, name, digest, path, hops)| ToGuest::Put {
             item: Item::Object(ObjectKey { kind, namespace, name }),
             digest: Digest(digest),
             route: Route { origin: path[0], path, hops },
         },
     );
-    let delete = (text, any::<u32>()).prop_map(|(uid, grace_s)| {
+    let delete = (uid, any::<u32>()).prop_map(|(uid, grace_s)| {
         let pod = PodId { uid: Uid(uid), namespace: "a".into(), name: "b".into() };
         ToGuest::Delete { pod, grace_s }
     });
