@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
     let tests = vec![
         Test::ci("daemons_are_killed", |s| Box::pin(kills::killed(s))),
-        Test::ci("the_link_is_cut", |s| Box::pin(link::cut(s))),
+        Test::full("the_link_is_cut", |s| Box::pin(link::cut(s))),
         Test::ci("an_api_server_is_stopped", |s| Box::pin(api_server::stopped(s))),
         Test::ci("the_api_servers_answer_badly", |s| Box::pin(api_server::answers_badly(s))),
         Test::ci("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
             Box::pin(provider::deletes_the_namespace(s))
         }),
         Test::ci("the_provider_has_such_objects", |s| Box::pin(provider::has_such_objects(s))),
-        Test::ci("a_disk_is_full_or_read_only", |s| Box::pin(disk::breaks(s))),
-        Test::ci("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
+        Test::full("a_disk_is_full_or_read_only", |s| Box::pin(disk::breaks(s))),
+        Test::full("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
     ];
     suite::run_in_turn("faults", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }

@@ -2,7 +2,7 @@
 //! of Siena and sells to Milan in all honesty; then its daemon ends, and a program with
 //! its key says what it likes. Milan buys of Siena, too: of that nothing may suffer.
 //!
-//! Level `full` makes the long attack last ten minutes.
+//! Level `full` only: the long attack lasts ten minutes.
 #![allow(clippy::disallowed_methods, reason = "an attack lasts for a time")]
 
 mod consumer;
@@ -30,7 +30,7 @@ const ORDER: [&str; 9] =
 fn main() -> ExitCode {
     let simulated = |name: &str| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
     let clusters = vec![simulated("milan"), ClusterSpec::named("siena"), simulated("pisa")];
-    let tests = vec![Test::ci("lies_under_a_contract_gain_nothing", |s| Box::pin(lies(s)))];
+    let tests = vec![Test::full("lies_under_a_contract_gain_nothing", |s| Box::pin(lies(s)))];
     suite::run("hostile", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 

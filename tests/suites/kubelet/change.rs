@@ -85,7 +85,7 @@ pub(crate) async fn too_large(rome: &Cluster) -> Result<()> {
     wait::until("an event says that there is no room", PATIENCE, || async {
         let events = ["events", "--for=pod/sized", "-o", "json"];
         let events = shop.kubectl(&events).await?;
-        ensure!(events.contains("OffloadRefused") && events.contains("exceeded quota"), "{events}");
+        ensure!(events.contains("OffloadRefused") && events.contains("1000m of cpu"), "{events}");
         Ok(true)
     })
     .await?;

@@ -46,6 +46,9 @@ async fn ports(daemon: &Daemon<'_>) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>)
             continue;
         };
         let at = SocketAddr::new(lan, port);
+        if place.starts_with("127.") || place.starts_with("[::1]") {
+            continue;
+        }
         // mDNS is shared by all on a machine and answers nobody in particular.
         match *kind {
             "tcp" => streams.push(at),

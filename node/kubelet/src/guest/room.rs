@@ -51,7 +51,12 @@ impl Room {
             let used = others().filter_map(|share| share.requests.get(resource));
             let used = used.fold(0, |sum: u64, more| sum.saturating_add(*more));
             if *asked > 0 && used.saturating_add(*asked) > sold {
-                let message = format!("the lease has {sold} of {resource}, {used} is in use");
+                // Processors are counted in thousandths.
+                let unit = if resource == "cpu" { "m" } else { "" };
+                let message = format!(
+                    "the lease has {sold}{unit} of {resource}, {used}{unit} is in use, \
+                     {asked}{unit} is asked for"
+                );
                 let reason = format!("OutOf{resource}");
                 return Err(Failure::OutOf(Outcome::Failed { reason, message }));
             }
