@@ -12,7 +12,7 @@ use mercato_tests::suite::{self, Level, Stage, Test};
 fn main() -> ExitCode {
     let simulated = |name| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
     let clusters = vec![simulated("rome"), simulated("turin")];
-    let tests = vec![Test::full("an_idle_lease_writes_nothing", |s| Box::pin(idle(s)))];
+    let tests = vec![Test::ci("an_idle_lease_writes_nothing", |s| Box::pin(idle(s)))];
     suite::run("idle", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::kind::NODE;
 use crate::names::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
+use crate::quantity;
 
 /// What a virtual node is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,6 +210,11 @@ fn contains(present: &Value, wanted: &Value) -> bool {
         }),
         (Value::Array(present), Value::Array(wanted)) => {
             wanted.iter().all(|one| present.iter().any(|other| contains(other, one)))
+        }
+        // The API server writes 1 for 1000m.
+        (Value::String(present), Value::String(wanted)) => {
+            let amount = quantity::millis(wanted);
+            present == wanted || amount.is_some() && amount == quantity::millis(present)
         }
         (present, wanted) => present == wanted,
     }
