@@ -13,7 +13,7 @@ use crate::daemon::portable::{self, State};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  mercato export /root/mercato-2026-11-20.state
+  mercato export /srv/mercato-2026-11-20.state
   mercato export --data-dir /srv/mercato backup.state
 
 The file holds the cluster's key and can be read by its user alone. A daemon that
@@ -25,7 +25,7 @@ pub(crate) struct Export {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  mercato import /root/mercato-2026-11-20.state
+  mercato import /srv/mercato-2026-11-20.state
   mercato import --data-dir /srv/mercato backup.state
 
 Into a data folder that is empty or absent. Stop the daemon that the file was
