@@ -244,6 +244,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn amounts_are_the_same_however_they_are_written() {
+        let same =
+            |present, wanted| contains(&json!({ "cpu": present }), &json!({ "cpu": wanted }));
+        assert!(same("1", "1000m") && same("web", "web"));
+        assert!(!same("2", "1000m") && !same("web", "db") && !same("web", "1"));
+    }
+
+    #[test]
     fn an_offered_label_cannot_replace_ours() {
         let object = node(&spec());
         assert_eq!(object["metadata"]["labels"]["kubernetes.io/arch"], "arm64");
