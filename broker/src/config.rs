@@ -14,7 +14,9 @@ pub struct Config {
     pub key: Arc<KeyPair>,
     /// The identity document that makes the key stand for the cluster.
     pub identity: Signed<Identity>,
-    /// The federation that is traded in.
+    /// The identity documents after that one, in order: the last is of the key.
+    pub rotations: Vec<Signed<Identity>>,
+    /// The market that is traded in.
     pub federation: FederationId,
     /// ISO 3166 country of the law that applies here.
     pub jurisdiction: Option<String>,
@@ -39,6 +41,7 @@ impl Config {
         Self {
             key,
             identity,
+            rotations: Vec::new(),
             federation: FederationId::lan(),
             jurisdiction: None,
             region: None,
@@ -48,6 +51,11 @@ impl Config {
             metering_interval_s: 300,
             copied: false,
         }
+    }
+
+    /// The identity documents of this cluster, from the first on.
+    pub fn identities(&self) -> impl Iterator<Item = Signed<Identity>> {
+        [&self.identity].into_iter().chain(&self.rotations).cloned()
     }
 
     /// This cluster.

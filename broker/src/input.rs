@@ -7,10 +7,11 @@ use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::GpuPool;
-use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
+use mercato_protocol::text::Slug;
 
 use crate::command::Command;
 
@@ -58,9 +59,24 @@ pub struct Membership {
     /// What this cluster shows to others.
     pub own: Vec<Signed<Certificate>>,
     /// As good as trusted by the owner, unless the owner says otherwise.
-    pub certified: BTreeSet<ClusterId>,
+    pub certified: BTreeMap<ClusterId, Vec<Affiliation>>,
     /// Blocked for new deals, whatever the owner says.
     pub barred: BTreeSet<ClusterId>,
+}
+
+/// That a cluster belongs to a federation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affiliation {
+    /// Which.
+    pub federation: FederationId,
+    /// What that calls itself.
+    pub name: Slug,
+    /// Whose cluster it is there.
+    pub organisation: Option<Slug>,
+    /// Whether it may sell.
+    pub sells: bool,
+    /// Whether it may buy.
+    pub buys: bool,
 }
 
 /// What the cluster has, and what home itself asks of it.

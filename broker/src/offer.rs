@@ -76,7 +76,7 @@ impl Offer {
                 reclaim_notice_s: policy.reclaim_notice_s,
                 metering_interval_s: config.metering_interval_s,
             },
-            rotations: Vec::new(),
+            rotations: config.rotations.clone(),
             certificates: Vec::new(),
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();

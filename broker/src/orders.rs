@@ -178,7 +178,7 @@ impl Broker {
     /// The best offer of a provider that the owner trusts, or one that is as good.
     pub(crate) fn choose(&mut self, now: Now, demand: &Demand) -> Result<Candidate, Refusal> {
         if let Some(from) =
-            demand.from.filter(|from| self.peers.standing(from) == Standing::Blocked)
+            demand.from.filter(|from| self.peers.as_provider(from) == Standing::Blocked)
         {
             return Err(Refusal::Blocked(from));
         }

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::broker::Broker;
 use crate::demand::Rate;
+use crate::input::Affiliation;
 use crate::limits;
+use crate::party::Party;
 use crate::selector::Selector;
 use crate::trust::Standing;
 
@@ -35,8 +37,8 @@ pub struct SharePolicy {
     pub pod_security: PodSecurity,
     /// What becomes of a request that no rule decides.
     pub approve: Approve,
-    /// Clusters whose requests are granted without asking, unless a rule says otherwise.
-    pub allow: BTreeSet<ClusterId>,
+    /// Whose requests are granted without asking, unless a rule says otherwise.
+    pub allow: BTreeSet<Party>,
     /// The first that a request is a case of decides.
     #[serde(default)]
     pub rules: Vec<ShareRule>,
@@ -50,8 +52,8 @@ pub struct SharePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ShareRule {
-    /// From one of these clusters.
-    pub buyers: BTreeSet<ClusterId>,
+    /// From one of these.
+    pub buyers: BTreeSet<Party>,
     /// From whom the owner thinks so of.
     pub standing: Option<Standing>,
     /// From one of these countries, as the buyer's own advertisement says.
@@ -112,7 +114,14 @@ pub struct BuyPolicy {
 pub(crate) struct Buyer<'a> {
     pub(crate) cluster: ClusterId,
     pub(crate) standing: Standing,
+    pub(crate) affiliations: &'a [Affiliation],
     pub(crate) jurisdiction: Option<&'a str>,
+}
+
+impl Buyer<'_> {
+    fn is(&self, party: &Party) -> bool {
+        party.is(&self.cluster, self.affiliations)
+    }
 }
 
 impl SharePolicy {
@@ -138,7 +147,7 @@ impl SharePolicy {
     /// What becomes of a request for these terms.
     pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> Approve {
         let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
-        let allowed = || self.allow.contains(&buyer.cluster).then_some(Approve::Auto);
+        let allowed = || self.allow.iter().any(|who| buyer.is(who)).then_some(Approve::Auto);
         rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve)
     }
 }
@@ -152,12 +161,11 @@ impl Broker {
         terms: &Terms,
     ) -> Approve {
         let jurisdiction = self.book.ad(buyer).and_then(|ad| ad.body.jurisdiction.as_deref());
-        let standing = self.peers.standing(buyer);
+        let (standing, affiliations) = (self.peers.as_buyer(buyer), self.peers.affiliations(buyer));
         match standing {
             Standing::Blocked => Approve::Deny,
-            Standing::Trusted | Standing::Stranger => {
-                policy.approval(Buyer { cluster: *buyer, standing, jurisdiction }, terms)
-            }
+            Standing::Trusted | Standing::Stranger => policy
+                .approval(Buyer { cluster: *buyer, standing, affiliations, jurisdiction }, terms),
         }
     }
 }
@@ -165,7 +173,7 @@ impl Broker {
 impl ShareRule {
     fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {
         let asked = &terms.quantity;
-        (self.buyers.is_empty() || self.buyers.contains(&buyer.cluster))
+        (self.buyers.is_empty() || self.buyers.iter().any(|who| buyer.is(who)))
             && self.standing.is_none_or(|standing| standing == buyer.standing)
             && (self.jurisdictions.is_empty()
                 || buyer.jurisdiction.is_some_and(|country| self.jurisdictions.contains(country)))

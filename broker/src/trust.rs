@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::id::{ClusterId, FederationId};
+use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
-use crate::input::Membership;
+use crate::input::{Affiliation, Membership};
 
 /// What the owner thinks of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,9 +23,11 @@ pub enum Standing {
 }
 
 /// Who shares one cap on what is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Organisation {
-    /// An accepted cluster, by itself.
+    /// All clusters that a federation certifies as this organisation's.
+    Certified(FederationId, Slug),
+    /// An accepted cluster of no organisation, by itself.
     Of(ClusterId),
     /// All strangers together.
     Strangers,
@@ -42,22 +45,47 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// What is to be thought of `cluster`: the owner's word, or else the federation's.
+    /// What is to be thought of `cluster`: the owner's word, or else the federations'.
     pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
-        let certified = || self.membership.certified.contains(cluster).then_some(Standing::Trusted);
+        self.standing_as(cluster, |_| true)
+    }
+
+    /// The same of one that sells: its certificate has to allow that.
+    pub(crate) fn as_provider(&self, cluster: &ClusterId) -> Standing {
+        self.standing_as(cluster, |of| of.sells)
+    }
+
+    /// The same of one that buys.
+    pub(crate) fn as_buyer(&self, cluster: &ClusterId) -> Standing {
+        self.standing_as(cluster, |of| of.buys)
+    }
+
+    fn standing_as(&self, cluster: &ClusterId, may: fn(&Affiliation) -> bool) -> Standing {
+        if self.membership.barred.contains(cluster) {
+            return Standing::Blocked;
+        }
+        let certified = || self.affiliations(cluster).iter().any(may).then_some(Standing::Trusted);
         match self.named.get(cluster) {
-            _ if self.membership.barred.contains(cluster) => Standing::Blocked,
             Some(Standing::Blocked) => Standing::Blocked,
             _ if self.policy.contains(cluster) => Standing::Trusted,
             named => named.copied().or_else(certified).unwrap_or_default(),
         }
     }
 
+    /// Where `cluster` belongs, by certificates of federations that were joined.
+    pub(crate) fn affiliations(&self, cluster: &ClusterId) -> &[Affiliation] {
+        self.membership.certified.get(cluster).map_or(&[], Vec::as_slice)
+    }
+
     /// With whom `cluster` shares its cap.
     pub(crate) fn organisation(&self, cluster: &ClusterId) -> Organisation {
-        match self.standing(cluster) {
-            Standing::Trusted => Organisation::Of(*cluster),
-            Standing::Stranger | Standing::Blocked => Organisation::Strangers,
+        if self.standing(cluster) != Standing::Trusted {
+            return Organisation::Strangers;
         }
+        let certified = self.affiliations(cluster).iter();
+        let mut named = certified.filter_map(|of| Some((of.federation, of.organisation.clone()?)));
+        named.next().map_or(Organisation::Of(*cluster), |(federation, name)| {
+            Organisation::Certified(federation, name)
+        })
     }
 }

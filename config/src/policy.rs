@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::syntax::Seconds;
-use mercato_broker::{Approve, BuyPolicy, Rate, Selector, ShareRule, Standing};
+use mercato_broker::{Approve, BuyPolicy, Party, Rate, Selector, ShareRule, Standing};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
@@ -15,9 +15,9 @@ use crate::text::{some_text, text, texts};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// From one of these clusters.
+    /// From one of these.
     #[serde(default)]
-    pub buyers: BTreeSet<ClusterId>,
+    pub buyers: BTreeSet<Party>,
     /// From whom the owner thinks so of.
     #[serde(default)]
     pub standing: Option<Standing>,
@@ -102,6 +102,7 @@ mod tests {
 share:
   rules:
     - { resources: [gpu.h100], standing: stranger, then: deny }
+    - { buyers: [org=polito, federation=alps], then: auto }
     - { jurisdictions: [IT], class: spot, most: 'cpu=8,memory=32Gi', longest: 4h, then: auto }
 buy:
   trust: [4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f]
@@ -120,8 +121,10 @@ buy:
             ..ShareRule::default()
         };
         assert_eq!(rules[0], first);
-        assert_eq!(rules[1].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
-        assert_eq!((rules[1].longest_s, rules[1].then), (Some(14_400), Approve::Auto));
+        let buyers: Vec<String> = rules[1].buyers.iter().map(ToString::to_string).collect();
+        assert_eq!(buyers, ["org=polito", "federation=alps"]);
+        assert_eq!(rules[2].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
+        assert_eq!((rules[2].longest_s, rules[2].then), (Some(14_400), Approve::Auto));
         let buy = settings.buy.unwrap().policy();
         assert_eq!(buy.trust, [ClusterId([0x4f; 32])].into());
         assert_eq!(buy.selector.terms().len(), 2);

@@ -6,8 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use mercato_broker::syntax::{Gpus, Seconds, amount};
-use mercato_broker::{Amount, Approve, SharePolicy};
-use mercato_protocol::id::ClusterId;
+use mercato_broker::{Amount, Approve, Party, SharePolicy};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -43,6 +42,8 @@ pub struct Settings {
     pub lan: Switch,
     /// Where health and metrics are to be had.
     pub health: Health,
+    /// The name server that is asked for federations, `IP:PORT`; none: the system's.
+    pub dns: Option<SocketAddr>,
     /// The Kubernetes cluster that is shared from and bought for.
     pub kubernetes: Kubernetes,
     /// ISO 3166 country of the law that applies here.
@@ -167,8 +168,8 @@ pub struct Share {
     pub pod_security: PodSecurity,
     /// What becomes of a request.
     pub approve: Approve,
-    /// Clusters whose requests are granted without asking.
-    pub allow: BTreeSet<ClusterId>,
+    /// Whose requests are granted without asking.
+    pub allow: BTreeSet<Party>,
     /// The first that a request is a case of decides.
     pub rules: Vec<Rule>,
     /// Notice before capacity is taken back; none: an hour.
@@ -265,6 +266,7 @@ mod tests {
             peers: vec!["hub.example:7474".to_owned()],
             lan: Switch::On,
             health: Health::At(SocketAddr::from(([127, 0, 0, 1], 7476))),
+            dns: Some("192.0.2.53:53".parse().unwrap()),
             kubernetes: Kubernetes {
                 enabled: Switch::On,
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),

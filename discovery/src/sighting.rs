@@ -11,6 +11,8 @@ use crate::limits;
 pub enum Source {
     /// The owner's list of addresses.
     List,
+    /// The records of a federation's domain: whoever answers there.
+    Dns,
     /// Multicast DNS on the local network: anybody there can say anything.
     Lan,
     /// The word of a connected peer, about itself or another.

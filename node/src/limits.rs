@@ -104,6 +104,12 @@ pub(crate) const HEALTH_CONNECTIONS: usize = 32;
 pub(crate) const HEALTH_HEADERS: Duration = Duration::from_secs(10);
 /// and the pause where none can be accepted.
 pub(crate) const HEALTH_PAUSE: Duration = Duration::from_millis(100);
+/// A registrar that was dialled just now is asked so often,
+pub(crate) const JOIN_TRIES: u32 = 5;
+/// with such a pause.
+pub(crate) const JOIN_PAUSE: Duration = Duration::from_millis(500);
+/// A registrar is reminded so long before its certificate ends: the root key has to be fetched.
+pub(crate) const ENDING_MS: u64 = 60 * 86_400_000;
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
 

@@ -10,7 +10,7 @@ use crate::ad::{Assurance, Attribute};
 use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
 use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
 use crate::federation::Federation;
-use crate::id::{ClusterId, Digest, PublicKey};
+use crate::id::{ClusterId, Digest, FederationId, PublicKey};
 use crate::limits;
 use crate::text::Slug;
 use crate::time::Now;
@@ -136,6 +136,24 @@ impl Revoked {
 }
 
 impl Federation {
+    /// Whom a cluster's certificates, of whichever federations, make a member of this one. Only
+    /// those that name this federation's root as their signer cost a check of signatures.
+    pub fn member_among(
+        &self,
+        shown: &[Signed<Certificate>],
+        revoked: &Revoked,
+        now: Now,
+    ) -> Option<Member> {
+        let ends = shown
+            .iter()
+            .enumerate()
+            .filter(|(_, top)| top.claimed_key().as_ref() == Some(self.root()));
+        // With the certificate before it, if it issued that, or else alone.
+        let chains = ends.flat_map(|(end, _)| [&shown[end.max(1) - 1..=end], &shown[end..=end]]);
+        let mut members = chains.filter_map(|chain| self.admit(chain, revoked, now).ok());
+        members.next()
+    }
+
     /// Whom these certificates make a member: the member's first, then that of the registrar
     /// that signed it, unless the root did. Each right is within its issuer's.
     pub fn admit(
@@ -232,9 +250,10 @@ impl Payload for Certificate {
 
 impl RevocationList {
     /// Under which the lists of `issuer` are numbered in gossip: not with what it publishes
-    /// as a provider.
-    pub fn series(issuer: &PublicKey) -> PublicKey {
-        PublicKey(Digest::of(&[b"mercato/1/revocations".as_slice(), issuer.as_bytes()].concat()).0)
+    /// as a provider, nor with its lists in another federation.
+    pub fn series(federation: FederationId, issuer: &PublicKey) -> PublicKey {
+        let of = [b"mercato/1/revocations", &federation.0[..], issuer.as_bytes()].concat();
+        PublicKey(Digest::of(&of).0)
     }
 }
 

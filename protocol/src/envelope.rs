@@ -172,6 +172,13 @@ impl<T> Signed<T> {
 }
 
 impl<T: Payload> Signed<T> {
+    /// The key that the header names. Whether that key signed is not checked.
+    pub fn claimed_key(&self) -> Option<PublicKey> {
+        let mut reader = Reader::new(&self.bytes);
+        let protected = reader.array().ok().and_then(|_| reader.bytes(limits::ENVELOPE_BYTES).ok());
+        protected?.last_chunk().copied().map(PublicKey)
+    }
+
     /// Checks everything that can be checked without state: form, signature, signer,
     /// time. Pure.
     pub fn open(&self, trust: Trust<'_>, now: Now) -> Result<Verified<T>, EnvelopeError> {

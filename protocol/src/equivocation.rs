@@ -46,7 +46,7 @@ impl Equivocation {
         let word = |of: &VerifiedPublication| match of {
             VerifiedPublication::Lease(lease) => Some(Word::Lease(lease.signed().clone())),
             VerifiedPublication::Withdraw(end) => Some(Word::Withdraw(end.signed().clone())),
-            VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(_) => None,
+            VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => None,
         };
         let (mark, against) = (one.mark(), other.mark());
         let issued_ms = one.validity_ms().0.max(other.validity_ms().0);

@@ -102,8 +102,13 @@ pub enum Publication {
     Withdraw(Signed<Withdraw>),
     /// That it said two things under one number.
     Equivocation(Equivocation),
-    /// Which certificates hold no longer.
-    Revocations(Signed<RevocationList>),
+    /// Which certificates of a federation hold no longer.
+    Revocations {
+        /// Which: its members need not be neighbours of each other.
+        federation: FederationId,
+        /// As its issuer signed it.
+        list: Signed<RevocationList>,
+    },
 }
 
 /// The publisher offers nothing any more. Numbered in one series with its leases.
@@ -180,7 +185,10 @@ impl Publication {
             Self::Equivocation(proof) => {
                 proof.open(federation, now).map(VerifiedPublication::Equivocation)
             }
-            Self::Revocations(list) => list.open(trust, now).map(VerifiedPublication::Revocations),
+            Self::Revocations { federation, list } => {
+                let list = list.open(Trust { federation: *federation, ..trust }, now)?;
+                Ok(VerifiedPublication::Revocations(*federation, list))
+            }
         }
     }
 }
@@ -194,9 +202,9 @@ pub enum VerifiedPublication {
     Withdraw(Verified<Withdraw>),
     /// That its publisher said two things under one number.
     Equivocation(Proven),
-    /// Which of its signer's certificates hold no longer. Whether the signer issues any is
-    /// still to be checked.
-    Revocations(Verified<RevocationList>),
+    /// Which of its signer's certificates in a federation hold no longer. Whether the signer
+    /// issues any is still to be checked.
+    Revocations(FederationId, Verified<RevocationList>),
 }
 
 impl VerifiedPublication {
@@ -209,8 +217,8 @@ impl VerifiedPublication {
             Self::Equivocation(proof) => {
                 (*proof.publisher(), LAST_EPOCH, u64::MAX, proof.mark_digest())
             }
-            Self::Revocations(list) => {
-                (RevocationList::series(list.key()), 0, list.number, list.digest())
+            Self::Revocations(federation, list) => {
+                (RevocationList::series(*federation, list.key()), 0, list.number, list.digest())
             }
         };
         Mark { publisher, epoch, seq, digest }
@@ -222,7 +230,9 @@ impl VerifiedPublication {
             Self::Lease(lease) => Publication::Lease(lease.signed().clone()),
             Self::Withdraw(withdraw) => Publication::Withdraw(withdraw.signed().clone()),
             Self::Equivocation(proof) => Publication::Equivocation(proof.proof().clone()),
-            Self::Revocations(list) => Publication::Revocations(list.signed().clone()),
+            Self::Revocations(federation, list) => {
+                Publication::Revocations { federation: *federation, list: list.signed().clone() }
+            }
         }
     }
 
@@ -232,7 +242,7 @@ impl VerifiedPublication {
             Self::Lease(lease) => lease.validity_ms(),
             Self::Withdraw(end) => end.validity_ms(),
             Self::Equivocation(proof) => Some(proof.validity_ms()),
-            Self::Revocations(list) => list.validity_ms(),
+            Self::Revocations(_, list) => list.validity_ms(),
         };
         validity_ms.unwrap_or((0, u64::MAX))
     }
@@ -294,6 +304,6 @@ wire_union!(Publication {
     0 => Lease(lease),
     1 => Withdraw(withdraw),
     2 => Equivocation(proof),
-    3 => Revocations(list),
+    3 => Revocations { 1 => federation, 2 => list },
 });
 wire_map!(Withdraw { 1 => provider, 2 => epoch, 3 => seq, 4 => issued_ms });

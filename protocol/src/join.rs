@@ -89,10 +89,12 @@ impl FromStr for JoinToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinRequest {
-    /// That of the token; none where a certificate that still holds is to be renewed.
+    /// That of the token; none where a membership is to be renewed.
     pub secret: Option<Secret>,
     /// Who asks, from its first identity document on.
     pub identities: Vec<Signed<Identity>>,
+    /// In which federation the membership is to be renewed; a token says so itself.
+    pub federation: Option<FederationId>,
 }
 
 /// The registrar's answer.
@@ -172,7 +174,7 @@ wire_map!(JoinToken {
     4 => secret,
     5 => expires_ms,
 });
-wire_map!(JoinRequest { 1 => secret, 2 => identities });
+wire_map!(JoinRequest { 1 => secret, 2 => identities, 3 => federation });
 wire_union!(JoinReply {
     0 => Admitted { 1 => root, 2 => successions, 3 => certificates, 4 => revocations },
     1 => Refused(refusal),

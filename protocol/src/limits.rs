@@ -29,8 +29,10 @@ pub const IDENTITY_BYTES: usize = 1_024;
 pub const ROTATIONS: usize = 8;
 /// A certificate.
 pub const CERTIFICATE_BYTES: usize = 4 * 1_024;
-/// Certificates that make a member: its own and its registrar's.
-pub const CERTIFICATES: usize = 2;
+/// Federations that a cluster belongs to at a time.
+pub const FEDERATIONS: usize = 8;
+/// Certificates that a cluster shows: of each federation its own and its registrar's.
+pub const CERTIFICATES: usize = 2 * FEDERATIONS;
 /// The longest life of a member's certificate, in milliseconds: 30 days.
 pub const MEMBERSHIP_MS: u64 = 30 * 86_400_000;
 /// The longest life of a registrar's, in milliseconds: two years.

@@ -195,7 +195,7 @@ impl World {
             let signed_ms = match item.publication() {
                 VerifiedPublication::Lease(lease) => lease.issued_ms,
                 VerifiedPublication::Withdraw(end) => end.issued_ms,
-                VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(_) => {
+                VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => {
                     continue;
                 }
             };

@@ -39,7 +39,9 @@ impl Open for Opener<'_> {
         let digest = match publication {
             Publication::Lease(lease) => lease.digest(),
             Publication::Withdraw(end) => end.digest(),
-            Publication::Revocations(list) => list.digest(),
+            Publication::Revocations { federation, list } => {
+                Digest::of(&[federation.as_bytes(), list.as_bytes()].concat())
+            }
             Publication::Equivocation(_) => return fresh(),
         };
         if let Some(item) = self.openings.items.get(&digest) {

@@ -70,6 +70,8 @@ impl World {
                 note!(self, at, "federation {number}: {answer:?}");
                 Ok(())
             }
+            // Owners here join no federation: strangers and those whom they trust are enough.
+            Effect::Join { .. } | Effect::Introduce => Ok(()),
             Effect::Notice(notice) => {
                 note!(self, at, "notice: {notice:?}");
                 self.measures.on_notice(self.at_ms, &notice);

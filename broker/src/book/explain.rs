@@ -225,7 +225,7 @@ fn heard(
     listing: &Listing,
     row: usize,
     gpu: Option<usize>,
-    known: &Known,
+    known: &Known<'_>,
 ) -> Vec<String> {
     let kind = kind(term.attribute());
     let show = |said: Said<'_>| match said {
@@ -239,6 +239,9 @@ fn heard(
         Attribute::Ad(AdFact::Rtt) => known.rtt_us.map(|us| kind.show(us)).into_iter().collect(),
         Attribute::Ad(AdFact::Reputation) => {
             known.reputation.map(|n| kind.show(n)).into_iter().collect()
+        }
+        Attribute::Ad(asked @ (AdFact::Organisation | AdFact::Federation)) => {
+            known.words(asked).map(str::to_owned).collect()
         }
         Attribute::Ad(asked) => {
             let said = of_ad(&listing.ad.body, &listing.name).into_iter();

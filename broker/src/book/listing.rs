@@ -115,13 +115,14 @@ impl Listing {
     }
 
     /// Whether a term on the whole advertisement holds; `known` is what the buyer knows.
-    pub(crate) fn ad_holds(&self, term: &Term, known: &Known) -> bool {
+    pub(crate) fn ad_holds(&self, term: &Term, known: &Known<'_>) -> bool {
         match term.attribute() {
             Attribute::Ad(asked) => match self.facts.get(asked as usize) {
                 Some(said) => term.holds(Value::of_raw(*said)),
                 None => {
                     let said = self.sets.iter().filter(|(fact, _)| *fact == asked);
-                    term.holds(said.map(|(_, value)| *value).chain(known.value(asked)))
+                    let said = said.map(|(_, value)| *value).chain(known.value(asked));
+                    term.holds(said.chain(known.words(asked).map(Value::word)))
                 }
             },
             Attribute::Claim { name, least } => {

@@ -137,13 +137,13 @@ impl<'a> Needs<'a> {
     }
 
     /// Those that all of an advertisement misses; only the first, unless all are asked for.
-    pub(super) fn missed_by_ad(&self, listing: &Listing, known: &Known, all: bool) -> u128 {
+    pub(super) fn missed_by_ad(&self, listing: &Listing, known: &Known<'_>, all: bool) -> u128 {
         let missed = self.levels.ad.iter().filter(|(_, need)| !self.ad_meets(listing, known, need));
         let bits = missed.map(|(bit, _)| *bit).take(if all { usize::MAX } else { 1 });
         bits.fold(0, |bits, bit| bits | bit)
     }
 
-    fn ad_meets(&self, listing: &Listing, known: &Known, need: &Need<'_>) -> bool {
+    fn ad_meets(&self, listing: &Listing, known: &Known<'_>, need: &Need<'_>) -> bool {
         let term_s = self.demand.term_s;
         match need {
             Need::Unblocked => known.standing != Standing::Blocked,

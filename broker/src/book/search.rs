@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::price::{Currency, Money};
+use mercato_protocol::text::Slug;
 
 use super::listing::Listing;
 use super::needs::{Cost, Needs};
+use crate::input::Affiliation;
 use crate::policy::BuyPolicy;
 use crate::rank::{Merits, Rank, Ranking, Sort};
 use crate::selector::{AdFact, TRUST, Value};
@@ -43,25 +45,50 @@ pub(crate) struct Sight {
 
 /// What is known of one of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct Known<'a> {
     pub(crate) standing: Standing,
+    pub(crate) affiliations: &'a [Affiliation],
     pub(crate) rtt_us: Option<u64>,
     pub(crate) reputation: Option<u64>,
 }
 
-impl Knowledge<'_> {
-    pub(crate) fn of(&self, listing: &Listing) -> Known {
+impl<'a> Knowledge<'a> {
+    pub(crate) fn of(&self, listing: &Listing) -> Known<'a> {
         let provider = &listing.provider;
         Known {
-            standing: self.peers.standing(provider),
+            standing: self.peers.as_provider(provider),
+            affiliations: self.peers.affiliations(provider),
             rtt_us: self.round_trips.get(&listing.key).copied(),
             reputation: self.sight.reputation.get(provider).copied(),
         }
     }
 }
 
-impl Known {
-    /// What it has to say to a term.
+impl Known<'_> {
+    /// What it has to say to a term, in words: where the provider belongs.
+    pub(super) fn words(&self, asked: AdFact) -> impl Iterator<Item = &str> {
+        self.affiliations.iter().filter_map(move |of| match asked {
+            AdFact::Organisation => of.organisation.as_ref().map(Slug::as_str),
+            AdFact::Federation => Some(of.name.as_str()),
+            AdFact::Provider
+            | AdFact::Jurisdiction
+            | AdFact::Region
+            | AdFact::Carbon
+            | AdFact::Reclaim
+            | AdFact::Term
+            | AdFact::NetworkIsolation
+            | AdFact::PodSecurity
+            | AdFact::Class
+            | AdFact::Isolation
+            | AdFact::Storage
+            | AdFact::Service
+            | AdFact::Trust
+            | AdFact::Reputation
+            | AdFact::Rtt => None,
+        })
+    }
+
+    /// What it has to say to a term, if that is one value.
     pub(super) fn value(&self, asked: AdFact) -> Option<Value> {
         match asked {
             AdFact::Trust => Some(Value::word(TRUST[self.standing as usize])),
@@ -78,6 +105,8 @@ impl Known {
             | AdFact::Class
             | AdFact::Isolation
             | AdFact::Storage
+            | AdFact::Organisation
+            | AdFact::Federation
             | AdFact::Service => None,
         }
     }
@@ -162,7 +191,7 @@ pub(super) fn search(
     found
 }
 
-impl Known {
+impl Known<'_> {
     fn merits(&self, listing: &Listing, cost: Option<(Currency, u64)>) -> Merits {
         let carbon = listing.ad_value(AdFact::Carbon).map(Value::raw);
         Merits { cost, rtt_us: self.rtt_us, carbon, reputation: self.reputation }

@@ -44,9 +44,11 @@ pub(super) const PRICE: [&str; 2] = ["free", "posted"];
 
 /// Every name but those of prices and claims.
 #[rustfmt::skip]
-pub(super) const NAMES: [Known; 35] = [
+pub(super) const NAMES: [Known; 37] = [
     ("provider", Attribute::Ad(AdFact::Provider), Kind::Text, "provider=turin"),
     ("trust", Attribute::Ad(AdFact::Trust), Kind::Choice(&TRUST), "trust=trusted"),
+    ("organisation", Attribute::Ad(AdFact::Organisation), Kind::Text, "organisation in (polito,sapienza)"),
+    ("federation", Attribute::Ad(AdFact::Federation), Kind::Text, "federation=alps"),
     ("reputation", Attribute::Ad(AdFact::Reputation), Kind::Count, "reputation>=900"),
     ("rtt", Attribute::Ad(AdFact::Rtt), Kind::Latency, "rtt<=30ms"),
     ("jurisdiction", Attribute::Ad(AdFact::Jurisdiction), Kind::Text, "jurisdiction in (IT,FR)"),

@@ -77,6 +77,8 @@ pub(crate) enum AdFact {
     Storage,
     Service,
     // Known to the buyer alone.
+    Organisation,
+    Federation,
     Trust,
     Reputation,
     Rtt,

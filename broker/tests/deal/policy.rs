@@ -1,10 +1,10 @@
 //! What the owners' policies make of requests and orders.
 
 use mercato_broker::{
-    Approve, BuyPolicy, Command, Demand, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule,
-    Standing, syntax::FromText as _,
+    Affiliation, Approve, BuyPolicy, Command, Demand, Input, Membership, Party, Rate, Refusal,
+    Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
 };
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
@@ -14,7 +14,7 @@ use crate::world::{BUYER, SELLER, World, demand, policy, resources};
 /// The first answer to an order, under rules.
 fn answered(rules: Vec<ShareRule>, allowed: bool, demand: Demand) -> State {
     let mut world = World::acquainted(Approve::Ask, 0);
-    let allow = allowed.then(|| world.cluster(BUYER)).into_iter().collect();
+    let allow = allowed.then(|| Party::Cluster(world.cluster(BUYER))).into_iter().collect();
     let share = SharePolicy { rules, allow, ..policy(Approve::Ask) };
     world.command(SELLER, Command::Share(Some(share))).unwrap();
     let order = Command::Order { demand, note: String::new(), id: None };
@@ -54,6 +54,65 @@ fn the_first_rule_that_covers_a_request_decides() {
     ] {
         let said = format!("{rules:?} {allowed} {cpu_millis}");
         assert_eq!(answered(rules, allowed, demand(cpu_millis)), expected, "{said}");
+    }
+}
+
+/// Says at `node` that the other belongs to a federation, as that organisation's.
+fn certify(world: &mut World, (node, other): (usize, usize), (sells, buys): (bool, bool)) {
+    let affiliation = Affiliation {
+        federation: FederationId([7; 32]),
+        name: "alps".parse().unwrap(),
+        organisation: Some("polito".parse().unwrap()),
+        sells,
+        buys,
+    };
+    let certified = [(world.cluster(other), vec![affiliation])].into();
+    let membership = Membership { certified, ..Membership::default() };
+    world.input(node, Input::Membership(membership));
+}
+
+#[test]
+fn organisations_and_federations_are_dealt_with_by_name() {
+    let (granted, asked) = (State::Agreed, State::Review);
+    for (party, buys, standing, expected) in [
+        ("org=polito", true, None, granted),
+        ("org=sapienza", true, None, asked),
+        ("federation=alps", true, None, granted),
+        ("federation=polito", true, None, asked),
+        ("org=polito", true, Some(Standing::Trusted), granted),
+        // One whose certificate does not let it buy is a stranger as a buyer.
+        ("federation=alps", false, Some(Standing::Trusted), asked),
+    ] {
+        let mut world = World::acquainted(Approve::Ask, 0);
+        certify(&mut world, (SELLER, BUYER), (true, buys));
+        let buyers = [party.parse().unwrap()].into();
+        let rule = ShareRule { buyers, standing, then: Approve::Auto, ..ShareRule::default() };
+        let share = SharePolicy { rules: vec![rule], ..policy(Approve::Ask) };
+        world.command(SELLER, Command::Share(Some(share))).unwrap();
+        let Ok(Reply::Ordered { id, .. }) = order(&mut world, demand(1_000)) else { panic!() };
+        world.deliver(0);
+        let state = world.nodes[SELLER].broker.deal(&id).unwrap().stage().state();
+        assert_eq!(state, expected, "{party} {buys} {standing:?}");
+    }
+}
+
+#[test]
+fn only_from_whom_a_federation_lets_sell() {
+    for (sells, selector, bought) in [
+        (true, "", true),
+        (true, "organisation in (polito,sapienza), federation=alps", true),
+        (true, "organisation!=polito", false),
+        (true, "federation=apennines", false),
+        (false, "", false),
+    ] {
+        let selector = Selector::from_text(selector).unwrap_or_default();
+        // Nobody but the federation says that it can be trusted.
+        let mut world = World::new(Approve::Auto, 0);
+        world.show_ad();
+        let policy = BuyPolicy { selector, ..BuyPolicy::default() };
+        world.command(BUYER, Command::Buy(Some(policy))).unwrap();
+        certify(&mut world, (BUYER, SELLER), (sells, true));
+        assert_eq!(order(&mut world, demand(1_000)).is_ok(), bought, "{sells} {bought}");
     }
 }
 

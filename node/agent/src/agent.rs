@@ -134,6 +134,9 @@ impl Agent {
                 self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
             }
             Input::Federation(to, ask) => self.on_ask(now, to, ask, &mut out),
+            Input::Joined(federation, reply) => {
+                self.on_joined(now, federation, reply.map(|reply| *reply), &mut out);
+            }
             Input::Papers { peer, certificates } => {
                 if let Some(owner) = self.peers.connected().get(&peer) {
                     let cluster = owner.cluster_id();
@@ -172,6 +175,11 @@ impl Agent {
     /// Why the records cannot be written, if so.
     pub fn degraded(&self) -> Option<&str> {
         self.degraded.as_deref()
+    }
+
+    /// The last time that was told, to compare deadlines of both clocks.
+    pub(crate) fn last(&self) -> Now {
+        self.last
     }
 
     /// The market, to look at.
@@ -267,7 +275,7 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) {
         if self.peers.learn(cluster, key) {
-            if self.federated.membership.is_fraud(&key) {
+            if self.federated.frauds.contains(&key) {
                 self.tell_membership(now, out);
             }
             match self.peers.standing(&cluster) {
@@ -293,7 +301,7 @@ impl Agent {
 
     pub(crate) fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
         let mut known = self.peers.trusted();
-        known.extend(self.federated.membership.publishers());
+        known.extend(self.federated.memberships.values().flat_map(|of| of.publishers()));
         self.spread(now, mercato_gossip::Input::Known(known.into()), out);
     }
 

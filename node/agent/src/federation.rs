@@ -1,53 +1,58 @@
-//! The agent's part in a federation: papers, members and revocations to the broker and to
-//! gossip, and the registrar's work if it is one.
+//! The agent's part in federations: papers, members and revocations to the broker and to
+//! gossip, and the registrar's work if it is one. What it asks of other registrars is in
+//! `joining`.
 
+use std::collections::BTreeMap;
+
+use mercato_broker::Affiliation;
 use mercato_gossip::{News, Verdict};
-use mercato_protocol::certificate::{Certificate, Member, RevocationList, Role};
-use mercato_protocol::envelope::{Signed, Signers, Trust};
+use mercato_protocol::ad::Ad;
+use mercato_protocol::certificate::{Certificate, RevocationList, Role};
+use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
 use mercato_protocol::equivocation::Proven;
 use mercato_protocol::gossip::VerifiedPublication;
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Secret};
+use mercato_protocol::limits::FEDERATIONS;
 use mercato_protocol::time::{Deadline, Now};
 use thiserror::Error;
 
 use crate::agent::Agent;
-use crate::limits;
-use crate::membership::{Membership, Papers};
+use crate::joining::Joining;
+use crate::membership::{Frauds, Membership, Papers};
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
-use crate::registrar::{Grant, Note, Registrar};
+use crate::registrar::{Grant, Note};
 use crate::vocabulary::Effect;
 
-/// What is asked of the agent about its federation.
+/// What is asked of the agent about federations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Belong to what these papers say.
-    Enter {
-        /// Of this cluster.
-        papers: Box<Papers>,
-        /// The latest list of its registrar's, as it came with them.
-        revocations: Option<Signed<RevocationList>>,
-    },
-    /// Belong to no federation.
-    Leave,
+    /// Go by these papers: as a member, if they have a certificate.
+    Enter(Box<Papers>),
+    /// Join by a token, at the registrar that it names.
+    Join(Box<JoinToken>),
+    /// Go by that federation's certificates no longer.
+    Leave(FederationId),
     /// Registrar: let one cluster join that says this secret.
     Token {
+        /// Where.
+        federation: FederationId,
         /// Random.
         secret: Secret,
         /// As what.
         grant: Grant,
+        /// Where this cluster can be dialled: multiaddresses.
+        addresses: Vec<String>,
     },
     /// Registrar: a peer wants to join, or to renew.
-    Join {
+    Admit {
         /// Whose key the connection has proven.
         peer: PublicKey,
         /// What it says.
         request: Box<JoinRequest>,
     },
     /// Registrar: a cluster is to belong no longer.
-    Revoke(ClusterId),
-    /// Who belongs.
-    Members,
+    Revoke(FederationId, ClusterId),
 }
 
 /// The answer to an [`Ask`].
@@ -59,8 +64,6 @@ pub enum Answer {
     Token(JoinToken),
     /// For the peer that wants to join.
     Join(Box<JoinReply>),
-    /// Those whose certificates hold.
-    Members(Vec<Member>),
     /// Not so.
     Refused(FederationRefusal),
 }
@@ -71,22 +74,38 @@ pub enum FederationRefusal {
     /// The papers are not this cluster's, or do not hold.
     #[error("these papers do not make this cluster a member")]
     Papers,
+    /// It is not known here.
+    #[error("this cluster did not join that federation")]
+    Unknown,
+    /// More than one can show the certificates of.
+    #[error("a cluster joins at most {FEDERATIONS} federations")]
+    TooMany,
     /// It has no registrar's certificate.
-    #[error("this cluster is no registrar")]
+    #[error("this cluster is no registrar of that federation")]
     NoRegistrar,
+    /// It has one, and would forget whom it let in.
+    #[error("this cluster is a registrar of that federation, and others renew with it")]
+    Registrar,
     /// Too many tokens wait, or none of the roles is the registrar's to give.
     #[error("no such token can be handed out now")]
     NoToken,
     /// It was never let in here.
     #[error("this registrar did not let that cluster in")]
     NoMember,
+    /// The registrar says no.
+    #[error("the registrar refuses: {0}")]
+    Join(JoinRefusal),
+    /// The registrar says nothing.
+    #[error("the registrar does not answer")]
+    Unanswered,
 }
 
-/// What the agent keeps of its federation.
+/// What the agent keeps of federations.
 #[derive(Debug, Default)]
 pub(crate) struct Federated {
-    pub(crate) membership: Membership,
-    registrar: Option<Registrar>,
+    pub(crate) memberships: BTreeMap<FederationId, Membership>,
+    pub(crate) frauds: Frauds,
+    pub(crate) joining: BTreeMap<FederationId, Joining>,
     /// Records that were not looked at yet, since that takes the time.
     pub(crate) remembered: Vec<FederationRecord>,
     /// What the broker was told.
@@ -98,45 +117,58 @@ impl Agent {
     pub(crate) fn resume_federation(&mut self, now: Now, out: &mut Vec<Effect>) {
         for record in std::mem::take(&mut self.federated.remembered) {
             match record {
-                FederationRecord::Papers(papers) => drop(self.enter(now, *papers)),
-                FederationRecord::Revocations(_, list) => {
-                    if let Ok(list) = list.open(self.certified_here(), now) {
-                        self.federated.membership.revoke(now, list);
+                FederationRecord::Papers(papers) => {
+                    if let Some(membership) = Membership::new(now, *papers, self.us()) {
+                        let of = membership.federation().id();
+                        self.federated.memberships.insert(of, membership);
+                    }
+                }
+                FederationRecord::Revocations(of, _, list) => {
+                    if let Some(membership) = self.federated.memberships.get_mut(&of)
+                        && let Ok(list) = list.open(certified_in(of), now)
+                    {
+                        membership.revoke(now, list);
                     }
                 }
                 FederationRecord::Fraud(_, proof) => {
                     if let Ok(proof) = proof.open(self.config.federation, now) {
-                        self.federated.membership.quarantine(&proof);
+                        self.federated.frauds.quarantine(&proof);
                     }
                 }
-                FederationRecord::Registrar(record) => {
-                    if let Some(registrar) = &mut self.federated.registrar {
-                        registrar.restore(record);
+                FederationRecord::Registrar(of, record) => {
+                    let Some(of) = self.federated.memberships.get_mut(&of) else { continue };
+                    match &mut of.registrar {
+                        Some(registrar) => registrar.restore(record),
+                        None => of.shelved.push(record),
                     }
                 }
             }
+        }
+        let lists = self.federated.memberships.iter().flat_map(|(federation, of)| {
+            let lists = of.lists().filter_map(|issuer| of.list(issuer)).cloned();
+            lists.map(|list| VerifiedPublication::Revocations(*federation, list))
+        });
+        for list in lists.collect::<Vec<_>>() {
+            self.publish(now, News::plain(list), out);
         }
         self.tell_membership(now, out);
     }
 
     pub(crate) fn on_ask(&mut self, now: Now, to: u64, ask: Ask, out: &mut Vec<Effect>) {
         let answer = match ask {
-            Ask::Enter { papers, revocations } => {
-                let answer = self.on_enter(now, *papers, out);
-                if let (Answer::Done, Some(list)) = (&answer, revocations) {
-                    self.on_revocations(now, &list, out);
-                }
-                answer
+            Ask::Enter(papers) => Some(self.on_enter(now, *papers, None, out)),
+            Ask::Join(token) => self.on_token_to_join(now, to, *token, out),
+            Ask::Leave(federation) => Some(self.on_leave(now, federation, out)),
+            Ask::Token { federation, secret, grant, addresses } => {
+                Some(self.on_token(now, federation, (secret, grant, addresses), out))
             }
-            Ask::Leave => self.on_leave(now, out),
-            Ask::Token { secret, grant } => self.on_token(now, secret, grant, out),
-            Ask::Join { peer, request } => self
-                .on_join(now, peer, &request, out)
-                .unwrap_or_else(|refusal| Answer::Join(Box::new(JoinReply::Refused(refusal)))),
-            Ask::Revoke(cluster) => self.on_revoke(now, cluster, out),
-            Ask::Members => Answer::Members(self.federated.membership.members().cloned().collect()),
+            Ask::Admit { peer, request } => {
+                let reply = self.admit(now, peer, &request, out);
+                Some(Answer::Join(Box::new(reply.unwrap_or_else(JoinReply::Refused))))
+            }
+            Ask::Revoke(federation, cluster) => Some(self.on_revoke(now, federation, cluster, out)),
         };
-        out.push(Effect::Federation(to, Box::new(answer)));
+        out.extend(answer.map(|answer| Effect::Federation(to, Box::new(answer))));
     }
 
     /// Shows the certificates of a peer that has proven `key`.
@@ -145,11 +177,17 @@ impl Agent {
         now: Now,
         cluster: ClusterId,
         key: PublicKey,
-        chain: &[Signed<Certificate>],
+        shown: &[Signed<Certificate>],
         out: &mut Vec<Effect>,
     ) {
-        if self.federated.membership.show(now, cluster, key, chain) {
+        let mut changed = false;
+        for membership in self.federated.memberships.values_mut() {
+            changed |= membership.show(now, cluster, key, shown);
+        }
+        if changed {
             self.tell_membership(now, out);
+            // Who is a member may be trusted only once gossip brings its registrar's list.
+            self.tell_trusted(now, out);
         }
     }
 
@@ -160,194 +198,141 @@ impl Agent {
 
     pub(crate) fn on_fraud(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
         let (key, kept) = (*proof.publisher(), proof.proof().clone());
-        self.federated.membership.quarantine(proof);
+        self.federated.frauds.quarantine(proof);
         out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
         self.tell_membership(now, out);
     }
 
+    /// Lists of federations that this cluster does not go by it does not judge.
     pub(crate) fn on_revocations(
         &mut self,
         now: Now,
-        list: &Signed<RevocationList>,
+        of: FederationId,
+        list: Verified<RevocationList>,
         out: &mut Vec<Effect>,
     ) -> Verdict {
-        let Ok(list) = list.open(self.certified_here(), now) else { return Verdict::Ignore };
+        let Some(membership) = self.federated.memberships.get_mut(&of) else {
+            return Verdict::Ignore;
+        };
         let (key, signed) = (*list.key(), list.signed().clone());
-        if !self.federated.membership.revoke(now, list) {
+        if !membership.revoke(now, list) {
             return Verdict::Ignore;
         }
-        out.push(keep(FederationRecord::Revocations(key, signed)));
+        out.push(keep(FederationRecord::Revocations(of, key, signed)));
         self.tell_membership(now, out);
         Verdict::Accept
     }
 
-    /// When somebody may be no member any more, or the next list is due.
+    /// When somebody may be no member any more, the next list is due, or our certificate is.
     pub(crate) fn federation_wakeup(&self) -> Option<Deadline> {
-        let review = self.federated.membership.review_ms().map(|at_ms| at_ms + 1);
-        review.into_iter().chain(self.list_due_ms()).min().map(Deadline::Wall)
+        let memberships = self.federated.memberships.values();
+        let reviews = memberships.filter_map(|of| of.review_ms());
+        let reviews = reviews.chain(self.federated.frauds.review_ms()).map(|at_ms| at_ms + 1);
+        let lists = self.federated.memberships.values().filter_map(|of| self.list_due_ms(of));
+        let walls = reviews.chain(lists).map(Deadline::Wall);
+        Deadline::earliest(self.last(), walls.chain(self.renewal_wakeup()).map(Some))
     }
 
     pub(crate) fn federation_due(&mut self, now: Now, out: &mut Vec<Effect>) {
-        self.federated.membership.review(now);
-        if self.list_due_ms().is_some_and(|due_ms| due_ms <= now.wall_ms) {
-            self.publish_list(now, out);
+        self.federated.frauds.review(now);
+        self.federated.memberships.values_mut().for_each(|of| of.review(now));
+        for federation in self.federated.memberships.keys().copied().collect::<Vec<_>>() {
+            self.publish_due(now, federation, out);
         }
+        self.renewals_due(now, out);
         self.tell_membership(now, out);
     }
 
-    fn list_due_ms(&self) -> Option<u64> {
-        self.federated.registrar.as_ref()?;
-        let list = self.federated.membership.list(&self.config.key.public());
-        Some(list.map_or(0, |list| list.issued_ms + limits::NEXT_LIST_MS / 2))
+    fn us(&self) -> (ClusterId, PublicKey) {
+        (self.config.cluster(), self.config.key.public())
     }
 
-    fn certified_here(&self) -> Trust<'static> {
-        let federation = self.federated.membership.federation();
-        let federation = federation.map_or(self.config.federation, |of| of.id());
-        Trust { federation, signers: Signers::Anyone }
-    }
-
-    /// Whether the papers hold and are ours.
-    fn enter(&mut self, now: Now, papers: Papers) -> bool {
-        let chain = papers.certificates.clone();
-        let (cluster, key) = (self.config.cluster(), self.config.key.public());
-        self.federated.registrar = None;
-        self.federated.membership.enter(now, Some(papers));
-        self.federated.membership.show(now, cluster, key, &chain);
-        let ours = self.federated.membership.is_member(&cluster);
-        let rights = chain.first().and_then(|own| own.open(self.certified_here(), now).ok());
-        if let (true, Some(rights)) = (ours, rights)
-            && rights.roles.contains(&Role::Registrar)
-        {
-            let federation = self.certified_here().federation;
-            self.federated.registrar = Some(Registrar::new(federation, rights.into_value()));
-        }
-        ours
-    }
-
-    fn on_enter(&mut self, now: Now, papers: Papers, out: &mut Vec<Effect>) -> Answer {
-        let before = self.federated.membership.papers().cloned();
-        let renewed = before.as_ref().is_some_and(|before| before.root == papers.root);
-        let registrar = self.federated.registrar.take();
-        if !self.enter(now, papers.clone()) {
-            if let Some(before) = before {
-                self.enter(now, before);
-            }
-            self.federated.registrar = registrar;
-            return Answer::Refused(FederationRefusal::Papers);
-        }
-        if let (true, Some(before)) = (renewed, registrar)
-            && let Some(registrar) = &mut self.federated.registrar
-        {
-            registrar.take_over(before);
-        }
-        out.push(keep(FederationRecord::Papers(Box::new(papers))));
-        if self.list_due_ms().is_some_and(|due_ms| due_ms <= now.wall_ms) {
-            self.publish_list(now, out);
-        }
-        self.tell_membership(now, out);
-        Answer::Done
-    }
-
-    fn on_leave(&mut self, now: Now, out: &mut Vec<Effect>) -> Answer {
-        if self.federated.membership.papers().is_some() {
-            out.push(erase(FederationKey::Papers));
-        }
-        self.federated.registrar = None;
-        self.federated.membership.enter(now, None);
-        self.tell_membership(now, out);
-        Answer::Done
-    }
-
-    fn on_token(
+    pub(crate) fn on_enter(
         &mut self,
         now: Now,
-        secret: Secret,
-        grant: Grant,
+        mut papers: Papers,
+        revocations: Option<&Signed<RevocationList>>,
         out: &mut Vec<Effect>,
     ) -> Answer {
-        let federation = self.certified_here().federation;
-        let Some(registrar) = &mut self.federated.registrar else {
-            return Answer::Refused(FederationRefusal::NoRegistrar);
-        };
-        let mut notes = Vec::new();
-        let granted = registrar.grant(now, secret, grant, &mut notes);
-        note(notes, out);
-        match granted {
-            None => Answer::Refused(FederationRefusal::NoToken),
-            Some(expires_ms) => Answer::Token(JoinToken {
-                federation,
-                registrar: self.config.key.public(),
-                addresses: Vec::new(),
-                secret,
-                expires_ms,
-            }),
+        // Whoever belongs already, and now learns the domain, goes on to belong.
+        if let (true, Some(before)) =
+            (papers.certificates.is_empty(), self.federated.memberships.get(&papers.id()))
+        {
+            papers = Papers { domain: papers.domain, ..before.papers().clone() };
         }
-    }
-
-    fn on_join(
-        &mut self,
-        now: Now,
-        peer: PublicKey,
-        request: &JoinRequest,
-        out: &mut Vec<Effect>,
-    ) -> Result<Answer, JoinRefusal> {
-        let registrar = self.federated.registrar.as_mut().ok_or(JoinRefusal::Unavailable)?;
-        let mut notes = Vec::new();
-        let joined = registrar.join(now, &self.config.key, peer, request, &mut notes);
-        note(notes, out);
-        let membership = &self.federated.membership;
-        let papers = membership.papers().ok_or(JoinRefusal::Unavailable)?;
-        let list = membership.list(&self.config.key.public()).ok_or(JoinRefusal::Unavailable)?;
-        let own = papers.certificates.first().ok_or(JoinRefusal::Unavailable)?;
-        Ok(Answer::Join(Box::new(JoinReply::Admitted {
-            root: papers.root.clone(),
-            successions: papers.successions.clone(),
-            certificates: vec![joined?, own.clone()],
-            revocations: list.signed().clone(),
-        })))
-    }
-
-    fn on_revoke(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) -> Answer {
-        let Some(registrar) = &mut self.federated.registrar else {
-            return Answer::Refused(FederationRefusal::NoRegistrar);
-        };
-        let mut notes = Vec::new();
-        let known = registrar.revoke(cluster, &mut notes);
-        note(notes, out);
-        if !known {
-            return Answer::Refused(FederationRefusal::NoMember);
+        let follows = papers.certificates.is_empty();
+        let new = Membership::new(now, papers.clone(), self.us());
+        let new = new.filter(|new| follows || new.is_member(&self.config.cluster()));
+        let Some(mut new) = new else { return Answer::Refused(FederationRefusal::Papers) };
+        let of = new.federation().id();
+        match self.federated.memberships.remove(&of) {
+            Some(before) => new.take_over(now, before),
+            None if self.federated.memberships.len() >= FEDERATIONS => {
+                return Answer::Refused(FederationRefusal::TooMany);
+            }
+            None => {}
         }
-        self.publish_list(now, out);
+        self.federated.memberships.insert(of, new);
+        out.push(keep(FederationRecord::Papers(Box::new(papers))));
+        if let Some(Ok(list)) = revocations.map(|list| list.open(certified_in(of), now)) {
+            self.on_revocations(now, of, list, out);
+        }
+        self.publish_due(now, of, out);
+        self.look_again(now, of);
         self.tell_membership(now, out);
         Answer::Done
     }
 
-    /// Says anew what holds no longer, durably before anybody hears it.
-    fn publish_list(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let Some(registrar) = &mut self.federated.registrar else { return };
-        let mut notes = Vec::new();
-        let list = registrar.list(now, &self.config.key, &mut notes);
-        note(notes, out);
-        let list = list.ok().and_then(|list| list.open(self.certified_here(), now).ok());
-        let Some(list) = list else { return };
-        out.push(keep(FederationRecord::Revocations(*list.key(), list.signed().clone())));
-        self.federated.membership.revoke(now, list.clone());
-        if self.certified_here().federation == self.config.federation {
-            self.publish(now, News::plain(VerifiedPublication::Revocations(list)), out);
+    /// Providers whose certificates came before they meant anything here.
+    fn look_again(&mut self, now: Now, of: FederationId) {
+        let Some(membership) = self.federated.memberships.get_mut(&of) else { return };
+        for news in self.gossip.news() {
+            if let (VerifiedPublication::Lease(lease), Some(body)) =
+                (news.publication(), news.body())
+                && let Ok(ad) = Ad::assemble(lease, body, now)
+            {
+                membership.show(now, ad.lease.provider, ad.key, &ad.body.certificates);
+            }
         }
+    }
+
+    fn on_leave(&mut self, now: Now, of: FederationId, out: &mut Vec<Effect>) -> Answer {
+        let Some(membership) = self.federated.memberships.get(&of) else {
+            return Answer::Refused(FederationRefusal::Unknown);
+        };
+        if membership.registrar.is_some() {
+            return Answer::Refused(FederationRefusal::Registrar);
+        }
+        out.push(erase(FederationKey::Papers(of)));
+        out.extend(membership.lists().map(|by| erase(FederationKey::Revocations(of, *by))));
+        self.federated.memberships.remove(&of);
+        self.tell_membership(now, out);
+        Answer::Done
     }
 
     /// Tells the broker and gossip who belongs and who is kept out, if that has changed.
     pub(crate) fn tell_membership(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let membership = &self.federated.membership;
-        let papers = membership.papers().filter(|_| membership.is_member(&self.config.cluster()));
-        let mut told = mercato_broker::Membership {
-            own: papers.map(|papers| papers.certificates.clone()).unwrap_or_default(),
-            certified: membership.certified(now),
-            barred: self.peers.clusters(|key| membership.is_fraud(key)),
-        };
-        told.certified.remove(&self.config.cluster());
+        let us = self.config.cluster();
+        let mut told = mercato_broker::Membership::default();
+        for (of, membership) in &self.federated.memberships {
+            if membership.is_member(&us) {
+                told.own.extend(membership.papers().certificates.iter().cloned());
+            }
+            for member in membership.certified(now).filter(|member| member.cluster != us) {
+                let affiliation = Affiliation {
+                    federation: *of,
+                    name: membership.federation().name.clone(),
+                    organisation: member.organisation.clone(),
+                    sells: member.roles.contains(&Role::Provider),
+                    buys: member.roles.contains(&Role::Consumer),
+                };
+                told.certified.entry(member.cluster).or_default().push(affiliation);
+            }
+        }
+        told.barred = self.peers.clusters(|key| self.federated.frauds.contains(key));
+        if told.own != self.federated.told.own {
+            out.push(Effect::Introduce);
+        }
         if told != self.federated.told {
             self.for_broker.push_back(mercato_broker::Input::Membership(told.clone()));
             self.federated.told = told;
@@ -356,14 +341,19 @@ impl Agent {
     }
 }
 
-fn note(notes: Vec<Note>, out: &mut Vec<Effect>) {
+/// Certificates and lists say themselves who signed them; whether it may is checked apart.
+pub(crate) fn certified_in(federation: FederationId) -> Trust<'static> {
+    Trust { federation, signers: Signers::Anyone }
+}
+
+pub(crate) fn note(of: FederationId, notes: Vec<Note>, out: &mut Vec<Effect>) {
     out.extend(notes.into_iter().map(|note| match note {
-        Note::Keep(record) => keep(FederationRecord::Registrar(record)),
-        Note::Spent(digest) => erase(FederationKey::Token(digest)),
+        Note::Keep(record) => keep(FederationRecord::Registrar(of, record)),
+        Note::Spent(digest) => erase(FederationKey::Token(of, digest)),
     }));
 }
 
-fn keep(record: FederationRecord) -> Effect {
+pub(crate) fn keep(record: FederationRecord) -> Effect {
     Effect::Persist(Change::Put(Record::Federation(record)))
 }
 

@@ -10,6 +10,7 @@
 mod agent;
 mod federation;
 mod gate;
+mod joining;
 mod lease;
 mod leases;
 pub mod limits;
@@ -18,6 +19,7 @@ mod membership;
 mod peers;
 mod record;
 mod registrar;
+mod view;
 mod vocabulary;
 
 pub use agent::{Agent, Config};
@@ -26,6 +28,7 @@ pub use gate::Gate;
 pub use membership::Papers;
 pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records};
 pub use registrar::{Grant, Issued, RegistrarRecord};
+pub use view::{Joined, Listed};
 pub use vocabulary::{
     Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Notice, Phase,
 };

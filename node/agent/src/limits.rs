@@ -17,5 +17,10 @@ pub const FRAUDS: usize = 1_024;
 pub const TOKENS: usize = 1_024;
 /// Certificates of one cluster that hold at a time: it renews at half of their time.
 pub const LIVE_CERTIFICATES: usize = 8;
+/// How soon a renewal that was not answered is tried again: at first, and at most; the latter
+/// also after a no. Guesses.
+pub const RENEW_MS: std::ops::RangeInclusive<u64> = 60_000..=6 * 3_600_000;
+/// How long a registrar has to answer, a dial to it included: whoever asked waits for it.
+pub const JOIN_MS: u64 = 25_000;
 /// From one revocation list to the end of its freshness: seven days. The next comes at half.
 pub const NEXT_LIST_MS: u64 = 7 * 86_400_000;

@@ -131,7 +131,9 @@ impl Agent {
                 self.on_fraud(now, proof, out);
                 Verdict::Accept
             }
-            VerifiedPublication::Revocations(list) => self.on_revocations(now, list.signed(), out),
+            VerifiedPublication::Revocations(of, list) => {
+                self.on_revocations(now, *of, list.clone(), out)
+            }
         }
     }
 

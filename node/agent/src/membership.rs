@@ -1,32 +1,49 @@
-//! Who belongs to the federation that this cluster joined, as far as certificates and
-//! revocations tell, and who is kept out for fraud. Issuing certificates is in `registrar`;
-//! whom to trade with is the broker's, which is told both sets.
+//! Who belongs to one federation, as far as certificates and revocations tell, and who is
+//! kept out for fraud. Issuing certificates is in `registrar`, asking for one in `joining`;
+//! whom to trade with is the broker's, which is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::certificate::{Certificate, Member, RevocationList, Revoked, Role};
-use mercato_protocol::envelope::{EnvelopeError, Signed, Verified};
+use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
 use mercato_protocol::equivocation::Proven;
 use mercato_protocol::federation::{Federation, Root, Succession};
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
+use crate::joining::Renewal;
 use crate::limits;
+use crate::registrar::{Registrar, RegistrarRecord};
 
-/// The papers of a cluster that belongs to a federation: what it shows, and what it checks
-/// others by.
+/// What a cluster knows a federation by, and belongs to it by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Papers {
     /// The federation's first document.
     pub root: Signed<Root>,
     /// Each later one, in order.
     pub successions: Vec<Succession>,
-    /// The cluster's certificate, then its registrar's.
+    /// The cluster's certificate, then its registrar's, unless the root signed it. None: the
+    /// cluster knows whom the federation certifies, and does not belong to it.
     pub certificates: Vec<Signed<Certificate>>,
+    /// Where the registrar can be dialled: multiaddresses.
+    pub registrar: Vec<String>,
+    /// The DNS name that tells of its peers.
+    pub domain: Option<String>,
 }
 
 impl Papers {
+    /// Of a federation that a domain announces: as yet without a certificate.
+    pub fn of_domain(root: Signed<Root>, domain: String) -> Self {
+        let (successions, certificates, registrar) = Default::default();
+        Self { root, successions, certificates, registrar, domain: Some(domain) }
+    }
+
+    /// Of which federation.
+    pub fn id(&self) -> FederationId {
+        self.root.federation_id()
+    }
+
     /// The federation under its latest root.
     pub fn federation(&self, now: Now) -> Result<Federation, EnvelopeError> {
         let first = self.root.open_root(now)?;
@@ -34,47 +51,94 @@ impl Papers {
     }
 }
 
-#[derive(Debug, Default)]
+/// A federation that this cluster joined, or whose certificates it goes by.
+#[derive(Debug)]
 pub(crate) struct Membership {
-    federation: Option<Federation>,
-    papers: Option<Papers>,
+    federation: Federation,
+    papers: Papers,
     revoked: Revoked,
     members: BTreeMap<ClusterId, Member>,
     /// Whose revocation lists count: the root and the registrars that were seen.
     issuers: BTreeSet<PublicKey>,
     /// Lists of others: they may turn out to be registrars.
     early: BTreeMap<PublicKey, Verified<RevocationList>>,
-    /// Keys that equivocated, and until when they are kept out, wall clock.
-    frauds: BTreeMap<PublicKey, u64>,
+    pub(crate) registrar: Option<Registrar>,
+    /// What it did as a registrar whose certificate is over: it may get another one.
+    pub(crate) shelved: Vec<RegistrarRecord>,
+    pub(crate) renewal: Renewal,
+    /// When it was last looked at, wall clock.
+    reviewed_ms: u64,
 }
 
 impl Membership {
-    /// Belongs to what these papers say from now on, or to no federation.
-    pub(crate) fn enter(&mut self, now: Now, papers: Option<Papers>) {
-        self.federation = papers.as_ref().and_then(|papers| papers.federation(now).ok());
-        self.members.clear();
-        self.issuers = self.federation.iter().map(|federation| *federation.root()).collect();
-        self.papers = papers;
+    /// What these papers say, of the cluster that speaks with that key. None: they are of no
+    /// federation. Its certificates may be over: [`is_member`](Self::is_member).
+    pub(crate) fn new(now: Now, papers: Papers, us: (ClusterId, PublicKey)) -> Option<Self> {
+        let federation = papers.federation(now).ok()?;
+        let trust = Trust { federation: federation.id(), signers: Signers::Anyone };
+        let own = papers.certificates.first().and_then(|own| own.open(trust, now).ok());
+        let issuers = [*federation.root()].into();
+        let chain = papers.certificates.clone();
+        let renewal = Renewal::new(own.as_ref());
+        let mut new = Self {
+            federation,
+            papers,
+            revoked: Revoked::default(),
+            members: BTreeMap::new(),
+            issuers,
+            early: BTreeMap::new(),
+            registrar: None,
+            shelved: Vec::new(),
+            renewal,
+            reviewed_ms: now.wall_ms,
+        };
+        new.show(now, us.0, us.1, &chain);
+        let rights = own.filter(|own| own.roles.contains(&Role::Registrar) && new.is_member(&us.0));
+        new.registrar = rights.map(|own| Registrar::new(trust.federation, own.into_value()));
+        Some(new)
     }
 
-    pub(crate) fn federation(&self) -> Option<&Federation> {
-        self.federation.as_ref()
+    /// The same federation by other papers: what was learned of it still holds.
+    pub(crate) fn take_over(&mut self, now: Now, before: Self) {
+        let root = *self.federation.root();
+        self.revoked = before.revoked;
+        self.early = before.early;
+        self.issuers.extend(before.issuers);
+        let held = before.members.into_iter();
+        let held = held.filter(|(_, of)| of.certified_by.last().is_some_and(|by| by.0 == root));
+        for (cluster, member) in held {
+            self.members.entry(cluster).or_insert(member);
+        }
+        match (&mut self.registrar, before.registrar) {
+            (Some(registrar), Some(before)) => registrar.take_over(before),
+            (Some(registrar), None) => {
+                before.shelved.into_iter().for_each(|record| registrar.restore(record));
+            }
+            (None, _) => self.shelved = before.shelved,
+        }
+        self.review(now);
     }
 
-    pub(crate) fn papers(&self) -> Option<&Papers> {
-        self.papers.as_ref()
+    pub(crate) fn federation(&self) -> &Federation {
+        &self.federation
     }
 
-    /// `cluster`, which speaks with `key`, shows these; whether that changes what it is.
+    pub(crate) fn papers(&self) -> &Papers {
+        &self.papers
+    }
+
+    /// `cluster`, which speaks with `key`, shows these, of whichever federations; whether that
+    /// changes what it is here.
     pub(crate) fn show(
         &mut self,
         now: Now,
         cluster: ClusterId,
         key: PublicKey,
-        chain: &[Signed<Certificate>],
+        shown: &[Signed<Certificate>],
     ) -> bool {
-        let Some(federation) = &self.federation else { return false };
-        let Ok(member) = federation.admit(chain, &self.revoked, now) else { return false };
+        let Some(member) = self.federation.member_among(shown, &self.revoked, now) else {
+            return false;
+        };
         let room = self.members.len() < limits::CLUSTERS || self.members.contains_key(&cluster);
         if (member.cluster, member.key) != (cluster, key) || !room {
             return false;
@@ -90,6 +154,10 @@ impl Membership {
             }
         }
         changed
+    }
+
+    pub(crate) fn member(&self, cluster: &ClusterId) -> Option<&Member> {
+        self.members.get(cluster)
     }
 
     pub(crate) fn is_member(&self, cluster: &ClusterId) -> bool {
@@ -108,28 +176,23 @@ impl Membership {
         counts
     }
 
-    /// Keeps a fraud out.
-    pub(crate) fn quarantine(&mut self, proof: &Proven) {
-        if self.frauds.len() < limits::FRAUDS {
-            self.frauds.insert(*proof.publisher(), proof.validity_ms().1);
-        }
-    }
-
-    /// Lets go of whoever is no member, or no fraud, any more.
+    /// Lets go of whoever is no member any more.
     pub(crate) fn review(&mut self, now: Now) {
+        self.reviewed_ms = now.wall_ms;
         let revoked = &self.revoked;
         self.members.retain(|_, member| {
             member.until_ms >= now.wall_ms && revoked.revokes(member).is_none()
         });
-        self.frauds.retain(|_, until_ms| *until_ms >= now.wall_ms);
     }
 
     /// When the next review is due, wall clock.
     pub(crate) fn review_ms(&self) -> Option<u64> {
         let members = self.members.values().map(|member| member.until_ms);
         let stale = self.issuers.iter().filter_map(|issuer| self.revoked.of(issuer));
-        let stale = stale.map(|list| list.next_update_ms);
-        members.chain(stale).chain(self.frauds.values().copied()).min()
+        // One that is stale already was looked at when it became so.
+        let stale =
+            stale.map(|list| list.next_update_ms).filter(|at_ms| *at_ms >= self.reviewed_ms);
+        members.chain(stale).min()
     }
 
     /// The latest list of `issuer`.
@@ -142,24 +205,59 @@ impl Membership {
         self.members.values()
     }
 
-    /// Those with whom something new may be agreed: whoever certified them says regularly
-    /// whom it no longer certifies.
-    pub(crate) fn certified(&self, now: Now) -> BTreeSet<ClusterId> {
-        let fresh = |member: &&Member| {
+    /// Those with whom something new may be agreed: the registrar that certified them says
+    /// regularly whom it no longer certifies. The root, which is offline, need not.
+    pub(crate) fn certified(&self, now: Now) -> impl Iterator<Item = &Member> {
+        let root = *self.federation.root();
+        self.members.values().filter(move |member| {
             let issuer = member.certified_by.first();
-            issuer.is_some_and(|(issuer, _)| !self.revoked.is_stale(issuer, now))
-        };
-        self.members.values().filter(fresh).map(|member| member.cluster).collect()
+            issuer.is_some_and(|(by, _)| *by == root || !self.revoked.is_stale(by, now))
+        })
     }
 
-    /// Whether this key equivocated.
-    pub(crate) fn is_fraud(&self, key: &PublicKey) -> bool {
-        self.frauds.contains_key(key)
+    /// Who issued this cluster's certificate, unless the root did.
+    pub(crate) fn issuer(&self) -> Option<PublicKey> {
+        let own = self.papers.certificates.first().and_then(Signed::claimed_key);
+        own.filter(|issuer| issuer != self.federation.root())
+    }
+
+    /// Whose lists are kept.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &PublicKey> {
+        self.issuers.iter().filter(|issuer| self.revoked.of(issuer).is_some())
     }
 
     /// Publishers that gossip is to know: members, and the lists of those who certify them.
     pub(crate) fn publishers(&self) -> impl Iterator<Item = PublicKey> {
-        let lists = self.issuers.iter().map(RevocationList::series);
+        let of = self.federation.id();
+        let lists = self.issuers.iter().map(move |issuer| RevocationList::series(of, issuer));
         self.members.values().map(|member| member.key).chain(lists)
+    }
+}
+
+/// Keys that equivocated, and until when they are kept out, wall clock.
+#[derive(Debug, Default)]
+pub(crate) struct Frauds(BTreeMap<PublicKey, u64>);
+
+impl Frauds {
+    /// Keeps one out.
+    pub(crate) fn quarantine(&mut self, proof: &Proven) {
+        if self.0.len() < limits::FRAUDS {
+            self.0.insert(*proof.publisher(), proof.validity_ms().1);
+        }
+    }
+
+    /// Whether this key equivocated.
+    pub(crate) fn contains(&self, key: &PublicKey) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Lets go of those whose time is over.
+    pub(crate) fn review(&mut self, now: Now) {
+        self.0.retain(|_, until_ms| *until_ms >= now.wall_ms);
+    }
+
+    /// When the next review is due, wall clock.
+    pub(crate) fn review_ms(&self) -> Option<u64> {
+        self.0.values().copied().min()
     }
 }

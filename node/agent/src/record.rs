@@ -7,7 +7,7 @@ use mercato_offload::{guest, home};
 use mercato_protocol::certificate::RevocationList;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::equivocation::Equivocation;
-use mercato_protocol::id::{ClusterId, ContractId, Digest, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use crate::membership::Papers;
@@ -56,45 +56,47 @@ impl Record {
     }
 }
 
-/// What is remembered of the federation that this cluster belongs to.
+/// What is remembered of the federations that this cluster goes by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FederationRecord {
-    /// Which it is, and that this cluster belongs to it.
+    /// What it is known by, and belonged to by.
     Papers(Box<Papers>),
-    /// The latest revocation list of an issuer.
-    Revocations(PublicKey, Signed<RevocationList>),
+    /// The latest list of an issuer in a federation.
+    Revocations(FederationId, PublicKey, Signed<RevocationList>),
     /// That a publisher equivocated.
     Fraud(PublicKey, Box<Equivocation>),
-    /// Of the registrar.
-    Registrar(RegistrarRecord),
+    /// Of the registrar of a federation.
+    Registrar(FederationId, RegistrarRecord),
 }
 
 /// What a [`FederationRecord`] is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FederationKey {
     /// Of [`FederationRecord::Papers`].
-    Papers,
+    Papers(FederationId),
     /// Of [`FederationRecord::Revocations`].
-    Revocations(PublicKey),
+    Revocations(FederationId, PublicKey),
     /// Of [`FederationRecord::Fraud`].
     Fraud(PublicKey),
     /// Of [`RegistrarRecord::Token`].
-    Token(Digest),
+    Token(FederationId, Digest),
     /// Of [`RegistrarRecord::Issued`].
-    Issued(ClusterId),
+    Issued(FederationId, ClusterId),
     /// Of [`RegistrarRecord::Numbers`].
-    Numbers,
+    Numbers(FederationId),
 }
 
 impl FederationRecord {
     fn key(&self) -> FederationKey {
         match self {
-            Self::Papers(_) => FederationKey::Papers,
-            Self::Revocations(issuer, _) => FederationKey::Revocations(*issuer),
+            Self::Papers(papers) => FederationKey::Papers(papers.id()),
+            Self::Revocations(of, issuer, _) => FederationKey::Revocations(*of, *issuer),
             Self::Fraud(publisher, _) => FederationKey::Fraud(*publisher),
-            Self::Registrar(RegistrarRecord::Token(digest, _)) => FederationKey::Token(*digest),
-            Self::Registrar(RegistrarRecord::Issued(of, _)) => FederationKey::Issued(*of),
-            Self::Registrar(RegistrarRecord::Numbers { .. }) => FederationKey::Numbers,
+            Self::Registrar(of, record) => match record {
+                RegistrarRecord::Token(digest, _) => FederationKey::Token(*of, *digest),
+                RegistrarRecord::Issued(cluster, _) => FederationKey::Issued(*of, *cluster),
+                RegistrarRecord::Numbers { .. } => FederationKey::Numbers(*of),
+            },
         }
     }
 }

@@ -4,18 +4,25 @@
 
 use std::collections::BTreeMap;
 
+use mercato_gossip::News;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{KeyPair, Signed};
+use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
-use mercato_protocol::join::{JoinRefusal, JoinRequest, Secret};
-use mercato_protocol::limits::{CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
+use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Secret};
+use mercato_protocol::limits::{ADDRESSES, CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
 use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
+use crate::agent::Agent;
+use crate::federation::{Answer, FederationRefusal, certified_in, keep, note};
 use crate::limits;
+use crate::membership::Membership;
+use crate::record::FederationRecord;
+use crate::vocabulary::Effect;
 
 /// What a join token is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +44,9 @@ pub struct Issued {
     pub grant: Grant,
     /// Whether they were taken back.
     pub revoked: bool,
+    /// The digest of the token that let it in last: said again, by a cluster that the answer
+    /// did not reach, it is as good.
+    pub token: Option<Digest>,
 }
 
 impl Issued {
@@ -85,6 +95,11 @@ impl Registrar {
     pub(crate) fn new(federation: FederationId, rights: Certificate) -> Self {
         let (tokens, issued) = (BTreeMap::new(), BTreeMap::new());
         Self { federation, rights, tokens, issued, serial: 0, list: 0 }
+    }
+
+    /// Those that were let in.
+    pub(crate) fn issued(&self) -> impl Iterator<Item = (&ClusterId, &Issued)> {
+        self.issued.iter()
     }
 
     /// One more of the records that tell of it.
@@ -151,19 +166,21 @@ impl Registrar {
         if full {
             return Err(JoinRefusal::Unavailable);
         }
-        let grant = match request.secret {
-            None => issued.ok_or(JoinRefusal::NoMember)?.grant.clone(),
-            Some(secret) => {
-                let digest = secret.digest();
+        let token = request.secret.map(|secret| secret.digest());
+        let again = issued.filter(|issued| token.is_none() || issued.token == token);
+        let (grant, token) = match (again, token) {
+            (Some(issued), _) => (issued.grant.clone(), issued.token),
+            (None, None) => return Err(JoinRefusal::NoMember),
+            (None, Some(digest)) => {
                 let grant = self.tokens.remove(&digest).ok_or(JoinRefusal::Unknown)?;
                 notes.push(Note::Spent(digest));
                 if grant.expires_ms < now.wall_ms {
                     return Err(JoinRefusal::Expired);
                 }
-                grant
+                (grant, Some(digest))
             }
         };
-        self.issue(now, key, &owner, grant, notes).map_err(|_| JoinRefusal::Unavailable)
+        self.issue(now, key, &owner, (grant, token), notes).map_err(|_| JoinRefusal::Unavailable)
     }
 
     fn issue(
@@ -171,7 +188,7 @@ impl Registrar {
         now: Now,
         key: &KeyPair,
         owner: &Owner,
-        grant: Grant,
+        (grant, token): (Grant, Option<Digest>),
         notes: &mut Vec<Note>,
     ) -> Result<Signed<Certificate>, CodecError> {
         self.serial += 1;
@@ -190,7 +207,7 @@ impl Registrar {
         let before = self.issued.get(&cluster);
         let live = before.into_iter().flat_map(|issued| issued.live(now));
         let serials = live.chain([(self.serial, certificate.not_after_ms)]).collect();
-        let issued = Issued { serials, grant, revoked: false };
+        let issued = Issued { serials, grant, revoked: false, token };
         self.issued.insert(cluster, issued.clone());
         notes.push(Note::Keep(self.numbers()));
         notes.push(Note::Keep(RegistrarRecord::Issued(cluster, issued)));
@@ -229,5 +246,113 @@ impl Registrar {
 
     fn numbers(&self) -> RegistrarRecord {
         RegistrarRecord::Numbers { serial: self.serial, list: self.list }
+    }
+}
+
+impl Agent {
+    /// When the next revocation list is, wall clock.
+    pub(crate) fn list_due_ms(&self, membership: &Membership) -> Option<u64> {
+        membership.registrar.as_ref()?;
+        let list = membership.list(&self.config.key.public());
+        Some(list.map_or(0, |list| list.issued_ms + limits::NEXT_LIST_MS / 2))
+    }
+
+    pub(crate) fn on_token(
+        &mut self,
+        now: Now,
+        federation: FederationId,
+        (secret, grant, mut addresses): (Secret, Grant, Vec<String>),
+        out: &mut Vec<Effect>,
+    ) -> Answer {
+        let membership = self.federated.memberships.get_mut(&federation);
+        let Some(registrar) = membership.and_then(|of| of.registrar.as_mut()) else {
+            return Answer::Refused(FederationRefusal::NoRegistrar);
+        };
+        let mut notes = Vec::new();
+        let granted = registrar.grant(now, secret, grant, &mut notes);
+        note(federation, notes, out);
+        let Some(expires_ms) = granted else {
+            return Answer::Refused(FederationRefusal::NoToken);
+        };
+        addresses.truncate(ADDRESSES);
+        let registrar = self.config.key.public();
+        Answer::Token(JoinToken { federation, registrar, addresses, secret, expires_ms })
+    }
+
+    /// Lets a peer in, or says why not.
+    pub(crate) fn admit(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        request: &JoinRequest,
+        out: &mut Vec<Effect>,
+    ) -> Result<JoinReply, JoinRefusal> {
+        let federation = request.federation.ok_or(JoinRefusal::Unavailable)?;
+        let membership = self.federated.memberships.get_mut(&federation);
+        let membership = membership.ok_or(JoinRefusal::Unavailable)?;
+        let registrar = membership.registrar.as_mut().ok_or(JoinRefusal::Unavailable)?;
+        let mut notes = Vec::new();
+        let joined = registrar.join(now, &self.config.key, peer, request, &mut notes);
+        note(federation, notes, out);
+        let papers = membership.papers();
+        let list = membership.list(&self.config.key.public()).ok_or(JoinRefusal::Unavailable)?;
+        let own = papers.certificates.first().ok_or(JoinRefusal::Unavailable)?;
+        Ok(JoinReply::Admitted {
+            root: papers.root.clone(),
+            successions: papers.successions.clone(),
+            certificates: vec![joined?, own.clone()],
+            revocations: list.signed().clone(),
+        })
+    }
+
+    pub(crate) fn on_revoke(
+        &mut self,
+        now: Now,
+        federation: FederationId,
+        cluster: ClusterId,
+        out: &mut Vec<Effect>,
+    ) -> Answer {
+        let membership = self.federated.memberships.get_mut(&federation);
+        let Some(registrar) = membership.and_then(|of| of.registrar.as_mut()) else {
+            return Answer::Refused(FederationRefusal::NoRegistrar);
+        };
+        let mut notes = Vec::new();
+        let known = registrar.revoke(cluster, &mut notes);
+        note(federation, notes, out);
+        if !known {
+            return Answer::Refused(FederationRefusal::NoMember);
+        }
+        self.publish_list(now, federation, out);
+        self.tell_membership(now, out);
+        Answer::Done
+    }
+
+    pub(crate) fn publish_due(
+        &mut self,
+        now: Now,
+        federation: FederationId,
+        out: &mut Vec<Effect>,
+    ) {
+        let due_ms =
+            self.federated.memberships.get(&federation).and_then(|of| self.list_due_ms(of));
+        if due_ms.is_some_and(|due_ms| due_ms <= now.wall_ms) {
+            self.publish_list(now, federation, out);
+        }
+    }
+
+    /// Says anew what holds no longer, durably before anybody hears it.
+    fn publish_list(&mut self, now: Now, federation: FederationId, out: &mut Vec<Effect>) {
+        let Some(membership) = self.federated.memberships.get_mut(&federation) else { return };
+        let Some(registrar) = &mut membership.registrar else { return };
+        let mut notes = Vec::new();
+        let list = registrar.list(now, &self.config.key, &mut notes);
+        note(federation, notes, out);
+        let list = list.ok().and_then(|list| list.open(certified_in(federation), now).ok());
+        let Some(list) = list else { return };
+        let kept = FederationRecord::Revocations(federation, *list.key(), list.signed().clone());
+        out.push(keep(kept));
+        membership.revoke(now, list.clone());
+        let news = News::plain(VerifiedPublication::Revocations(federation, list));
+        self.publish(now, news, out);
     }
 }

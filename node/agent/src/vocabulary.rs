@@ -13,8 +13,9 @@ use mercato_protocol::ad::AdError;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::id::{ClusterId, ContractId, Digest, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Owner;
+use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation::{self, State};
 
 use crate::federation::{Answer, Ask};
@@ -67,13 +68,15 @@ pub enum Input {
     },
     /// The owner wants something; answered by [`Effect::Reply`] with the same number.
     Command(u64, Command),
-    /// Something about the federation; answered by [`Effect::Federation`] with the same number.
+    /// Something about federations; answered by [`Effect::Federation`] with the same number.
     Federation(u64, Ask),
+    /// The registrar's answer to [`Effect::Join`]; none: it did not give one.
+    Joined(FederationId, Option<Box<JoinReply>>),
     /// A connected peer shows its certificates.
     Papers {
         /// Who.
         peer: PublicKey,
-        /// Its own first, then its registrar's.
+        /// Of each federation its own first, then its registrar's.
         certificates: Vec<Signed<Certificate>>,
     },
     /// What the cluster has, now.
@@ -155,8 +158,22 @@ pub enum Effect {
     Guest(ContractId, GuestWork),
     /// The answer to a command.
     Reply(u64, Result<Reply, Refusal>),
-    /// The answer to what was asked about the federation.
+    /// The answer to what was asked about federations.
     Federation(u64, Box<Answer>),
+    /// Ask this registrar, who may have to be dialled first, and report [`Input::Joined`].
+    Join {
+        /// Of which federation.
+        federation: FederationId,
+        /// Who has to be there.
+        registrar: PublicKey,
+        /// Where it may be, beside where it is known to be.
+        addresses: Vec<Address>,
+        /// What to say.
+        request: Box<JoinRequest>,
+    },
+    /// Say hello to every connected peer again, since there are other certificates to show;
+    /// what the peers show in turn is [`Input::Papers`].
+    Introduce,
     /// Something worth a line in the log and in `mercato events`.
     Notice(Notice),
 }

@@ -87,7 +87,7 @@ impl Gossip {
 
     /// What is held, of each publisher one.
     pub fn marks(&self) -> impl Iterator<Item = &Mark> {
-        self.held().map(News::mark)
+        self.news().map(News::mark)
     }
 
     /// What is held of `publisher`.
@@ -100,7 +100,8 @@ impl Gossip {
         self.neighbours.keys()
     }
 
-    fn held(&self) -> impl Iterator<Item = &News> {
+    /// What is held, of each publisher one, with its body.
+    pub fn news(&self) -> impl Iterator<Item = &News> {
         self.shelf.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 

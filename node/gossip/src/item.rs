@@ -47,7 +47,7 @@ impl Item {
             VerifiedPublication::Lease(lease) => Some(&lease.body),
             VerifiedPublication::Withdraw(_)
             | VerifiedPublication::Equivocation(_)
-            | VerifiedPublication::Revocations(_) => None,
+            | VerifiedPublication::Revocations(..) => None,
         }
     }
 }
@@ -126,6 +126,9 @@ impl News {
 /// A list of two, a number and the head of a byte string, rounded up.
 pub(crate) const ITEM_BYTES: usize = 8;
 
+/// A federation's id as a byte string of a map, with room.
+const FEDERATION_BYTES: usize = 40;
+
 /// What a publication takes in a message.
 pub(crate) fn size(publication: &Publication) -> usize {
     let word = |word: &Word| match word {
@@ -135,7 +138,7 @@ pub(crate) fn size(publication: &Publication) -> usize {
     let inner = match publication {
         Publication::Lease(lease) => lease.as_bytes().len(),
         Publication::Withdraw(end) => end.as_bytes().len(),
-        Publication::Revocations(list) => list.as_bytes().len(),
+        Publication::Revocations { list, .. } => list.as_bytes().len() + FEDERATION_BYTES,
         Publication::Equivocation(proof) => word(&proof.one) + word(&proof.other),
     };
     inner + ITEM_BYTES

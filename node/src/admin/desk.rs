@@ -3,9 +3,11 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "every other answer is a wrong one")]
 
 use futures::future::BoxFuture;
+use mercato_agent::{Joined, Listed};
 use mercato_broker::{Demand, Market, Statement};
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, FederationId};
 
+use super::join::Announced;
 use super::types::{Answer, Deal, Event, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
 use crate::doctor::Finding;
@@ -51,6 +53,12 @@ typed! {
     doctor() -> Vec<Finding>: Request::Doctor => Findings;
     /// The whole state, in base64.
     export() -> String: Request::Export => State;
+    /// The federations that this cluster goes by.
+    federations() -> Vec<Joined>: Request::Federations => Federations;
+    /// What a domain announces.
+    lookup(domain: String) -> Announced: Request::Lookup(domain) => Announced;
+    /// Who belongs to one.
+    members(federation: FederationId) -> Vec<Listed>: Request::Members(federation) => Members;
     /// What happened since.
     events(after: u64) -> Vec<Event>: Request::Events(after) => Events;
 }

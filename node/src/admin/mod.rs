@@ -8,6 +8,8 @@
 
 mod client;
 mod desk;
+mod join;
+mod offload;
 mod problem;
 mod server;
 #[cfg(test)]
@@ -16,11 +18,12 @@ mod types;
 
 pub(crate) use client::Client;
 pub(crate) use desk::{Desk, unexpected};
+pub(crate) use join::{Announced, Token, join};
+pub(crate) use offload::{Offload, Secrets, Strategy};
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
 pub(crate) use types::{
-    Answer, Change, Deal, Event, Found, Offload, OnSale, Peer, Pong, Provider, Request, Secrets,
-    Share, Status, Strategy,
+    Answer, Change, Deal, Event, Found, OnSale, Peer, Pong, Provider, Request, Share, Status,
 };
 
 /// The only path, with the version of the vocabulary.

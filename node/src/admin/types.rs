@@ -1,18 +1,23 @@
 //! The vocabulary: what can be asked, what is answered. Ids are whole here; to complete
 //! what a person types is the command line's. Times are wall clock, in milliseconds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::{Demand, Market, SharePolicy, Side, Standing, Statement};
 use mercato_protocol::ad::Pool;
+use mercato_protocol::certificate::Role;
 use mercato_protocol::contract::Terms;
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
+use super::join::{Announced, Token};
+use super::offload::Offload;
 use crate::doctor::Finding;
 
 /// What the owner asks.
@@ -101,6 +106,31 @@ pub(crate) enum Request {
     Cancel(NegotiationId, String),
     /// What is billed so far. Answered by [`Answer::Statement`].
     Statement(ContractId),
+    /// The federations that this cluster goes by. Answered by [`Answer::Federations`].
+    Federations,
+    /// What a domain announces. Answered by [`Answer::Announced`].
+    Lookup(String),
+    /// Go by these papers: as a member, if they have a certificate.
+    Enter(Papers),
+    /// Join by a token.
+    Join(String),
+    /// Go by a federation's certificates no longer.
+    Leave(FederationId),
+    /// Registrar: let one cluster join. Answered by [`Answer::Token`].
+    Token {
+        /// Which federation.
+        federation: FederationId,
+        /// Whose cluster it is; none: the registrar's organisation, or nobody's.
+        organisation: Option<Slug>,
+        /// As what, ascending.
+        roles: Vec<Role>,
+        /// How long the token is good, in seconds; a day at most.
+        for_s: u64,
+    },
+    /// Who belongs to a federation. Answered by [`Answer::Members`].
+    Members(FederationId),
+    /// Registrar: a cluster is to belong no longer.
+    Revoke(FederationId, ClusterId),
     /// Let the pods of a namespace leave home.
     Offload(Offload),
     /// Keep them at home; those elsewhere are ended there.
@@ -149,6 +179,14 @@ pub(crate) enum Answer {
     },
     /// Orders, requests and contracts.
     Deals(Vec<Deal>),
+    /// The federations that this cluster goes by.
+    Federations(Vec<Joined>),
+    /// What a domain announces.
+    Announced(Announced),
+    /// Hand this to one who may join.
+    Token(Token),
+    /// Who belongs to a federation.
+    Members(Vec<Listed>),
     /// What is billed so far.
     Statement(Statement),
     /// What stands in the way, or may.
@@ -227,6 +265,8 @@ pub(crate) struct Provider {
 pub(crate) enum Found {
     /// The owner's list.
     List,
+    /// The records of a federation's domain.
+    Dns,
     /// The local network, by multicast DNS.
     Mdns,
     /// Another peer, or itself: it dialled us.
@@ -322,59 +362,6 @@ pub(crate) struct Change {
     pub(crate) state: State,
     /// Why nothing came of it.
     pub(crate) reason: Option<String>,
-}
-
-/// How a namespace may leave home.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Offload {
-    /// Which.
-    pub(crate) namespace: String,
-    /// Where its pods may run.
-    pub(crate) strategy: Strategy,
-    /// Whether pods elsewhere get tokens for home's API server.
-    pub(crate) api_access: bool,
-    /// Which secrets may leave with the pods that use them.
-    #[serde(default)]
-    pub(crate) secrets: Secrets,
-}
-
-/// Which secrets of a namespace may leave home.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Secrets {
-    /// All.
-    #[default]
-    All,
-    /// These and no others.
-    Allow(BTreeSet<String>),
-    /// All but these.
-    Deny(BTreeSet<String>),
-}
-
-/// Where the pods of a namespace may run.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    clap::ValueEnum,
-)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Strategy {
-    /// At home only.
-    Local,
-    /// Elsewhere only.
-    Remote,
-    /// Wherever the scheduler finds best.
-    #[default]
-    Both,
 }
 
 /// Something that happened.

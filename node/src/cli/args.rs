@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use mercato_config::Seconds;
 
 use super::deals::{Contracts, Requests};
+use super::federation::Federation;
 use super::look::Events;
 use super::market::Browse;
 use super::namespaces::Offload;
@@ -145,6 +146,8 @@ pub(crate) enum Ask {
     Contracts(Contracts),
     /// Take back what was sold, with notice
     Reclaim(Reclaim),
+    /// Found or join a federation, whose members trust each other
+    Federation(Federation),
     /// Let the pods of a namespace run elsewhere
     Offload(Offload),
     /// Bring the pods of a namespace home

@@ -62,7 +62,8 @@ pub(crate) async fn deal(
     pick(kind, list, text, deals, |deal: &Deal| deal.id.to_string(), |_| None)
 }
 
-fn pick<T>(
+/// The one that is called so, or whose id begins so.
+pub(crate) fn pick<T>(
     kind: &str,
     list: &str,
     text: &str,

@@ -3,13 +3,16 @@
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
-//! `reclaim`, `namespaces`, `portable` (export, import), `run` (run, demo). What is done, the daemon does.
+//! `reclaim`, `federation` (with `root_key` and `announce`), `namespaces`, `portable` (export,
+//! import), `run` (run, demo). What is done, the daemon does.
 
+mod announce;
 mod args;
 pub(crate) mod change;
 pub(crate) mod deals;
 mod demand;
 mod doctor;
+mod federation;
 mod focus;
 mod look;
 mod lookup;
@@ -21,6 +24,7 @@ mod portable;
 mod progress;
 mod reclaim;
 mod rfq;
+mod root_key;
 mod run;
 mod screen;
 mod share;
@@ -111,6 +115,7 @@ async fn ask(
         Ask::Reclaim(reclaim) => reclaim.perform(desk, screen).await,
         Ask::Requests(requests) => requests.perform(desk, screen).await,
         Ask::Contracts(contracts) => contracts.perform(desk, screen).await,
+        Ask::Federation(federation) => federation.perform(desk, screen).await,
         Ask::Offload(offload) => offload.perform(desk, screen).await,
         Ask::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
         Ask::Events(events) => events.perform(desk, screen).await,

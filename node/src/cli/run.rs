@@ -2,6 +2,7 @@
 //! the settings of a daemon. Nothing is bound or written here.
 
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -47,6 +48,13 @@ pub(crate) struct Run {
     /// Do not search the local network
     #[arg(long)]
     no_lan: bool,
+    /// Ask this name server for federations: IP:PORT [default: the system's]
+    #[arg(long, value_name = "ADDR")]
+    dns: Option<SocketAddr>,
+    /// Join a federation at the start, unless that is done: a registrar's token, or a DNS
+    /// name, whose fingerprint you have compared
+    #[arg(long, value_name = "NAME|TOKEN")]
+    join: Option<String>,
     /// Connect to this cluster: HOST:PORT, or a multiaddr
     #[arg(long, value_name = "ADDR")]
     peer: Vec<String>,
@@ -77,9 +85,10 @@ pub(crate) struct Demo {
 impl Run {
     pub(crate) async fn perform(self, global: &Global) -> Result<String, Problem> {
         let simulated = self.simulated_cluster.clone();
+        let join = self.join.clone().map(|what| (what, global.yes));
         let (settings, data_dir) = self.settings(global)?;
         logs(global, if global.verbose { "info,mercato=debug" } else { "warn,mercato=info" });
-        daemon::run(settings, daemon::Options { data_dir, simulated }).await?;
+        daemon::run(settings, daemon::Options { data_dir, simulated, join }).await?;
         Ok(String::new())
     }
 
@@ -110,6 +119,7 @@ impl Run {
         }
         let kubeconfig = self.kubeconfig.or(settings.kubernetes.kubeconfig.take());
         settings.kubernetes.kubeconfig = kubeconfig;
+        settings.dns = self.dns.or(settings.dns);
         settings.peers.extend(self.peer);
         if !self.listen.is_empty() {
             settings.listen = self.listen;

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
-use mercato_broker::{Amount, Approve, SharePolicy};
+use mercato_broker::{Amount, Approve, ParsePartyError, Party, SharePolicy};
 use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount, settings};
-use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -13,7 +12,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use super::lookup;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{amounts, gpus, name, of, rule, text, word};
+use super::text::{amounts, gpus, name, of, party, rule, text, word};
 use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
 
 #[derive(Args, Debug)]
@@ -77,8 +76,9 @@ pub(crate) struct Set {
     /// What becomes of a request
     #[arg(long, value_parser = word::<Approve>(&["auto", "ask", "deny"]))]
     approve: Option<Approve>,
-    /// Clusters whose requests are granted without asking, or none
-    #[arg(long, value_name = "PEER", value_delimiter = ',')]
+    /// Whose requests are granted without asking: a cluster, org=NAME, federation=NAME, or
+    /// none
+    #[arg(long, value_name = "WHO", value_delimiter = ',')]
     allow: Vec<String>,
     /// Notice before capacity is taken back
     #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
@@ -107,10 +107,15 @@ impl Share {
 }
 
 impl Set {
-    async fn allowed(&self, desk: &dyn Desk) -> Result<Option<BTreeSet<ClusterId>>, Problem> {
+    async fn allowed(&self, desk: &dyn Desk) -> Result<Option<BTreeSet<Party>>, Problem> {
         let mut allow = BTreeSet::new();
-        for peer in self.allow.iter().filter(|peer| *peer != "none") {
-            allow.insert(lookup::cluster(desk, peer).await?.cluster);
+        for who in self.allow.iter().filter(|who| *who != "none") {
+            allow.insert(match who.contains('=') {
+                true => who.parse().map_err(|error: ParsePartyError| {
+                    Problem::new(Kind::Usage, error.to_string())
+                })?,
+                false => Party::Cluster(lookup::cluster(desk, who).await?.cluster),
+            });
         }
         Ok((!self.allow.is_empty()).then_some(allow))
     }
@@ -119,7 +124,7 @@ impl Set {
     fn policy(
         self,
         before: Option<SharePolicy>,
-        allow: Option<BTreeSet<ClusterId>>,
+        allow: Option<BTreeSet<Party>>,
     ) -> Result<SharePolicy, Problem> {
         let mut policy = before.unwrap_or_else(|| settings::Share::default().policy());
         let plain = [
@@ -164,7 +169,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
             .to_owned();
     };
     let said_in = if share.ruled { "the MarketPolicy" } else { "mercato share, configuration" };
-    let allow: Vec<_> = policy.allow.iter().map(|cluster| cluster.short()).collect();
+    let allow: Vec<_> = policy.allow.iter().map(party).collect();
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let said = pairs(&[
         ("shared", amounts(policy)),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+mod federation;
 mod market;
 
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use mercato_agent::{Joined, Listed};
 use mercato_broker::{Market, Refusal, Side, Standing};
 use mercato_config::settings;
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
@@ -20,7 +22,7 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Server, Share, Status,
+    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Server, Share, Status, Token,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -35,6 +37,8 @@ struct Script {
     refuses: Option<Refusal>,
     side: Option<Side>,
     market: Market,
+    federations: Vec<Joined>,
+    members: Vec<Listed>,
 }
 
 impl Desk for Script {
@@ -59,6 +63,12 @@ impl Desk for Script {
                 None => Ok(Answer::Ordered { id: ORDER, provider: TURIN }),
             },
             Request::Events(_) => Ok(Answer::Events(Vec::new())),
+            Request::Federations => Ok(Answer::Federations(self.federations.clone())),
+            Request::Members(_) => Ok(Answer::Members(self.members.clone())),
+            Request::Token { .. } => {
+                let (token, expires_ms) = ("mercato-join-x".to_owned(), 1_795_161_600_000);
+                Ok(Answer::Token(Token { token, expires_ms }))
+            }
             _ => Ok(Answer::Done),
         };
         async move { answer }.boxed()
@@ -154,7 +164,16 @@ fn script(states: &[State]) -> Arc<Script> {
 fn told(desk: &Script) -> Option<Request> {
     let asked = desk.asked.lock().unwrap();
     let looks = |request: &&Request| {
-        !matches!(request, Request::Peers | Request::Providers | Request::Deals | Request::Share)
+        !matches!(
+            request,
+            Request::Peers
+                | Request::Providers
+                | Request::Deals
+                | Request::Share
+                | Request::Status
+                | Request::Federations
+                | Request::Members(_)
+        )
     };
     asked.iter().rev().find(looks).cloned()
 }
@@ -342,7 +361,7 @@ fn what_is_shared_changes_only_where_it_is_said() {
         cpu: Some(mercato_broker::Amount::Percent(30)),
         memory: Some(mercato_broker::Amount::Exactly(8 << 30)),
         approve: mercato_broker::Approve::Auto,
-        allow: [TURIN].into(),
+        allow: [mercato_broker::Party::Cluster(TURIN)].into(),
         ..settings::Share::default()
     };
     assert_eq!(policy, said.policy());

@@ -1,7 +1,7 @@
 //! Between people and types: what is typed, and how quantities, times and ids are shown.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use mercato_broker::{SharePolicy, ShareRule, Standing};
+use mercato_broker::{Party, SharePolicy, ShareRule, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, Price};
@@ -124,11 +124,19 @@ pub(crate) fn amounts(policy: &SharePolicy) -> String {
     policy.amounts.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
+/// Whom a rule is about: a cluster by its short id.
+pub(crate) fn party(party: &Party) -> String {
+    match party {
+        Party::Cluster(cluster) => cluster.short(),
+        Party::Organisation(_) | Party::Federation(_) => party.to_string(),
+    }
+}
+
 /// A rule of what is shared, in a line: `deny: stranger, gpu.h100`.
 pub(crate) fn rule(rule: &ShareRule) -> String {
     let ShareRule { buyers, standing: of, jurisdictions, resources, class, most, longest_s, then } =
         rule;
-    let mut cases: Vec<String> = buyers.iter().map(ClusterId::short).collect();
+    let mut cases: Vec<String> = buyers.iter().map(party).collect();
     cases.extend(of.map(|of| standing(of).to_owned()));
     cases.extend(jurisdictions.iter().cloned());
     cases.extend(resources.iter().map(ToString::to_string));

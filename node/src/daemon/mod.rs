@@ -5,6 +5,7 @@ pub(crate) mod identity;
 pub(crate) mod portable;
 mod run;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use mercato_agent::{Config, Input};
 use mercato_broker::Command;
 use mercato_discovery::{Address, Report, Transport};
 use mercato_net::{Limits, Listen, Net, NetConfig};
-use mercato_sources::{DEFAULT_SKIPPED, Lan, LanConfig};
+use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admin::{Desk, Server};
-use crate::driver::{self, About, Driver, Handle, Office, Parts};
+use crate::driver::{self, About, Domains, Driver, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) peers: Vec<String>,
     /// Search the local network.
     pub(crate) lan: bool,
+    /// The name server that is asked for federations; none: the system's.
+    pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     /// Where health and metrics are to be had, if anywhere.
     pub(crate) health: Option<telemetry::At>,
@@ -65,7 +68,7 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts it. Must run within a tokio runtime of several threads.
     pub(crate) async fn start(plan: Plan) -> anyhow::Result<Self> {
-        let Plan { data_dir, identity, config, listen, peers, lan, kubernetes, .. } = plan;
+        let Plan { data_dir, identity, config, listen, peers, lan, dns, kubernetes, .. } = plan;
         let (mut off, metrics) = (plan.off, plan.metrics);
         let peers: Vec<_> =
             peers.iter().map(|peer| mercato_sources::entry(peer)).collect::<Result<_, _>>()?;
@@ -112,7 +115,10 @@ impl Daemon {
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
         let about = About { name, data_dir, health: at, usual_port, listed, off };
         let ruling = Arc::new(watch::Sender::default());
-        let office = Office::open(driver.clone(), about, kubernetes.clone(), ruling.subscribe());
+        let domains = Domains::new(dns.map_or_else(Dns::system, Dns::at));
+        domains.follow(&driver).await?;
+        let (cluster, rules) = (kubernetes.clone(), ruling.subscribe());
+        let office = Office::open(driver.clone(), about, domains, cluster, rules);
         let desk: Arc<dyn Desk> = Arc::new(office);
         settle(&driver, &plan.defaults).await?;
         driver.say(started);

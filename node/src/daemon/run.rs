@@ -5,14 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use mercato_agent::Joined;
 use mercato_config::Settings;
 use mercato_config::settings::{Health, Switch};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_net::Listen;
+use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Daemon, Plan, identity::Identity};
+use crate::admin::{self, Announced, Class, Desk, Problem};
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
@@ -29,11 +32,13 @@ pub(crate) struct Options {
     pub(crate) data_dir: PathBuf,
     /// In the place of a Kubernetes cluster, one that is simulated, of that size.
     pub(crate) simulated: Option<Resources>,
+    /// A federation to join, by token or DNS name, and whether its fingerprint was compared.
+    pub(crate) join: Option<(String, bool)>,
 }
 
 /// Runs a daemon until it is told to end.
 pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<()> {
-    let Options { data_dir, simulated } = options;
+    let Options { data_dir, simulated, join } = options;
     let name = settings.name.clone().unwrap_or_else(machine_name);
     let identity = Identity::open(&data_dir, &name)
         .with_context(|| format!("the identity in {} cannot be used", data_dir.display()))?;
@@ -54,6 +59,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         listen: listen(&settings.listen)?,
         peers: settings.peers.clone(),
         lan: settings.lan == Switch::On,
+        dns: settings.dns,
         data_dir,
         identity,
         config,
@@ -73,12 +79,36 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         tracing::warn!("{line}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");
+    if let Some((what, compared)) = join {
+        enter(&*daemon.desk, &what, compared).await?;
+    }
     tokio::select! {
         _ = end.recv() => {}
         ended = tokio::signal::ctrl_c() => ended?,
     }
     tracing::info!("stopping: the offer is withdrawn, leases run on");
     daemon.stop().await;
+    Ok(())
+}
+
+/// Joins a federation, unless that was done at an earlier start.
+async fn enter(desk: &dyn Desk, what: &str, compared: bool) -> Result<(), Problem> {
+    if let Ok(token) = what.parse::<JoinToken>() {
+        let belongs = |one: &Joined| one.id == token.federation && one.until_ms.is_some();
+        if desk.federations().await?.iter().any(belongs) {
+            return Ok(());
+        }
+    }
+    let accept = |announced: &Announced| match compared {
+        true => Ok(()),
+        false => {
+            Err(Problem::new(Class::Usage, format!("{} is not joined unseen", announced.name))
+                .todo(format!("fingerprint: {}", announced.id))
+                .todo("if that is what its operator says: the same with --yes"))
+        }
+    };
+    let id = admin::join(desk, what, accept).await?;
+    tracing::info!(federation = %id.short(), "joined");
     Ok(())
 }
 

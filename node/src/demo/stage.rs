@@ -140,6 +140,7 @@ async fn start(
         listen: vec![Listen { address, required: true }],
         peers,
         lan: false,
+        dns: None,
         kubernetes: Some(clusters.kubernetes(place)),
         health: None,
         metrics: Metrics::new(),

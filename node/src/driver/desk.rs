@@ -9,14 +9,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::Input;
+use mercato_agent::{Ask, Input};
 use mercato_broker::{Command, Reply, SharePolicy};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::watch;
 
-use super::{Driver, Gone, Handle, events::Events, records, view};
+use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
     Answer, Class, Desk, Offload, OnSale, Peer, Pong, Problem, Provider, Request, Share, Status,
 };
@@ -43,8 +43,9 @@ pub(crate) struct About {
 
 /// Answers for a driver.
 pub(crate) struct Office {
-    driver: Handle,
+    pub(super) driver: Handle,
     about: About,
+    pub(super) domains: Domains,
     kubernetes: Option<Arc<dyn Kubernetes>>,
     events: Events,
     ruling: watch::Receiver<Ruling>,
@@ -100,6 +101,20 @@ impl Desk for Office {
                 Request::Deny(request, text) => self.command(Command::Deny { request, text }).await,
                 Request::Cancel(deal, text) => self.command(Command::Cancel { deal, text }).await,
                 Request::Statement(id) => self.statement(id).await,
+                Request::Federations => self.federations().await,
+                Request::Lookup(domain) => {
+                    Ok(Answer::Announced(self.domains.announced(&domain).await?))
+                }
+                Request::Enter(papers) => self.federation(Ask::Enter(Box::new(papers))).await,
+                Request::Join(token) => self.join(&token).await,
+                Request::Leave(federation) => self.federation(Ask::Leave(federation)).await,
+                Request::Token { federation, organisation, roles, for_s } => {
+                    self.token(federation, (organisation, roles, for_s)).await
+                }
+                Request::Members(federation) => self.members(federation).await,
+                Request::Revoke(federation, cluster) => {
+                    self.federation(Ask::Revoke(federation, cluster)).await
+                }
                 Request::Offload(offload) => self.offload(offload).await,
                 Request::Unoffload(namespace) => self.unoffload(namespace).await,
                 Request::Doctor => self.doctor().await,
@@ -115,11 +130,12 @@ impl Office {
     pub(crate) fn open(
         driver: Handle,
         about: About,
+        domains: Domains,
         kubernetes: Option<Arc<dyn Kubernetes>>,
         ruling: watch::Receiver<Ruling>,
     ) -> Self {
         let events = Events::follow(&about.data_dir, driver.told());
-        Self { driver, about, kubernetes, events, ruling }
+        Self { driver, about, domains, kubernetes, events, ruling }
     }
 
     async fn command(&self, command: Command) -> Result<Answer, Problem> {
@@ -149,6 +165,8 @@ impl Office {
         let degraded = self.degraded().await?;
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
+        let attention = degraded.into_iter().chain(self.about.off.clone()).chain(absent);
+        let attention = attention.chain(waiting).chain(self.ending().await?).collect();
         let addresses = self.driver.net().local_addresses();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -159,12 +177,7 @@ impl Office {
             health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
-            attention: degraded
-                .into_iter()
-                .chain(self.about.off.clone())
-                .chain(absent)
-                .chain(waiting)
-                .collect(),
+            attention,
         }))
     }
 

@@ -120,7 +120,7 @@ impl Handle {
             federation: self.federation(),
             software: limits::SOFTWARE.to_owned(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
-            rotations: Vec::new(),
+            rotations: self.us.config.rotations.clone(),
             certificates: certificates.unwrap_or_default(),
             time_ms: Some(clock::wall_ms()),
         }

@@ -7,7 +7,9 @@
 pub(crate) mod allowance;
 pub(crate) mod clock;
 mod desk;
+mod domains;
 mod events;
+mod federations;
 mod handle;
 mod perform;
 pub(crate) mod records;
@@ -38,6 +40,7 @@ use clock::Clock;
 use workload::Outbound;
 
 pub(crate) use desk::{About, Office};
+pub(crate) use domains::Domains;
 pub(crate) use handle::{Gone, Handle};
 
 /// What a daemon is made of.
@@ -337,6 +340,7 @@ impl World {
             }
             Input::Tick
             | Input::Federation(..)
+            | Input::Joined(..)
             | Input::Papers { .. }
             | Input::Dialled { .. }
             | Input::Gossip { .. }

@@ -72,6 +72,14 @@ impl Driver {
                     let _ = waiting.send(*answer);
                 }
             }
+            Effect::Join { federation, registrar, addresses, request } => {
+                wire::join(self.handle.clone(), federation, (registrar, addresses), *request);
+            }
+            Effect::Introduce => {
+                for peer in self.world.connected.keys() {
+                    tokio::spawn(wire::introduce(self.handle.clone(), *peer));
+                }
+            }
             Effect::Notice(notice) => {
                 log(&notice);
                 self.handle.say(events::tell(&notice));
@@ -130,6 +138,7 @@ impl Driver {
             Input::Connected { .. } => self.grant(),
             Input::Tick
             | Input::Federation(..)
+            | Input::Joined(..)
             | Input::Papers { .. }
             | Input::Sighted(_)
             | Input::Dialled { .. }

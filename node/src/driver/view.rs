@@ -49,6 +49,7 @@ pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> V
 fn found(source: Source) -> Found {
     match source {
         Source::List => Found::List,
+        Source::Dns => Found::Dns,
         Source::Lan => Found::Mdns,
         Source::Peer(_) => Found::Peer,
     }

@@ -6,21 +6,22 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mercato_agent::{Answer, Ask, Input};
+use mercato_discovery::Address;
 use mercato_gossip::Opened;
 use mercato_net::{Event, KubeletAnswer, Responder};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
 use mercato_protocol::hello::Hello;
-use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
-use mercato_protocol::join::JoinRequest;
+use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::clock;
-use super::{Handle, workload};
+use super::{Driver, Handle, workload};
 use crate::kubernetes::streams;
 use crate::limits;
 use crate::telemetry::{Queue, Way};
@@ -54,9 +55,9 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 let Ok(permit) = pool.clone().acquire_owned().await else { return };
                 let early = early.clone();
                 tokio::spawn(async move {
-                    if Hello::from_bytes(&request).is_ok() {
+                    if let Ok(hello) = Hello::from_bytes(&request) {
                         handle.metrics().message(Way::In, "hello", request.len());
-                        return on_hello(&handle, responder).await;
+                        return on_hello(&handle, peer, hello, responder).await;
                     }
                     handle.metrics().message(Way::In, "negotiation", request.len());
                     let speaker = introduced(&handle, peer, permit, &early).await;
@@ -94,11 +95,7 @@ async fn tell_addresses(handle: &Handle) {
 
 /// Says hello; who answers so is connected.
 async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
-    let Ok(hello) = handle.hello().await.to_bytes() else { return };
-    handle.metrics().message(Way::Out, "hello", hello.len());
-    let answer = handle.net().request(peer, Bytes::from(hello)).await;
-    let said = answer.ok().and_then(|answer| owner(&handle, peer, &answer));
-    match said {
+    match hello(&handle, peer).await {
         Some((owner, certificates)) => {
             handle.tell(Input::Connected { peer: owner, dialled }).await;
             if !certificates.is_empty() {
@@ -110,6 +107,20 @@ async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
             handle.net().disconnect(peer).await;
         }
     }
+}
+
+/// Says hello again to a peer that is connected.
+pub(super) async fn introduce(handle: Handle, peer: PublicKey) {
+    if let Some((_, certificates)) = hello(&handle, peer).await {
+        handle.tell(Input::Papers { peer, certificates }).await;
+    }
+}
+
+async fn hello(handle: &Handle, peer: PublicKey) -> Option<(Owner, Vec<Signed<Certificate>>)> {
+    let hello = handle.hello().await.to_bytes().ok()?;
+    handle.metrics().message(Way::Out, "hello", hello.len());
+    let answer = handle.net().request(peer, Bytes::from(hello)).await.ok()?;
+    owner(handle, peer, &answer)
 }
 
 /// Whose the peer's key is, by its own documents, and the certificates that it shows.
@@ -172,8 +183,11 @@ async fn introduced(
     None
 }
 
-/// A hello is answered with ours.
-async fn on_hello(handle: &Handle, responder: Responder) {
+/// A hello is answered with ours. Of one who is connected it may show other certificates.
+async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Responder) {
+    if !hello.certificates.is_empty() {
+        handle.tell(Input::Papers { peer, certificates: hello.certificates }).await;
+    }
     match handle.hello().await.to_bytes() {
         Ok(hello) => responder.respond(Bytes::from(hello)),
         Err(error) => tracing::error!(%error, "a hello that cannot be said"),
@@ -202,9 +216,52 @@ async fn on_word(
     }
 }
 
+/// Asks a registrar to let us in.
+pub(super) fn join(
+    handle: Handle,
+    federation: FederationId,
+    (registrar, addresses): (PublicKey, Vec<Address>),
+    request: JoinRequest,
+) {
+    tokio::spawn(async move {
+        let reply = ask_registrar(&handle, registrar, addresses, &request).await;
+        handle.tell(Input::Joined(federation, reply.map(Box::new))).await;
+    });
+}
+
+async fn ask_registrar(
+    handle: &Handle,
+    registrar: PublicKey,
+    mut addresses: Vec<Address>,
+    request: &JoinRequest,
+) -> Option<JoinReply> {
+    let known = move |driver: &Driver| {
+        let mut known = driver.agent().directory().known();
+        known.find(|known| known.peer == Some(registrar)).map(|known| known.addresses)
+    };
+    addresses.extend(handle.look(known).await.ok()?.unwrap_or_default());
+    let request = Bytes::from(request.to_bytes().ok()?);
+    let failed = |error: &dyn std::error::Error| {
+        tracing::info!(registrar = %registrar.short(), %error, "the registrar does not answer");
+    };
+    if let Err(error) = handle.net().dial(Some(registrar), addresses).await {
+        failed(&error);
+        return None;
+    }
+    // It hears us once it has heard our hello.
+    for _ in 1..limits::JOIN_TRIES {
+        if let Ok(reply) = handle.net().request(registrar, request.clone()).await {
+            return JoinReply::from_bytes(&reply).ok();
+        }
+        tokio::time::sleep(limits::JOIN_PAUSE).await;
+    }
+    let reply = handle.net().request(registrar, request).await;
+    reply.inspect_err(|error| failed(error)).ok().and_then(|it| JoinReply::from_bytes(&it).ok())
+}
+
 /// One that wants to join our federation, or to stay in it.
 async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, responder: Responder) {
-    let ask = Ask::Join { peer, request: Box::new(request) };
+    let ask = Ask::Admit { peer, request: Box::new(request) };
     let Ok(Answer::Join(reply)) = handle.ask(ask).await else { return };
     match reply.to_bytes() {
         Ok(reply) => responder.respond(Bytes::from(reply)),

@@ -62,6 +62,19 @@ impl Daemon {
         Self::start_in(dir, "another name", peers)
     }
 
+    /// The same with these options in the place of peers.
+    pub(crate) fn restart_as(mut self, options: &[&str]) -> Self {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
+        Self::run_in(dir, "another name", options)
+    }
+
+    /// A file in its data folder.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).to_str().unwrap().to_owned()
+    }
+
     /// Its data folder.
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()

@@ -15,5 +15,8 @@ mod health;
 mod hostile;
 mod kit;
 mod market;
+mod membership;
+#[path = "../../../discovery/sources/tests/dns/name_server.rs"]
+mod name_server;
 mod portable;
 mod usage;

@@ -201,9 +201,11 @@ fn a_token_reads_back_and_keeps_its_secret() {
 
 #[test]
 fn lists_are_numbered_apart_from_ads() {
-    let key = samples::provider().public();
-    assert_ne!(RevocationList::series(&key), key);
-    assert_ne!(RevocationList::series(&key), RevocationList::series(&PublicKey([0; 32])));
+    let (key, of) = (samples::provider().public(), samples::federation_id());
+    let series = RevocationList::series(of, &key);
+    assert_ne!(series, key);
+    assert_ne!(series, RevocationList::series(of, &PublicKey([0; 32])));
+    assert_ne!(series, RevocationList::series(FederationId::lan(), &key));
 }
 
 #[test]

@@ -78,6 +78,8 @@ impl Wire {
             | Effect::Forget(_)
             | Effect::Reply(..)
             | Effect::Federation(..)
+            | Effect::Join { .. }
+            | Effect::Introduce
             | Effect::Notice(_) => Ok(()),
         }
     }

@@ -259,7 +259,10 @@ impl World {
                 this.notices.push(notice);
                 vec![]
             }
-            Effect::Block(..) | Effect::Federation(..) => vec![],
+            Effect::Block(..)
+            | Effect::Federation(..)
+            | Effect::Join { .. }
+            | Effect::Introduce => vec![],
         };
         inputs.into_iter().for_each(|input| self.tell(node, input));
     }

@@ -110,7 +110,7 @@ fn place(publication: &Publication) -> usize {
     match publication {
         Publication::Lease(lease) => lease.as_bytes().as_ptr() as usize,
         Publication::Withdraw(end) => end.as_bytes().as_ptr() as usize,
-        Publication::Equivocation(_) | Publication::Revocations(_) => panic!("none here"),
+        Publication::Equivocation(_) | Publication::Revocations { .. } => panic!("none here"),
     }
 }
 

@@ -201,7 +201,7 @@ fn nobody_proves_what_was_not_done() {
     let word = |news: &mercato_gossip::News| match news.publication() {
         VerifiedPublication::Lease(lease) => Word::Lease(lease.signed().clone()),
         VerifiedPublication::Withdraw(end) => Word::Withdraw(end.signed().clone()),
-        VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(_) => panic!(),
+        VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => panic!(),
     };
     let first = ad(0, 1, b"body", 0);
     for other in [ad(0, 1, b"body", 0), ad(0, 2, b"body", 0), ad(1, 1, b"body", 0), end(0, 2, 0)] {

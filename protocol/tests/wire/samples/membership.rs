@@ -103,7 +103,11 @@ pub(crate) fn rotated() -> Signed<Identity> {
 }
 
 pub(crate) fn join_request() -> JoinRequest {
-    JoinRequest { secret: Some(token().secret), identities: vec![provider_identity()] }
+    JoinRequest {
+        secret: Some(token().secret),
+        identities: vec![provider_identity()],
+        federation: None,
+    }
 }
 
 pub(crate) fn join_replies() -> Vec<(&'static str, JoinReply)> {

@@ -1,0 +1,384 @@
+//! `mercato federation`: found one, let others in, join, see who belongs, throw one out. What
+//! the root key signs is signed here, on the machine where its owner has put it: `root_key`; the
+//! DNS records are in `announce`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use mercato_agent::{Joined, Listed};
+use mercato_config::Seconds;
+use mercato_protocol::certificate::Role;
+use mercato_protocol::id::{ClusterId, FederationId};
+use mercato_protocol::text::Slug;
+use serde::Serialize;
+
+use super::root_key::RootKey;
+use super::screen::Screen;
+use super::table::{Table, pairs};
+use super::text::{called, fingerprint, moment, name, text, word};
+use super::{announce, lookup};
+use crate::admin::{self, Announced, Answer, Class, Desk, Problem, Request, unexpected};
+
+/// A day: the longest that a token is good.
+const DAY: Seconds = Seconds(86_400);
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato federation
+  mercato federation create alps --root-key /media/usb/alps.root")]
+pub(crate) struct Federation {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+/// Which of several.
+#[derive(Args, Debug)]
+struct Of {
+    /// Which federation: its name, or the beginning of its fingerprint; needed where this
+    /// cluster has joined several
+    #[arg(long = "of", value_name = "FEDERATION")]
+    federation: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The federations that this cluster goes by (the default)
+    #[command(after_help = "Examples:
+  mercato federation list
+  mercato federation list -o yaml")]
+    List,
+    /// Found a federation: make its root key, and this cluster its first registrar
+    #[command(after_help = "Examples:
+  mercato federation create alps
+  mercato federation create alps --root-key /media/usb/alps.root")]
+    Create {
+        /// What it is called
+        name: Slug,
+        /// Where the root key is written, for you alone [default: NAME.root]
+        #[arg(long, value_name = "FILE")]
+        root_key: Option<PathBuf>,
+    },
+    /// Make this cluster a registrar, or renew that, with the root key
+    #[command(after_help = "Examples:
+  mercato federation registrar /media/usb/alps.root
+  mercato federation registrar alps.root --org gov")]
+    Registrar {
+        /// Where the root key is
+        root_key: PathBuf,
+        /// Only for clusters of this organisation
+        #[arg(long, value_name = "ORGANISATION")]
+        org: Option<Slug>,
+    },
+    /// Registrar: make a token that lets one cluster join, once
+    #[command(after_help = "Examples:
+  mercato federation token --org polito
+  mercato federation token --role provider --for 1h")]
+    Token {
+        #[command(flatten)]
+        of: Of,
+        /// Whose cluster it is, as all will see
+        #[arg(long, value_name = "ORGANISATION")]
+        org: Option<Slug>,
+        /// What it may do: provider sells, consumer buys
+        #[arg(long, value_delimiter = ',', default_values = ["provider", "consumer"])]
+        #[arg(value_parser = word::<Role>(&["provider", "consumer"]))]
+        role: Vec<Role>,
+        /// How long the token is good: a day at most
+        #[arg(long = "for", value_name = "DURATION", default_value = "1d")]
+        #[arg(value_parser = text::<Seconds>)]
+        for_: Seconds,
+    },
+    /// Join by a token, or go by the certificates of a federation that DNS tells of
+    #[command(after_help = "Examples:
+  mercato federation join mercato-join-pQEBAlgg...
+  mercato federation join alps.example")]
+    Join {
+        /// A registrar's token, or the federation's DNS name
+        what: String,
+    },
+    /// Who belongs, as far as certificates were seen or issued here
+    #[command(after_help = "Examples:
+  mercato federation members
+  mercato federation members --of alps -o yaml")]
+    Members {
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Registrar: let a cluster belong no longer
+    #[command(after_help = "Examples:
+  mercato federation revoke turin
+  mercato federation revoke 4f3c21ab --of alps --yes")]
+    Revoke {
+        /// Its name, or the beginning of its id
+        member: String,
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Print the DNS records that announce a federation, as lines of a zone file
+    #[command(after_help = "Examples:
+  mercato federation dns alps.example
+  mercato federation dns alps.example --peer hub.alps.example:7474")]
+    Dns {
+        /// The federation's domain [default: that by which it was joined]
+        domain: Option<String>,
+        /// A cluster that others may connect to first: HOST:PORT [default: this one]
+        #[arg(long, value_name = "ADDR")]
+        peer: Vec<String>,
+        #[command(flatten)]
+        of: Of,
+    },
+    /// Go by a federation's certificates no longer; contracts run on
+    #[command(after_help = "Examples:
+  mercato federation leave
+  mercato federation leave --of alps --yes")]
+    Leave {
+        #[command(flatten)]
+        of: Of,
+    },
+}
+
+impl Federation {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self.what.unwrap_or(What::List) {
+            What::List => list(desk, screen).await,
+            What::Create { name, root_key } => {
+                let file = root_key.unwrap_or_else(|| format!("{name}.root").into());
+                let key = RootKey::found(name)?;
+                key.write(&file)?;
+                eprintln!(
+                    "the root key is in {}: whoever has it is the federation. Take it offline;\n\
+                     it is needed to make another registrar, and to renew this one.",
+                    file.display()
+                );
+                become_registrar(desk, screen, &key, None).await
+            }
+            What::Registrar { root_key, org } => {
+                become_registrar(desk, screen, &RootKey::read(&root_key)?, org).await
+            }
+            What::Token { of, org, role, for_ } => {
+                let federation = of.pick(desk).await?.id;
+                token(desk, screen, (federation, org, role, for_)).await
+            }
+            What::Join { what } => join(desk, screen, &what).await,
+            What::Members { of } => {
+                let federation = of.pick(desk).await?;
+                let members = desk.members(federation.id).await?;
+                screen.render(&members, || members_table(&members, screen.is_wide()))
+            }
+            What::Revoke { member, of } => {
+                let federation = of.pick(desk).await?;
+                revoke(desk, screen, &federation, &member).await
+            }
+            What::Dns { domain, peer, of } => {
+                let federation = of.pick(desk).await?;
+                announce::dns(desk, screen, &federation, (domain, peer)).await
+            }
+            What::Leave { of } => {
+                let federation = of.pick(desk).await?;
+                let said = format!(
+                    "who is trusted only because {} certifies it is a stranger from then on",
+                    federation.name
+                );
+                screen.confirm(&said, &format!("leave {}?", federation.name))?;
+                desk.tell(Request::Leave(federation.id)).await?;
+                Ok(screen.done(format!("{} is left; contracts run on", federation.name)))
+            }
+        }
+    }
+}
+
+impl Of {
+    /// The federation that is meant: the only one, if none is named.
+    async fn pick(&self, desk: &dyn Desk) -> Result<Joined, Problem> {
+        let mut all = desk.federations().await?;
+        match &self.federation {
+            Some(text) => lookup::pick(
+                "federation",
+                "mercato federation",
+                text,
+                all,
+                |one: &Joined| one.id.to_string(),
+                |one| Some(one.name.as_str()),
+            ),
+            None if all.len() == 1 => Ok(all.remove(0)),
+            None if all.is_empty() => Err(nothing()),
+            None => {
+                let said = format!("this cluster has joined {} federations", all.len());
+                let problem = Problem::new(Class::Usage, said).todo("say which:");
+                Err(all
+                    .iter()
+                    .fold(problem, |problem, one| problem.todo(format!("  --of {}", one.name))))
+            }
+        }
+    }
+}
+
+fn nothing() -> Problem {
+    Problem::new(Class::NoMatch, "this cluster has joined no federation")
+        .todo("with a registrar's token: mercato federation join TOKEN")
+        .todo("or found one: mercato federation create NAME")
+}
+
+async fn list(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    let all = desk.federations().await?;
+    screen.render(&all, || {
+        if all.is_empty() {
+            return format!("{}\n", nothing());
+        }
+        all.iter().map(page).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn page(of: &Joined) -> String {
+    let belongs = match of.until_ms {
+        Some(until_ms) => format!("as {}, until {}", roles(&of.roles), moment(until_ms)),
+        None => "no: its certificates are gone by".to_owned(),
+    };
+    let list = of.list.map_or_else(
+        || "none seen".to_owned(),
+        |(number, next_ms)| format!("number {number}, the next by {}", moment(next_ms)),
+    );
+    let mut lines = vec![
+        ("fingerprint", fingerprint(&ClusterId(of.id.0)).join("\n")),
+        ("belongs", belongs),
+        ("organisation", of.organisation.as_ref().map_or("-".to_owned(), Slug::to_string)),
+        ("members", of.members.to_string()),
+        ("revocations", list),
+    ];
+    lines.extend(of.domain.clone().map(|domain| ("dns", domain)));
+    lines.extend(of.refused.clone().map(|why| ("not renewed", why)));
+    format!("{}\n{}", of.name, pairs(&lines))
+}
+
+fn roles(roles: &[Role]) -> String {
+    roles.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// What the root signs for this cluster, and what comes of it.
+async fn become_registrar(
+    desk: &dyn Desk,
+    screen: &Screen,
+    key: &RootKey,
+    organisation: Option<Slug>,
+) -> Result<String, Problem> {
+    let daemon = desk.status().await?;
+    let before = desk.federations().await?.into_iter().find(|of| of.id == key.federation());
+    let domain = before.and_then(|before| before.domain);
+    let papers = key.registrar((daemon.cluster, daemon.key), organisation, domain)?;
+    desk.tell(Request::Enter(papers)).await?;
+    let done = format!("{} is a registrar of {}", daemon.name, key.name());
+    entered(desk, screen, key.federation(), &done).await
+}
+
+/// Says what this cluster is in a federation now.
+async fn entered(
+    desk: &dyn Desk,
+    screen: &Screen,
+    id: FederationId,
+    done: &str,
+) -> Result<String, Problem> {
+    let joined = desk.federations().await?.into_iter().find(|of| of.id == id);
+    let joined = joined.ok_or_else(|| Problem::failed("the daemon did not join"))?;
+    screen.render(&joined, || {
+        let next = if joined.roles.contains(&Role::Registrar) {
+            "to let others in: mercato federation token\n"
+        } else {
+            "who else belongs: mercato federation members\n"
+        };
+        format!("{done}\n{}{next}", page(&joined))
+    })
+}
+
+async fn token(
+    desk: &dyn Desk,
+    screen: &Screen,
+    (federation, organisation, mut roles, for_): (FederationId, Option<Slug>, Vec<Role>, Seconds),
+) -> Result<String, Problem> {
+    if for_.0 == 0 || for_.0 > DAY.0 {
+        return Err(Problem::new(Class::Usage, "a token is good for a day at most")
+            .todo("say how long: --for 4h"));
+    }
+    roles.sort_unstable();
+    roles.dedup();
+    let request = Request::Token { federation, organisation, roles, for_s: for_.0 };
+    let answer = desk.ask(request).await?;
+    let Answer::Token(token) = answer else { return Err(unexpected(&answer)) };
+    screen.render(&token, || {
+        eprintln!(
+            "good once, until {} UTC; on the other cluster: mercato federation join TOKEN",
+            moment(token.expires_ms)
+        );
+        format!("{}\n", token.token)
+    })
+}
+
+async fn join(desk: &dyn Desk, screen: &Screen, what: &str) -> Result<String, Problem> {
+    let accept = |announced: &Announced| {
+        let [first, second] = fingerprint(&ClusterId(announced.id.0));
+        let said = format!(
+            "{} announces the federation {}, whose fingerprint is:\n  {first}\n  {second}\n\
+             its operator says the same elsewhere, and sees it with: mercato federation",
+            announced.domain, announced.name
+        );
+        screen.confirm(&said, &format!("trust whom {} certifies from now on?", announced.name))
+    };
+    let id = admin::join(desk, what, accept).await?;
+    entered(desk, screen, id, "joined").await
+}
+
+fn members_table(members: &[Listed], wide: bool) -> String {
+    let mut table = Table::new(["CLUSTER", "NAME", "ORGANISATION", "ROLES", "UNTIL"]);
+    for member in members {
+        let id = member.cluster.to_string();
+        let id = if wide { id } else { member.cluster.short() };
+        let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        table.row([
+            id,
+            dash(member.name.clone()),
+            dash(member.organisation.as_ref().map(Slug::to_string)),
+            roles(&member.roles),
+            // The day is enough.
+            if member.revoked {
+                "revoked".to_owned()
+            } else {
+                moment(member.until_ms).chars().take(10).collect()
+            },
+        ]);
+    }
+    table.render(wide)
+}
+
+/// What a revocation came to.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Revoked {
+    cluster: ClusterId,
+    /// The number of the list that says so, and until when it is fresh.
+    list: Option<(u64, u64)>,
+}
+
+async fn revoke(
+    desk: &dyn Desk,
+    screen: &Screen,
+    federation: &Joined,
+    text: &str,
+) -> Result<String, Problem> {
+    let members = desk.members(federation.id).await?;
+    let id = |one: &Listed| one.cluster.to_string();
+    let list = "mercato federation members";
+    let member = lookup::pick("member", list, text, members, id, |one| one.name.as_deref())?;
+    let called = called(member.name.as_deref(), &member.cluster);
+    let said = format!(
+        "{called} cannot come back as this cluster; nothing new is agreed with it, contracts run on"
+    );
+    screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
+    desk.tell(Request::Revoke(federation.id, member.cluster)).await?;
+    let now = desk.federations().await?.into_iter().find(|of| of.id == federation.id);
+    let revoked = Revoked { cluster: member.cluster, list: now.and_then(|now| now.list) };
+    screen.render(&revoked, || {
+        let list = revoked.list.map_or_else(String::new, |(number, next_ms)| {
+            format!(": revocation list {number}, the next by {}", moment(next_ms))
+        });
+        format!("{called} is revoked{list}\n")
+    })
+}

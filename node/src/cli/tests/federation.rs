@@ -1,0 +1,130 @@
+//! What `federation` asks and shows.
+
+use std::sync::Arc;
+
+use mercato_agent::{Joined, Listed};
+use mercato_protocol::certificate::Role;
+use mercato_protocol::envelope::{KeyPair, Signed};
+use mercato_protocol::federation::Root;
+use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::time::Now;
+
+use super::{Script, TURIN, fits, mercato, told};
+use crate::admin::{Class, Request};
+
+fn root(name: &str) -> Signed<Root> {
+    let key = KeyPair::from_seed(&[4; 32]);
+    Root::found(&key, name.parse().unwrap(), Now::default()).unwrap()
+}
+
+fn joined(name: &str) -> Joined {
+    Joined {
+        id: root(name).federation_id(),
+        name: name.parse().unwrap(),
+        root: PublicKey([4; 32]),
+        document: root(name),
+        domain: None,
+        organisation: Some("polito".parse().unwrap()),
+        roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
+        until_ms: Some(1_795_161_600_000),
+        members: 2,
+        list: Some((3, 1_795_161_600_000)),
+        refused: Some("the membership was revoked".to_owned()),
+    }
+}
+
+fn member(cluster: ClusterId, revoked: bool) -> Listed {
+    Listed {
+        cluster,
+        name: Some("turin".to_owned()),
+        organisation: None,
+        roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
+        until_ms: 1_795_161_600_000,
+        revoked,
+    }
+}
+
+fn script(names: &[&str]) -> Arc<Script> {
+    let federations = names.iter().map(|name| joined(name)).collect();
+    let members = vec![member(TURIN, false), member(ClusterId([0x5f; 32]), true)];
+    Arc::new(Script { federations, members, ..Script::default() })
+}
+
+#[test]
+fn what_was_joined_is_a_page_each() {
+    let none = mercato(&script(&[]), "federation").unwrap();
+    assert!(none.contains("mercato federation join TOKEN"), "{none}");
+    let all = mercato(&script(&["alps", "apennines"]), "federation").unwrap();
+    for said in [
+        "alps\n  fingerprint   ",
+        "as provider, consumer, registrar, until 2026-11-20 08:00:00",
+        "number 3, the next by 2026-11-20",
+        "not renewed   the membership was revoked",
+    ] {
+        assert!(all.contains(said), "{all}");
+    }
+    fits(&all);
+}
+
+#[test]
+fn one_of_several_is_named() {
+    let several = script(&["alps", "apennines"]);
+    let which = mercato(&several, "federation members").unwrap_err();
+    assert_eq!(which.class, Class::Usage);
+    assert!(which.to_string().contains("--of apennines"), "{which}");
+    let none = mercato(&several, "federation leave --of andes --yes").unwrap_err();
+    assert_eq!((none.class, told(&several)), (Class::NoMatch, None));
+    mercato(&several, "federation leave --of alps --yes").unwrap();
+    assert_eq!(told(&several), Some(Request::Leave(root("alps").federation_id())));
+    let members = mercato(&several, "federation members --of alps").unwrap();
+    assert!(members.contains("provider, consumer, registrar") && members.contains("revoked"));
+    fits(&members);
+}
+
+#[test]
+fn a_token_is_all_that_is_printed() {
+    let desk = script(&["alps"]);
+    let token = mercato(&desk, "federation token --org polito --role consumer --for 1h").unwrap();
+    assert_eq!(token, "mercato-join-x\n");
+    let asked = Request::Token {
+        federation: root("alps").federation_id(),
+        organisation: Some("polito".parse().unwrap()),
+        roles: vec![Role::Consumer],
+        for_s: 3_600,
+    };
+    assert_eq!(told(&desk), Some(asked));
+    let long = mercato(&desk, "federation token --for 25h").unwrap_err();
+    assert!(long.to_string().contains("a day at most"), "{long}");
+}
+
+#[test]
+fn whom_a_revocation_is_about_is_one() {
+    let desk = script(&["alps"]);
+    let both = mercato(&desk, "federation revoke turin --yes").unwrap_err();
+    assert_eq!((both.class, told(&desk)), (Class::Usage, None));
+    let done = mercato(&desk, "federation revoke 4f4f --yes").unwrap();
+    assert!(done.contains("turin is revoked: revocation list 3, the next by"), "{done}");
+    let asked = Request::Revoke(root("alps").federation_id(), TURIN);
+    assert_eq!(told(&desk), Some(asked));
+}
+
+#[test]
+fn records_are_lines_of_a_zone_file() {
+    let desk = script(&["alps"]);
+    let unnamed = mercato(&desk, "federation dns").unwrap_err();
+    assert!(unnamed.to_string().contains("alps.example"), "{unnamed}");
+    let zone = mercato(&desk, "federation dns Alps.Example").unwrap();
+    for line in [
+        "$TTL 3600",
+        "_mercato.alps.example. IN TXT \"v=mercato1 root=",
+        "_mercato._udp.alps.example. IN SRV 10 10 7474 rome.alps.example.",
+        "rome.alps.example. IN A 192.0.2.1",
+    ] {
+        assert!(zone.contains(line), "{zone}");
+    }
+    let peer = "federation dns alps.example --peer hub.alps.example:7475";
+    let zone = mercato(&desk, peer).unwrap();
+    assert!(zone.contains("_tcp.alps.example. IN SRV 10 10 7475 hub.alps.example."), "{zone}");
+    let bad = mercato(&desk, "federation dns alps.example --peer nowhere").unwrap_err();
+    assert_eq!(bad.class, Class::Usage);
+}

@@ -1,0 +1,113 @@
+//! What the owner asks about federations.
+
+use mercato_agent::{Answer as Answered, Ask, FederationRefusal, Grant, Joined};
+use mercato_protocol::certificate::Role;
+use mercato_protocol::id::{FederationId, NegotiationId};
+use mercato_protocol::join::{JoinRefusal, JoinToken, Secret};
+use mercato_protocol::text::Slug;
+
+use super::{Driver, Office, clock};
+use crate::admin::{Answer, Class, Problem, Token};
+use crate::limits;
+
+impl Office {
+    pub(super) async fn federations(&self) -> Result<Answer, Problem> {
+        let look = |driver: &Driver| driver.agent().federations();
+        Ok(Answer::Federations(self.driver.look(look).await?))
+    }
+
+    pub(super) async fn members(&self, of: FederationId) -> Result<Answer, Problem> {
+        let look = move |driver: &Driver| driver.agent().members(&of, driver.now());
+        let members = self.driver.look(look).await?;
+        Ok(Answer::Members(members.ok_or(FederationRefusal::Unknown)?))
+    }
+
+    pub(super) async fn join(&self, token: &str) -> Result<Answer, Problem> {
+        let token: JoinToken = token.parse().map_err(|error| {
+            Problem::new(Class::Usage, format!("that is no join token: {error}"))
+                .todo("ask the one who sent it for another: mercato federation token")
+        })?;
+        self.federation(Ask::Join(Box::new(token))).await
+    }
+
+    pub(super) async fn token(
+        &self,
+        federation: FederationId,
+        (organisation, roles, for_s): (Option<Slug>, Vec<Role>, u64),
+    ) -> Result<Answer, Problem> {
+        let secret = Secret(NegotiationId(rand::random()));
+        let expires_ms = clock::wall().wall_ms.saturating_add(for_s.saturating_mul(1_000));
+        let grant = Grant { organisation, roles, expires_ms };
+        let addresses = self.driver.net().local_addresses();
+        let addresses = addresses.iter().map(ToString::to_string).collect();
+        self.federation(Ask::Token { federation, secret, grant, addresses }).await
+    }
+
+    /// What needs the owner's attention: memberships that end, a line each.
+    pub(super) async fn ending(&self) -> Result<Vec<String>, Problem> {
+        let soon_ms = clock::wall().wall_ms + limits::ENDING_MS;
+        let federations = self.driver.look(|driver| driver.agent().federations()).await?;
+        let ends = |of: &Joined| of.until_ms.is_some_and(|until_ms| until_ms < soon_ms);
+        let line = |of: Joined| match (&of.refused, of.roles.contains(&Role::Registrar)) {
+            (Some(why), _) => Some(format!("{} is not renewed: {why}", of.name)),
+            (None, true) if ends(&of) => Some(format!(
+                "this registrar of {} ends soon: mercato federation registrar ROOT-KEY",
+                of.name
+            )),
+            (None, _) => None,
+        };
+        Ok(federations.into_iter().filter_map(line).collect())
+    }
+
+    pub(super) async fn federation(&self, ask: Ask) -> Result<Answer, Problem> {
+        match self.driver.ask(ask).await? {
+            Answered::Done => {
+                self.domains.follow(&self.driver).await?;
+                Ok(Answer::Done)
+            }
+            Answered::Token(token) => {
+                let expires_ms = token.expires_ms;
+                Ok(Answer::Token(Token { token: token.to_string(), expires_ms }))
+            }
+            Answered::Refused(refusal) => Err(refusal.into()),
+            Answered::Join(_) => Err(Problem::failed("that is a question of peers")),
+        }
+    }
+}
+
+impl From<FederationRefusal> for Problem {
+    fn from(refusal: FederationRefusal) -> Self {
+        use FederationRefusal as Refusal;
+        let (class, todo) = match refusal {
+            Refusal::Unknown => (Class::NoMatch, "which there are: mercato federation"),
+            Refusal::Papers => {
+                (Class::Refused, "the token may be of another federation, or your own")
+            }
+            Refusal::TooMany => (Class::Failed, "leave one first: mercato federation leave"),
+            Refusal::NoRegistrar => (
+                Class::Refused,
+                "ask on the registrar's machine, or make this one: mercato \
+                 federation registrar",
+            ),
+            Refusal::Registrar => {
+                (Class::Refused, "its right ends with its certificate: mercato federation")
+            }
+            Refusal::NoToken => {
+                (Class::Failed, "wait until some of those handed out are used, or over")
+            }
+            Refusal::NoMember => (Class::NoMatch, "whom it let in: mercato federation members"),
+            Refusal::Join(JoinRefusal::Unknown | JoinRefusal::Expired) => (
+                Class::Refused,
+                "a token is good once, for a day: ask the registrar's owner for another",
+            ),
+            Refusal::Join(JoinRefusal::Revoked) => {
+                (Class::Refused, "only the registrar's owner can say why")
+            }
+            Refusal::Join(_) => (Class::Refused, "ask the registrar's owner to look at its log"),
+            Refusal::Unanswered => {
+                (Class::TimedOut, "see whether it can be reached: mercato peer ping HOST:PORT")
+            }
+        };
+        Self::new(class, refusal.to_string()).todo(todo)
+    }
+}

@@ -1,0 +1,176 @@
+//! A federation by the command line: founded, joined by a token, traded in without a word of
+//! trust, and left by one who is thrown out.
+
+use serde_json::Value;
+
+use crate::kit::{Daemon, run, stderr, stdout};
+use crate::name_server::NameServer;
+
+const SHARE: [&str; 8] =
+    ["share", "set", "--cpu", "50%", "--memory", "50%", "--price", "cpu=0.60 EUR/h"];
+const CLUSTER: [&str; 2] = ["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"];
+const ORDER: [&str; 11] =
+    ["order", "--cpu", "1", "--memory", "2Gi", "--pods", "10", "--for", "1h", "-o", "json"];
+
+fn done(daemon: &Daemon, args: &[&str]) -> String {
+    let output = daemon.ask(args);
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+fn refused(daemon: &Daemon, args: &[&str], code: i32) -> String {
+    let output = daemon.ask(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+    stderr(&output)
+}
+
+/// A federation of turin's.
+fn found(turin: &Daemon) {
+    let file = turin.file("alps.root");
+    let said = done(turin, &["federation", "create", "alps", "--root-key", &file]);
+    assert!(said.contains("turin is a registrar of alps"), "{said}");
+    let again = refused(turin, &["federation", "create", "alps", "--root-key", &file], 1);
+    assert!(again.contains("--root-key"), "{again}");
+}
+
+fn standing(of: &Daemon, name: &str, is: &str) {
+    of.wait_for(&["peers", "-o", "json"], |peers| {
+        let all = peers.as_array().cloned().unwrap_or_default();
+        all.iter().any(|peer| peer["name"] == name && peer["standing"] == is)
+    });
+}
+
+fn order(rome: &Daemon, turin: &Daemon) -> String {
+    let id = rome.json(&ORDER)["id"].as_str().unwrap().to_owned();
+    for side in [rome, turin] {
+        side.wait_for(&["contracts", "show", &id, "-o", "json"], |deal| deal["state"] == "active");
+    }
+    id
+}
+
+#[test]
+fn members_trade_until_one_is_thrown_out() {
+    let turin = Daemon::start("turin", &[]);
+    let rome = Daemon::start("rome", &[&turin.address()]);
+    done(&turin, &[&SHARE[..], &["--allow", "federation=alps"]].concat());
+    rome.wait_for(&["browse", "-o", "json"], |browse| browse["suiting"] == 1);
+    let unknown = refused(&turin, &["federation", "token"], 3);
+    assert!(unknown.contains("mercato federation create"), "{unknown}");
+    found(&turin);
+    refused(&rome, &ORDER, 4);
+
+    let token = done(&turin, &["federation", "token", "--org", "sapienza"]);
+    let joined = done(&rome, &["federation", "join", token.trim()]);
+    assert!(joined.contains("as provider, consumer, until"), "{joined}");
+    assert!(joined.contains("sapienza"), "{joined}");
+    standing(&rome, "turin", "trusted");
+    standing(&turin, "rome", "trusted");
+    for side in [&turin, &rome] {
+        let members = ["federation", "members", "-o", "json"];
+        let members = side.wait_for(&members, |all| all.as_array().is_some_and(|a| a.len() == 2));
+        let of = |member: &Value| member["organisation"] == "sapienza";
+        assert!(members.as_array().unwrap().iter().any(of), "{members}");
+    }
+    let table = done(&turin, &["federation", "members"]);
+    assert!(table.contains("provider, consumer, registrar"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let running = order(&rome, &turin);
+
+    // A token is for one cluster.
+    let oslo = Daemon::start("oslo", &[&turin.address()]);
+    let used = refused(&oslo, &["federation", "join", token.trim()], 4);
+    assert!(used.contains("used before"), "{used}");
+    let bad = refused(&oslo, &["federation", "join", "mercato-join-AAAA"], 2);
+    assert!(bad.contains("no join token"), "{bad}");
+    // Whom it let in may say it again.
+    done(&rome, &["federation", "join", token.trim()]);
+
+    let unasked = refused(&turin, &["federation", "revoke", "rome"], 2);
+    assert!(unasked.contains("cannot come back"), "{unasked}");
+    let revoked = done(&turin, &["federation", "revoke", "rome", "--yes"]);
+    assert!(revoked.contains("revocation list 2"), "{revoked}");
+    standing(&turin, "rome", "stranger");
+    let table = done(&turin, &["federation", "members"]);
+    assert!(table.contains("revoked"), "{table}");
+    let deal = turin.json(&["contracts", "show", &running, "-o", "json"]);
+    assert_eq!(deal["state"], "active", "what runs goes on");
+    // What it asks for now waits for an answer, like that of any stranger.
+    let asked = rome.json(&ORDER)["id"].as_str().unwrap().to_owned();
+    turin.wait_for(&["requests", "-o", "json"], |all| all[0]["id"] == asked.as_str());
+    let token = done(&turin, &["federation", "token"]);
+    let again = refused(&rome, &["federation", "join", token.trim()], 4);
+    assert!(again.contains("revoked"), "{again}");
+    [oslo, rome, turin].into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn a_membership_lasts_over_restarts_and_ends_by_leaving() {
+    let turin = Daemon::start("turin", &[]);
+    found(&turin);
+    let rome = Daemon::start("rome", &[&turin.address()]);
+    let token = done(&turin, &["federation", "token", "--role", "consumer", "--for", "1h"]);
+    let long = refused(&turin, &["federation", "token", "--for", "2d"], 2);
+    assert!(long.contains("a day at most"), "{long}");
+    done(&rome, &["federation", "join", token.trim()]);
+    let before = rome.json(&["federation", "-o", "json"]);
+    let rome = rome.restart();
+    let after = rome.json(&["federation", "-o", "json"]);
+    for same in ["id", "roles", "untilMs", "list"] {
+        assert_eq!(after[0][same], before[0][same], "{same}");
+    }
+    assert_eq!(before[0]["roles"][0], "consumer");
+    let registrar = refused(&turin, &["federation", "leave", "--yes"], 4);
+    assert!(registrar.contains("registrar"), "{registrar}");
+    let none = refused(&rome, &["federation", "token"], 4);
+    assert!(none.contains("no registrar"), "{none}");
+    done(&rome, &["federation", "leave", "--yes"]);
+    assert!(stdout(&rome.ask(&["federation"])).contains("joined no federation"));
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn a_federation_is_found_by_its_dns_name() {
+    let turin = Daemon::start("turin", &[]);
+    found(&turin);
+    let unknown = refused(&turin, &["federation", "dns"], 2);
+    assert!(unknown.contains("alps.example"), "{unknown}");
+    // The name is the system's to resolve: it knows of no other.
+    let address = turin.address().replace("/ip4/127.0.0.1/", "/dns/localhost/");
+    let zone = done(&turin, &["federation", "dns", "alps.example", "--peer", &address]);
+    assert!(zone.contains("_mercato.alps.example. IN TXT \"v=mercato1 root="), "{zone}");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(NameServer::start(&zone));
+    let dns = server.address.to_string();
+
+    let rome = Daemon::start_with("rome", &[&CLUSTER[..], &["--dns", &dns]].concat());
+    let nothing = refused(&rome, &["federation", "join", "apennines.example"], 3);
+    assert!(nothing.contains("_mercato.apennines.example."), "{nothing}");
+    let unasked = refused(&rome, &["federation", "join", "alps.example"], 2);
+    assert!(unasked.contains("whose fingerprint is"), "{unasked}");
+    assert!(stdout(&rome.ask(&["federation"])).contains("joined no federation"));
+    let joined = done(&rome, &["federation", "join", "alps.example", "--yes"]);
+    assert!(joined.contains("alps.example") && joined.contains("gone by"), "{joined}");
+    standing(&rome, "turin", "trusted");
+    let found_by_dns = |peers: &Value| {
+        let all = peers.as_array().cloned().unwrap_or_default();
+        all.iter().any(|peer| peer["found"][0] == "dns" && peer["connected"].is_string())
+    };
+    rome.wait_for(&["peers", "-o", "json"], found_by_dns);
+    // It belongs by a token; the name stays.
+    let token = done(&turin, &["federation", "token"]);
+    let joined = done(&rome, &["federation", "join", token.trim()]);
+    assert!(joined.contains("as provider, consumer") && joined.contains("alps.example"));
+
+    let rome =
+        rome.restart_as(&[&CLUSTER[..], &["--dns", &dns, "--join", "alps.example"]].concat());
+    rome.wait_for(&["peers", "-o", "json"], found_by_dns);
+    // A daemon joins unseen no more than a person does.
+    let home = tempfile::TempDir::new().unwrap();
+    let start = ["run", "--no-lan", "--no-kubernetes", "--listen", "127.0.0.1:0", "--dns", &dns];
+    let data = home.path().to_str().unwrap();
+    let join = ["--join", "alps.example", "--data-dir", data];
+    let output = run(home.path(), &[&start[..], &join].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("fingerprint"), "{}", stderr(&output));
+    [rome, turin].into_iter().for_each(Daemon::stop);
+}
