@@ -25,6 +25,8 @@ pub mod leftovers;
 pub mod requirements;
 pub mod suite;
 pub mod supervisor;
+pub mod told;
+pub mod trend;
 pub mod user;
 pub mod wait;
 

@@ -1,7 +1,8 @@
 //! Somebody with the key of a cluster, and a program of their own.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
@@ -18,13 +19,17 @@ use tokio::sync::mpsc;
 
 /// Streams of one kind that wait to be looked at.
 const WAITING: usize = 64;
+const UNHARMED: &str = "nobody panics with it";
+
+/// The stream that the other party of a contract has opened last.
+type Opened = Arc<Mutex<BTreeMap<ContractId, WorkloadReceiver>>>;
 
 /// See the module. It says who it is, and takes what others open.
 pub(crate) struct Impostor {
     pub(crate) net: Net,
     pub(crate) cluster: ClusterId,
     hello: Bytes,
-    opened: Mutex<mpsc::Receiver<(ContractId, WorkloadReceiver)>>,
+    opened: Opened,
     asked: Mutex<mpsc::Receiver<(Bytes, KubeletAnswer)>>,
 }
 
@@ -49,10 +54,10 @@ impl Impostor {
         let hello = Bytes::from(hello.to_bytes()?);
         let (net, events) =
             Net::start(NetConfig { seed, listen: Vec::new(), limits: Limits::default() })?;
-        let (open, opened) = mpsc::channel(WAITING);
+        let opened = Opened::default();
         let (ask, asked) = mpsc::channel(WAITING);
-        tokio::spawn(take(events, hello.clone(), open, ask));
-        Ok(Self { net, cluster, hello, opened: opened.into(), asked: asked.into() })
+        tokio::spawn(take(events, hello.clone(), opened.clone(), ask));
+        Ok(Self { net, cluster, hello, opened, asked: asked.into() })
     }
 
     /// Connects to a daemon and says hello.
@@ -69,10 +74,10 @@ impl Impostor {
     pub(crate) async fn opened(&self, contract: ContractId) -> Result<WorkloadReceiver> {
         let opened = async {
             loop {
-                let next = self.opened.lock().expect("nobody panics with it").try_recv();
-                match next {
-                    Ok((of, frames)) if of == contract => return frames,
-                    Ok(_) | Err(_) => tokio::time::sleep(crate::line::LOOK).await,
+                let found = self.opened.lock().expect(UNHARMED).remove(&contract);
+                match found {
+                    Some(frames) => return frames,
+                    None => tokio::time::sleep(crate::line::LOOK).await,
                 }
             }
         };
@@ -81,14 +86,14 @@ impl Impostor {
 
     /// A kubelet stream that the other party asks for, if there is one.
     pub(crate) fn asked(&self) -> Option<(Bytes, KubeletAnswer)> {
-        self.asked.lock().expect("nobody panics with it").try_recv().ok()
+        self.asked.lock().expect(UNHARMED).try_recv().ok()
     }
 }
 
 async fn take(
     mut events: mpsc::Receiver<Event>,
     hello: Bytes,
-    open: mpsc::Sender<(ContractId, WorkloadReceiver)>,
+    opened: Opened,
     ask: mpsc::Sender<(Bytes, KubeletAnswer)>,
 ) {
     while let Some(event) = events.recv().await {
@@ -97,10 +102,10 @@ async fn take(
                 let greeting = Hello::from_bytes(&request).is_ok();
                 responder.respond(if greeting { hello.clone() } else { Bytes::new() });
             }
-            // Whoever does not look at them has no use for them.
+            // Whoever does not look at it has no use for it.
             Event::Workload { header, frames, .. } => {
                 if let Ok(Open { contract }) = Open::from_bytes(&header) {
-                    let _ = open.try_send((contract, frames));
+                    opened.lock().expect(UNHARMED).insert(contract, frames);
                 }
             }
             Event::Kubelet { request, answer, .. } => drop(ask.try_send((request, answer))),

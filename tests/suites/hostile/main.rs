@@ -1,8 +1,6 @@
 //! Peers with a valid contract that lie, against real daemons on real clusters. Pisa buys
 //! of Siena and sells to Milan in all honesty; then its daemon ends, and a program with
 //! its key says what it likes. Milan buys of Siena, too: of that nothing may suffer.
-//!
-//! Level `full` only: the long attack lasts ten minutes.
 #![allow(clippy::disallowed_methods, reason = "an attack lasts for a time")]
 
 mod consumer;
@@ -19,6 +17,7 @@ use mercato_protocol::workload::Uid;
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::told::Told;
 use mercato_tests::user::User;
 
 use consumer::Other;
@@ -30,7 +29,7 @@ const ORDER: [&str; 9] =
 fn main() -> ExitCode {
     let simulated = |name: &str| ClusterSpec { nodes: 0, simulated: 2, ..ClusterSpec::named(name) };
     let clusters = vec![simulated("milan"), ClusterSpec::named("siena"), simulated("pisa")];
-    let tests = vec![Test::full("lies_under_a_contract_gain_nothing", |s| Box::pin(lies(s)))];
+    let tests = vec![Test::ci("lies_under_a_contract_gain_nothing", |s| Box::pin(lies(s)))];
     suite::run("hostile", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
@@ -48,16 +47,22 @@ pub(crate) struct Scene<'a> {
 }
 
 async fn lies(stage: &Stage) -> Result<()> {
+    let mut told = Told::start();
     let scene = honestly(stage).await?;
     let lab = User::new(scene.milan.cluster, "lab");
     lab.on("mercato-siena").run("honest", "while true; do echo well; sleep 1; done").await?;
+    told.step("three daemons have three contracts");
     let impostor = Impostor::replace(&scene.pisa).await?;
     let other = Other { contract: scene.of_milan, uid: uid(&lab).await? };
-    let consumer = consumer::attack(&scene, &impostor, &other).await;
+    let (consumer, provider) = futures::join!(
+        consumer::attack(&scene, &impostor, &other),
+        provider::attack(&scene, &impostor, &other.uid)
+    );
     let consumer = consumer.context("a hostile consumer")?;
-    let provider = provider::attack(&scene, &impostor, &other.uid).await;
     let provider = provider.context("a hostile provider")?;
+    told.step("each lie was refused or had no effect");
     flood::goes_on(&scene, consumer, provider).await.context("a long attack")?;
+    told.step("a long attack");
     unharmed(&lab, &other.uid).await.context("the honest pod")?;
     for daemon in [&scene.milan, &scene.siena] {
         daemon.kept_to_its_rights()?;

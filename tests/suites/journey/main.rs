@@ -1,6 +1,5 @@
 //! The whole way on real clusters: two daemons, as programs with the ServiceAccount of
 //! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
-#![allow(clippy::disallowed_methods, reason = "it says how long the real clusters took")]
 
 mod demo;
 mod ending;
@@ -8,12 +7,12 @@ mod market;
 mod pods;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::told::Told;
 
 fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
@@ -28,7 +27,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     let program = stage.program("mercato")?;
-    let mut told = Told(Instant::now());
+    let mut told = Told::start();
     demo::leaves_nothing(rome, turin, &program).await.context("the demo")?;
     told.step("a demo has come and gone, twice");
     let home = Daemon::start(rome, &program, "").await?;
@@ -70,14 +69,4 @@ async fn journey(stage: &Stage) -> Result<()> {
     told.step("nothing is left");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
-}
-
-/// Says how long each step took.
-struct Told(Instant);
-
-impl Told {
-    fn step(&mut self, what: &str) {
-        println!("{:6.1} s  {what}", self.0.elapsed().as_secs_f64());
-        self.0 = Instant::now();
-    }
 }

@@ -1,12 +1,10 @@
 //! The whole way by kubectl alone: two owners who never type `mercato` share, browse, buy
 //! and use with custom resources; and what the API server itself refuses.
-#![allow(clippy::disallowed_methods, reason = "it says how long the real clusters took")]
 
 mod buyer;
 mod objects;
 mod refused;
 mod seller;
-mod told;
 
 use std::process::ExitCode;
 
@@ -14,8 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::suite::{self, Stage, Test};
-
-use told::Told;
+use mercato_tests::told::Told;
 
 fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];

@@ -10,6 +10,7 @@ use mercato_offload::forge;
 use mercato_protocol::workload::{
     Item, ObjectKey, ObjectKind, Outcome, PodId, Refusal, Report, Stage, ToGuest, ToHome, Uid,
 };
+use mercato_tests::told::Told;
 use mercato_tests::user::User;
 use serde_json::{Value, json};
 
@@ -42,11 +43,12 @@ pub(crate) async fn attack<'a>(
     let victim = PodId { uid: Uid(String::new()), namespace: String::new(), name: String::new() };
     let mut provider = Provider { line, impostor, pod: victim, puts: Vec::new() };
     provider.pod = provider.is_sent("victim").await?;
-    counts_fall(&lab, &mut provider).await.context("restart counts that fall")?;
-    nonsense(&lab, &mut provider).await.context("a status that is none")?;
-    of_others(scene, &lab, &mut provider, honest).await.context("pods of others")?;
-    from_the_dead(&lab, &mut provider).await.context("a phase that goes backwards")?;
-    streams::answers(scene, &mut provider).await.context("answers to streams")?;
+    let (it, mut told) = (&mut provider, Told::start());
+    told.take("restart counts that fall", counts_fall(&lab, it)).await?;
+    told.take("a status that is none", nonsense(&lab, it)).await?;
+    told.take("pods of others", of_others(scene, &lab, it, honest)).await?;
+    told.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
+    told.take("answers to streams", streams::answers(scene, it)).await?;
     Ok(provider)
 }
 

@@ -1,7 +1,7 @@
 //! Answers to what people ask of a pod: endless, empty, late, forged.
 
+use std::future::pending;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
@@ -37,29 +37,42 @@ pub(super) async fn answers(scene: &Scene<'_>, provider: &mut Provider<'_>) -> R
         (&exec[..], None, 0),
         (&summary[..], Some(accept(None)), 64 << 20),
     ] {
-        let kubectl = milan.kubectl(args);
-        let answer = async {
-            let answer = asked(provider).await?;
-            let Some(reply) = reply else {
-                // Held open, and nothing is ever said.
-                tokio::time::sleep(Duration::from_secs(25)).await;
-                drop(answer);
-                return anyhow::Ok(());
-            };
-            let mut io = answer.accept(reply.to_bytes()?.into()).await?;
-            let noise = vec![0xa5; 64 << 10];
-            for _ in 0..garbage / noise.len() {
-                if io.write_all(&noise).await.is_err() {
-                    break;
-                }
-            }
-            Ok(())
+        let mut times = 0;
+        let said = tokio::select! {
+            said = tokio::time::timeout(PATIENCE, milan.kubectl(args)) => said,
+            failed = always(provider, reply.as_ref(), garbage, &mut times) => return failed.with_context(|| format!("{args:?} after {times}")),
         };
-        let (said, answered) = futures::join!(tokio::time::timeout(PATIENCE, kubectl), answer);
-        answered.with_context(|| format!("{args:?}"))?;
         let said = said.with_context(|| format!("{args:?} never ends"))??;
         let failed = said.code != Some(0) || args[0] == "get";
+        ensure!(times > 0, "{args:?} does not reach the provider: {said:?}");
         ensure!(failed && !said.stdout.contains("uid="), "{args:?}: {said:?}");
+    }
+    Ok(())
+}
+
+/// Answers whatever is asked, and counts it: kubectl may try another protocol after the first.
+async fn always(
+    provider: &mut Provider<'_>,
+    reply: Option<&Reply>,
+    garbage: usize,
+    times: &mut u32,
+) -> Result<()> {
+    loop {
+        let asked = asked(provider).await?;
+        *times += 1;
+        answer(asked, reply, garbage).await?;
+    }
+}
+
+/// Answers one stream; without a reply it is held open, and nothing is ever said.
+async fn answer(answer: KubeletAnswer, reply: Option<&Reply>, garbage: usize) -> Result<()> {
+    let Some(reply) = reply else { return pending().await };
+    let mut io = answer.accept(reply.to_bytes()?.into()).await?;
+    let noise = vec![0xa5; 64 << 10];
+    for _ in 0..garbage / noise.len() {
+        if io.write_all(&noise).await.is_err() {
+            break;
+        }
     }
     Ok(())
 }
