@@ -1,6 +1,8 @@
 //! What the types of workload messages alone do not say, and how what is too long to be
 //! said is made to fit.
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::{Frame, Item, Message, ObjectKey, Open, Outcome, PodId, Refusal, ToGuest, ToHome};
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
@@ -125,7 +127,9 @@ impl Refusal {
     }
 }
 
-fn clipped(mut text: String) -> String {
+/// In normalisation form C, as all text of a message.
+fn clipped(text: String) -> String {
+    let mut text: String = text.nfc().collect();
     text.truncate(text.floor_char_boundary(limits::TEXT_BYTES));
     text
 }
@@ -166,5 +170,8 @@ mod tests {
         let long = "é".repeat(limits::TEXT_BYTES);
         let Refusal { path, reason } = Refusal { path: format!("a{long}"), reason: long }.clipped();
         assert_eq!((path.len(), reason.len()), (limits::TEXT_BYTES - 1, limits::TEXT_BYTES));
+        let apart = Outcome::Failed { reason: String::new(), message: "e\u{301}".to_owned() };
+        let Outcome::Failed { message, .. } = apart.clipped() else { panic!() };
+        assert_eq!(message, "é", "as a message has it");
     }
 }
