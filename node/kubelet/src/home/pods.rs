@@ -246,8 +246,9 @@ impl Teller<'_> {
         let id = forge::pod_id(pod)?;
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
         let Leave::Now(how) = leave else {
-            if leave == Leave::Soon {
-                // Told of once that is known.
+            // Told of once that is known. The end of a pod needs nothing to be known: a
+            // namespace that is being deleted is never ready again.
+            if leave == Leave::Soon && pod["metadata"]["deletionTimestamp"].is_null() {
                 return None;
             }
             if is_running(pod) {

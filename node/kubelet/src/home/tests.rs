@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
@@ -115,6 +116,31 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     bed.opted_in.send_replace(opted_in("other", both));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
+}
+
+#[tokio::test]
+async fn a_pod_ends_though_its_namespace_has_gone_first() {
+    let mut ending = pod("shop");
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    ending["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+    let (mut bed, _) = bed("shop", Some(ending), (200, json!({}))).await;
+    let none = OptedIn::ready(Scope::All, BTreeMap::new());
+    bed.opted_in.send_replace(Some(Arc::new(none)));
+    bed.side.confirm(id("shop"));
+    let told = tokio::time::timeout(Duration::from_secs(10), bed.inputs.recv()).await;
+    let Some(Input::Pod(told)) = told.unwrap() else { panic!() };
+    assert_eq!(told.deletion_grace_s, Some(30));
+}
+
+#[tokio::test]
+async fn a_refusal_is_written_where_no_event_can_be() {
+    let (mut bed, _) = bed("shop", None, status(403, "it is being terminated")).await;
+    let mut running = pod("shop");
+    running["metadata"]["resourceVersion"] = "6".into();
+    running["status"] = json!({ "phase": "Running" });
+    bed.side.shared.pods.refresh(running);
+    let refusal = Refusal { path: String::new(), reason: "no".into() };
+    assert_eq!(bed.write("shop", Write::Refusal(refusal)).await, Input::Written(Uid("u1".into())));
 }
 
 #[tokio::test]

@@ -170,7 +170,11 @@ async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool,
     let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
     if written {
         let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
-        warn(shared, about, &message).await?;
+        match warn(shared, about, &message).await {
+            // In a namespace that is being deleted there are no new events.
+            Err(failure) if failure.class != Class::Refused => return Err(failure),
+            Ok(()) | Err(_) => {}
+        }
     }
     Ok(written)
 }
