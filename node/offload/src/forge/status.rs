@@ -22,13 +22,20 @@ const KUBELET: [&str; 6] = [
     "PodReadyToStartContainers",
     "Initialized",
     "ContainersReady",
-    "DisruptionTarget",
+    DISRUPTION,
     "PodResizePending",
     "PodResizeInProgress",
 ];
 
-const LISTS: [&str; 3] =
-    ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+/// Home's as well: who evicts a pod says so in it.
+const DISRUPTION: &str = "DisruptionTarget";
+
+/// Each list of statuses, and where its containers are.
+const LISTS: [(&str, &str); 3] = [
+    ("initContainerStatuses", "initContainers"),
+    ("containerStatuses", "containers"),
+    ("ephemeralContainerStatuses", "ephemeralContainers"),
+];
 
 /// The whole status to write to `home` (the pod as it is), from the guest's `status` (null
 /// if that is not known any more) and from how it ended in the provider's judgement. A
@@ -42,9 +49,10 @@ pub fn home_status(
     let old = &home["status"];
     let base = if guest.is_object() { guest } else { old };
     let mut status = POD_STATUS.select(base);
-    for list in LISTS {
+    for (list, containers) in LISTS {
         if let Some(statuses) = status.get_mut(list) {
             keep_counts(statuses, &old[list]);
+            keep_asked(statuses, &home["spec"][containers]);
         }
     }
     settle_phase(&mut status, old, outcome);
@@ -118,8 +126,12 @@ fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
     let old = by_type(&home["status"]["conditions"]);
     let new = by_type(&status["conditions"]);
     let mut merged = old.clone();
-    merged.retain(|name, _| !KUBELET.contains(&name.as_str()));
-    merged.extend(new.into_iter().filter(|(name, _)| KUBELET.contains(&name.as_str())));
+    // An eviction at home is one, whatever the kubelet over there knows of it.
+    let disrupted = |name: &str, one: &Value| name == DISRUPTION && one["status"] == "True";
+    merged.retain(|name, one| !KUBELET.contains(&name.as_str()) || disrupted(name, one));
+    for (name, one) in new.into_iter().filter(|(name, _)| KUBELET.contains(&name.as_str())) {
+        merged.entry(name).or_insert(one);
+    }
     let guest_ready = by_type(&guest["conditions"]).get("Ready").cloned();
     if let Some(mut ready) = guest_ready {
         if let Some(gate) = closed_gate(home, &old).filter(|_| ready["status"] == "True") {
@@ -171,6 +183,29 @@ fn is_open(conditions: &BTreeMap<String, Value>, gate: &str) -> bool {
 fn by_type(conditions: &Value) -> BTreeMap<String, Value> {
     let list = conditions.as_array().into_iter().flatten();
     list.filter_map(|one| Some((one["type"].as_str()?.to_owned(), one.clone()))).collect()
+}
+
+/// Of a container's resources those that home asks for: the provider's LimitRange has
+/// filled in the others, which are its own affair.
+fn keep_asked(statuses: &mut Value, containers: &Value) {
+    for status in statuses.as_array_mut().into_iter().flatten() {
+        let same = |container: &&Value| container["name"] == status["name"];
+        let container = containers.as_array().into_iter().flatten().find(same);
+        let Some(asked) = container.map(|container| &container["resources"]) else { continue };
+        keep_named(status, "allocatedResources", &asked["requests"]);
+        if let Some(resources) = status.get_mut("resources") {
+            keep_named(resources, "requests", &asked["requests"]);
+            keep_named(resources, "limits", &asked["limits"]);
+        }
+    }
+}
+
+fn keep_named(of: &mut Value, field: &str, named: &Value) {
+    let Some(amounts) = of.get_mut(field).and_then(Value::as_object_mut) else { return };
+    amounts.retain(|name, _| named.get(name).is_some());
+    if amounts.is_empty() {
+        set_or_remove(of, field, Value::Null);
+    }
 }
 
 fn keep_counts(statuses: &mut Value, old: &Value) {

@@ -99,6 +99,7 @@ fn a_generation_does_not_run_ahead_nor_back() {
 #[test]
 fn a_resize_comes_home_and_goes_again() {
     let mut home = home_pod();
+    home["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "700m" } });
     let condition = |name: &str| json!({ "type": name, "status": "True" });
     home["status"]["conditions"] = json!([condition("PodResizeInProgress")]);
     let size = json!({ "cpu": "700m" });
@@ -115,4 +116,44 @@ fn a_resize_comes_home_and_goes_again() {
     assert_eq!(types, ["PodResizePending"]);
     assert_eq!(status["containerStatuses"][0]["allocatedResources"], size);
     assert_eq!(status["containerStatuses"][0]["resources"]["requests"], size);
+}
+
+#[test]
+fn what_the_provider_fills_in_stays_there() {
+    let mut home = home_pod();
+    let seen = |home: &Value| {
+        let filled = json!({ "cpu": "700m", "memory": "64Mi" });
+        let guest = json!({ "containerStatuses": [{ "name": "web",
+            "allocatedResources": filled, "resources": { "requests": filled, "limits": filled } }] });
+        home_status(&guest, home, None, &StatusContext::default())["containerStatuses"][0].clone()
+    };
+    home["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "700m" } });
+    let web = seen(&home);
+    assert_eq!(web["allocatedResources"], json!({ "cpu": "700m" }));
+    assert_eq!(web["resources"], json!({ "requests": { "cpu": "700m" } }));
+    home["spec"]["containers"][0]["resources"] = json!({});
+    let web = seen(&home);
+    assert_eq!((&web["allocatedResources"], &web["resources"]), (&Value::Null, &json!({})));
+}
+
+#[test]
+fn an_eviction_at_home_stays_one() {
+    let disrupted = |status: &str, reason: &str| json!({ "type": "DisruptionTarget", "status": status, "reason": reason });
+    let seen = |at_home: Value, over_there: Value| {
+        let mut home = home_pod();
+        home["status"]["conditions"] = at_home;
+        let guest = json!({ "phase": "Failed", "conditions": over_there });
+        let status = home_status(&guest, &home, None, &StatusContext::default());
+        let conditions = status["conditions"].as_array().cloned().unwrap();
+        conditions.into_iter().map(|one| one["reason"].clone()).collect::<Vec<_>>()
+    };
+    let by_api = disrupted("True", "EvictionByEvictionAPI");
+    let by_kubelet = disrupted("True", "TerminationByKubelet");
+    assert_eq!(seen(json!([by_api]), json!([])), ["EvictionByEvictionAPI"]);
+    assert_eq!(seen(json!([by_api]), json!([by_kubelet])), ["EvictionByEvictionAPI"]);
+    assert_eq!(
+        seen(json!([disrupted("False", "")]), json!([by_kubelet])),
+        ["TerminationByKubelet"]
+    );
+    assert_eq!(seen(json!([disrupted("False", "")]), json!([])), Vec::<Value>::new());
 }
