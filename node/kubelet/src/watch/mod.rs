@@ -84,6 +84,8 @@ pub(crate) fn changes<T: Send + 'static>(
                 Ok(watcher::Event::InitDone) => Some(Change::Synced(std::mem::take(&mut listed))),
                 Ok(watcher::Event::Apply(object)) => Some(Change::Changed(raw(object))),
                 Ok(watcher::Event::Delete(object)) => Some(Change::Deleted(raw(object))),
+                // After a while without a change; a list follows.
+                Err(watcher::Error::WatchError(status)) if status.code == 410 => None,
                 Err(error) => {
                     tracing::warn!(%error, kind = kind.plural, "a watch was interrupted");
                     None
