@@ -136,7 +136,8 @@ pub(crate) fn carried(frame: &Frame) -> Vec<Digest> {
                 ToHome::Have { .. }
                 | ToHome::HaveEnd
                 | ToHome::Refused { .. }
-                | ToHome::Missing(_) => None,
+                | ToHome::Missing(_)
+                | ToHome::Event { .. } => None,
             };
             frame.statements.iter().filter_map(status).collect()
         }

@@ -98,6 +98,10 @@ impl World {
                 note!(self, at, "{key} is refused: {refusal:?}");
                 return Ok(());
             }
+            (HomeWork::Event(pod, event), _) => {
+                note!(self, at, "{}: {event:?}", pod.key());
+                return Ok(());
+            }
             (work, _) => return self.ask(at, contract, Work::Home(work)),
         }
         self.kube_changed(at)

@@ -173,6 +173,7 @@ impl Lease {
             home::Effect::ObjectRefused(key, refusal) => {
                 work(HomeWork::ObjectRefused(key, refusal))
             }
+            home::Effect::Event(pod, event) => work(HomeWork::Event(pod, event)),
         }
     }
 

@@ -237,6 +237,8 @@ pub enum HomeWork {
     Write(PodId, Write),
     /// Tell the owner of this object that the provider refuses it.
     ObjectRefused(ObjectKey, message::Refusal),
+    /// Tell the owner of this pod what the kubelet over there says of it.
+    Event(PodId, message::PodEvent),
 }
 
 /// Work at the provider's API server; what comes of it is an [`Input::Guest`]. The words

@@ -1,13 +1,20 @@
-//! Events on objects: the reason of a refusal, where `kubectl describe` shows it.
+//! Events on objects: the reason of a refusal, and what a kubelet says of a pod, where
+//! `kubectl describe` shows them.
 
 use futures::FutureExt;
+use mercato_offload::key::PodId;
+use mercato_offload::message::PodEvent;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::clock;
 use crate::cluster::{Answer, Cluster};
-use crate::kind::EVENT;
+use crate::failure::Class;
+use crate::kind::{EVENT, POD};
 use crate::names::FIELD_MANAGER;
+
+/// Whose words a kubelet's are, wherever it runs.
+const KUBELET: &str = "kubelet";
 
 /// What an event is about.
 pub(crate) struct About {
@@ -33,6 +40,43 @@ impl About {
     }
 }
 
+/// What the kubelet of another cluster says of a pod of this node; as a kubelet's own, with
+/// a count where it comes again.
+pub(crate) fn reflect(cluster: &Cluster, node: &str, pod: &PodId, event: &PodEvent) -> Answer<()> {
+    let PodEvent { kind, reason, field, message, count } = event;
+    let text = format!("{}/{kind:?}/{reason}/{field}/{message}", pod.uid);
+    let name = name(&pod.name, &text);
+    let now = clock::now();
+    let made = json!({
+        "metadata": { "name": name, "namespace": pod.namespace },
+        "involvedObject": { "apiVersion": "v1", "kind": POD.kind, "name": pod.name,
+            "namespace": pod.namespace, "uid": pod.uid, "fieldPath": field },
+        "type": format!("{kind:?}"), "reason": reason, "message": message,
+        "source": { "component": KUBELET, "host": node },
+        "reportingComponent": KUBELET, "reportingInstance": node,
+        "firstTimestamp": now, "lastTimestamp": now, "count": count,
+    });
+    let again = json!({ "lastTimestamp": now, "count": count });
+    let (cluster, namespace) = (cluster.clone(), pod.namespace.clone());
+    async move {
+        let written = match cluster.create(EVENT, Some(&namespace), made).await {
+            Err(failure) if failure.class == Class::Conflict => {
+                cluster.merge(EVENT, Some(&namespace), &name, None, again).await
+            }
+            other => other,
+        };
+        written.map(drop)
+    }
+    .boxed()
+}
+
+/// As it is the same event, whoever sees it.
+fn name(of: &str, text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}.{digest}", of.chars().take(200).collect::<String>())
+}
+
 /// How an event is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
@@ -51,9 +95,7 @@ pub(crate) fn write(
     message: &str,
 ) -> Answer<()> {
     let text = format!("{}/{:?}/{reason}/{message}", about.kind, about.uid);
-    let digest: String =
-        Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("{}.{digest}", about.name.chars().take(200).collect::<String>());
+    let name = name(&about.name, &text);
     let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let now = clock::now();
     let event = json!({

@@ -73,6 +73,15 @@ pub const GRACE_S: u64 = 3_600;
 pub const EVENTS: u64 = 256;
 /// and then each second; the pods' statuses tell of all.
 pub const EVENTS_EACH_S: u64 = 1;
+/// Events of a list that are older are not told: home may have heard of them.
+pub const EVENT_AGE_MS: u64 = 60_000;
+/// Events of one lease's guests that wait to be written; what is too much is dropped. A
+/// kubelet's own queue holds 1,000.
+pub const GUEST_EVENTS_WAITING: usize = 256;
+/// Events of one lease's guests that are written at once,
+pub const GUEST_EVENTS: u64 = 1_024;
+/// and then each second: 20 MiB at the end of the hour for which an API server keeps them.
+pub const GUEST_EVENTS_EACH_S: u64 = 5;
 /// Largest object that crosses; etcd's own limit is 1.5 MiB, of a request 3.
 pub const OBJECT: usize = 3 << 20;
 /// Inputs of watchers that wait for the driver.

@@ -9,6 +9,10 @@ pub const PODS: usize = 8_192;
 /// Config maps, secrets and tokens of one lease. A guess.
 pub const OBJECTS: usize = 8_192;
 
+/// Events of one lease's guests that wait to be told; of more the oldest are forgotten. A
+/// guess: a kubelet's own burst is 100.
+pub const EVENTS: usize = 256;
+
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 

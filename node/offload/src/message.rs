@@ -4,5 +4,5 @@
 //! replaces an earlier one.
 
 pub use mercato_protocol::workload::{
-    Frame, Outcome, Refusal, Report, Route, Stage, ToGuest, ToHome,
+    EventKind, Frame, Outcome, PodEvent, Refusal, Report, Route, Stage, ToGuest, ToHome,
 };

@@ -7,7 +7,7 @@ use mercato_offload::guest::{self, GuestSession};
 use mercato_offload::home::{self, HomeSession};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::limits;
-use mercato_offload::message::{Refusal, Route, ToGuest, ToHome};
+use mercato_offload::message::{EventKind, PodEvent, Refusal, Route, ToGuest, ToHome};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::Now;
@@ -96,6 +96,66 @@ fn what_was_never_sent_cannot_be_refused() {
 }
 
 #[test]
+fn only_a_pod_that_was_given_away_has_events() {
+    let mut lied = Lied::to();
+    let event = |pod: PodId| ToHome::Event { pod, event: started(1) };
+    lied.says(vec![event(pod("u1", "web"))]);
+    assert_eq!(lied.effects, [], "home has not sent it yet");
+    lied.says(vec![ToHome::HaveEnd]);
+    lied.effects.clear();
+    // One that it claims to hold is asked for at home, and not believed.
+    let claimed = pod("u3", "claimed");
+    let (item, digest) = (Item::Pod(claimed.clone()), Some(Digest::of(b"")));
+    lied.says(vec![ToHome::Have { item, digest, report: None }]);
+    lied.effects.clear();
+    lied.says([pod("u2", "web"), pod("u1", "another"), claimed].map(event).into());
+    assert_eq!(lied.effects, []);
+    lied.says(vec![event(pod("u1", "web"))]);
+    assert_eq!(lied.effects, [home::Effect::Event(pod("u1", "web"), started(1))]);
+}
+
+#[test]
+fn events_of_guests_are_told_as_long_as_there_is_a_link() {
+    let mut asked = Asked::of_provider();
+    let web = pod("u1", "web");
+    let says = |event| guest::Input::Event(pod("u1", "web"), event);
+    let tells = |event| vec![ToHome::Event { pod: pod("u1", "web"), event }];
+    assert_eq!(asked.says(says(started(1))), [], "no guest of this lease");
+    asked.is_told(ToGuest::Put {
+        item: Item::Pod(web),
+        digest: Digest::of(b"web"),
+        route: route(),
+    });
+    assert_eq!(asked.says(says(started(1))), tells(started(1)));
+    let odd = PodEvent { reason: "not one word".to_owned(), ..started(1) };
+    assert_eq!(asked.says(says(odd)), []);
+    asked.session.handle(NOW, guest::Input::LinkDown);
+    assert_eq!(asked.says(says(started(2))), [], "kept for nobody");
+}
+
+#[test]
+fn of_too_many_events_the_oldest_are_forgotten() {
+    let mut asked = Asked::of_provider();
+    let item = Item::Pod(pod("u1", "web"));
+    asked.is_told(ToGuest::Put { item, digest: Digest::of(b"web"), route: route() });
+    let event = |message: String, count| {
+        guest::Input::Event(pod("u1", "web"), PodEvent { message, ..started(count) })
+    };
+    // Home does not answer any more: the window fills, and then the queue.
+    let sent = limits::WINDOW_FRAMES;
+    for n in 0..sent + 2 * limits::EVENTS {
+        asked.session.handle(NOW, event(format!("{n}."), 1));
+    }
+    asked.session.handle(NOW, event(format!("{}.", sent + limits::EVENTS + 7), 2));
+    let waiting = format!("{:?}", asked.session);
+    let first = sent + limits::EVENTS;
+    assert!(!waiting.contains(&format!("\"{}.\"", first - 1)), "{waiting}");
+    assert!(waiting.contains(&format!("\"{first}.\"")), "{waiting}");
+    let again = format!("\"{}.\"", first + 7);
+    assert_eq!(waiting.matches(&again).count(), 1, "said once, with its latest count");
+}
+
+#[test]
 fn a_list_without_end_is_not_kept() {
     let mut lied = Lied::to();
     let have = |name: String| {
@@ -111,32 +171,67 @@ fn a_list_without_end_is_not_kept() {
 
 #[test]
 fn words_that_are_too_long_for_a_message_are_clipped() {
-    let config = guest::Config { cluster: PROVIDER, consumer: HOME, transit: false };
-    let mut session = GuestSession::restore(config, []);
-    session.handle(NOW, guest::Input::Synced(Vec::new()));
-    session.handle(NOW, guest::Input::LinkUp);
-    let mut home: Channel<ToGuest> = Channel::new(0);
-    let mut frames = VecDeque::from([home.link_up(NOW.mono_ms).1]);
-    while let Some(frame) = frames.pop_front() {
-        for effect in session.handle(NOW, guest::Input::Frame(frame)) {
-            let guest::Effect::Send(frame) = effect else { continue };
-            let mut answers = Vec::new();
-            home.receive(NOW.mono_ms, frame, &mut answers);
-            frames.extend(answers);
-        }
-    }
-    let (item, digest) = (Item::Pod(pod("u1", "web")), Digest::of(b"web"));
-    let route = Route { origin: HOME, path: vec![HOME], hops: 0 };
-    let put = home.send(NOW.mono_ms, vec![ToGuest::Put { item: item.clone(), digest, route }]);
-    session.handle(NOW, guest::Input::Frame(put));
+    let mut asked = Asked::of_provider();
+    let item = Item::Pod(pod("u1", "web"));
+    asked.is_told(ToGuest::Put { item: item.clone(), digest: Digest::of(b"web"), route: route() });
     let long = "é".repeat(2_000);
     let failure = guest::Failure::Refused(Refusal { path: long.clone(), reason: long });
-    let mut refused = 0;
-    for effect in session.handle(NOW, guest::Input::NotWritten(item, failure)) {
-        let guest::Effect::Send(frame) = effect else { continue };
-        let refuses = |one: &&ToHome| matches!(one, ToHome::Refused { .. });
-        refused += frame.statements.iter().filter(refuses).count();
-        Message::ToHome { frame, bodies: Vec::new() }.to_bytes().unwrap();
+    let said = asked.says(guest::Input::NotWritten(item, failure));
+    assert!(matches!(said[..], [ToHome::Refused { .. }]), "{said:?}");
+}
+
+fn route() -> Route {
+    Route { origin: HOME, path: vec![HOME], hops: 0 }
+}
+
+fn started(count: u32) -> PodEvent {
+    PodEvent {
+        kind: EventKind::Normal,
+        reason: "Started".to_owned(),
+        field: "spec.containers{app}".to_owned(),
+        message: "Container started".to_owned(),
+        count,
     }
-    assert_eq!(refused, 1);
+}
+
+/// A provider's session, and a home that tells it things.
+struct Asked {
+    session: GuestSession,
+    home: Channel<ToGuest>,
+}
+
+impl Asked {
+    fn of_provider() -> Self {
+        let config = guest::Config { cluster: PROVIDER, consumer: HOME, transit: false };
+        let mut session = GuestSession::restore(config, []);
+        session.handle(NOW, guest::Input::Synced(Vec::new()));
+        session.handle(NOW, guest::Input::LinkUp);
+        let mut this = Self { session, home: Channel::new(0) };
+        let mut frames = VecDeque::from([this.home.link_up(NOW.mono_ms).1]);
+        while let Some(frame) = frames.pop_front() {
+            for effect in this.session.handle(NOW, guest::Input::Frame(frame)) {
+                let guest::Effect::Send(frame) = effect else { continue };
+                let mut answers = Vec::new();
+                this.home.receive(NOW.mono_ms, frame, &mut answers);
+                frames.extend(answers);
+            }
+        }
+        this
+    }
+
+    fn is_told(&mut self, statement: ToGuest) {
+        let frame = self.home.send(NOW.mono_ms, vec![statement]);
+        self.session.handle(NOW, guest::Input::Frame(frame));
+    }
+
+    /// What home is told of it, all of which can be said.
+    fn says(&mut self, input: guest::Input) -> Vec<ToHome> {
+        let mut said = Vec::new();
+        for effect in self.session.handle(NOW, input) {
+            let guest::Effect::Send(frame) = effect else { continue };
+            said.extend(frame.statements.clone());
+            Message::ToHome { frame, bodies: Vec::new() }.to_bytes().unwrap();
+        }
+        said
+    }
 }

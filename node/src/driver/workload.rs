@@ -150,7 +150,11 @@ fn to_guest(statement: &ToGuest) -> Option<Digest> {
 fn to_home(statement: &ToHome) -> Option<Digest> {
     match statement {
         ToHome::Status { report, .. } => report.status,
-        ToHome::Have { .. } | ToHome::HaveEnd | ToHome::Refused { .. } | ToHome::Missing(_) => None,
+        ToHome::Have { .. }
+        | ToHome::HaveEnd
+        | ToHome::Refused { .. }
+        | ToHome::Missing(_)
+        | ToHome::Event { .. } => None,
     }
 }
 

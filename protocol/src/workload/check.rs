@@ -3,7 +3,9 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use super::{Frame, Item, Message, ObjectKey, Open, Outcome, PodId, Refusal, ToGuest, ToHome};
+use super::{
+    Frame, Item, Message, ObjectKey, Open, Outcome, PodEvent, PodId, Refusal, ToGuest, ToHome,
+};
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
 
@@ -64,6 +66,10 @@ impl ToHome {
                 item.validate()
             }
             Self::Status { pod, .. } => pod.validate(),
+            Self::Event { pod, event } => {
+                pod.validate()?;
+                event.validate()
+            }
             Self::HaveEnd => Ok(()),
         }
     }
@@ -93,15 +99,45 @@ impl PodId {
     }
 }
 
+impl PodEvent {
+    /// This event, if it is one that can be told of: one word, a container of the pod or
+    /// none, and as much of its words as a message may hold, on one line.
+    #[must_use]
+    pub fn fit(mut self) -> Option<Self> {
+        let message = self.message.chars();
+        let line = message.map(|char| if char.is_control() { ' ' } else { char }).collect();
+        self.message = clipped(line);
+        self.count = self.count.max(1);
+        self.validate().is_ok().then_some(self)
+    }
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let word = |text: &str| {
+            (1..=limits::LABEL_BYTES).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        ensure(word(&self.reason), "a reason that is no word")?;
+        ensure(self.field.is_empty() || container(&self.field), "a field that is no container")?;
+        ensure(!self.message.contains(char::is_control), "control characters in an event")?;
+        ensure(self.count > 0, "an event that never came")
+    }
+}
+
+/// Whether it means one container of a pod.
+fn container(field: &str) -> bool {
+    let lists = ["spec.containers{", "spec.initContainers{", "spec.ephemeralContainers{"];
+    let name = lists.iter().find_map(|list| field.strip_prefix(list)?.strip_suffix('}'));
+    name.is_some_and(|name| label(name) && name.len() <= limits::LABEL_BYTES)
+}
+
+/// Whether it has the form of a DNS label, of any length.
+fn label(text: &str) -> bool {
+    let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    text.bytes().all(inner) && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
+}
+
 /// Whether Kubernetes could have given them: a DNS label and a DNS subdomain (RFC 1123).
 fn names(namespace: &str, name: &str) -> Result<(), CodecError> {
-    let label = |text: &str| {
-        let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-        text.bytes().all(inner)
-            && !text.is_empty()
-            && !text.starts_with('-')
-            && !text.ends_with('-')
-    };
     let fits = namespace.len() <= limits::LABEL_BYTES && name.len() <= limits::SUBDOMAIN_BYTES;
     ensure(fits && label(namespace) && name.split('.').all(label), "a name that is none")
 }
@@ -163,6 +199,31 @@ mod tests {
         for uid in ["", "a/b", "a.b", "a b", "é"] {
             assert!(pod(uid).validate().is_err(), "{uid:?}");
         }
+    }
+
+    #[test]
+    fn an_event_is_plain() {
+        let event = |reason: &str, field: &str, message: &str| PodEvent {
+            kind: super::super::EventKind::Warning,
+            reason: reason.to_owned(),
+            field: field.to_owned(),
+            message: message.to_owned(),
+            count: 0,
+        };
+        let fit = event("BackOff", "spec.initContainers{web-0}", "twice\n\u{1b}[31mred").fit();
+        let fit = fit.unwrap();
+        assert_eq!((fit.message.as_str(), fit.count), ("twice  [31mred", 1));
+        assert!(fit.validate().is_ok());
+        assert!(event("BackOff", "", "").validate().is_err(), "it never came");
+        assert!(PodEvent { count: 1, ..event("A", "", "\u{9b}") }.validate().is_err());
+        for reason in ["", "Back Off", "a/b", "Gr\u{fc}n", &"a".repeat(64)] {
+            assert_eq!(event(reason, "", "").fit(), None, "{reason}");
+        }
+        for field in ["spec", "spec.containers{}", "spec.containers{a}}", "spec.volumes{a}"] {
+            assert_eq!(event("Started", field, "").fit(), None, "{field}");
+        }
+        let long = event("Started", "", &"\u{e9}".repeat(limits::TEXT_BYTES)).fit();
+        assert_eq!(long.unwrap().message.len(), limits::TEXT_BYTES);
     }
 
     #[test]

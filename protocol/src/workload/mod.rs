@@ -132,6 +132,39 @@ pub enum ToHome {
     },
     /// The body of this did not arrive: say it again.
     Missing(Item),
+    /// What the kubelet over there says of a guest pod; for people only, and not said again
+    /// where it is lost.
+    Event {
+        /// Which.
+        pod: PodId,
+        /// What it says.
+        event: PodEvent,
+    },
+}
+
+/// An event of a pod, as often as it has come so far: a later one of the same words
+/// replaces an earlier one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodEvent {
+    /// Whether somebody should look at it.
+    pub kind: EventKind,
+    /// One word: `Started`, `BackOff`, ...
+    pub reason: String,
+    /// The container that is meant, as a field of the pod (`spec.containers{web}`), or empty.
+    pub field: String,
+    /// For people.
+    pub message: String,
+    /// How often it has come; never zero.
+    pub count: u32,
+}
+
+/// How an event is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum EventKind {
+    /// As it should be.
+    Normal,
+    /// Somebody should look at it.
+    Warning,
 }
 
 /// How a guest pod is.
@@ -341,7 +374,10 @@ wire_union!(ToHome {
     2 => Status { 1 => pod, 2 => report },
     3 => Refused { 1 => item, 2 => refusal },
     4 => Missing(item),
+    5 => Event { 1 => pod, 2 => event },
 });
+wire_map!(PodEvent { 1 => kind, 2 => reason, 3 => field, 4 => message, 5 => count });
+wire_enum!(EventKind { 0 => Normal, 1 => Warning });
 wire_map!(Report { 1 => status, 2 => stage });
 wire_union!(Stage { 0 => Live {}, 1 => Ended(outcome), 2 => Gone(outcome) });
 wire_union!(Outcome { 0 => Succeeded {}, 1 => Failed { 1 => reason, 2 => message } });

@@ -47,6 +47,7 @@ async fn journey(stage: &Stage) -> Result<()> {
 
     home.mercato(&["offload", "shop", "--strategy", "remote"]).await?.ok()?;
     pods::deployment(rome, turin).await.context("a deployment")?;
+    pods::told_of(rome).await.context("events of guests")?;
     told.step("a deployment runs over there");
     pods::used(rome).await.context("kubectl on the pods")?;
     told.step("logs, exec, attach, cp, port-forward");

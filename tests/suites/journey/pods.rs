@@ -61,6 +61,21 @@ pub(crate) async fn deployment(rome: &Cluster, turin: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// What the kubelet over there says of pods is read at home, as any kubelet's.
+pub(crate) async fn told_of(rome: &Cluster) -> Result<()> {
+    let shop = User::new(rome, "shop");
+    let line = "{.reason} {.involvedObject.fieldPath} {.source.host}{\"\\n\"}";
+    let fields = format!("jsonpath={{range .items[*]}}{line}{{end}}");
+    let kubelet = ["get", "events", "--field-selector=source=kubelet", "-o", &fields];
+    wait::until("home reads of both starts", PATIENCE, || async {
+        let said = shop.kubectl(&kubelet).await?;
+        let started = format!("Started spec.containers{{web}} {NODE}");
+        ensure!(said.lines().filter(|line| *line == started).count() == 2, "{said}");
+        Ok(true)
+    })
+    .await
+}
+
 pub(crate) async fn used(rome: &Cluster) -> Result<()> {
     let shop = User::new(rome, "shop");
     shop.follows_logs().await?;

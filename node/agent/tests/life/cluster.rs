@@ -146,7 +146,7 @@ impl Cluster {
                 assert_eq!(refusal.reason, OVER, "{key:?}");
                 vec![]
             }
-            HomeWork::Unwatch(_) => vec![],
+            HomeWork::Unwatch(_) | HomeWork::Event(..) => vec![],
         };
         let inputs = inputs.into_iter().map(|input| Input::Home(contract, input));
         inputs.chain(self.drained(contract)).collect()

@@ -116,6 +116,7 @@ impl Seen {
 pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
     let observed = forge::observe(shared.context().contract, object)?;
     shared.room.note(&observed.item, object);
+    shared.guests.note(&observed.item, object);
     if observed.pod.is_some()
         && let Err(error) = shared.bodies.keep_within(STATUS_BYTES, &forge::guest_status(object))
     {

@@ -3,6 +3,7 @@
 //! effects. Only what carries the contract's label is ever touched. What to do
 //! when is `mercato_offload::guest`'s; guest namespaces are `guest_namespace`'s.
 
+mod events;
 mod follow;
 mod pod;
 mod room;
@@ -21,6 +22,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use events::Guests;
 use room::Room;
 use write::{Body, IfAbsent};
 
@@ -42,6 +44,7 @@ struct Shared {
     context: watch::Receiver<Arc<GuestContext>>,
     inputs: mpsc::Sender<Input>,
     room: Room,
+    guests: Guests,
     /// One lease does not take all the requests of a cluster, nor their memory.
     turns: Semaphore,
     stop: CancellationToken,
@@ -58,10 +61,13 @@ impl GuestSide {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
-        let (room, turns) = (Room::default(), Semaphore::new(limits::WRITES));
-        let shared = Arc::new(Shared { cluster, bodies, context, inputs, room, turns, stop });
+        let (room, guests) = (Room::default(), Guests::default());
+        let turns = Semaphore::new(limits::WRITES);
+        let shared =
+            Arc::new(Shared { cluster, bodies, context, inputs, room, guests, turns, stop });
         let tasks = TaskTracker::new();
         tasks.spawn(follow::follow(shared.clone()));
+        tasks.spawn(events::follow(shared.clone()));
         (Self { shared, context: sender, tasks }, received)
     }
 
@@ -115,6 +121,7 @@ impl Shared {
     async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {
             self.room.release(item);
+            self.guests.forget(item);
         }
         // An error means that the driver has gone, and this side with it.
         let _ = self.inputs.send(input).await;

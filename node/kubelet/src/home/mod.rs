@@ -2,6 +2,7 @@
 //! virtual node and what they need, as inputs of the session, and performs the
 //! session's effects. What to do when is `mercato_offload::home`'s.
 
+mod events;
 mod objects;
 mod pods;
 mod service_env;
@@ -16,6 +17,7 @@ use std::time::Instant;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
+use mercato_offload::message::PodEvent;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -46,6 +48,7 @@ pub struct HomeSide {
     shared: Arc<Shared>,
     objects: Objects,
     tokens: Arc<Tokens>,
+    told: mpsc::Sender<(PodId, PodEvent)>,
     tasks: TaskTracker,
 }
 
@@ -87,12 +90,14 @@ impl HomeSide {
             turns: Semaphore::new(limits::WRITES),
             stop: CancellationToken::new(),
         });
+        let (told, to_write) = mpsc::channel(limits::GUEST_EVENTS_WAITING);
         let tokens = Arc::new(Tokens::default());
         let tasks = TaskTracker::new();
         tasks.spawn(pods::follow(shared.clone(), to_tell));
         tasks.spawn(tokens.clone().keep_fresh(shared.clone()));
+        tasks.spawn(events::write_all(shared.clone(), to_write));
         let objects = Objects::default();
-        (Self { shared, objects, tokens, tasks }, received)
+        (Self { shared, objects, tokens, told, tasks }, received)
     }
 
     /// The node's pods, for its kubelet API.
@@ -130,6 +135,14 @@ impl HomeSide {
     /// Tells the owner of an object that the provider refuses it.
     pub fn object_refused(&self, key: ObjectKey, refusal: Refusal) {
         self.tasks.spawn(write::object_refused(self.shared.clone(), key, refusal));
+    }
+
+    /// Tells the owner of a pod what the kubelet over there says of it, unless too much is
+    /// said.
+    pub fn event(&self, pod: PodId, event: PodEvent) {
+        if let Err(error) = self.told.try_send((pod, event)) {
+            tracing::debug!(%error, "one event too many");
+        }
     }
 
     /// Asks for the end of each of the node's pods, with its own grace, and says how

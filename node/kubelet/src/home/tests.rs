@@ -7,12 +7,14 @@ use std::time::Duration;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{ObjectKind, PodId, Uid, key};
+use mercato_offload::message::{EventKind, PodEvent};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
+use crate::limits;
 use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Secrets, Strategy};
 use crate::testing::{scripted, status};
 
@@ -159,6 +161,57 @@ async fn a_status_carries_the_uid() {
         (&patch["status"]["phase"], &patch["status"]["hostIP"]),
         (&json!("Running"), &json!("10.0.0.1"))
     );
+}
+
+#[tokio::test]
+async fn an_event_of_a_guest_is_a_kubelets_of_the_virtual_node() {
+    let (bed, _) = bed("shop", None, status(409, "already exists")).await;
+    let event = PodEvent {
+        kind: EventKind::Warning,
+        reason: "BackOff".into(),
+        field: "spec.containers{app}".into(),
+        message: "Back-off".into(),
+        count: 3,
+    };
+    bed.side.event(id("shop"), event);
+    let writes = async {
+        loop {
+            if let [made, again] = &bed.writes.lock().unwrap()[..] {
+                return (made.clone(), again.clone());
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let ((made, event), (again, patch)) =
+        tokio::time::timeout(Duration::from_secs(10), writes).await.unwrap();
+    assert!(made.starts_with("POST /api/v1/namespaces/shop/events"), "{made}");
+    assert_eq!(event["source"], json!({ "component": "kubelet", "host": "turin" }));
+    assert_eq!(event["involvedObject"]["uid"], "u1");
+    assert_eq!(event["involvedObject"]["fieldPath"], "spec.containers{app}");
+    assert_eq!((&event["type"], &event["count"]), (&json!("Warning"), &json!(3)));
+    let name = event["metadata"]["name"].as_str().unwrap();
+    assert!(again.contains(&format!("/events/{name}?")), "{again}");
+    assert_eq!((&patch["count"], &patch["firstTimestamp"]), (&json!(3), &Value::Null));
+}
+
+#[tokio::test]
+async fn events_of_guests_are_not_written_without_end() {
+    let (bed, _) = bed("shop", None, (201, json!({}))).await;
+    for n in 0..2 * limits::GUEST_EVENTS {
+        let event = PodEvent {
+            kind: EventKind::Normal,
+            reason: "Pulled".into(),
+            field: String::new(),
+            message: n.to_string(),
+            count: 1,
+        };
+        bed.side.event(id("shop"), event);
+        while bed.side.told.capacity() < bed.side.told.max_capacity() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let written = bed.writes.lock().unwrap().len() as u64;
+    assert!((limits::GUEST_EVENTS..limits::GUEST_EVENTS + 100).contains(&written), "{written}");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Item, PodId, Uid};
-use crate::message::{Frame, Outcome, Refusal, Route, ToGuest, ToHome};
+use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::GuestSession;
 
 /// What a session is told once.
@@ -71,6 +71,8 @@ pub enum Input {
     /// A guest object is certainly not there: a watch saw it go, or [`Effect::Confirm`] was
     /// answered so. Never the answer to a write.
     Gone(Item),
+    /// The kubelet said this of a guest pod.
+    Event(PodId, PodEvent),
     /// A write succeeded.
     Written(Item),
     /// A write failed.

@@ -8,7 +8,7 @@ use super::session::GuestSession;
 use super::{Effect, Record};
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
-use crate::message::{Frame, Refusal, Route, ToGuest, ToHome};
+use crate::message::{Frame, PodEvent, Refusal, Route, ToGuest, ToHome};
 
 impl GuestSession {
     pub(super) fn on_frame(&mut self, now: Now, frame: Frame<ToGuest>, out: &mut Vec<Effect>) {
@@ -49,6 +49,7 @@ impl GuestSession {
         self.unlisted = None;
         self.listed = false;
         self.unsaid.clear();
+        self.events.clear();
         for pod in self.pods.values_mut() {
             pod.wanted = None;
             pod.missing = false;
@@ -152,10 +153,27 @@ impl GuestSession {
         Some(Refusal { path: String::new(), reason: reason.to_owned() })
     }
 
+    /// An event of a guest of this lease waits for its turn; it is not kept for a link that
+    /// is not there, and of too many the oldest is forgotten.
+    pub(super) fn on_event(&mut self, id: PodId, event: PodEvent) {
+        if !self.listed || self.pod(&id).is_none() {
+            return;
+        }
+        let Some(event) = event.fit() else { return };
+        let same = |(other, before): &(PodId, PodEvent)| {
+            *other == id && PodEvent { count: event.count, ..before.clone() } == event
+        };
+        self.events.retain(|waiting| !same(waiting));
+        if self.events.len() >= limits::EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back((id, event));
+    }
+
     /// Says what there is to say, as far as the window goes: first what is held here, all
-    /// of it, then what has changed since.
+    /// of it, then what has changed since, then events.
     pub(super) fn speak(&mut self, now: Now, out: &mut Vec<Effect>) {
-        while self.synced && self.channel.has_room() && !(self.listed && self.unsaid.is_empty()) {
+        while self.synced && self.channel.has_room() && self.has_to_say() {
             let mut batch = Vec::new();
             while batch.len() < limits::FRAME_STATEMENTS
                 && let Some(statement) = self.next_statement()
@@ -168,6 +186,10 @@ impl GuestSession {
         }
     }
 
+    fn has_to_say(&self) -> bool {
+        !self.listed || !self.unsaid.is_empty() || !self.events.is_empty()
+    }
+
     fn next_statement(&mut self) -> Option<ToHome> {
         if !self.listed {
             let mut unlisted = self.unlisted.take().unwrap_or_else(|| self.held());
@@ -176,8 +198,7 @@ impl GuestSession {
             self.unlisted = Some(unlisted);
             return Some(next.map_or(ToHome::HaveEnd, |item| self.have(item)));
         }
-        loop {
-            let item = self.unsaid.first()?.clone();
+        while let Some(item) = self.unsaid.first().cloned() {
             let statement = match &item {
                 Item::Object(key) => self.say_object(key),
                 Item::Pod(id) => self.say_pod(&id.uid),
@@ -187,6 +208,8 @@ impl GuestSession {
             }
             self.unsaid.remove(&item);
         }
+        let (pod, event) = self.events.pop_front()?;
+        Some(ToHome::Event { pod, event })
     }
 
     fn held(&self) -> std::collections::BTreeSet<Item> {

@@ -1,6 +1,6 @@
 //! One lease, seen from the provider.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mercato_protocol::time::{Deadline, Now};
 
@@ -9,7 +9,7 @@ use super::pod::{Pod, Step};
 use super::{Config, Effect, Failure, Input, Life, Observed, Record};
 use crate::channel::Channel;
 use crate::key::{Item, ObjectKey, PodId, Uid};
-use crate::message::{Outcome, ToHome};
+use crate::message::{Outcome, PodEvent, ToHome};
 use crate::retry::Retries;
 
 /// The provider's side of one lease.
@@ -35,6 +35,8 @@ pub struct GuestSession {
     pub(super) listed: bool,
     /// What there may be something to say about.
     pub(super) unsaid: BTreeSet<Item>,
+    /// Events to tell home of, once everything else is said.
+    pub(super) events: VecDeque<(PodId, PodEvent)>,
     pub(super) retries: Retries<Item>,
     /// When a pod has to be looked at again.
     pub(super) alarms: Retries<Uid>,
@@ -54,6 +56,7 @@ impl GuestSession {
             unlisted: None,
             listed: false,
             unsaid: BTreeSet::new(),
+            events: VecDeque::new(),
             retries: Retries::default(),
             alarms: Retries::default(),
         };
@@ -108,6 +111,7 @@ impl GuestSession {
             Input::Synced(list) => self.on_synced(now, list, &mut out),
             Input::Observed(observed) => self.on_observed(now, observed, &mut out),
             Input::Gone(item) => self.on_gone(now, &item, &mut out),
+            Input::Event(pod, event) => self.on_event(pod, event),
             Input::Written(item) => self.on_written(now, &item, &mut out),
             Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
             Input::Close => {

@@ -9,7 +9,7 @@ use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::key::{ObjectKey, PodId, Uid};
-use crate::message::{Frame, Outcome, Refusal, Route, ToGuest, ToHome};
+use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::HomeSession;
 
 /// What a session is told once.
@@ -123,6 +123,8 @@ pub enum Effect {
     /// Tell the owner that the provider refuses this object, or a change to a pod that
     /// is there.
     ObjectRefused(ObjectKey, Refusal),
+    /// Tell the owner of this pod what the kubelet over there says of it.
+    Event(PodId, PodEvent),
 }
 
 /// What a session must remember.

@@ -28,6 +28,13 @@ impl HomeSession {
                 ToHome::Status { pod, report } => self.on_report(&pod, report, true, out),
                 ToHome::Refused { item, refusal } => self.on_refused(item, refusal, out),
                 ToHome::Missing(item) => self.on_missing(item),
+                ToHome::Event { pod, event } => {
+                    // Only a pod that was given away has a kubelet over there.
+                    let given = |pod: &mut Pod| pod.told.put.is_some();
+                    if self.sent(&pod).is_some_and(given) {
+                        out.push(Effect::Event(pod, event));
+                    }
+                }
             }
         }
     }

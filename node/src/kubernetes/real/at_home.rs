@@ -167,5 +167,6 @@ fn perform(side: &mut HomeSide, work: Work) {
         HomeWork::Confirm(pod) => side.confirm(pod),
         HomeWork::Write(pod, write) => side.write(pod, write),
         HomeWork::ObjectRefused(key, refusal) => side.object_refused(key, refusal),
+        HomeWork::Event(pod, event) => side.event(pod, event),
     }
 }

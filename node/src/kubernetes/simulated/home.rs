@@ -201,6 +201,9 @@ impl Home {
             HomeWork::ObjectRefused(key, refusal) => {
                 tracing::warn!(%key, reason = refusal.reason, "refused by the provider");
             }
+            HomeWork::Event(pod, event) => {
+                tracing::debug!(pod = %pod.key(), reason = event.reason, "an event");
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::text::Blob;
 use mercato_protocol::workload::{
-    BodyHead, Frame, Item, Message as Workload, ObjectKey, ObjectKind, Open, Outcome, PodId,
-    Refusal, Report, Route, Stage, ToGuest, ToHome, Uid,
+    BodyHead, EventKind, Frame, Item, Message as Workload, ObjectKey, ObjectKind, Open, Outcome,
+    PodEvent, PodId, Refusal, Report, Route, Stage, ToGuest, ToHome, Uid,
 };
 use mercato_protocol::{limits, stream};
 
@@ -119,6 +119,14 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ToHome::Status { pod: pod(), report: report(Stage::Gone(failed)) },
     ];
     let complaints = vec![ToHome::Refused { item: item.clone(), refusal }, ToHome::Missing(item)];
+    let event = PodEvent {
+        kind: EventKind::Warning,
+        reason: "BackOff".into(),
+        field: "spec.containers{web}".into(),
+        message: "Back-off restarting failed container web".into(),
+        count: 3,
+    };
+    let events = vec![ToHome::Event { pod: pod(), event }];
     let to_home = |statements, bodies| Workload::ToHome { frame: frame(1, statements), bodies };
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
@@ -127,6 +135,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ("inventory", to_home(inventory, vec![])),
         ("statuses", to_home(statuses, vec![body_head()])),
         ("complaints", to_home(complaints, vec![])),
+        ("events", to_home(events, vec![])),
     ]
 }
 

@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use mercato_offload::forge;
 use mercato_protocol::workload::{
-    Item, ObjectKey, ObjectKind, Outcome, PodId, Refusal, Report, Stage, ToGuest, ToHome, Uid,
+    EventKind, Item, ObjectKey, ObjectKind, Outcome, PodEvent, PodId, Refusal, Report, Stage,
+    ToGuest, ToHome, Uid,
 };
 use mercato_tests::told::Told;
 use mercato_tests::user::User;
@@ -47,6 +48,7 @@ pub(crate) async fn attack<'a>(
     told.take("restart counts that fall", counts_fall(&lab, it)).await?;
     told.take("a status that is none", nonsense(&lab, it)).await?;
     told.take("pods of others", of_others(scene, &lab, it, honest)).await?;
+    told.take("events without end", events_without_end(&lab, it)).await?;
     told.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
     told.take("answers to streams", streams::answers(scene, it)).await?;
     Ok(provider)
@@ -177,6 +179,7 @@ async fn of_others(
         all.push(ToHome::Have { item: item.clone(), digest: None, report: None });
         all.push(ToHome::Missing(item));
     }
+    all.extend(others.into_iter().map(|pod| event(&pod, "because I can".to_owned())));
     provider.puts.clear();
     for some in all.chunks(64) {
         provider.line.say(some.to_vec(), &[lie.to_string().into()]).await?;
@@ -196,6 +199,31 @@ async fn of_others(
     let events = scene.milan.cluster.kubectl(&events).await?.ok()?;
     ensure!(!events.contains("because I can"), "{events}");
     Ok(())
+}
+
+/// Some are written, as a kubelet's; home's API server is not filled with the rest.
+async fn events_without_end(lab: &User<'_>, provider: &mut Provider<'_>) -> Result<()> {
+    const SAID: usize = 8_192;
+    let pod = provider.pod.clone();
+    for n in (0..SAID).step_by(64) {
+        let some = (n..n + 64).map(|n| event(&pod, format!("flood {n}")));
+        provider.line.say(some.collect(), &[]).await?;
+    }
+    provider.says(&pod, &running("flooded", 6), Stage::Live).await?;
+    provider.until(lab, "victim", COUNT, "Running 6 flooded").await?;
+    let kubelet = "reason=Flood,source=kubelet,involvedObject.name=victim";
+    let fields = "jsonpath={.items[*].message}";
+    let events = lab.kubectl(&["get", "events", "--field-selector", kubelet, "-o", fields]).await?;
+    let written = events.matches("flood").count();
+    // A thousand at once, and 5 a second for as long as the test may take.
+    ensure!((1..SAID / 4).contains(&written), "{written} events of {SAID} were written");
+    Ok(())
+}
+
+fn event(pod: &PodId, message: String) -> ToHome {
+    let (reason, field) = ("Flood".to_owned(), String::new());
+    let event = PodEvent { kind: EventKind::Warning, reason, field, message, count: 1 };
+    ToHome::Event { pod: pod.clone(), event }
 }
 
 /// What has ended stays so, whatever is said of it later.

@@ -1,0 +1,162 @@
+//! What the provider's kubelets say of the guests of one lease: their events are followed
+//! in each guest namespace, and told as inputs of the session. Those of the scheduler and
+//! of others speak of the provider's own cluster, and stay there. None is worth a second
+//! try, and home bounds how many it takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::stream::SelectAll;
+use futures::{FutureExt, StreamExt};
+use mercato_offload::guest::Input;
+use mercato_offload::key::{Item, PodId};
+use mercato_offload::message::{EventKind, PodEvent};
+use serde_json::Value;
+
+use super::Shared;
+use crate::clock;
+use crate::kind::EVENT;
+use crate::limits;
+use crate::watch::{Change, Selection, changes};
+
+/// Which of home's pods a guest pod's uid stands for.
+#[derive(Default)]
+pub(super) struct Guests(Mutex<BTreeMap<String, PodId>>);
+
+impl Guests {
+    /// A guest object is there.
+    pub(super) fn note(&self, item: &Item, present: &Value) {
+        if let (Item::Pod(pod), Some(uid)) = (item, present["metadata"]["uid"].as_str()) {
+            self.lock().insert(uid.to_owned(), pod.clone());
+        }
+    }
+
+    /// It is there no more.
+    pub(super) fn forget(&self, item: &Item) {
+        if let Item::Pod(gone) = item {
+            self.lock().retain(|_, pod| pod != gone);
+        }
+    }
+
+    fn get(&self, uid: &str) -> Option<PodId> {
+        self.lock().get(uid).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PodId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
+    async move {
+        let stop = shared.stop.clone();
+        let following = async {
+            let mut context = shared.context.clone();
+            let (mut followed, mut streams) = (BTreeSet::new(), SelectAll::new());
+            loop {
+                let all = context.borrow_and_update().namespaces.clone();
+                for namespace in all.into_values().filter(|ns| followed.insert(ns.clone())) {
+                    let fields = Some("involvedObject.kind=Pod,source=kubelet".to_owned());
+                    let which = Selection { fields, ..Selection::namespace(&namespace) };
+                    streams
+                        .push(changes(&shared.cluster, EVENT, which, |event| Said::read(&event)));
+                }
+                loop {
+                    tokio::select! {
+                        Some(change) = streams.next() => tell(&shared, change).await,
+                        changed = context.changed() => {
+                            if changed.is_err() {
+                                return;
+                            }
+                            break;
+                        }
+                    }
+                }
+            }
+        };
+        tokio::select! { () = stop.cancelled() => {} () = following => {} }
+    }
+    .boxed()
+}
+
+async fn tell(shared: &Shared, change: Change<Option<Said>>) {
+    let said = match change {
+        // Some of a list may have been told before; what is old is left out.
+        Change::Synced(all) => {
+            let since = clock::now_ms().saturating_sub(limits::EVENT_AGE_MS);
+            all.into_iter().flatten().filter(|said| said.at_ms >= since).collect()
+        }
+        Change::Changed(said) => Vec::from_iter(said),
+        Change::Deleted(_) => Vec::new(),
+    };
+    for Said { guest, event, .. } in said {
+        if let Some(pod) = shared.guests.get(&guest) {
+            shared.tell(Input::Event(pod, event)).await;
+        }
+    }
+}
+
+/// One event, as far as it is told.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    /// The uid of the guest pod.
+    guest: String,
+    event: PodEvent,
+    /// When it last came, in ms since 1970.
+    at_ms: u64,
+}
+
+impl Said {
+    fn read(event: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let about = &event["involvedObject"];
+        let kind = if event["type"] == "Warning" { EventKind::Warning } else { EventKind::Normal };
+        let count = event["count"].as_u64().or(event["series"]["count"].as_u64());
+        let times = ["lastTimestamp", "eventTime"].map(|name| event[name].as_str());
+        Some(Self {
+            guest: about["uid"].as_str()?.to_owned(),
+            event: PodEvent {
+                kind,
+                reason: text(&event["reason"]),
+                field: text(&about["fieldPath"]),
+                message: text(&event["message"]),
+                count: count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1),
+            },
+            at_ms: times.into_iter().flatten().find_map(clock::parse_ms)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn started() -> Value {
+        json!({ "involvedObject": { "kind": "Pod", "name": "web", "uid": "g1",
+                "fieldPath": "spec.containers{app}" },
+            "type": "Normal", "reason": "Started", "message": "Container started", "count": 2,
+            "lastTimestamp": "2026-01-01T00:00:01Z", "eventTime": null })
+    }
+
+    #[test]
+    fn an_event_is_read_as_far_as_it_is_told() {
+        let said = Said::read(&started()).unwrap();
+        assert_eq!((said.guest.as_str(), said.at_ms), ("g1", 1_767_225_601_000));
+        let event = PodEvent {
+            kind: EventKind::Normal,
+            reason: "Started".into(),
+            field: "spec.containers{app}".into(),
+            message: "Container started".into(),
+            count: 2,
+        };
+        assert_eq!(said.event, event);
+        let mut timeless = started();
+        timeless["lastTimestamp"] = Value::Null;
+        assert_eq!(Said::read(&timeless), None);
+        timeless["eventTime"] = "2026-01-01T00:00:02.5Z".into();
+        assert_eq!(Said::read(&timeless).unwrap().at_ms, 1_767_225_602_500);
+    }
+}
