@@ -97,13 +97,16 @@ impl Kit {
         Ok(kit)
     }
 
-    /// Builds the Kubernetes project's end-to-end suite as well; some two minutes.
+    /// Builds the Kubernetes project's end-to-end suite as well, and ginkgo, which runs
+    /// several of its specs at a time; some two minutes.
     ///
     /// # Errors
     /// As [`Kit::build`].
     pub fn build_e2e(&self, progress: Progress) -> Result<PathBuf> {
         let lock = File::create(self.dir.join("lock"))?;
         lock.lock().context("lock the cache")?;
+        let ginkgo = "github.com/onsi/ginkgo/v2/ginkgo";
+        self.go("bin/ginkgo", ".", &["build", ginkgo], "", progress)?;
         self.go(
             "e2e.test",
             ".",

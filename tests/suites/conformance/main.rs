@@ -25,6 +25,16 @@ const NODE: Group = Group {
     skip: "Slow|Serial|Disruptive|LinuxOnly",
     expected: include_str!("node.txt"),
 };
+const APPS: Group = Group {
+    focus: r"\[sig-apps\].*\[Conformance\]",
+    skip: "^$",
+    expected: include_str!("apps.txt"),
+};
+const BEYOND: Group = Group {
+    focus: r"\[sig-node\].*\[Conformance\]",
+    skip: NODE_CONFORMANCE,
+    expected: include_str!("beyond.txt"),
+};
 const NODE_CONFORMANCE: &str = r"\[sig-node\].*(Pods|Container Runtime|InitContainer|Downward API|ConfigMap|Secrets).*\[NodeConformance\]";
 
 /// Those of [`NODE`] that run with every change: each goes another way through the node.
@@ -79,7 +89,7 @@ async fn through(stage: &Stage) -> Result<()> {
 /// Runs every group, one after the other.
 async fn as_expected(stage: &Stage, cluster: &Cluster, column: Column) -> Result<()> {
     let mut differing = Vec::new();
-    for group in [NODE] {
+    for group in [NODE, APPS, BEYOND] {
         let outcomes = e2e(stage, cluster, group.focus, group.skip).await?;
         let passed = outcomes.iter().filter(|spec| spec.failure.is_none()).count();
         println!("{column:?}: {passed} of {} passed: {}", outcomes.len(), group.focus);
@@ -101,29 +111,32 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     away.mercato(&[&share[..], &terms].concat()).await?.ok()?;
     home.sees_offer_of("away").await?;
     home.mercato(&["peer", "trust", "away", "--yes"]).await?.ok()?;
-    let order = ["order", "--cpu", "1500m", "--memory", "8Gi", "--pods", "60", "--for", "4h"];
+    let order = ["order", "--cpu", "1900m", "--memory", "8Gi", "--pods", "100", "--for", "4h"];
     home.buy(&away, &order).await.map(drop)
 }
 
-/// Runs the specs in the cluster; what the suite prints goes beside the dumps.
+/// Runs the specs in the cluster, several at a time but for those that ginkgo knows as
+/// `Serial`; what the suite prints goes beside the dumps.
 async fn e2e(stage: &Stage, cluster: &Cluster, focus: &str, skip: &str) -> Result<Vec<Outcome>> {
     let e2e = stage.kit.build_e2e(&mut |line| eprintln!("{line}"))?;
     let dir = tempfile::tempdir()?;
-    let json = dir.path().join("report.json");
     let said = suite::dumps().join("conformance").join(format!("e2e-{}.log", cluster.name()));
     std::fs::create_dir_all(said.parent().context("a folder")?)?;
     cluster
-        .command(e2e)?
-        .args(["--provider=skeleton", "--allowed-not-ready-nodes=0", "--disable-log-dump"])
-        .args([format!("--ginkgo.focus={focus}"), format!("--ginkgo.skip={skip}")])
-        .args(["--ginkgo.timeout=3h", "--ginkgo.no-color"])
-        .arg(format!("--ginkgo.json-report={}", json.display()))
+        .command(stage.kit.program("ginkgo"))?
+        .args(["--procs=4", "--timeout=3h", "--no-color"])
+        .args([format!("--focus={focus}"), format!("--skip={skip}")])
+        .args([format!("--output-dir={}", dir.path().display()), format!("--json-report={REPORT}")])
+        .arg(e2e)
+        .args(["--", "--provider=skeleton", "--allowed-not-ready-nodes=0", "--disable-log-dump"])
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(File::options().create(true).append(true).open(&said)?)
         .status()
         .await?;
-    let text = std::fs::read_to_string(&json)
+    let text = std::fs::read_to_string(dir.path().join(REPORT))
         .with_context(|| format!("the suite left no report; it said {}", said.display()))?;
     conformance::read(&text)
 }
+
+const REPORT: &str = "report.json";
