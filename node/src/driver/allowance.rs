@@ -33,6 +33,11 @@ impl Allowance {
         Turn(self.streams.subscribe())
     }
 
+    /// The lease's part here is over: so is its stream, of which another is to be opened.
+    pub(crate) fn end(&self) {
+        drop(self.open());
+    }
+
     /// What to wait after a frame.
     pub(crate) fn frame(&self, now: Instant, statements: usize, bytes: usize) -> Duration {
         let statements = self.statements.take(now, statements as u64 + 1);
@@ -61,7 +66,7 @@ pub(crate) struct Turn(watch::Receiver<u64>);
 impl Turn {
     /// Ends when it is over.
     pub(crate) async fn over(&mut self) {
-        // An error says that the lease itself is gone.
+        // An error says that nobody listens any more.
         let _ = self.0.changed().await;
     }
 }
@@ -81,7 +86,7 @@ mod tests {
             () = second.over() => panic!("nothing came after it"),
             () = std::future::ready(()) => {}
         }
-        drop(allowance);
+        allowance.end();
         second.over().await;
     }
 

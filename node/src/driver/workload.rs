@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::Handle;
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Turn};
 use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
 
@@ -166,10 +166,9 @@ pub(super) async fn receive_all(
     mut frames: WorkloadReceiver,
 ) {
     let Ok(Open { contract }) = Open::from_bytes(&header) else { return };
-    let Some((bodies, allowance)) = expected(&handle, peer, contract).await else {
+    let Some((bodies, allowance, mut turn)) = expected(&handle, peer, contract).await else {
         return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
     };
-    let mut turn = allowance.open();
     let receiving = async {
         tokio::time::sleep(allowance.debt(Instant::now())).await;
         loop {
@@ -194,17 +193,17 @@ pub(super) async fn receive_all(
     tokio::select! { () = receiving => {} () = turn.over() => {} }
 }
 
-/// The bodies' place and what the peer may, if there is such a lease with it. The peer may
-/// know of it a moment before we do.
+/// The bodies' place, what the peer may, and its stream's turn, if there is such a lease
+/// with it. The peer may know of it a moment before we do.
 async fn expected(
     handle: &Handle,
     peer: PublicKey,
     contract: ContractId,
-) -> Option<(Bodies, Arc<Allowance>)> {
+) -> Option<(Bodies, Arc<Allowance>, Turn)> {
     for _ in 0..limits::LEASE_LOOKS {
         let known = handle.look(move |driver| {
             let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
-            lease.map(|lease| (lease.bodies(), lease.allowance()))
+            lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open()))
         });
         match known.await {
             Ok(Some(lease)) => return Some(lease),

@@ -208,7 +208,9 @@ impl LeaseHandle {
 }
 
 impl Drop for LeaseHandle {
+    /// A stream that went on would fill this one's place, and leave the next without.
     fn drop(&mut self) {
+        self.allowance.end();
         self.task.abort();
     }
 }
