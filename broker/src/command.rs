@@ -151,7 +151,7 @@ pub enum Refusal {
     #[error("{0}")]
     Invalid(String),
     /// The records cannot be written.
-    #[error("nothing new can be promised: the records cannot be written")]
+    #[error("nothing new is promised or kept: the records cannot be written")]
     Degraded,
     /// The request came to nothing before.
     #[error("it came to nothing: {0:?}")]

@@ -80,6 +80,8 @@ pub(crate) struct Driver {
     world: World,
     /// When writing is tried again, if it failed: monotonic milliseconds.
     retry_ms: Option<u64>,
+    /// Why it failed, as it was told.
+    told: Option<String>,
 }
 
 /// What an agent that is rebuilt has to be told again.
@@ -135,6 +137,7 @@ impl Driver {
             asked: 0,
             world: World::default(),
             retry_ms,
+            told: None,
         })
     }
 
@@ -231,8 +234,11 @@ impl Driver {
         let again_ms = self.clock.now().mono_ms + limits::STORE_RETRY_MS;
         let before = self.retry_ms;
         self.retry_ms = degraded.is_some().then(|| before.unwrap_or(again_ms));
-        // Who waits for an answer learns that there will be none.
-        self.replies.clear();
+        // What they asked for is not done.
+        for (_, reply) in std::mem::take(&mut self.replies) {
+            // Whoever asked may have gone.
+            let _ = reply.send(Err(Refusal::Degraded));
+        }
         self.askers.clear();
         // Those of a daemon that is degraded already rest as they are.
         if before.is_none() || degraded.is_none() {
@@ -256,6 +262,8 @@ impl Driver {
         match tokio::task::block_in_place(|| self.store.reopen()) {
             Ok(()) => {
                 tracing::info!("the records can be written again");
+                self.handle.say("the records can be written again".to_owned());
+                self.told = None;
                 self.rebuild(None);
                 self.settle().await;
             }

@@ -81,6 +81,13 @@ impl Driver {
                 }
             }
             Effect::Notice(notice) => {
+                if let Notice::Degraded(why) = &notice {
+                    // Each agent that is rebuilt says it.
+                    let before = self.told.replace(why.clone());
+                    if before.as_ref() == Some(why) {
+                        return;
+                    }
+                }
                 log(&notice);
                 self.handle.say(events::tell(&notice));
             }

@@ -1,4 +1,4 @@
-//! What cannot be written is not done, not answered, and does not stop the daemon.
+//! What cannot be written is not done, is refused, and does not stop the daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,16 +69,13 @@ async fn a_full_disk_degrades_the_daemon_until_there_is_space() {
 
     assert_eq!(shares(&mut driver, Approve::Ask).await, Some(Ok(Reply::Done)));
     full.store(true, Ordering::SeqCst);
-    assert_eq!(
-        shares(&mut driver, Approve::Auto).await,
-        None,
-        "nothing is said of what is not kept"
-    );
+    let refused = Some(Err(Refusal::Degraded));
+    assert_eq!(shares(&mut driver, Approve::Auto).await, refused, "what is not kept is not done");
     let approve = |driver: &Driver| driver.agent().broker().share().unwrap().approve;
     assert_eq!(approve(&driver), Approve::Ask);
     assert!(driver.agent().degraded().unwrap().contains("storage space"));
     let retry_ms = driver.retry_ms;
-    assert_eq!(shares(&mut driver, Approve::Auto).await, None);
+    assert_eq!(shares(&mut driver, Approve::Auto).await, refused);
     assert_eq!(driver.retry_ms, retry_ms, "a further failure puts nothing off");
 
     driver.retry_ms = Some(0);

@@ -50,7 +50,7 @@ impl Disk {
         let (open, commits, why, read) = match open(&path) {
             Ok((open, commits)) => (Some(Arc::new(open)), commits, String::new(), None),
             Err(StoreError::Disk { path, source }) => match read_copy(&path) {
-                Some(records) => (None, 0, source.to_string(), Some(records)),
+                Some((records, commits)) => (None, commits, source.to_string(), Some(records)),
                 None => return Err(StoreError::Disk { path, source }),
             },
             Err(
@@ -114,6 +114,11 @@ impl Store for Disk {
         // The lock is released first.
         self.open = None;
         let (open, commits) = open(&self.path)?;
+        if commits < self.commits {
+            // As where the disk is not mounted, and the folder below it is empty.
+            let source = io::Error::other("these are not the records that were here");
+            return Err(disk(&self.path, source));
+        }
         (self.open, self.commits, self.read) = (Some(Arc::new(open)), commits, None);
         Ok(())
     }
@@ -178,8 +183,9 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
 }
 
 /// The records of a database that cannot be opened where it is, since sled writes as it
-/// opens: read from a copy in memory. None if there are none, or they cannot be read.
-fn read_copy(path: &Path) -> Option<Records> {
+/// opens, and how many commits it has seen: read from a copy in memory. None if there are
+/// none, or they cannot be read.
+fn read_copy(path: &Path) -> Option<(Records, u64)> {
     let copy = tempfile::Builder::new().prefix("mercato-").tempdir_in(MEMORY).ok()?;
     for entry in fs::read_dir(path).ok()? {
         let entry = entry.ok()?;
@@ -188,7 +194,8 @@ fn read_copy(path: &Path) -> Option<Records> {
         }
     }
     copy.path().join("db").exists().then_some(())?;
-    open(copy.path()).ok()?.0.scan(path).ok()
+    let (open, commits) = open(copy.path()).ok()?;
+    Some((open.scan(path).ok()?, commits))
 }
 
 /// What else is there may be what fills the disk.
@@ -218,12 +225,20 @@ fn failed(path: &Path, error: sled::Error) -> StoreError {
 
 fn io_error(error: sled::Error) -> io::Error {
     match error {
-        sled::Error::Io(error) => error,
+        sled::Error::Io(error) => of_system(error),
         other @ (sled::Error::CollectionNotFound(_)
         | sled::Error::Unsupported(_)
         | sled::Error::ReportableBug(_)
         | sled::Error::Corruption { .. }) => io::Error::other(other),
     }
+}
+
+/// sled hands an error of the system on as the text that `Debug` made of it, which is
+/// nothing for people.
+fn of_system(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let code = text.strip_prefix("Os { code: ").and_then(|rest| rest.split(',').next());
+    code.and_then(|code| code.parse().ok()).map_or(error, io::Error::from_raw_os_error)
 }
 
 fn disk(path: &Path, source: io::Error) -> StoreError {

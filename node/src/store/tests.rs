@@ -42,6 +42,22 @@ fn a_record_above_its_bound_is_refused_and_harms_nothing() {
 }
 
 #[test]
+fn others_records_are_not_taken_for_those_that_were_there() {
+    let dir = TempDir::new().unwrap();
+    let (path, away) = (dir.path().join("records"), dir.path().join("away"));
+    let mut store = Disk::open(&path).unwrap();
+    store.commit(&Batch::from([put("a", b"1")])).unwrap();
+    std::fs::rename(&path, &away).unwrap();
+    let error = store.reopen().unwrap_err().to_string();
+    assert!(error.contains("not the records"), "{error}");
+    assert!(store.commit(&Batch::from([put("b", b"2")])).is_err());
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    store.reopen().unwrap();
+    assert_eq!(store.scan().unwrap().len(), 1);
+}
+
+#[test]
 fn two_daemons_do_not_share_a_directory() {
     let dir = TempDir::new().unwrap();
     let _first = Disk::open(dir.path()).unwrap();
@@ -181,7 +197,8 @@ fn on_small_disk(steps: &[&str]) -> String {
 #[test]
 fn a_full_disk_is_an_error_and_its_records_are_read() {
     let said = on_small_disk(&["the_filler", "the_reader"]);
-    assert!(said.contains("error: "), "{said}");
+    let error = said.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.ends_with(": No space left on device (os error 28)"), "{said}");
     let read = said.lines().find_map(|line| line.strip_prefix("read: ")).unwrap();
     assert!(read.parse::<usize>().unwrap() > 100, "{said}");
 }
