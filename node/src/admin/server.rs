@@ -29,26 +29,62 @@ struct Shared {
 }
 
 impl Server {
-    /// Opens the socket, for the owner alone, in place of one that an earlier daemon left.
-    /// The caller makes sure that no other daemon runs on the same folder.
+    /// Opens the socket, for the owner alone, in place of one that an earlier daemon left;
+    /// where nothing can be written there now, as soon as it can. The caller makes sure that
+    /// no other daemon runs on the same folder.
     pub(crate) fn start(socket: &Path, desk: Arc<dyn Desk>) -> io::Result<Self> {
-        // Made beside and moved: at no time may others open it.
-        let made = socket.with_extension("new");
-        if let Err(error) = std::fs::remove_file(&made)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
+        let listener = match listen(socket) {
+            Err(error) if may_pass(&error) => {
+                tracing::warn!(socket = %socket.display(), %error, "no command is answered for now");
+                None
+            }
+            listener => Some(listener?),
+        };
+        let serving = tokio::spawn(serve(socket.to_owned(), listener, desk)).abort_handle();
+        Ok(Self { socket: socket.to_owned(), serving })
+    }
+}
+
+/// The disk is full, or may only be read.
+pub(super) fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    [QuotaExceeded, ReadOnlyFilesystem, StorageFull].contains(&error.kind())
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    // Made beside and moved: at no time may others open it.
+    let made = socket.with_extension("new");
+    if let Err(error) = std::fs::remove_file(&made)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let listener = UnixListener::bind(&made)?;
+    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&made, socket)?;
+    Ok(listener)
+}
+
+/// Answers, on this listener or else on one that is made as soon as it can be.
+pub(super) async fn serve(
+    socket: PathBuf,
+    mut listener: Option<UnixListener>,
+    desk: Arc<dyn Desk>,
+) {
+    let listener = loop {
+        match listener {
+            Some(listener) => break listener,
+            None => tokio::time::sleep(limits::ADMIN_RETRY).await,
         }
-        let listener = UnixListener::bind(&made)?;
-        std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&made, socket)?;
-        let shared = Shared { desk, room: Semaphore::new(limits::ADMIN_REQUESTS) };
-        let routes = Router::new()
-            .route(PATH, post(answer))
-            .layer(DefaultBodyLimit::max(limits::ADMIN_REQUEST_BYTES))
-            .with_state(Arc::new(shared));
-        let serving = tokio::spawn(async move { axum::serve(listener, routes).await });
-        Ok(Self { socket: socket.to_owned(), serving: serving.abort_handle() })
+        listener = listen(&socket).ok();
+    };
+    let shared = Shared { desk, room: Semaphore::new(limits::ADMIN_REQUESTS) };
+    let routes = Router::new()
+        .route(PATH, post(answer))
+        .layer(DefaultBodyLimit::max(limits::ADMIN_REQUEST_BYTES))
+        .with_state(Arc::new(shared));
+    if let Err(error) = axum::serve(listener, routes).await {
+        tracing::error!(%error, "no command is answered any more");
     }
 }
 

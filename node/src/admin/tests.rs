@@ -2,6 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tempfile::TempDir;
 
+use super::server::{may_pass, serve};
 use super::{Answer, Class, Client, Desk, Problem, Request, Server};
 use crate::limits;
 
@@ -67,6 +69,26 @@ async fn the_socket_is_its_owners_and_replaces_a_dead_one() {
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(client(&folder, 30_000).ask(Request::Share).await, Ok(Answer::Done));
+}
+
+#[tokio::test]
+async fn a_socket_that_cannot_be_made_yet_is_made_later() {
+    for (code, passes) in [(28, true), (30, true), (13, false), (98, false)] {
+        assert_eq!(may_pass(&io::Error::from_raw_os_error(code)), passes, "{code}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let later = folder.path().join("later/admin.sock");
+    assert!(Server::start(&later, Arc::new(Scripted)).is_err(), "a folder that is not there");
+    let serving = tokio::spawn(serve(later.clone(), None, Arc::new(Scripted)));
+    std::fs::create_dir(folder.path().join("later")).unwrap();
+    let client = Client::new(later, Duration::from_secs(30));
+    let answers = async {
+        while client.ask(Request::Share).await != Ok(Answer::Done) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), answers).await.unwrap();
+    serving.abort();
 }
 
 #[tokio::test]
