@@ -1,6 +1,7 @@
 //! What an API server's refusal means for whoever asked: try again, look
 //! again, give up, or find another place.
 
+use std::error::Error;
 use std::fmt;
 
 use kube::core::Status;
@@ -67,7 +68,15 @@ impl From<kube::Error> for Failure {
         if matches!(error, kube::Error::SerdeError(_) | kube::Error::BuildRequest(_)) {
             return Self::refused(error.to_string());
         }
-        // Connections, TLS, time-outs: the request may never have arrived.
+        // Connections, TLS, time-outs: the request may never have arrived. What lies deepest
+        // says why, all above it only where.
+        if matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_)) {
+            let mut deepest: &dyn Error = &error;
+            while let Some(cause) = deepest.source() {
+                deepest = cause;
+            }
+            return Self::transient(deepest.to_string());
+        }
         Self::transient(error.to_string())
     }
 }
@@ -118,6 +127,13 @@ mod tests {
             assert_eq!(failure.class, expected, "{code}");
             assert_eq!(failure.status()["code"], code);
         }
+    }
+
+    #[test]
+    fn what_lies_deepest_says_why_there_is_no_answer() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        let failure = Failure::from(kube::Error::Service(Box::new(refused)));
+        assert_eq!(failure, Failure::transient("Connection refused (os error 111)"));
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl Import {
     pub(crate) fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
         let file = show(&self.file);
         let unreadable = |error: std::io::Error| {
-            Problem::failed(format!("{file} cannot be read: {error}")).because(&error)
+            Problem::failed(format!("{file} cannot be read: {error}"))
+                .todo("give the file that mercato export has written")
+                .because(&error)
         };
         let bytes = portable::read_file(&self.file).map_err(unreadable)?;
         let state =

@@ -246,13 +246,13 @@ impl Office {
     async fn offload(&self, offload: Offload) -> Result<Answer, Problem> {
         let namespace = offload.namespace.clone();
         let done = self.cluster()?.offload(offload).await;
-        done.map_err(|why| Problem::failed(format!("{namespace} stays at home: {why}")))?;
+        done.map_err(|why| self.cluster_failed(format!("{namespace} stays at home: {why}")))?;
         Ok(Answer::Done)
     }
 
     async fn unoffload(&self, namespace: String) -> Result<Answer, Problem> {
         let done = self.cluster()?.unoffload(namespace.clone()).await;
-        done.map_err(|why| Problem::failed(format!("{namespace} is not brought home: {why}")))?;
+        done.map_err(|why| self.cluster_failed(format!("{namespace} is not brought home: {why}")))?;
         Ok(Answer::Done)
     }
 
@@ -286,6 +286,17 @@ impl Office {
         let records = self.driver.look(|driver| records::encoded(driver.records())).await?;
         let state = State::gather(&self.about.data_dir, records)?;
         Ok(Answer::State(BASE64.encode(state.to_bytes())))
+    }
+
+    /// What the cluster did not do; where it does not answer at all, more is to be seen.
+    fn cluster_failed(&self, what: String) -> Problem {
+        let silent = self.kubernetes.as_ref().is_some_and(|cluster| cluster.trouble().is_some());
+        let problem = Problem::failed(what);
+        if silent {
+            problem.todo("see how the cluster is reached: mercato doctor")
+        } else {
+            problem
+        }
     }
 
     fn cluster(&self) -> Result<&Arc<dyn Kubernetes>, Problem> {

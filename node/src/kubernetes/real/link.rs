@@ -2,6 +2,7 @@
 //! watched from then on. What is done over it goes on by itself once it answers again;
 //! here it is known, and said, that it does not.
 
+use std::error::Error;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::settings::{self, Switch};
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Scope, Webhook};
 use mercato_kubelet::usage::Meters;
@@ -44,13 +45,13 @@ impl Link {
 /// Keeps `link` true, for ever. `first` is tried first; later
 /// the settings are read again, since credentials change.
 pub(super) async fn keep(
-    first: kube::Config,
+    first: anyhow::Result<kube::Config>,
     settings: settings::Kubernetes,
     metrics: Metrics,
     link: &watch::Sender<Link>,
 ) {
     let mut backoff = Backoff::default();
-    let mut config = Ok(first);
+    let mut config = first;
     let shared = loop {
         let connected = match config {
             Ok(config) => connect(config, &settings, &metrics).await,
@@ -161,15 +162,28 @@ async fn connect(
 }
 
 /// The cluster that the settings, the environment or the pod name.
+/// What a person calls the cluster that the settings or the environment name, which may
+/// not be there yet. None if they leave it to what is found.
+pub(super) fn named(settings: &settings::Kubernetes) -> Option<String> {
+    let files = || std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
+    match (&settings.kubeconfig, &settings.context) {
+        (Some(path), _) => Some(format!("the cluster of {}", path.display())),
+        (None, Some(context)) => Some(format!("the cluster of the context {context}")),
+        (None, None) => files().map(|files| format!("the cluster of {}", files.display())),
+    }
+}
+
 pub(super) async fn read(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
     let context = settings.context.clone();
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
     let mut config = match settings.kubeconfig.as_deref() {
         Some(path) => from_file(path, &options).await?,
-        None if options.context.is_some() => kube::Config::from_kubeconfig(&options).await?,
+        None if options.context.is_some() => {
+            kube::Config::from_kubeconfig(&options).await.map_err(|error| told(&error))?
+        }
         None => kube::Config::infer().await.map_err(|error| {
             let hint = "neither a kubeconfig nor a pod's account is found";
-            anyhow::Error::new(error).context(hint)
+            told(error.source().unwrap_or(&error)).context(hint)
         })?,
     };
     // Audit logs tell programs apart by it.
@@ -178,8 +192,17 @@ pub(super) async fn read(settings: &settings::Kubernetes) -> anyhow::Result<kube
 }
 
 async fn from_file(path: &Path, options: &KubeConfigOptions) -> anyhow::Result<kube::Config> {
-    let kubeconfig = Kubeconfig::read_from(path)?;
-    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, options).await?)
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| told(&error))?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, options).await;
+    config.map_err(|error| told(&error).context(format!("the kubeconfig {}", path.display())))
+}
+
+/// What an error of kube's says, which has the words of its causes already.
+fn told(error: &(dyn Error + 'static)) -> anyhow::Error {
+    if let Some(KubeconfigError::ReadConfig(why, path)) = error.downcast_ref() {
+        return anyhow::anyhow!("the kubeconfig {} cannot be read: {why}", path.display());
+    }
+    anyhow::anyhow!("{error}")
 }
 
 /// The address from which packets to the API server leave; nothing is sent.
@@ -188,4 +211,38 @@ fn address_towards(host: &str, port: u16) -> std::io::Result<IpAddr> {
     let socket = UdpSocket::bind(any)?;
     socket.connect((host, port))?;
     Ok(socket.local_addr()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Real;
+    use super::*;
+    use crate::kubernetes::Kubernetes as _;
+
+    const NOBODY: &str = r#"{ "clusters": [{ "name": "c", "cluster": { "server": "https://127.0.0.1:1" } }],
+        "users": [], "contexts": [{ "name": "c", "context": { "cluster": "c" } }], "current-context": "c" }"#;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_comes_later_is_taken_up() {
+        // Another test may have been first.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("later");
+        let settings =
+            settings::Kubernetes { kubeconfig: Some(file.clone()), ..Default::default() };
+        let real = Real::start(&settings, Metrics::new()).await.unwrap();
+        let says = async |words: &str| {
+            let mut link = real.link.clone();
+            let says = |link: &Link| link.trouble.as_ref().is_some_and(|why| why.contains(words));
+            let waited = tokio::time::timeout(Duration::from_secs(30), link.wait_for(says)).await;
+            waited.unwrap().unwrap().trouble.clone().unwrap()
+        };
+        let why = says("cannot be read").await;
+        assert_eq!(why.matches("No such file").count(), 1, "{why}");
+        assert!(real.describe().contains(&file.display().to_string()), "{}", real.describe());
+        std::fs::write(&file, NOBODY).unwrap();
+        says("https://127.0.0.1:1/ does not answer").await;
+    }
 }

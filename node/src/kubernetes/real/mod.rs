@@ -76,23 +76,29 @@ struct Shared {
 
 impl Real {
     /// Begins to look for the cluster that the settings, the environment or the pod name,
-    /// and for as long as it takes.
+    /// and for as long as it takes, also where its kubeconfig is still to come.
     ///
     /// # Errors
-    /// When none is named.
+    /// When none is named, and none is found.
     pub(crate) async fn start(
         settings: &settings::Kubernetes,
         metrics: Metrics,
     ) -> anyhow::Result<Self> {
-        let config = link::read(settings).await?;
-        let server = config.cluster_url.to_string();
+        let (first, server) = match (link::read(settings).await, link::named(settings)) {
+            (Ok(config), _) => {
+                let server = config.cluster_url.to_string();
+                (Ok(config), server)
+            }
+            (Err(error), Some(named)) => (Err(error), named),
+            (Err(error), None) => return Err(error),
+        };
         let scope = settings.offload;
         let (tell, link) = watch::channel(Link::to(&server));
         let settings = settings.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(config, settings, metrics, &tell) => {}
+                () = link::keep(first, settings, metrics, &tell) => {}
             }
         });
         Ok(Self { server, scope, link })
