@@ -18,6 +18,16 @@ pub(crate) enum Who {
     Unknown(SightingId),
 }
 
+impl Who {
+    /// The longest pause between dials to it, where leases need these.
+    pub(crate) fn longest_pause(&self, kept: &BTreeSet<PublicKey>) -> u64 {
+        match self {
+            Self::Peer(peer) if kept.contains(peer) => limits::BACKOFF_MAX_KEPT_MS,
+            Self::Peer(_) | Self::Unknown(_) => limits::BACKOFF_MAX_MS,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Contact {
     /// Dials that failed, or did not last, since the last that did.
@@ -49,10 +59,10 @@ impl Contact {
         self.due_ms = self.due_ms.min(soon.max(distance));
     }
 
-    /// A dial failed: the pause doubles, give or take a quarter.
-    pub(crate) fn fail(&mut self, now_ms: u64, rng: &mut ChaCha12Rng) {
+    /// A dial failed: the pause doubles up to this bound, give or take a quarter.
+    pub(crate) fn fail(&mut self, now_ms: u64, most_ms: u64, rng: &mut ChaCha12Rng) {
         let doubled = limits::BACKOFF_MIN_MS.saturating_mul(1 << self.failures.min(20));
-        let pause = doubled.min(limits::BACKOFF_MAX_MS);
+        let pause = doubled.min(most_ms);
         self.due_ms = now_ms + rng.random_range(pause * 3 / 4..=pause * 5 / 4);
         self.failures += 1;
     }
@@ -64,10 +74,10 @@ impl Contact {
 
     /// The connection is gone: another is dialled soon, unless it did not last, as when the
     /// other side has no room for us.
-    pub(crate) fn down(&mut self, now_ms: u64, rng: &mut ChaCha12Rng) {
+    pub(crate) fn down(&mut self, now_ms: u64, most_ms: u64, rng: &mut ChaCha12Rng) {
         let lasted_ms = self.up_ms.take().map_or(0, |since_ms| now_ms - since_ms);
         if lasted_ms < limits::STABLE_MS {
-            self.fail(now_ms, rng);
+            self.fail(now_ms, most_ms, rng);
         } else {
             self.failures = 0;
             self.due_ms = now_ms + rng.random_range(0..=limits::BACKOFF_MIN_MS);

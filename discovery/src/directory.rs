@@ -240,7 +240,7 @@ impl Directory {
         let Some(Dialling { who, .. }) = self.dials.remove(&attempt) else { return };
         let Some(contact) = self.contacts.get_mut(&who) else { return };
         if result.is_err() {
-            contact.fail(now_ms, &mut self.rng);
+            contact.fail(now_ms, who.longest_pause(&self.kept), &mut self.rng);
         }
         let proven = match result {
             Ok(peer) => Some(peer),
@@ -276,7 +276,7 @@ impl Directory {
         self.connected.remove(&peer);
         let who = Who::Peer(peer);
         let Some(contact) = self.contacts.get_mut(&who) else { return };
-        contact.down(now_ms, &mut self.rng);
+        contact.down(now_ms, who.longest_pause(&self.kept), &mut self.rng);
         // To have been connected is as good as to be seen.
         for id in &contact.sightings {
             if let Some(seen) = self.seen.get_mut(id) {
@@ -299,7 +299,7 @@ impl Directory {
         }
         for (_, dial) in self.dials.extract_if(.., |_, dial| dial.until_ms <= now_ms) {
             if let Some(contact) = self.contacts.get_mut(&dial.who) {
-                contact.fail(now_ms, &mut self.rng);
+                contact.fail(now_ms, dial.who.longest_pause(&self.kept), &mut self.rng);
             }
         }
     }

@@ -23,8 +23,10 @@ pub const OUTBOUND: usize = 32;
 pub const FIRST_DIAL_MS: u64 = 500;
 /// The pause after the first failure; doubled by each further one.
 pub const BACKOFF_MIN_MS: u64 = 1_000;
-/// The longest pause between dials.
+/// The longest pause between dials,
 pub const BACKOFF_MAX_MS: u64 = 300_000;
+/// and to a peer that a lease needs: its pods wait for the link to return.
+pub const BACKOFF_MAX_KEPT_MS: u64 = 8_000;
 /// A fresh sighting ends a pause, but dials to one peer keep this distance.
 pub const DIAL_DISTANCE_MS: u64 = 5_000;
 /// A connection that lasted so long was no failure.

@@ -171,6 +171,13 @@ proptest! {
 #[test]
 fn pauses_double_up_to_the_bound() {
     let mut world = World::new();
+    pauses_of(&mut world, limits::BACKOFF_MAX_MS);
+    let mut world = World::new();
+    world.feed(Input::Keep(peer(1)));
+    pauses_of(&mut world, limits::BACKOFF_MAX_KEPT_MS);
+}
+
+fn pauses_of(world: &mut World, bound_ms: u64) {
     world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
     let mut pauses = Vec::new();
     for _ in 0..12 {
@@ -183,7 +190,7 @@ fn pauses_double_up_to_the_bound() {
     }
     assert!(pauses[0] <= limits::FIRST_DIAL_MS);
     for (failures, pause) in pauses[1..].iter().enumerate() {
-        let exact = (limits::BACKOFF_MIN_MS << failures).min(limits::BACKOFF_MAX_MS);
+        let exact = (limits::BACKOFF_MIN_MS << failures).min(bound_ms);
         assert!((exact * 3 / 4..=exact * 5 / 4).contains(pause), "{failures}: {pause}");
     }
 }

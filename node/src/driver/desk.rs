@@ -163,10 +163,12 @@ impl Office {
 
     async fn status(&self) -> Result<Answer, Problem> {
         let degraded = self.degraded().await?;
+        let unreached = self.driver.look(view::unreached).await?;
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
-        let attention = degraded.into_iter().chain(self.about.off.clone()).chain(absent);
-        let attention = attention.chain(waiting).chain(self.ending().await?).collect();
+        let attention = degraded.into_iter().chain(unreached).chain(self.about.off.clone());
+        let attention =
+            attention.chain(absent).chain(waiting).chain(self.ending().await?).collect();
         let addresses = self.driver.net().local_addresses();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),

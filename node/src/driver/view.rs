@@ -55,6 +55,22 @@ fn found(source: Source) -> Found {
     }
 }
 
+/// Whose link is down though a lease needs it: a line for each lease.
+pub(super) fn unreached(driver: &Driver) -> Vec<String> {
+    let line = |lease: &LeaseHandle| {
+        let desire = lease.desire();
+        let peer = desire.peer_name.clone().unwrap_or_else(|| lease.peer().short());
+        let pods = match desire.side {
+            Side::Consumer => "pods there",
+            Side::Provider => "its guests",
+        };
+        let contract = desire.contract.id.short();
+        let what = format!("{peer} is not reached: {pods} run on as they are ({contract})");
+        (!desire.reachable).then_some(what)
+    };
+    driver.leases.values().filter_map(line).collect()
+}
+
 /// Orders, requests and contracts, on both sides.
 pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
     let names = names(driver);
@@ -67,7 +83,17 @@ fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
     let offers = agent.broker().providers(driver.now());
     let offers = offers.map(|(provider, _, name)| (provider, name.to_owned()));
     let connected = agent.connected().values();
-    offers.chain(connected.map(|owner| (owner.cluster_id(), owner.name.clone()))).collect()
+    let connected = connected.map(|owner| (owner.cluster_id(), owner.name.clone()));
+    // Whose link is down is not known otherwise.
+    let leased = driver.leases.values().filter_map(|lease| {
+        let desire = lease.desire();
+        let peer = match desire.side {
+            Side::Provider => &desire.contract.consumer,
+            Side::Consumer => &desire.contract.provider,
+        };
+        Some((peer.cluster, desire.peer_name.clone()?))
+    });
+    leased.chain(offers).chain(connected).collect()
 }
 
 fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_broker::Deal) -> Deal {
