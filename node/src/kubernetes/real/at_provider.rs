@@ -65,6 +65,10 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         };
         if ended {
             this.making.shutdown().await;
+            let desire = this.task.desire.borrow().clone();
+            this.shared
+                .unmade()
+                .retain(|name, _| !desire.namespaces.values().any(|own| own == name));
             this.remove().await;
             this.task.news(LeaseNews::Removed).await;
         }
@@ -196,15 +200,16 @@ impl AtProvider {
     }
 
     async fn on_made(&mut self, home: String, made: Result<(), Failure>) {
+        let desire = self.task.desire.borrow().clone();
+        let Some(name) = desire.namespaces.get(&home).cloned() else { return };
         let Err(failure) = made else {
+            self.shared.unmade().remove(&name);
             self.namespaces.insert(home, Namespace::There);
             return;
         };
         self.on_failure(&home, &failure).await;
-        let desire = self.task.desire.borrow().clone();
-        if let Some(name) = desire.namespaces.get(&home) {
-            self.make(&desire, &home, name, limits::CLUSTER_RETRY_MAX);
-        }
+        self.make(&desire, &home, &name, limits::CLUSTER_RETRY_MAX);
+        self.shared.unmade().insert(name, failure.message.clone());
         self.namespaces.insert(home, Namespace::Refused(failure.message));
     }
 

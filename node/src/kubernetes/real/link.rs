@@ -157,11 +157,11 @@ async fn connect(
         opt_ins,
         spot: tokio::sync::Mutex::default(),
         serving: std::sync::Mutex::default(),
+        unmade: std::sync::Mutex::default(),
         meters,
     })
 }
 
-/// The cluster that the settings, the environment or the pod name.
 /// What a person calls the cluster that the settings or the environment name, which may
 /// not be there yet. None if they leave it to what is found.
 pub(super) fn named(settings: &settings::Kubernetes) -> Option<String> {
@@ -173,6 +173,7 @@ pub(super) fn named(settings: &settings::Kubernetes) -> Option<String> {
     }
 }
 
+/// The cluster that the settings, the environment or the pod name.
 pub(super) async fn read(settings: &settings::Kubernetes) -> anyhow::Result<kube::Config> {
     let context = settings.context.clone();
     let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };

@@ -71,6 +71,8 @@ struct Shared {
     spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// Certificates by virtual node.
     serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
+    /// Guest namespaces that cannot be made, with the reason, by name.
+    unmade: Mutex<BTreeMap<String, String>>,
     meters: Meters,
 }
 
@@ -232,7 +234,9 @@ impl Kubernetes for Real {
             .iter()
             .flat_map(|shared| shared.serving().iter().filter_map(waiting).collect::<Vec<_>>())
             .collect();
-        trouble.into_iter().chain(link.missing.clone()).chain(waiting).collect()
+        let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone().into_values());
+        let unmade = unmade.map(|why| format!("guests of a contract wait for their place: {why}"));
+        trouble.into_iter().chain(link.missing.clone()).chain(waiting).chain(unmade).collect()
     }
 
     fn open(
@@ -284,6 +288,10 @@ impl Shared {
                 Err(format!("namespace {namespace} is marked, and not ready yet"))
             }
         }
+    }
+
+    fn unmade(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
