@@ -5,13 +5,14 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 /// Programs that are not built by the kit, with the Debian package of each.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("/bin/busybox", "busybox-static"),
     ("/usr/bin/containerd", "containerd"),
     ("/usr/bin/ctr", "containerd"),
     ("/usr/lib/cni/ptp", "containernetworking-plugins"),
     ("/usr/sbin/conntrack", "conntrack"),
     ("/usr/sbin/iptables", "iptables"),
+    ("/usr/sbin/mkfs.ext4", "e2fsprogs"),
     ("/usr/sbin/nft", "nftables"),
     ("/usr/sbin/runc", "runc"),
     ("/usr/bin/unshare", "util-linux"),

@@ -9,7 +9,7 @@ use mercato_tests::wait;
 use serde_json::Value;
 
 use crate::churn;
-use crate::pair::{GUEST, NODE, PATIENCE, Pair, items};
+use crate::pair::{NODE, PATIENCE, Pair, items};
 
 /// Waits until both sides agree, and says how long that took.
 pub(crate) async fn reached(pair: &Pair<'_>) -> Result<Duration> {
@@ -113,7 +113,7 @@ pub(crate) fn ran_once(pair: &Pair<'_>) -> Result<()> {
         let object = &event["objectRef"];
         let created = event["verb"] == "create" && event["responseStatus"]["code"] == 201;
         if created && object["resource"] == "pods" && object["subresource"].is_null() {
-            ensure!(object["namespace"] == GUEST, "a guest in {object}");
+            ensure!(text(&object["namespace"]).ends_with("-rome"), "a guest in {object}");
             let labels = &event["requestObject"]["metadata"]["labels"];
             let uid = labels["mercato.dev/home-uid"].as_str().context("a guest's label")?;
             made.entry(uid.to_owned()).or_default().push(text(&object["name"]).to_owned());

@@ -12,8 +12,8 @@ use crate::link::set_apart;
 use crate::pair::{HOME, PATIENCE, Pair};
 use crate::{agreement, at_level};
 
-/// Home cancels while the link is cut, the provider's API server is away and its daemon is
-/// killed; once all is back, nothing is left on either side.
+/// Home cancels while the link is cut and the provider's API server is away, and both daemons
+/// are killed; once all is back, nothing is left on either side.
 pub(crate) async fn nothing_left(stage: &Stage) -> Result<()> {
     let pair = Pair::open(stage).await?;
     end(&pair).await.context("in peace")?;
@@ -26,15 +26,16 @@ pub(crate) async fn nothing_left(stage: &Stage) -> Result<()> {
     set_apart(&pair, true)?;
     pair.turin().kill("kube-apiserver")?;
     cancel(&pair).await?;
-    pair.home.kill().await?;
+    for daemon in [&pair.home, &pair.provider] {
+        daemon.kill().await?;
+    }
     sleep(at_level(5, 60) * Duration::from_secs(1)).await;
     pair.turin().restart("kube-apiserver")?;
     set_apart(&pair, false)?;
     let back = Instant::now();
     closed(&pair).await?;
     println!("closed on both sides {:.1?} after all is back", back.elapsed());
-    pair.home.mercato(&["unoffload", HOME, "--yes"]).await?.ok()?;
-    clean_up(&pair).await?;
+    unoffload(&pair).await?;
     pair.rome().is_as_before(&before.0).await.context("in rome")?;
     pair.turin().is_as_before(&before.1).await.context("in turin")?;
     agreement::ran_once(&pair)
@@ -48,8 +49,17 @@ async fn cancel(pair: &Pair<'_>) -> Result<()> {
 async fn end(pair: &Pair<'_>) -> Result<()> {
     cancel(pair).await?;
     closed(pair).await?;
+    unoffload(pair).await
+}
+
+/// Until the daemon has given back its rights in the namespace.
+async fn unoffload(pair: &Pair<'_>) -> Result<()> {
     pair.home.mercato(&["unoffload", HOME, "--yes"]).await?.ok()?;
-    clean_up(pair).await
+    clean_up(pair).await?;
+    wait::until("no rights are left in the namespace", PATIENCE, || async {
+        Ok(pair.shop().kubectl(&["get", "rolebindings", "-o", "name"]).await?.is_empty())
+    })
+    .await
 }
 
 async fn closed(pair: &Pair<'_>) -> Result<()> {

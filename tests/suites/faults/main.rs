@@ -23,8 +23,11 @@ use mercato_tests::suite::{self, Level, Test};
 fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];
     let tests = vec![
+        // While the records are young: later their file has room of its own, which a full disk
+        // does not take away.
+        Test::ci("a_disk_is_full_or_read_only", |s| Box::pin(disk::breaks(s))),
         Test::ci("daemons_are_killed", |s| Box::pin(kills::killed(s))),
-        Test::full("the_link_is_cut", |s| Box::pin(link::cut(s))),
+        Test::ci("the_link_is_cut", |s| Box::pin(link::cut(s))),
         Test::ci("an_api_server_is_stopped", |s| Box::pin(api_server::stopped(s))),
         Test::ci("the_api_servers_answer_badly", |s| Box::pin(api_server::answers_badly(s))),
         Test::ci("the_provider_evicts", |s| Box::pin(provider::evicts(s))),
@@ -34,7 +37,9 @@ fn main() -> ExitCode {
             Box::pin(provider::deletes_the_namespace(s))
         }),
         Test::ci("the_provider_has_such_objects", |s| Box::pin(provider::has_such_objects(s))),
-        Test::full("a_disk_is_full_or_read_only", |s| Box::pin(disk::breaks(s))),
+        Test::ci("the_provider_has_such_a_namespace", |s| {
+            Box::pin(provider::has_such_a_namespace(s))
+        }),
         Test::full("a_contract_ends_while_all_is_broken", |s| Box::pin(end::nothing_left(s))),
     ];
     suite::run_in_turn("faults", env!("CARGO_BIN_EXE_lab"), clusters, tests)

@@ -57,7 +57,12 @@ impl<'a> Pair<'a> {
         self.provider.mercato(&words(SHARE)).await?.ok()?;
         self.home.sees_offer_of("turin").await?;
         self.home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok()?;
-        self.home.mercato(&words(ORDER)).await?.ok()?;
+        // What a contract before this one had is on sale again with the next offer.
+        wait::until("the order comes to a contract", PATIENCE, || async {
+            self.home.mercato(&words(ORDER)).await?.ok()?;
+            Ok(true)
+        })
+        .await?;
         self.home.mercato(&["offload", HOME, "--strategy", "remote"]).await?.ok()?;
         self.active().await?.context("the order has come to a contract")
     }

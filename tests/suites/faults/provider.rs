@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::suite::Stage;
+use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -151,6 +152,39 @@ pub(crate) async fn has_such_objects(stage: &Stage) -> Result<()> {
     println!("both sides agree {:.1?} after the others are gone", gone.elapsed());
     pair.shop().kubectl(&["delete", "configmap,secret", "clash"]).await?;
     clean_up(&pair).await
+}
+
+/// A namespace of the provider's own is called as one for guests would be: it is left alone,
+/// both sides say so, and once it is gone the guests come.
+pub(crate) async fn has_such_a_namespace(stage: &Stage) -> Result<()> {
+    let pair = Pair::open(stage).await?;
+    let (rome, turin) = (pair.rome(), pair.turin());
+    let theirs = User::new(turin, "other-rome");
+    turin.kubectl(&["create", "namespace", "other-rome"]).await?.ok()?;
+    theirs.kubectl(&["create", "configmap", "theirs", "--from-literal=whose=provider"]).await?;
+    let before = turin.kubectl(&["get", "namespace", "other-rome", "-o", "yaml"]).await?.ok()?;
+
+    let ours = User::new(rome, "other");
+    rome.kubectl(&["create", "namespace", "other"]).await?.ok()?;
+    pair.home.mercato(&["offload", "other", "--strategy", "remote"]).await?.ok()?;
+    let mut waits = pod("waits");
+    waits["metadata"]["namespace"] = "other".into();
+    apply(&pair, &waits).await?;
+    ours.sees("waits", "Pending OffloadRefused").await?;
+    let status = pair.provider.mercato(&["status"]).await?.ok()?;
+    ensure!(status.contains("other-rome exists and does not belong"), "{status}");
+    let after = turin.kubectl(&["get", "namespace", "other-rome", "-o", "yaml"]).await?.ok()?;
+    let made = "pods,secrets,rolebindings,resourcequotas,limitranges,networkpolicies";
+    let made = theirs.kubectl(&["get", made, "-o", "name"]).await?;
+    ensure!(before == after && made.is_empty(), "what is not ours was touched: {after} {made}");
+
+    turin.kubectl(&["delete", "namespace", "other-rome"]).await?.ok()?;
+    let gone = Instant::now();
+    ours.kubectl(&["wait", "pod/waits", "--for=condition=Ready", "--timeout=90s"]).await?;
+    println!("its guest runs {:.1?} after the other namespace is gone", gone.elapsed());
+    ours.kubectl(&["delete", "pod", "waits"]).await?;
+    pair.home.mercato(&["unoffload", "other", "--yes"]).await?.ok()?;
+    rome.kubectl(&["delete", "namespace", "other"]).await?.ok().map(drop)
 }
 
 /// The provider's own objects: what they hold and how often they were changed, but for what
