@@ -17,6 +17,7 @@ use crate::wait;
 /// The daemon's name among the parts of its cluster.
 pub const PART: &str = "mercato";
 const KUBECONFIG: &str = "mercato.kubeconfig";
+const CONFIG: &str = "mercato.yaml";
 const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,25 +36,46 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it does not answer within half a minute, or something stands in the way.
     pub async fn start(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
+        let this = Self::prepare(cluster, program, config).await?;
+        this.run()?;
+        this.answers().await?;
+        Ok(this)
+    }
+
+    /// All of [`Daemon::start`] that comes before the program: rights, account, and
+    /// configuration.
+    ///
+    /// # Errors
+    /// When something stands in the way.
+    pub async fn prepare(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
         cluster.apply(&fs::read_to_string(RBAC)?).await?;
         let this = Self { cluster, program: program.to_owned() };
-        let kubeconfig = cluster.data().join(KUBECONFIG);
         fs::write(cluster.data_outside().join(KUBECONFIG), this.account().await?)?;
+        if !config.is_empty() {
+            fs::write(cluster.data_outside().join(CONFIG), config)?;
+        }
+        Ok(this)
+    }
+
+    /// Starts `mercato run`, for which everything is prepared, and returns at once.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self) -> Result<()> {
+        let cluster = self.cluster;
+        let kubeconfig = cluster.data().join(KUBECONFIG);
         let mut args: Vec<String> =
             ["run", "--name", cluster.name(), "--verbose"].map(String::from).into();
         args.extend(["--kubeconfig".to_owned(), kubeconfig.display().to_string()]);
         args.extend(["--data-dir".to_owned(), cluster.data().join(PART).display().to_string()]);
-        if !config.is_empty() {
-            fs::write(cluster.data_outside().join("mercato.yaml"), config)?;
-            let file = cluster.data().join("mercato.yaml");
+        if cluster.data_outside().join(CONFIG).exists() {
+            let file = cluster.data().join(CONFIG);
             args.extend(["--config".to_owned(), file.display().to_string()]);
         }
         let log = std::env::var("MERCATO_LOG").unwrap_or_else(|_| "info,mercato=debug".to_owned());
-        let mut all = vec![format!("MERCATO_LOG={log}"), program.display().to_string()];
+        let mut all = vec![format!("MERCATO_LOG={log}"), self.program.display().to_string()];
         all.append(&mut args);
-        cluster.start_program(PART, Path::new("/usr/bin/env"), &all)?;
-        this.answers().await?;
-        Ok(this)
+        cluster.start_program(PART, Path::new("/usr/bin/env"), &all)
     }
 
     /// The daemon that this program runs in the cluster already.

@@ -2,16 +2,16 @@
 //! many in both clusters at the same time without Mercato. Each round has clusters of its
 //! own; the two kinds take turns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::PART;
 
-use crate::lease;
+use crate::lease::{self, side};
 use crate::stage::on_bed;
-use crate::table::{median, short, spread};
+use crate::table::{self, median, short, spread};
 
 /// What is still to be written once all are ready.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -99,51 +99,55 @@ impl<'a> Before<'a> {
     }
 }
 
-fn side(cluster: &Cluster) -> &'static str {
-    if cluster.name() == "rome" { "home" } else { "provider" }
-}
-
 fn print(pods: usize, without: &[Round], with: &[Round]) {
-    let seconds = |rounds: &[Round]| rounds.iter().map(|round| round.seconds).collect::<Vec<_>>();
-    let (plain, ours) = (seconds(without), seconds(with));
-    let ratios: Vec<_> = ours.iter().zip(&plain).map(|(ours, plain)| ours / plain).collect();
-    println!("\n### {pods} pods at once, {} rounds\n", with.len());
-    println!(
-        "| | without Mercato, in both | through the virtual node | ratio |\n|---|---|---|---|"
-    );
-    println!("| all ready, s | {} | {} | {} |", spread(&plain), spread(&ours), spread(&ratios));
-    let total = |round: &Round| round.cpu.values().sum::<f64>();
-    let all = |rounds: &[Round]| rounds.iter().map(total).collect::<Vec<_>>();
-    let (plain, ours) = (all(without), all(with));
-    let ratio = median(&ours) / median(&plain);
-    println!(
-        "| processor, all programs, ms a pod | {} | {} | {} |",
-        spread(&plain),
-        spread(&ours),
-        short(ratio)
-    );
-    let keys = with.iter().flat_map(|round| round.cpu.keys()).copied();
-    for key @ (side, part) in keys.collect::<std::collections::BTreeSet<_>>() {
-        let of = |rounds: &[Round]| {
-            let each: Vec<_> =
-                rounds.iter().filter_map(|round| round.cpu.get(&key).copied()).collect();
-            spread(&each)
-        };
-        println!("| {part} at the {side}, ms a pod | {} | {} | |", of(without), of(with));
+    let of = |rounds: &[Round], figure: &dyn Fn(&Round) -> f64| -> Vec<f64> {
+        rounds.iter().map(figure).collect()
+    };
+    table::head(&format!("{pods} pods at once, {} rounds of each kind in turns", with.len()));
+    let times = |figure: &dyn Fn(&Round) -> f64| {
+        let (ours, plain) = (of(with, figure), of(without, figure));
+        spread(&ours.iter().zip(&plain).map(|(ours, plain)| ours / plain).collect::<Vec<_>>())
+    };
+    let both = |figure: &dyn Fn(&Round) -> f64, unit: &str| {
+        let (ours, plain) = (spread(&of(with, figure)), spread(&of(without, figure)));
+        format!("{ours} {unit}; {plain} without")
+    };
+    let seconds = |round: &Round| round.seconds;
+    table::row("in times of as many in both clusters without", "1.3", &times(&seconds));
+    table::row("until all are ready", "", &both(&seconds, "s"));
+    for side in SIDES {
+        let ours = |round: &Round| round.of_ours(side);
+        let what = format!("writes of ours for each until it runs, at the {side}");
+        table::row(&what, "2", &spread(&of(with, &ours)));
     }
-    println!("\n| side | write | a pod, without | a pod, with |\n|---|---|---|---|");
-    let keys = with.iter().chain(without).flat_map(|round| round.writes.keys()).cloned();
-    for key in keys.collect::<std::collections::BTreeSet<_>>() {
-        let of = |rounds: &[Round]| {
-            let of = |round: &Round| round.writes.get(&key).copied().unwrap_or_default();
-            median(&rounds.iter().map(of).collect::<Vec<_>>())
-        };
-        let (plain, ours) = (of(without), of(with));
+    let all = |round: &Round| round.cpu.values().sum::<f64>();
+    table::row("processor time of all programs for each", "", &both(&all, "ms"));
+    for side in SIDES {
+        for part in PARTS.into_iter().chain([PART]) {
+            let used = |round: &Round| round.cpu.get(&(side, part)).copied().unwrap_or_default();
+            table::row(&format!("of {part} at the {side}"), "", &both(&used, "ms"));
+        }
+    }
+    let kinds = with.iter().chain(without).flat_map(|round| round.writes.keys()).cloned();
+    for kind in kinds.collect::<BTreeSet<_>>() {
+        let count = |round: &Round| round.writes.get(&kind).copied().unwrap_or_default();
+        let (ours, plain) = (median(&of(with, &count)), median(&of(without, &count)));
         if plain.max(ours) >= WORTH_SAYING {
-            println!("| {} | {} | {} | {} |", key.0, key.1, short(plain), short(ours));
+            let what = format!("writes for each at the {}: {}", kind.0, kind.1);
+            table::row(&what, "", &format!("{}; {} without", short(ours), short(plain)));
         }
     }
 }
 
+impl Round {
+    /// Writes of the daemon's to pods and what they need.
+    fn of_ours(&self, side: &str) -> f64 {
+        let ours = |(of, what): &(&str, String)| *of == side && what.starts_with(PART);
+        self.writes.iter().filter(|(kind, _)| ours(kind)).map(|(_, count)| count).sum()
+    }
+}
+
+/// The two sides, as [`side`] calls them.
+const SIDES: [&str; 2] = ["home", "provider"];
 /// Fewer writes a pod are those of nodes and Leases.
 const WORTH_SAYING: f64 = 0.02;

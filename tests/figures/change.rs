@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::lease;
 use crate::stage::on_bed;
-use crate::table::{quantile, short};
+use crate::table::{self, quantile, short};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const MENU: &str = "
@@ -33,9 +33,12 @@ spec:
 
 pub(crate) fn measure(changes: usize) -> Result<()> {
     let took = on_bed(2, async |rome, turin| changed(rome, turin, changes).await)?;
-    println!("\n### A config map's change, {changes} times\n\n| p50, ms | p99, ms | most, ms |");
-    let [middle, most, all] = [0.5, 0.99, 1.0].map(|part| short(quantile(&took, part)));
-    println!("|---|---|---|\n| {middle} | {most} | {all} |");
+    table::head(&format!("A config map's change until it is on the other side, {changes} times"));
+    for (what, goal, part) in
+        [("p50", "", 0.5), ("p99", "1,000 ms", 0.99), ("the longest", "", 1.0)]
+    {
+        table::row(what, goal, &format!("{} ms", short(quantile(&took, part))));
+    }
     Ok(())
 }
 

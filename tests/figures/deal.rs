@@ -13,7 +13,7 @@ use mercato_tests::wait;
 
 use crate::lease;
 use crate::stage::{on_bed, program};
-use crate::table::spread;
+use crate::table::{self, spread};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,25 +28,33 @@ pub(crate) fn measure(rounds: usize) -> Result<()> {
     let rounds: Vec<Round> = (0..rounds)
         .map(|_| on_bed(2, async |rome, turin| round(rome, turin).await))
         .collect::<Result<_>>()?;
-    println!("\n### A deal, {} rounds\n\n| step | s |\n|---|---|", rounds.len());
+    table::head(&format!("A deal, {} rounds", rounds.len()));
     let of = |of: fn(&Round) -> f64| spread(&rounds.iter().map(of).collect::<Vec<_>>());
-    println!(
-        "| found on the LAN and connected, from the second one's start | {} |",
-        of(|r| r.found)
+    let found =
+        "the second daemon's start until the first has found it on the LAN and is connected";
+    table::row(found, "2 s", &format!("{} s", of(|round| round.found)));
+    table::row(
+        "order until the first guest pod is made",
+        "1.5 s",
+        &format!("{} s", of(|round| round.first_pod)),
     );
-    println!("| order to first guest pod created | {} |", of(|r| r.first_pod));
-    println!("| accept to node Ready | {} |", of(|r| r.ready));
+    table::row(
+        "accept until the node is Ready",
+        "0.5 s",
+        &format!("{} s", of(|round| round.ready)),
+    );
     Ok(())
 }
 
 async fn round(rome: &Cluster, turin: &Cluster) -> Result<Round> {
     let mercato = program("mercato")?;
     let home = Daemon::start(rome, &mercato, "").await?;
-    let (found, provider) = {
-        let start = Instant::now();
-        let connected = async { connected(&home).await.map(|()| start.elapsed().as_secs_f64()) };
-        futures::try_join!(connected, Daemon::start(turin, &mercato, ""))?
-    };
+    let provider = Daemon::prepare(turin, &mercato, "").await?;
+    let start = Instant::now();
+    provider.run()?;
+    connected(&home).await?;
+    let found = start.elapsed().as_secs_f64();
+    provider.answers().await?;
     let share = ["share", "set", "--cpu", "80%", "--memory", "80%", "--price", "free"];
     let terms = ["--approve", "auto", "--network-isolation", "none"];
     provider.mercato(&[&share[..], &terms].concat()).await?.ok()?;

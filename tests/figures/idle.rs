@@ -5,17 +5,16 @@ use std::time::Duration;
 use anyhow::Result;
 use mercato_tests::daemon::PART;
 
-use crate::lease;
+use crate::lease::{self, side};
 use crate::stage::on_bed;
-use crate::table::short;
+use crate::table::{self, short};
 
 const PODS: usize = 50;
 /// What the start still causes is over by then.
 const SETTLE: Duration = Duration::from_secs(20);
 
 pub(crate) fn measure(seconds: usize) -> Result<()> {
-    println!("\n### A lease with {PODS} pods, idle for {seconds} s\n");
-    println!("| side | processor, % of a core | writes |\n|---|---|---|");
+    table::head(&format!("A lease with {PODS} pods, idle for {seconds} s"));
     on_bed(2, async |rome, turin| {
         lease::start(rome, turin, PODS).await?;
         lease::deploy(rome, PODS).await?;
@@ -34,7 +33,13 @@ pub(crate) fn measure(seconds: usize) -> Result<()> {
             let ours: Vec<_> =
                 ours.map(|(w, count)| format!("{count} {} {}", w.verb, w.resource)).collect();
             let percent = short(used / 10.0 / seconds as f64);
-            println!("| {} | {percent} | {} |", cluster.name(), ours.join(", "));
+            let side = side(cluster);
+            table::row(
+                &format!("processor at the {side}, of a core"),
+                "1 %",
+                &format!("{percent} %"),
+            );
+            table::row(&format!("writes at the {side}"), "Leases alone", &ours.join(", "));
         }
         Ok(())
     })

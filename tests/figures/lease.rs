@@ -87,6 +87,11 @@ pub(crate) async fn ready(cluster: &Cluster, pods: usize) -> Result<()> {
     .await
 }
 
+/// What a cluster is in the tables.
+pub(crate) fn side(cluster: &Cluster) -> &'static str {
+    if cluster.name() == "rome" { "home" } else { "provider" }
+}
+
 async fn deployments(cluster: &Cluster) -> Result<Api<Deployment>> {
     Ok(Api::namespaced(cluster.client().await?, NAMESPACE))
 }

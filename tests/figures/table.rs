@@ -1,4 +1,14 @@
-//! Figures as people read them.
+//! Figures as people read them: tables of Markdown, as docs/benchmarks.md has them.
+
+/// Begins the table of a scene: what was measured, what is aimed at, what it is.
+pub(crate) fn head(scene: &str) {
+    println!("\n### {scene}\n\n| what | goal | figure |\n|---|---|---|");
+}
+
+/// One line of it.
+pub(crate) fn row(what: &str, goal: &str, figure: &str) {
+    println!("| {what} | {goal} | {figure} |");
+}
 
 /// Of an odd number of rounds the one in the middle, and how far they spread:
 /// `1.23 (1.10 to 1.40)`.
