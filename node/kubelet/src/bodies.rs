@@ -1,12 +1,14 @@
 //! The bytes of one lease's objects that cross, by digest: what its session speaks of
-//! and does not hold. Bounded; what falls out is asked for again by the sessions. Never
-//! on disk: there are secrets among them.
+//! and does not hold. Of each object only the last is kept, one that is sent and one that
+//! comes, and for a while those before, which may be on their way. Bounded; what falls out
+//! is asked for again by the sessions. Never on disk: there are secrets among them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use mercato_offload::forge;
+use mercato_offload::key::Item;
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 
@@ -18,11 +20,35 @@ pub struct Bodies(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    bodies: BTreeMap<Digest, (u64, Bytes)>,
-    /// The same by last use.
-    used: BTreeMap<u64, Digest>,
+    bodies: BTreeMap<Digest, Body>,
+    /// The last body of each object.
+    last: BTreeMap<(Way, Item), Digest>,
+    /// In the order in which they fall out: those of no object first, by their last use.
+    order: BTreeMap<(Use, u64), Digest>,
     clock: u64,
+    /// Bytes of all, and of those of no object.
     size: usize,
+    spare: usize,
+}
+
+struct Body {
+    bytes: Bytes,
+    used_at: u64,
+    /// Of how many objects it is the last.
+    objects: usize,
+}
+
+/// Where a body goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Out,
+    In,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Spare,
+    Last,
 }
 
 /// A body that is not taken.
@@ -37,24 +63,33 @@ pub enum BodyError {
 }
 
 impl Bodies {
-    /// Keeps an object of this side's, and says what it is known by.
-    pub fn keep(&self, object: &Value) -> Result<Digest, BodyError> {
-        self.keep_within(limits::OBJECT, object)
+    /// Keeps what is to be sent of an object, and says what it is known by.
+    pub fn keep(&self, item: &Item, object: &Value) -> Result<Digest, BodyError> {
+        self.keep_within(limits::OBJECT, item, object)
     }
 
     /// The same with a bound of its own.
-    pub fn keep_within(&self, most: usize, object: &Value) -> Result<Digest, BodyError> {
+    pub fn keep_within(
+        &self,
+        most: usize,
+        item: &Item,
+        object: &Value,
+    ) -> Result<Digest, BodyError> {
         let bytes = Bytes::from(object.to_string());
         if bytes.len() > most {
             return Err(BodyError::TooLarge(bytes.len()));
         }
         let digest = forge::digest(object);
-        self.lock().insert(digest, bytes)?;
+        self.lock().insert(Way::Out, std::slice::from_ref(item), digest, bytes);
         Ok(digest)
     }
 
-    /// Keeps what a peer sent beside its statements, if they name it.
-    pub fn receive(&self, bytes: &[u8], named: &BTreeSet<Digest>) -> Result<(), BodyError> {
+    /// Keeps what a peer sent beside its statements, if they name it: of these objects.
+    pub fn receive(
+        &self,
+        bytes: &[u8],
+        named: &BTreeMap<Digest, Vec<Item>>,
+    ) -> Result<(), BodyError> {
         if bytes.len() > limits::OBJECT {
             return Err(BodyError::TooLarge(bytes.len()));
         }
@@ -63,10 +98,15 @@ impl Bodies {
         }
         let object: Value = serde_json::from_slice(bytes).map_err(|_| BodyError::NotAnObject)?;
         let digest = forge::digest(&object);
-        if !named.contains(&digest) {
-            return Ok(());
+        if let Some(items) = named.get(&digest) {
+            self.lock().insert(Way::In, items, digest, Bytes::copy_from_slice(bytes));
         }
-        self.lock().insert(digest, Bytes::copy_from_slice(bytes))
+        Ok(())
+    }
+
+    /// There is no such object any more.
+    pub fn forget(&self, item: &Item) {
+        self.lock().forget(item);
     }
 
     /// The bytes, as they are sent.
@@ -85,33 +125,63 @@ impl Bodies {
 }
 
 impl Inner {
-    fn insert(&mut self, digest: Digest, bytes: Bytes) -> Result<(), BodyError> {
-        if bytes.len() > limits::OBJECT {
-            return Err(BodyError::TooLarge(bytes.len()));
+    fn insert(&mut self, way: Way, items: &[Item], digest: Digest, bytes: Bytes) {
+        if !self.bodies.contains_key(&digest) {
+            self.size += bytes.len();
+            self.spare += bytes.len();
+            self.bodies.insert(digest, Body { bytes, used_at: 0, objects: 0 });
         }
-        if self.get(&digest).is_some() {
-            return Ok(());
-        }
-        self.size += bytes.len();
-        self.clock += 1;
-        self.used.insert(self.clock, digest);
-        self.bodies.insert(digest, (self.clock, bytes));
-        while self.size > limits::BODIES {
-            let Some((_, oldest)) = self.used.pop_first() else { break };
-            if let Some((_, bytes)) = self.bodies.remove(&oldest) {
-                self.size -= bytes.len();
+        self.count(&digest, 0);
+        for item in items {
+            let place = (way, item.clone());
+            if self.last.len() >= limits::BODY_OBJECTS && !self.last.contains_key(&place) {
+                continue;
             }
+            let before = self.last.insert(place, digest);
+            self.count(&digest, 1);
+            before.inspect(|before| self.count(before, -1));
         }
-        Ok(())
+        while self.size > limits::BODIES || self.spare > limits::SPARE_BODIES {
+            let Some(((used, _), digest)) = self.order.pop_first() else { break };
+            let Some(Body { bytes, .. }) = self.bodies.remove(&digest) else { break };
+            self.size -= bytes.len();
+            self.spare -= if used == Use::Spare { bytes.len() } else { 0 };
+        }
+    }
+
+    fn forget(&mut self, item: &Item) {
+        for way in [Way::Out, Way::In] {
+            let last = self.last.remove(&(way, item.clone()));
+            last.inspect(|last| self.count(last, -1));
+        }
     }
 
     fn get(&mut self, digest: &Digest) -> Option<Bytes> {
-        let (used, bytes) = self.bodies.get_mut(digest)?;
-        self.used.remove(used);
+        self.count(digest, 0);
+        self.bodies.get(digest).map(|body| body.bytes.clone())
+    }
+
+    /// It is used now, and the last body of so many more objects. Of one that fell out
+    /// nothing is known any more.
+    fn count(&mut self, digest: &Digest, more: isize) {
+        let Some(body) = self.bodies.get_mut(digest) else { return };
+        let before = body.usage();
+        self.order.remove(&(before, body.used_at));
         self.clock += 1;
-        *used = self.clock;
-        self.used.insert(self.clock, *digest);
-        Some(bytes.clone())
+        body.used_at = self.clock;
+        body.objects = body.objects.saturating_add_signed(more);
+        self.order.insert((body.usage(), self.clock), *digest);
+        match (before, body.usage()) {
+            (Use::Spare, Use::Last) => self.spare -= body.bytes.len(),
+            (Use::Last, Use::Spare) => self.spare += body.bytes.len(),
+            (Use::Spare, Use::Spare) | (Use::Last, Use::Last) => {}
+        }
+    }
+}
+
+impl Body {
+    fn usage(&self) -> Use {
+        if self.objects == 0 { Use::Spare } else { Use::Last }
     }
 }
 
@@ -133,24 +203,31 @@ fn values(text: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use mercato_offload::key::{ObjectKind, key};
     use serde_json::json;
 
     use super::*;
+
+    fn item(name: &str) -> Item {
+        Item::Object(key(ObjectKind::ConfigMap, "shop", name))
+    }
 
     #[test]
     fn what_is_kept_is_found_and_what_lies_is_not_taken() {
         let bodies = Bodies::default();
         let object = json!({ "b": 1, "a": [true] });
-        let digest = bodies.keep(&object).unwrap();
+        let digest = bodies.keep(&item("a"), &object).unwrap();
         assert_eq!(bodies.object(&digest), Some(object));
         let other = Bodies::default();
         let bytes = bodies.bytes(&digest).unwrap();
-        let named = BTreeSet::from([digest]);
+        let named = BTreeMap::from([(digest, vec![item("a")])]);
         assert_eq!(other.receive(b"{\"a\":[true],\"b\":2}", &named), Ok(()));
         assert!(other.lock().bodies.is_empty(), "nobody named it");
         assert_eq!(other.receive(&bytes, &named), Ok(()));
         assert_eq!(other.receive(b"{", &named), Err(BodyError::NotAnObject));
         assert_eq!(other.bytes(&digest), Some(bytes));
+        let huge = json!("x".repeat(limits::OBJECT));
+        assert!(matches!(bodies.keep(&item("a"), &huge), Err(BodyError::TooLarge(_))));
     }
 
     #[test]
@@ -159,26 +236,52 @@ mod tests {
         let nothing = |n: usize| format!("[{}0]", "0,".repeat(n));
         let bodies = Bodies::default();
         let few = nothing(limits::VALUES - 2);
-        assert_eq!(bodies.receive(few.as_bytes(), &BTreeSet::new()), Ok(()));
+        assert_eq!(bodies.receive(few.as_bytes(), &BTreeMap::new()), Ok(()));
         let many = nothing(limits::VALUES);
-        let refused = bodies.receive(many.as_bytes(), &BTreeSet::new());
+        let refused = bodies.receive(many.as_bytes(), &BTreeMap::new());
         assert_eq!(refused, Err(BodyError::NotAnObject));
+    }
+
+    /// One body of the greatest size, of these objects.
+    fn insert(inner: &mut Inner, items: &[Item], n: usize) -> Digest {
+        let digest = Digest::of(&n.to_be_bytes());
+        inner.insert(Way::Out, items, digest, Bytes::from(vec![0; limits::OBJECT]));
+        assert!(inner.size <= limits::BODIES && inner.spare <= limits::SPARE_BODIES);
+        assert_eq!(inner.order.len(), inner.bodies.len());
+        digest
     }
 
     #[test]
     fn the_oldest_falls_out() {
+        let (mut inner, room) = (Inner::default(), limits::BODIES / limits::OBJECT);
+        let all: Vec<_> =
+            (0..room).map(|n| insert(&mut inner, &[item(&n.to_string())], n)).collect();
+        assert!(inner.get(&all[0]).is_some(), "used again, so not the oldest any more");
+        insert(&mut inner, &[item("one more")], room);
+        assert!(inner.get(&all[0]).is_some() && inner.get(&all[1]).is_none());
+    }
+
+    #[test]
+    fn what_an_object_was_before_is_kept_for_a_while() {
+        let (mut inner, room) = (Inner::default(), limits::SPARE_BODIES / limits::OBJECT);
+        let shared = insert(&mut inner, &[item("a"), item("b")], 0);
+        let all: Vec<_> = (1..=room + 2).map(|n| insert(&mut inner, &[item("a")], n)).collect();
+        assert!(inner.get(&all[0]).is_none(), "{room} of those before it are enough");
+        assert!(inner.get(&all[1]).is_some() && inner.get(&shared).is_some(), "b is still that");
+        inner.forget(&item("b"));
+        assert!(inner.spare > 0 && inner.last.len() == 1);
+        inner.forget(&item("a"));
+        assert!(inner.last.is_empty() && inner.spare == inner.size);
+    }
+
+    #[test]
+    fn a_peer_that_names_ever_more_objects_gains_nothing() {
         let mut inner = Inner::default();
-        let digest = |n: usize| Digest::of(&n.to_be_bytes());
-        let body = Bytes::from(vec![0; limits::OBJECT]);
-        let room = limits::BODIES / limits::OBJECT;
-        for n in 0..room {
-            inner.insert(digest(n), body.clone()).unwrap();
+        for n in 0..=limits::BODY_OBJECTS {
+            let digest = Digest::of(&n.to_be_bytes());
+            inner.insert(Way::In, &[item(&n.to_string())], digest, Bytes::from_static(b"{}"));
         }
-        assert!(inner.get(&digest(0)).is_some(), "used again, so not the oldest any more");
-        inner.insert(digest(room), body.clone()).unwrap();
-        assert!(inner.get(&digest(0)).is_some() && inner.get(&digest(1)).is_none());
-        assert!(inner.size <= limits::BODIES && inner.used.len() == inner.bodies.len());
-        let huge = Bytes::from(vec![0; limits::OBJECT + 1]);
-        assert!(inner.insert(digest(0), huge).is_err());
+        assert_eq!(inner.last.len(), limits::BODY_OBJECTS);
+        assert_eq!(inner.spare, 2, "the last one is nobody's");
     }
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 pub const REQUESTS_IN_FLIGHT: usize = 32;
 /// An ordinary request is given up, and counts as transient, after this long.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Objects of one page of a list; the default of client-go.
-pub const LIST_PAGE: u32 = 500;
+/// Objects of one page of a list: they are in memory together, and a parsed pod takes some
+/// 40 KiB.
+pub const LIST_PAGE: u32 = 100;
 
 /// Connections that one kubelet listener serves at once.
 pub const CONNECTIONS: usize = 512;
@@ -59,8 +60,14 @@ pub const SUB_PROTOCOLS: usize = 8;
 pub const PORTS: usize = 32;
 
 /// Bytes of object bodies kept for the session of one lease: 5,000 pods with their
-/// statuses, of some 10 KiB together.
+/// statuses, of some 10 KiB together,
 pub const BODIES: usize = 64 << 20;
+/// those among them that no object has any more, since a write may be under way: of some
+/// 4,000 statuses,
+pub const SPARE_BODIES: usize = 8 << 20;
+/// and the objects that they are of, which a peer names, in both directions.
+pub const BODY_OBJECTS: usize =
+    2 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
 /// JSON values of one object: a config map of 1 MiB in small pieces; some 8 MiB of memory.
 pub const VALUES: usize = 64 << 10;
 /// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.

@@ -7,7 +7,9 @@ use mercato_offload::guest::{self, GuestSession};
 use mercato_offload::home::{self, HomeSession};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::limits;
-use mercato_offload::message::{EventKind, PodEvent, Refusal, Route, ToGuest, ToHome};
+use mercato_offload::message::{
+    EventKind, PodEvent, Refusal, Report, Route, Stage, ToGuest, ToHome,
+};
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::time::Now;
@@ -167,6 +169,28 @@ fn a_list_without_end_is_not_kept() {
     }
     lied.says(vec![have("beyond".to_owned())]);
     assert!(!format!("{:?}", lied.home).contains("beyond"));
+}
+
+#[test]
+fn a_status_that_was_replaced_before_it_was_written_is_not_waited_for() {
+    let mut lied = Lied::to();
+    let status = |text: &str| {
+        let report = Report { status: Some(Digest::of(text.as_bytes())), stage: Stage::Live };
+        vec![ToHome::Status { pod: pod("u1", "web"), report }]
+    };
+    let write = |text: &str| {
+        let status = Some(Digest::of(text.as_bytes()));
+        home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None })
+    };
+    lied.says(status("starting"));
+    lied.says(status("running"));
+    assert_eq!(lied.effects, [write("starting")]);
+    let missing = || home::Input::NotWritten { uid: Uid("u1".to_owned()), missing: true };
+    lied.takes(missing());
+    assert_eq!(lied.effects, [write("starting"), write("running")]);
+    assert!(lied.home.wakeup().is_none(), "nothing is to be tried again later");
+    lied.takes(missing());
+    assert!(lied.home.wakeup().is_some(), "that one is asked for, and tried again");
 }
 
 #[test]

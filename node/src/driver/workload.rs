@@ -1,5 +1,6 @@
 //! Workload frames and their bodies, between the agent and the streams of a lease.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use mercato_agent::{Frame, Input};
 use mercato_kubelet::{Bodies, BodyError};
 use mercato_net::{Net, NetError, WorkloadReceiver, WorkloadSender};
+use mercato_offload::key::Item;
 use mercato_offload::message::{ToGuest, ToHome};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::{ContractId, Digest, PublicKey};
@@ -108,12 +110,12 @@ impl Sender {
 /// The message, followed by the bodies that its statements name, as far as they are here
 /// and fit.
 fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
-    let named: Vec<Digest> = match &frame {
+    let named: Vec<_> = match &frame {
         Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
         Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
     };
     let (mut heads, mut joined) = (Vec::new(), Vec::new());
-    for bytes in named.iter().filter_map(|digest| bodies.bytes(digest)) {
+    for bytes in named.iter().filter_map(|(digest, _)| bodies.bytes(digest)) {
         let head = BodyHead {
             digest: Digest::of(&bytes),
             length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
@@ -136,9 +138,10 @@ fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
     }
 }
 
-fn to_guest(statement: &ToGuest) -> Option<Digest> {
+/// The body that a statement names, and what it is of.
+fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
     match statement {
-        ToGuest::Put { digest, .. } => Some(*digest),
+        ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
         ToGuest::Delete { .. }
         | ToGuest::Drop(_)
         | ToGuest::Want(_)
@@ -147,9 +150,9 @@ fn to_guest(statement: &ToGuest) -> Option<Digest> {
     }
 }
 
-fn to_home(statement: &ToHome) -> Option<Digest> {
+fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
     match statement {
-        ToHome::Status { report, .. } => report.status,
+        ToHome::Status { report, pod } => Some((report.status?, Item::Pod(pod.clone()))),
         ToHome::Have { .. }
         | ToHome::HaveEnd
         | ToHome::Refused { .. }
@@ -218,8 +221,8 @@ async fn expected(
 fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> {
     let message = Message::from_bytes(&frame.header)?;
     let named = match &message {
-        Message::ToGuest { frame, .. } => frame.statements.iter().filter_map(to_guest).collect(),
-        Message::ToHome { frame, .. } => frame.statements.iter().filter_map(to_home).collect(),
+        Message::ToGuest { frame, .. } => by_digest(frame.statements.iter().filter_map(to_guest)),
+        Message::ToHome { frame, .. } => by_digest(frame.statements.iter().filter_map(to_home)),
     };
     for body in message.split_bodies(&frame.body)?.values() {
         bodies.receive(body, &named)?;
@@ -228,6 +231,12 @@ fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> 
         Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
         Message::ToHome { frame, .. } => Frame::ToHome(frame),
     })
+}
+
+fn by_digest(named: impl Iterator<Item = (Digest, Item)>) -> BTreeMap<Digest, Vec<Item>> {
+    let mut by_digest = BTreeMap::<_, Vec<_>>::new();
+    named.for_each(|(digest, item)| by_digest.entry(digest).or_default().push(item));
+    by_digest
 }
 
 /// Why what came is no message.

@@ -17,6 +17,7 @@ use super::pass;
 use super::routes::VirtualKubelet;
 use crate::clock;
 use crate::limits;
+use crate::packed::Packed;
 use crate::stream::{Opened, Refused};
 
 /// The last answer, and what must outlive it.
@@ -123,10 +124,10 @@ async fn ask(node: &VirtualKubelet) -> Result<BTreeMap<Uid, PodUsage>, Refused> 
 
 impl Total {
     /// Only what home knows of counts: its pods, and the containers that they have.
-    fn snapshot(&mut self, home: &[Arc<Value>], mut usage: BTreeMap<Uid, PodUsage>) -> Snapshot {
+    fn snapshot(&mut self, home: &[Packed], mut usage: BTreeMap<Uid, PodUsage>) -> Snapshot {
         let mut pods = Vec::new();
         let mut before = std::mem::take(&mut self.containers);
-        for pod in home {
+        for pod in home.iter().map(Packed::open) {
             let metadata = &pod["metadata"];
             let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
             let uid = Uid(text("uid"));
@@ -138,7 +139,7 @@ impl Total {
             let Some(used) = usage.remove(&uid) else { continue };
             let containers = used.containers.into_iter();
             let containers = containers.filter_map(|used| {
-                let started = started(pod, &used.name)?;
+                let started = started(&pod, &used.name)?;
                 Some(Container { used, started })
             });
             let pod = Pod {
@@ -191,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str) -> Arc<Value> {
-        Arc::new(json!({
+    fn pod(uid: &str) -> Packed {
+        Packed::new(&json!({
             "metadata": { "name": uid, "namespace": "shop", "uid": uid },
             "spec": { "containers": [{ "name": "app" }] },
             "status": { "containerStatuses": [{ "name": "app",
@@ -230,7 +231,7 @@ mod tests {
         let mut total = Total::default();
         let (one, two) = (pod("u1"), pod("u2"));
         let both = [one.clone(), two.clone()];
-        let nanos = |total: &mut Total, home: &[Arc<Value>], told| total.snapshot(home, told).node;
+        let nanos = |total: &mut Total, home: &[Packed], told| total.snapshot(home, told).node;
         let first =
             nanos(&mut total, &both, usage(&[("u1", &[("app", 50)]), ("u2", &[("app", 7)])]));
         assert_eq!(first.cpu_nanos, 57);

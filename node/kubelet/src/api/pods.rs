@@ -1,18 +1,20 @@
 //! The pods of a virtual node, in the forms of a kubelet's lists.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-/// `/pods`: as home's API server has them.
-pub(super) fn all(pods: &[Arc<Value>]) -> Value {
-    list(pods.iter().map(|pod| Value::clone(pod)).collect())
+use crate::packed::Packed;
+
+/// `/pods`: as home's API server has them, a JSON text.
+pub(super) fn all(pods: &[Packed]) -> String {
+    let items: Vec<_> = pods.iter().map(Packed::text).collect();
+    let items = items.join(",");
+    format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#)
 }
 
 /// `/runningpods/`: what runs, with what a container runtime knows of it.
-pub(super) fn running(pods: &[Arc<Value>]) -> Value {
-    let items = pods.iter().filter_map(|pod| {
-        let containers: Vec<_> = running_containers(pod).collect();
+pub(super) fn running(pods: &[Packed]) -> Value {
+    let items = pods.iter().map(Packed::open).filter_map(|pod| {
+        let containers: Vec<_> = running_containers(&pod).collect();
         let metadata = &pod["metadata"];
         (!containers.is_empty()).then(|| {
             json!({
@@ -23,12 +25,13 @@ pub(super) fn running(pods: &[Arc<Value>]) -> Value {
             })
         })
     });
-    list(items.collect())
+    let items: Vec<_> = items.collect();
+    json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items })
 }
 
 /// How many pods run, and how many containers in them.
-pub(super) fn count(pods: &[Arc<Value>]) -> (usize, usize) {
-    let containers = pods.iter().map(|pod| running_containers(pod).count());
+pub(super) fn count(pods: &[Packed]) -> (usize, usize) {
+    let containers = pods.iter().map(|pod| running_containers(&pod.open()).count());
     containers.filter(|running| *running > 0).fold((0, 0), |(pods, all), n| (pods + 1, all + n))
 }
 
@@ -37,10 +40,6 @@ fn running_containers(pod: &Value) -> impl Iterator<Item = Value> {
     let statuses = lists.into_iter().flat_map(|list| pod["status"][list].as_array());
     let running = statuses.flatten().filter(|one| !one["state"]["running"].is_null());
     running.map(|one| json!({ "name": one["name"], "image": one["image"], "resources": {} }))
-}
-
-fn list(items: Vec<Value>) -> Value {
-    json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items })
 }
 
 #[cfg(test)]
@@ -52,13 +51,16 @@ mod tests {
         let of = |state: &str| {
             let status = json!([{ "name": "app", "image": "a:1", "state": { state: {} } }]);
             let metadata = json!({ "name": state, "namespace": "shop", "uid": "u1" });
-            Arc::new(json!({ "metadata": metadata, "status": { "containerStatuses": status } }))
+            json!({ "metadata": metadata, "status": { "containerStatuses": status } })
         };
-        let pods = [of("running"), of("waiting"), Arc::new(json!({ "metadata": {} }))];
+        let all_pods = json!([of("running"), of("waiting"), { "metadata": {} }]);
+        let pods: Vec<_> = all_pods.as_array().unwrap().iter().map(Packed::new).collect();
         let running = running(&pods);
         assert_eq!(running["items"].as_array().unwrap().len(), 1);
         assert_eq!(running["items"][0]["spec"]["containers"][0]["image"], "a:1");
         assert_eq!(count(&pods), (1, 1));
-        assert_eq!(all(&pods)["items"].as_array().unwrap().len(), 3);
+        let listed: Value = serde_json::from_str(&all(&pods)).unwrap();
+        assert_eq!(listed["items"], all_pods);
+        assert_eq!(serde_json::from_str::<Value>(&all(&[])).unwrap()["items"], json!([]));
     }
 }

@@ -18,6 +18,7 @@ use super::request::{Stream, upgrade};
 use super::user::User;
 use super::{figures_text, pass, pods, run};
 use crate::listener::Stop;
+use crate::packed::Packed;
 use crate::query::Query;
 use crate::stream::PeerStreams;
 use crate::{clock, limits};
@@ -27,7 +28,7 @@ pub trait NodePods: Send + Sync + 'static {
     /// The uid of the pod of this name.
     fn uid(&self, namespace: &str, name: &str) -> Option<String>;
     /// All of them, as a kubelet lists them.
-    fn list(&self) -> Vec<Arc<Value>>;
+    fn list(&self) -> Vec<Packed>;
 }
 
 /// What stands behind one virtual node's listener.
@@ -152,7 +153,7 @@ async fn answer(
         return text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
     }
     match target {
-        Target::Pods => Json(pods::all(&node.pods.list())).into_response(),
+        Target::Pods => json_text(pods::all(&node.pods.list())),
         Target::RunningPods => Json(pods::running(&node.pods.list())).into_response(),
         Target::Figures(form) => served.figures(form).await,
         Target::Metrics => {
@@ -201,6 +202,10 @@ impl Served {
             Form::Cadvisor => metrics(figures_text::cadvisor(&seen)),
         }
     }
+}
+
+fn json_text(body: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 fn metrics(body: String) -> Response {

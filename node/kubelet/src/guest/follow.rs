@@ -118,7 +118,8 @@ pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
     shared.room.note(&observed.item, object);
     shared.guests.note(&observed.item, object);
     if observed.pod.is_some()
-        && let Err(error) = shared.bodies.keep_within(STATUS_BYTES, &forge::guest_status(object))
+        && let Err(error) =
+            shared.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))
     {
         tracing::warn!(%error, "a guest's status cannot cross");
         return None;

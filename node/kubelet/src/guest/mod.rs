@@ -122,6 +122,7 @@ impl Shared {
         if let Input::Gone(item) = &input {
             self.room.release(item);
             self.guests.forget(item);
+            self.bodies.forget(item);
         }
         // An error means that the driver has gone, and this side with it.
         let _ = self.inputs.send(input).await;

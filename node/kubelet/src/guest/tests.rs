@@ -74,7 +74,7 @@ fn bed(present: Option<Value>, answer: (u16, Value)) -> Bed {
 
 impl Bed {
     async fn apply(&mut self, item: &Item, body: &Value) -> Input {
-        let digest = self.bodies.keep(body).unwrap();
+        let digest = self.bodies.keep(item, body).unwrap();
         self.side.apply(item.clone(), digest, route());
         self.inputs.recv().await.unwrap()
     }
@@ -250,7 +250,7 @@ async fn an_update_makes_nothing() {
     let (item, body) = pod();
     let Item::Pod(id) = item.clone() else { panic!() };
     assert_eq!(bed.apply(&item, &body).await, Input::Written(item.clone()));
-    let digest = bed.bodies.keep(&body).unwrap();
+    let digest = bed.bodies.keep(&item, &body).unwrap();
     bed.side.update(id, digest, route());
     assert_eq!(bed.inputs.recv().await, Some(Input::NotWritten(item, Failure::Absent)));
     assert_eq!(bed.written().len(), 1);

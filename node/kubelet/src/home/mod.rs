@@ -3,6 +3,7 @@
 //! session's effects. What to do when is `mercato_offload::home`'s.
 
 mod events;
+mod follow;
 mod objects;
 mod pods;
 mod service_env;
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
-use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +31,7 @@ use crate::limits;
 use crate::offload_namespace::Known;
 
 use objects::Objects;
-use pods::Pods;
+use pods::{Pods, Seen};
 use tokens::Tokens;
 
 /// What home's side of a lease is told once.
@@ -59,7 +60,7 @@ struct Shared {
     opted_in: watch::Receiver<Known>,
     pods: Arc<Pods>,
     /// Pods that somebody has asked for by name, to be told of like any other.
-    asked: mpsc::Sender<Arc<serde_json::Value>>,
+    asked: mpsc::Sender<Seen>,
     inputs: mpsc::Sender<Input>,
     events: Bucket,
     /// One lease does not take all the requests of a cluster, nor their memory.
@@ -93,7 +94,7 @@ impl HomeSide {
         let (told, to_write) = mpsc::channel(limits::GUEST_EVENTS_WAITING);
         let tokens = Arc::new(Tokens::default());
         let tasks = TaskTracker::new();
-        tasks.spawn(pods::follow(shared.clone(), to_tell));
+        tasks.spawn(follow::follow(shared.clone(), to_tell));
         tasks.spawn(tokens.clone().keep_fresh(shared.clone()));
         tasks.spawn(events::write_all(shared.clone(), to_write));
         let objects = Objects::default();
@@ -120,6 +121,7 @@ impl HomeSide {
     pub fn unwatch(&mut self, key: &ObjectKey) {
         self.objects.unwatch(key);
         self.tokens.unwatch(key);
+        self.shared.bodies.forget(&Item::Object(key.clone()));
     }
 
     /// Asks for a pod by name.
@@ -150,14 +152,10 @@ impl HomeSide {
     /// not counted: another comes until the node is gone.
     pub fn drain(&self) -> Option<usize> {
         let pods = self.shared.pods.listed()?;
-        for pod in pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
-            self.tasks.spawn(write::end(self.shared.clone(), pod.clone()));
+        for pod in pods.iter().filter(|pod| !pod.deleting) {
+            self.tasks.spawn(write::end(self.shared.clone(), pod.id.clone()));
         }
-        let owned = |pod: &serde_json::Value| {
-            let owners = pod["metadata"]["ownerReferences"].as_array();
-            owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet"))
-        };
-        Some(pods.iter().filter(|pod| !owned(pod)).count())
+        Some(pods.iter().filter(|pod| !pod.of_daemon_set).count())
     }
 }
 

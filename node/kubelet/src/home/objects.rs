@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge;
 use mercato_offload::home::Input;
-use mercato_offload::key::{ObjectKey, ObjectKind};
+use mercato_offload::key::{Item, ObjectKey, ObjectKind};
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
@@ -111,7 +111,9 @@ fn look(shared: Arc<Shared>, key: ObjectKey) -> BoxFuture<'static, ()> {
 }
 
 async fn tell(shared: &Shared, key: ObjectKey, object: Option<Value>) {
-    let digest = match object.map(|object| shared.bodies.keep(&forge::export_object(&object))) {
+    let item = Item::Object(key.clone());
+    let kept = object.map(|object| shared.bodies.keep(&item, &forge::export_object(&object)));
+    let digest = match kept {
         None => None,
         Some(Ok(digest)) => Some(digest),
         Some(Err(error)) => return tracing::warn!(%error, %key, "an object cannot cross"),

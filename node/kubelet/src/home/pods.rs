@@ -1,30 +1,19 @@
-//! The pods of one virtual node: kept as home has them, and told to the
-//! session as what would be sent.
+//! The pods of one virtual node, kept as home's API server last told of them.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
-use mercato_offload::forge::{self, ApiAccess, HomeContext, Refusal};
-use mercato_offload::home::{HomePod, Input};
-use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid};
-use mercato_protocol::id::Digest;
+use mercato_offload::forge;
+use mercato_offload::key::{PodId, Uid};
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
 
-use super::service_env::service_env;
-use super::{Shared, write};
 use crate::api::NodePods;
-use crate::kind::{POD, SERVICE};
-use crate::limits;
-use crate::offload_namespace::{Known, Leave, OptIn};
-use crate::watch::{Change, Selection, changes, trim};
+use crate::packed::Packed;
+use crate::watch::trim;
 
-/// The pods as home's API server last told of them, by uid.
+/// The pods by uid.
 #[derive(Default)]
 pub(super) struct Pods {
     by_uid: Mutex<BTreeMap<Uid, Kept>>,
@@ -32,28 +21,67 @@ pub(super) struct Pods {
     listed: AtomicBool,
 }
 
+/// A state of a pod, and what is often asked of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) id: PodId,
+    /// Versions of one resource are ordered numbers, by the API's own conventions.
+    version: u64,
+    /// What its condition of that name says.
+    ready: Option<String>,
+    /// Its end was asked for.
+    pub(super) deleting: bool,
+    /// A DaemonSet's: another comes in its place.
+    pub(super) of_daemon_set: bool,
+    pub(super) object: Packed,
+}
+
 /// A pod.
 struct Kept {
-    pod: Arc<Value>,
+    seen: Seen,
     /// Whether it was ready as of the last status that we wrote, and that state's version.
-    written: Option<(u64, Value)>,
+    written: Option<(u64, Option<String>)>,
+}
+
+impl Seen {
+    /// None of what is no pod of an API server's.
+    pub(super) fn read(pod: &Value) -> Option<Self> {
+        let metadata = &pod["metadata"];
+        let version = metadata["resourceVersion"].as_str();
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
+        let owners = metadata["ownerReferences"].as_array();
+        Some(Self {
+            id: forge::pod_id(pod)?,
+            version: version.and_then(|version| version.parse().ok()).unwrap_or(0),
+            ready: ready.next().and_then(|ready| ready["status"].as_str().map(str::to_owned)),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+            of_daemon_set: owners
+                .is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DaemonSet")),
+            object: Packed::new(pod),
+        })
+    }
 }
 
 impl Pods {
-    pub(super) fn get(&self, uid: &Uid) -> Option<Arc<Value>> {
-        self.lock().get(uid).map(|kept| kept.pod.clone())
+    pub(super) fn get(&self, uid: &Uid) -> Option<Packed> {
+        self.lock().get(uid).map(|kept| kept.seen.object.clone())
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<Value>> {
-        self.lock().values().map(|kept| kept.pod.clone()).collect()
+    pub(super) fn all(&self) -> Vec<Seen> {
+        self.lock().values().map(|kept| kept.seen.clone()).collect()
+    }
+
+    /// All of them; none before the list has come.
+    pub(super) fn listed(&self) -> Option<Vec<Seen>> {
+        self.listed.load(Ordering::Acquire).then(|| self.all())
     }
 
     /// Takes a pod in, unless a newer state of it is known.
-    fn insert(&self, pod: Arc<Value>) {
-        let Some(id) = forge::pod_id(&pod) else { return };
-        match self.lock().entry(id.uid) {
-            Entry::Occupied(mut kept) => kept.get_mut().take(pod),
-            Entry::Vacant(place) => drop(place.insert(Kept { pod, written: None })),
+    pub(super) fn insert(&self, seen: Seen) {
+        match self.lock().entry(seen.id.uid.clone()) {
+            Entry::Occupied(mut kept) => kept.get_mut().take(seen),
+            Entry::Vacant(place) => drop(place.insert(Kept { seen, written: None })),
         }
     }
 
@@ -66,40 +94,36 @@ impl Pods {
 
     /// Takes in what a write of its status answered, if the pod is still one of the node's.
     pub(super) fn refresh(&self, mut pod: Value) {
-        let Some(id) = forge::pod_id(&pod) else { return };
         trim(&mut pod);
-        if let Some(kept) = self.lock().get_mut(&id.uid) {
-            kept.written = Some((version(&pod), readiness(&pod)));
-            kept.take(Arc::new(pod));
+        let Some(seen) = Seen::read(&pod) else { return };
+        if let Some(kept) = self.lock().get_mut(&seen.id.uid) {
+            kept.written = Some((seen.version, seen.ready.clone()));
+            kept.take(seen);
         }
     }
 
     /// Whether somebody has made it ready or not since we wrote its status: a node
     /// controller that took the node for dead, say.
-    fn overwritten(&self, pod: &Value) -> Option<Uid> {
-        let uid = forge::pod_id(pod)?.uid;
-        let (at, ready) = self.lock().get(&uid)?.written.clone()?;
-        (version(pod) > at && readiness(pod) != ready).then_some(uid)
+    pub(super) fn overwritten(&self, seen: &Seen) -> bool {
+        let pods = self.lock();
+        let written = pods.get(&seen.id.uid).and_then(|kept| kept.written.as_ref());
+        written.is_some_and(|(at, ready)| seen.version > *at && seen.ready != *ready)
     }
 
-    fn remove(&self, uid: &Uid) {
+    pub(super) fn remove(&self, uid: &Uid) {
         self.lock().remove(uid);
     }
 
-    fn replace(&self, pods: &[Arc<Value>]) {
+    /// These are all of them; those that were known and are not among them.
+    pub(super) fn replace(&self, pods: &[Seen]) -> Vec<PodId> {
         let mut known = self.lock();
         let mut before = std::mem::take(&mut *known);
-        for pod in pods {
-            let Some(id) = forge::pod_id(pod) else { continue };
-            let written = before.remove(&id.uid).and_then(|kept| kept.written);
-            known.insert(id.uid, Kept { pod: pod.clone(), written });
+        for seen in pods {
+            let written = before.remove(&seen.id.uid).and_then(|kept| kept.written);
+            known.insert(seen.id.uid.clone(), Kept { seen: seen.clone(), written });
         }
         self.listed.store(true, Ordering::Release);
-    }
-
-    /// All of them; none before the list has come.
-    pub(super) fn listed(&self) -> Option<Vec<Arc<Value>>> {
-        self.listed.load(Ordering::Acquire).then(|| self.all())
+        before.into_values().map(|kept| kept.seen.id).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Uid, Kept>> {
@@ -108,252 +132,22 @@ impl Pods {
 }
 
 impl Kept {
-    fn take(&mut self, pod: Arc<Value>) {
-        if version(&self.pod) <= version(&pod) {
-            self.pod = pod;
+    fn take(&mut self, seen: Seen) {
+        if self.seen.version <= seen.version {
+            self.seen = seen;
         }
     }
-}
-
-fn readiness(pod: &Value) -> Value {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
-    ready.next().map_or(Value::Null, |ready| ready["status"].clone())
-}
-
-/// Versions of one resource are ordered numbers, by the API's own conventions.
-fn version(object: &Value) -> u64 {
-    let version = object["metadata"]["resourceVersion"].as_str();
-    version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 impl NodePods for Pods {
     fn uid(&self, namespace: &str, name: &str) -> Option<String> {
         let pods = self.lock();
-        let (uid, _) = pods.iter().find(|(_, Kept { pod, .. })| {
-            pod["metadata"]["name"] == name && pod["metadata"]["namespace"] == namespace
-        })?;
-        Some(uid.0.clone())
+        let named = |id: &PodId| id.name == name && id.namespace == namespace;
+        pods.values().map(|kept| &kept.seen.id).find(|id| named(id)).map(|id| id.uid.0.clone())
     }
 
-    fn list(&self) -> Vec<Arc<Value>> {
-        self.all()
-    }
-}
-
-/// Follows the node's pods for ever. Nothing is told before the opted-in
-/// namespaces are known; a change of them tells of every pod again.
-pub(super) fn follow(
-    shared: Arc<Shared>,
-    mut asked: mpsc::Receiver<Arc<Value>>,
-) -> BoxFuture<'static, ()> {
-    async move {
-        let mut opted_in = shared.opted_in.clone();
-        let bound = Selection::fields(format!("spec.nodeName={}", shared.config.node));
-        let following = async {
-            if opted_in.wait_for(Option::is_some).await.is_err() {
-                return;
-            }
-            let pods = changes(&shared.cluster, POD, bound, Arc::new);
-            let mut pods = pods.ready_chunks(limits::INPUTS);
-            let mut teller = Teller { shared: &shared, environments: BTreeMap::new() };
-            loop {
-                tokio::select! {
-                    together = pods.next() => {
-                        let Some(together) = together else { return };
-                        let known = opted_in.borrow().clone();
-                        teller.tell(together, &known).await;
-                    }
-                    Some(pod) = asked.recv() => {
-                        let known = opted_in.borrow().clone();
-                        teller.tell(vec![Change::Changed(pod)], &known).await;
-                    }
-                    changed = opted_in.changed() => {
-                        if changed.is_err() {
-                            return;
-                        }
-                        let known = opted_in.borrow_and_update().clone();
-                        let all = shared.pods.all().into_iter().map(Change::Changed);
-                        teller.tell(all.collect(), &known).await;
-                    }
-                }
-            }
-        };
-        tokio::select! { () = shared.stop.cancelled() => {} () = following => {} }
-    }
-    .boxed()
-}
-
-struct Teller<'a> {
-    shared: &'a Arc<Shared>,
-    /// Service variables by pod, fixed when the pod is first seen, as a kubelet
-    /// fixes them when it starts one.
-    environments: BTreeMap<Uid, Environment>,
-}
-
-type Environment = Arc<BTreeMap<String, String>>;
-
-impl Teller<'_> {
-    /// Tells of changes that came together: what is asked for on account of one is as
-    /// fresh for the others.
-    async fn tell(&mut self, changes: Vec<Change<Arc<Value>>>, opted_in: &Known) {
-        let mut fresh = Fresh::default();
-        for change in changes {
-            self.tell_one(change, opted_in, &mut fresh).await;
-        }
-    }
-
-    async fn tell_one(&mut self, change: Change<Arc<Value>>, opted_in: &Known, fresh: &mut Fresh) {
-        match change {
-            Change::Synced(pods) => {
-                self.shared.pods.replace(&pods);
-                self.environments.retain(|uid, _| self.shared.pods.get(uid).is_some());
-                let mut all = Vec::with_capacity(pods.len());
-                for pod in &pods {
-                    all.extend(self.home_pod(pod, opted_in, fresh).await);
-                }
-                self.shared.tell(Input::Synced(all)).await;
-                for uid in pods.iter().filter_map(|pod| self.shared.pods.overwritten(pod)) {
-                    self.shared.tell(Input::Overwritten(uid)).await;
-                }
-            }
-            Change::Changed(pod) => {
-                self.shared.pods.insert(pod.clone());
-                if let Some(pod) = self.home_pod(&pod, opted_in, fresh).await {
-                    self.shared.tell(Input::Pod(pod)).await;
-                }
-                if let Some(uid) = self.shared.pods.overwritten(&pod) {
-                    self.shared.tell(Input::Overwritten(uid)).await;
-                }
-            }
-            Change::Deleted(pod) => {
-                if let Some(PodId { uid, .. }) = forge::pod_id(&pod) {
-                    self.shared.pods.remove(&uid);
-                    self.environments.remove(&uid);
-                    self.shared.tell(Input::PodGone(uid)).await;
-                }
-            }
-        }
-    }
-
-    /// The pod as the session sees it; the body is kept beside.
-    async fn home_pod(
-        &mut self,
-        pod: &Value,
-        opted_in: &Known,
-        fresh: &mut Fresh,
-    ) -> Option<HomePod> {
-        let id = forge::pod_id(pod)?;
-        let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
-        let Leave::Now(how) = leave else {
-            // Told of once that is known. The end of a pod needs nothing to be known: a
-            // namespace that is being deleted is never ready again.
-            if leave == Leave::Soon && pod["metadata"]["deletionTimestamp"].is_null() {
-                return None;
-            }
-            if is_running(pod) {
-                // Its namespace was offloaded until now: its owner makes it again at home.
-                tokio::spawn(write::end(self.shared.clone(), Arc::new(pod.clone())));
-            }
-            let path = "metadata.namespace".to_owned();
-            let reason =
-                format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
-            return Some(seen(pod, id, Err(Refusal { path, reason })));
-        };
-        let environment = self.environment(&id, fresh).await;
-        let exported = export(pod, &how, &environment);
-        let needs = forge::needs(&exported);
-        if let Some(refusal) = kept_at_home(&id, &how, &needs) {
-            return Some(seen(pod, id, Err(refusal)));
-        }
-        let kept = self
-            .shared
-            .bodies
-            .keep(&exported)
-            .map_err(|error| Refusal { path: String::new(), reason: error.to_string() });
-        Some(seen(pod, id, kept.map(|digest| (digest, needs))))
-    }
-
-    async fn environment(&mut self, pod: &PodId, fresh: &mut Fresh) -> Environment {
-        if let Some(known) = self.environments.get(&pod.uid) {
-            return known.clone();
-        }
-        let environment = fresh.of(self.shared, &pod.namespace).await;
-        // Bounded by the pods: an entry goes with its pod.
-        self.environments.insert(pod.uid.clone(), environment.clone());
-        environment
-    }
-}
-
-/// Environments by namespace, while changes that came together are told.
-#[derive(Default)]
-struct Fresh(BTreeMap<String, Environment>);
-
-impl Fresh {
-    async fn of(&mut self, shared: &Shared, namespace: &str) -> Environment {
-        if let Some(known) = self.0.get(namespace) {
-            return known.clone();
-        }
-        let api = shared.cluster.get(SERVICE, Some("default"), "kubernetes");
-        let own = shared.cluster.list(SERVICE, Some(namespace), "");
-        let deadline = Instant::now() + limits::SERVICES_WAIT;
-        let (api, own) =
-            match tokio::time::timeout_at(deadline, futures::future::join(api, own)).await {
-                Ok((Ok(api), Ok(own))) => (api, own),
-                Ok((api, own)) => {
-                    let error = api.err().or(own.err());
-                    tracing::warn!(
-                        ?error,
-                        namespace,
-                        "services unknown: pods start without their variables"
-                    );
-                    return Environment::default();
-                }
-                Err(_) => return Environment::default(),
-            };
-        let environment = Arc::new(service_env(own.iter().chain(&api)));
-        self.0.insert(namespace.to_owned(), environment.clone());
-        environment
-    }
-}
-
-/// A pod that uses a secret which may not leave stays.
-fn kept_at_home(pod: &PodId, how: &OptIn, needs: &[ObjectKey]) -> Option<Refusal> {
-    let secrets = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
-    let kept = secrets.into_iter().find(|secret| !how.secrets.permit(&secret.name))?;
-    let (path, name) = ("spec".to_owned(), &kept.name);
-    let reason = format!(
-        "secret {name} may not leave namespace {}: see spec.secrets of its NamespaceOffload",
-        pod.namespace
-    );
-    Some(Refusal { path, reason })
-}
-
-fn export(pod: &Value, how: &OptIn, environment: &BTreeMap<String, String>) -> Value {
-    let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
-    forge::export_pod(pod, &HomeContext { service_env: environment.clone(), api_access })
-}
-
-fn is_running(pod: &Value) -> bool {
-    pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
-}
-
-fn seen(pod: &Value, id: PodId, sent: Result<(Digest, Vec<ObjectKey>), Refusal>) -> HomePod {
-    let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
-    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-    let (digest, needs, refusal) = match sent {
-        Ok((digest, needs)) => (digest, needs, None),
-        Err(refusal) => (forge::digest(&Value::Null), Vec::new(), Some(refusal)),
-    };
-    HomePod {
-        pod: id,
-        digest,
-        needs,
-        deletion_grace_s: deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
-        terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
-        gates: forge::open_gates(pod),
-        route: None,
-        refusal,
+    fn list(&self) -> Vec<Packed> {
+        self.lock().values().map(|kept| kept.seen.object.clone()).collect()
     }
 }
 
@@ -369,18 +163,20 @@ mod tests {
             let metadata = json!({ "uid": "u", "namespace": "shop", "name": "web",
                 "resourceVersion": version });
             let ready = json!([{ "type": "Ready", "status": ready }]);
-            Arc::new(json!({ "metadata": metadata, "status": { "conditions": ready } }))
+            json!({ "metadata": metadata, "status": { "conditions": ready } })
         };
+        let seen = |version: &str, ready: &str| Seen::read(&at(version, ready)).unwrap();
         let (pods, uid) = (Pods::default(), Uid("u".into()));
-        pods.insert(at("5", "False"));
-        assert_eq!(pods.overwritten(&at("5", "False")), None, "nothing was written yet");
+        pods.insert(seen("5", "False"));
+        assert!(!pods.overwritten(&seen("5", "False")), "nothing was written yet");
         pods.begin_write(&uid);
-        assert_eq!(pods.overwritten(&at("6", "True")), None, "it may be our own write");
-        pods.refresh(Arc::unwrap_or_clone(at("6", "True")));
-        assert_eq!(pods.overwritten(&at("5", "False")), None, "it is older than ours");
-        assert_eq!(pods.overwritten(&at("7", "True")), None, "it is as we wrote it");
-        assert_eq!(pods.overwritten(&at("7", "False")), Some(uid));
-        pods.replace(&[at("8", "False")]);
-        assert!(pods.overwritten(&at("8", "False")).is_some(), "a list is no write");
+        assert!(!pods.overwritten(&seen("6", "True")), "it may be our own write");
+        pods.refresh(at("6", "True"));
+        assert!(!pods.overwritten(&seen("5", "False")), "it is older than ours");
+        assert!(!pods.overwritten(&seen("7", "True")), "it is as we wrote it");
+        assert!(pods.overwritten(&seen("7", "False")));
+        assert!(pods.replace(&[seen("8", "False")]).is_empty());
+        assert!(pods.overwritten(&seen("8", "False")), "a list is no write");
+        assert_eq!(pods.replace(&[]), [seen("8", "False").id]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
-use mercato_offload::key::{ObjectKind, PodId, Uid, key};
+use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{EventKind, PodEvent};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ async fn a_refusal_is_written_where_no_event_can_be() {
 async fn a_status_carries_the_uid() {
     let (mut bed, _) = bed("shop", None, (200, pod("shop"))).await;
     let guest = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
-    let digest = bed.bodies.keep(&guest).unwrap();
+    let digest = bed.bodies.keep(&Item::Pod(id("shop")), &guest).unwrap();
     let write = Write::Status { status: Some(digest), outcome: None };
     assert_eq!(bed.write("shop", write).await, Input::Written(Uid("u1".into())));
     let (request, patch) = bed.writes.lock().unwrap().remove(0);
@@ -220,7 +220,7 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
     running["status"] = json!({ "phase": "Running" });
     running["metadata"]["resourceVersion"] = "6".into();
     let (mut bed, _) = bed("shop", None, (200, running)).await;
-    let started = bed.bodies.keep(&json!({ "phase": "Running" })).unwrap();
+    let started = bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
     bed.write("shop", Write::Status { status: Some(started), outcome: None }).await;
     let refusal = Refusal { path: "spec.containers.resources".into(), reason: "no room".into() };
     let written = bed.write("shop", Write::Refusal(refusal)).await;
@@ -235,7 +235,7 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
 async fn what_home_says_already_is_not_written() {
     let running = json!({ "phase": "Pending", "reason": "OffloadRefused" });
     let (mut bed, _) = bed("shop", None, status(500, "etcd")).await;
-    let status = Some(bed.bodies.keep(&running).unwrap());
+    let status = Some(bed.bodies.keep(&Item::Pod(id("shop")), &running).unwrap());
     let written = bed.write("shop", Write::Status { status, outcome: None }).await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
     assert!(bed.writes.lock().unwrap().is_empty());
@@ -246,7 +246,8 @@ async fn what_becomes_of_a_failed_write() {
     let uid = Uid("u1".into());
     let failed = Input::NotWritten { uid: uid.clone(), missing: false };
     let write = |bed: &Bed| {
-        let running = bed.bodies.keep(&json!({ "phase": "Running" })).unwrap();
+        let running =
+            bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
         Write::Status { status: Some(running), outcome: None }
     };
     // Another pod of the name: the one that was meant is gone.

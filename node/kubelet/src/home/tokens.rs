@@ -10,7 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::forge::{self, TokenRequest};
 use mercato_offload::home::Input;
-use mercato_offload::key::ObjectKey;
+use mercato_offload::key::{Item, ObjectKey};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -52,11 +52,11 @@ impl Tokens {
     }
 
     async fn renew(&self, shared: &Shared, key: ObjectKey) {
-        let pods = shared.pods.all();
-        let mut requests = pods.iter().flat_map(|pod| forge::token_requests(pod));
-        let Some(request) = requests.find(|request| request.key == key) else { return };
+        let pod = forge::token_pod(&key.name).and_then(|uid| shared.pods.get(&uid));
+        let requests = pod.map(|pod| forge::token_requests(&pod.open())).unwrap_or_default();
+        let Some(request) = requests.into_iter().find(|request| request.key == key) else { return };
         let (digest, wait) = match issue(shared, &request).await {
-            Ok((object, wait)) => match shared.bodies.keep(&object) {
+            Ok((object, wait)) => match shared.bodies.keep(&Item::Object(key.clone()), &object) {
                 Ok(digest) => (Some(digest), wait),
                 Err(error) => return tracing::warn!(%error, %key, "a token cannot cross"),
             },

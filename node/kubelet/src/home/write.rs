@@ -12,6 +12,7 @@ use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::pods::Seen;
 use super::status_patch::status_patch;
 use crate::api::NodePods;
 use crate::cluster::Deletion;
@@ -66,7 +67,9 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
             match found {
                 // It is told of with all that goes with it by whoever follows the pods.
                 Ok(Some(found)) => {
-                    let _ = shared.asked.send(Arc::new(found)).await;
+                    if let Some(seen) = Seen::read(&found) {
+                        let _ = shared.asked.send(seen).await;
+                    }
                     return;
                 }
                 Ok(None) => return shared.tell(Input::PodGone(pod.uid)).await,
@@ -83,9 +86,8 @@ pub(super) fn confirm(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
 
 /// Asks for the end of a pod, with its own grace; a failure is the next round's to
 /// make good.
-pub(super) fn end(shared: Arc<Shared>, pod: Arc<Value>) -> BoxFuture<'static, ()> {
+pub(super) fn end(shared: Arc<Shared>, id: PodId) -> BoxFuture<'static, ()> {
     async move {
-        let Some(id) = forge::pod_id(&pod) else { return };
         let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
         let ended = shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await;
         if let Err(failure) = ended {
@@ -131,9 +133,9 @@ async fn write_status(
     status: impl Fn(&Value) -> Value,
 ) -> Result<bool, Failure> {
     let known = match shared.pods.get(&pod.uid) {
-        Some(known) => known,
+        Some(known) => known.open(),
         None => match present(shared, pod).await? {
-            Some(found) => Arc::new(found),
+            Some(found) => found,
             None => return Ok(false),
         },
     };
@@ -166,7 +168,7 @@ async fn write_status(
 /// runs goes on as it is: it is a change that is refused, and an event says so.
 async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool, Failure> {
     let message = text(refusal);
-    let started = shared.pods.get(&pod.uid).is_some_and(|home| has_started(&home));
+    let started = shared.pods.get(&pod.uid).is_some_and(|home| has_started(&home.open()));
     let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
     if written {
         let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));

@@ -15,6 +15,7 @@ pub(crate) use object::trim;
 
 use crate::cluster::Cluster;
 use crate::kind::Kind;
+use crate::limits;
 
 /// What became of the objects of a selection.
 #[derive(Debug)]
@@ -25,6 +26,17 @@ pub(crate) enum Change<T> {
     Changed(T),
     /// One was deleted.
     Deleted(T),
+}
+
+impl<T> Change<Option<T>> {
+    /// Of what could be read.
+    pub(crate) fn known(self) -> Option<Change<T>> {
+        Some(match self {
+            Self::Synced(all) => Change::Synced(all.into_iter().flatten().collect()),
+            Self::Changed(one) => Change::Changed(one?),
+            Self::Deleted(one) => Change::Deleted(one?),
+        })
+    }
 }
 
 /// Which objects of a kind.
@@ -65,6 +77,7 @@ pub(crate) fn changes<T: Send + 'static>(
     let config = watcher::Config {
         label_selector: which.labels,
         field_selector: which.fields,
+        page_size: Some(limits::LIST_PAGE),
         ..watcher::Config::default()
     };
     let raw = move |object: Object| read(object.typed(kind));

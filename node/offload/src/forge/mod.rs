@@ -19,7 +19,7 @@ pub use labels::FINALIZER;
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{classify, observe};
 pub use pod::forge_pod;
-pub use refs::{TokenRequest, needs, pod_id, token_name, token_requests};
+pub use refs::{TokenRequest, needs, pod_id, token_name, token_pod, token_requests};
 pub use status::{StatusContext, home_status, open_gates};
 
 mod check;

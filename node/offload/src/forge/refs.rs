@@ -24,6 +24,9 @@ pub struct TokenRequest {
 /// The lifetime of a token that asks for none, in seconds (Kubernetes' own default).
 const EXPIRATION_S: u64 = 3_600;
 
+/// How the names of tokens begin.
+const TOKEN: &str = "mercato-token-";
+
 /// The pod itself, from its metadata; none if that is not a stored pod's.
 pub fn pod_id(pod: &Value) -> Option<PodId> {
     let text = |name: &str| pod["metadata"][name].as_str().map(str::to_owned);
@@ -63,7 +66,13 @@ pub fn token_requests(pod: &Value) -> Vec<TokenRequest> {
 
 /// What the `n`th token of a pod is called, at home and, as a secret, over there.
 pub fn token_name(pod: &Uid, n: usize) -> String {
-    format!("mercato-token-{pod}-{n}")
+    format!("{TOKEN}{pod}-{n}")
+}
+
+/// Whose token is called so.
+pub fn token_pod(name: &str) -> Option<Uid> {
+    let (uid, _) = name.strip_prefix(TOKEN)?.rsplit_once('-')?;
+    Some(Uid(uid.to_owned()))
 }
 
 /// Every container of a pod's spec, of whatever sort.

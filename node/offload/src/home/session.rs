@@ -112,7 +112,9 @@ impl HomeSession {
             Input::Overwritten(uid) => self.on_overwritten(&uid, &mut out),
             Input::Object { key, digest } => self.on_object(key, digest),
             Input::Written(uid) => self.on_written(&uid, &mut out),
-            Input::NotWritten { uid, missing } => self.on_not_written(now, &uid, missing),
+            Input::NotWritten { uid, missing } => {
+                self.on_not_written(now, &uid, missing, &mut out);
+            }
             Input::Wake => self.on_wake(now, &mut out),
         }
         self.speak(now, &mut out);
@@ -206,12 +208,14 @@ impl HomeSession {
         self.write(uid, out);
     }
 
-    fn on_not_written(&mut self, now: Now, uid: &Uid, missing: bool) {
+    fn on_not_written(&mut self, now: Now, uid: &Uid, missing: bool, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        if pod.writing.take().is_none() {
-            return;
-        }
+        let Some(write) = pod.writing.take() else { return };
         pod.stale = false;
+        if missing && pod.has_status && pod.write().is_some_and(|next| next != write) {
+            // Another status has come since, and those bytes are no longer kept.
+            return self.write(uid, out);
+        }
         if missing {
             pod.has_status = false;
             pod.told.want = false;

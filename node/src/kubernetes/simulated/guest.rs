@@ -102,7 +102,7 @@ impl Guest {
         {
             let Some(observed) = forge::observe(contract, &object) else { continue };
             let status = forge::guest_status(&object);
-            if observed.pod.is_none() || self.task.bodies.keep(&status).is_ok() {
+            if observed.pod.is_none() || self.task.bodies.keep(&observed.item, &status).is_ok() {
                 seen.insert(observed.item.clone(), observed);
             }
         }

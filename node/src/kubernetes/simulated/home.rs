@@ -8,7 +8,7 @@ use mercato_config::Show as _;
 use mercato_kubelet::names;
 use mercato_offload::forge::{self, HomeContext, Refusal, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
-use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid};
+use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -153,6 +153,7 @@ impl Home {
     fn home_pod(&self, pod: &Value) -> Option<HomePod> {
         let id = forge::pod_id(pod)?;
         let exported = forge::export_pod(pod, &HomeContext::default());
+        let digest = self.task.bodies.keep(&Item::Pod(id.clone()), &exported).ok()?;
         let metadata = &pod["metadata"];
         let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
         let refusal = (!self.cluster.may_leave(&id.namespace)).then(|| Refusal {
@@ -161,7 +162,7 @@ impl Home {
         });
         Some(HomePod {
             pod: id,
-            digest: self.task.bodies.keep(&exported).ok()?,
+            digest,
             needs: forge::needs(&exported),
             deletion_grace_s: (!metadata["deletionTimestamp"].is_null())
                 .then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
@@ -183,7 +184,7 @@ impl Home {
         };
         let place = Key::new(kind, &key.namespace, &key.name);
         let object = self.cluster.look(|cluster| cluster.get(&place).cloned())?;
-        self.task.bodies.keep(&forge::export_object(&object)).ok()
+        self.task.bodies.keep(&Item::Object(key.clone()), &forge::export_object(&object)).ok()
     }
 
     async fn work(&mut self, work: HomeWork) {

@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Access, NodePods, Tls, VirtualKubelet, certified_key};
 use crate::listener::Listener;
+use crate::packed::Packed;
 use crate::stream::{Opened, PeerStreams, Refused};
 use crate::testing::{Answer, connect, exchange, scripted, status};
 
@@ -27,8 +28,8 @@ impl NodePods for Pods {
         ((namespace, name) == ("shop", "web")).then(|| "u1".into())
     }
 
-    fn list(&self) -> Vec<Arc<Value>> {
-        vec![Arc::new(json!({
+    fn list(&self) -> Vec<Packed> {
+        vec![Packed::new(&json!({
             "metadata": { "name": "web", "namespace": "shop", "uid": "u1" },
             "spec": { "containers": [{ "name": "app" }] },
             "status": { "containerStatuses": [{ "name": "app", "image": "a:1",
