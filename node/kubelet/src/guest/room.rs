@@ -18,7 +18,16 @@ const UNSOLD: &str = "ephemeral-storage";
 
 /// Who takes what.
 #[derive(Default)]
-pub(super) struct Room(Mutex<BTreeMap<Item, Share>>);
+pub(super) struct Room(Mutex<Taken>);
+
+/// The shares, and their sum: thousands of pods may come at once.
+#[derive(Default)]
+struct Taken {
+    shares: BTreeMap<Item, Share>,
+    /// Wide, since nobody has checked the amounts of what was found there.
+    requests: BTreeMap<String, u128>,
+    bytes: usize,
+}
 
 /// What one guest object takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,10 +46,9 @@ impl Room {
         context: &GuestContext,
     ) -> Result<(), Failure> {
         let wanted = Share::of(item, forged);
-        let mut all = self.lock();
-        let others = || all.iter().filter(|(other, _)| *other != item).map(|(_, share)| share);
-        let bytes = others().map(|share| share.bytes).sum::<usize>() + wanted.bytes;
-        if bytes > limits::GUEST_BYTES {
+        let mut taken = self.lock();
+        let own = taken.shares.get(item).cloned().unwrap_or_default();
+        if taken.bytes - own.bytes + wanted.bytes > limits::GUEST_BYTES {
             let reason =
                 format!("the lease's objects would take over {} bytes", limits::GUEST_BYTES);
             return Err(Failure::Refused(Refusal { path: String::new(), reason }));
@@ -48,9 +56,9 @@ impl Room {
         let sold = inventory::amounts(&json!(context.allocatable));
         for (resource, asked) in wanted.requests.iter().filter(|(name, _)| *name != UNSOLD) {
             let sold = sold.get(resource).copied().unwrap_or(0);
-            let used = others().filter_map(|share| share.requests.get(resource));
-            let used = used.fold(0, |sum: u64, more| sum.saturating_add(*more));
-            if *asked > 0 && used.saturating_add(*asked) > sold {
+            let used = taken.requests.get(resource).copied().unwrap_or(0);
+            let used = used - u128::from(own.requests.get(resource).copied().unwrap_or(0));
+            if *asked > 0 && used + u128::from(*asked) > u128::from(sold) {
                 // Processors are counted in thousandths.
                 let unit = if resource == "cpu" { "m" } else { "" };
                 let message = format!(
@@ -61,34 +69,53 @@ impl Room {
                 return Err(Failure::OutOf(Outcome::Failed { reason, message }));
             }
         }
-        all.insert(item.clone(), wanted);
+        taken.set(item, Some(wanted));
         Ok(())
     }
 
     /// An object is there: it takes what it takes.
     pub(super) fn note(&self, item: &Item, present: &Value) {
-        let mut all = self.lock();
+        let mut taken = self.lock();
         let over = matches!(present["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        if let Some(share) = all.get_mut(item) {
-            if over {
-                share.requests.clear();
-            }
+        let known = taken.shares.get(item);
+        if known.is_some_and(|share| !over || share.requests.is_empty()) {
             return;
         }
-        let mut share = Share::of(item, present);
+        let mut share = known.cloned().unwrap_or_else(|| Share::of(item, present));
         if over {
             share.requests.clear();
         }
-        all.insert(item.clone(), share);
+        taken.set(item, Some(share));
     }
 
     /// It is not there.
     pub(super) fn release(&self, item: &Item) {
-        self.lock().remove(item);
+        self.lock().set(item, None);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Item, Share>> {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn set(&mut self, item: &Item, share: Option<Share>) {
+        if let Some(Share { requests, bytes }) = self.shares.remove(item) {
+            self.bytes -= bytes;
+            for (resource, amount) in requests {
+                let sum = self.requests.remove(&resource).unwrap_or_default();
+                let rest = sum.saturating_sub(u128::from(amount));
+                if rest > 0 {
+                    self.requests.insert(resource, rest);
+                }
+            }
+        }
+        let Some(share) = share else { return };
+        self.bytes += share.bytes;
+        for (resource, amount) in &share.requests {
+            *self.requests.entry(resource.clone()).or_default() += u128::from(*amount);
+        }
+        self.shares.insert(item.clone(), share);
     }
 }
 
@@ -164,5 +191,25 @@ mod tests {
         let refused = room.claim(&map(fits), &full, &context);
         assert!(matches!(refused, Err(Failure::Refused(_))));
         assert_eq!(room.claim(&map(0), &full, &context), Ok(()), "again the same");
+    }
+
+    #[test]
+    fn the_sum_is_that_of_the_shares() {
+        let (room, context) = (Room::default(), sold("4", "9"));
+        let (a, b) = (pod("shop", "a", "1"), pod("shop", "b", "2"));
+        for (item, pod) in [&a, &b, &a] {
+            room.claim(item, pod, &context).unwrap();
+        }
+        let (huge, present) = pod("shop", "huge", "1000000");
+        for item in [&huge, &a.0] {
+            room.note(item, &present);
+        }
+        assert!(room.claim(&b.0, &b.1, &context).is_err(), "what was found leaves no room");
+        room.release(&huge);
+        assert_eq!(room.lock().requests["cpu"], 3_000);
+        room.release(&a.0);
+        room.release(&b.0);
+        room.release(&b.0);
+        assert!(room.lock().requests.is_empty() && room.lock().bytes == 0);
     }
 }
