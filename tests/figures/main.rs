@@ -31,9 +31,9 @@ struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  tests/run figures            all of it; half an hour
+  tests/run figures                     all of it; three quarters of an hour
   tests/run figures --quick
-  tests/run figures burst";
+  tests/run figures burst large-burst   two scenes of it, one after the other";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Scene {

@@ -11,13 +11,11 @@ use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::pods::Seen;
-use super::service_env::service_env;
+use super::services::{Environment, Services};
 use super::{Shared, write};
-use crate::kind::{POD, SERVICE};
-use crate::limits;
+use crate::kind::POD;
 use crate::offload_namespace::{Known, Leave, OptIn};
 use crate::watch::{Change, Selection, changes};
 
@@ -36,26 +34,28 @@ pub(super) fn follow(
             }
             let pods = changes(&shared.cluster, POD, bound, |pod| Seen::read(&pod));
             let pods = pods.filter_map(async |change| change.known());
-            let mut pods = std::pin::pin!(pods.ready_chunks(limits::INPUTS));
-            let mut teller = Teller { shared: &shared, environments: BTreeMap::new() };
+            let mut pods = std::pin::pin!(pods);
+            let services = Services::new(shared.cluster.clone());
+            let mut teller = Teller { shared: &shared, environments: BTreeMap::new(), services };
             loop {
                 tokio::select! {
-                    together = pods.next() => {
-                        let Some(together) = together else { return };
+                    change = pods.next() => {
+                        let Some(change) = change else { return };
                         let known = opted_in.borrow().clone();
-                        teller.tell(together, &known).await;
+                        teller.tell(change, &known).await;
                     }
                     Some(pod) = asked.recv() => {
                         let known = opted_in.borrow().clone();
-                        teller.tell(vec![Change::Changed(pod)], &known).await;
+                        teller.tell(Change::Changed(pod), &known).await;
                     }
                     changed = opted_in.changed() => {
                         if changed.is_err() {
                             return;
                         }
                         let known = opted_in.borrow_and_update().clone();
-                        let all = shared.pods.all().into_iter().map(Change::Changed);
-                        teller.tell(all.collect(), &known).await;
+                        for pod in shared.pods.all() {
+                            teller.tell(Change::Changed(pod), &known).await;
+                        }
                     }
                 }
             }
@@ -70,21 +70,11 @@ struct Teller<'a> {
     /// Service variables by pod, fixed when the pod is first seen, as a kubelet
     /// fixes them when it starts one.
     environments: BTreeMap<Uid, Environment>,
+    services: Services,
 }
 
-type Environment = Arc<BTreeMap<String, String>>;
-
 impl Teller<'_> {
-    /// Tells of changes that came together: what is asked for on account of one is as
-    /// fresh for the others.
-    async fn tell(&mut self, changes: Vec<Change<Seen>>, opted_in: &Known) {
-        let mut fresh = Fresh::default();
-        for change in changes {
-            self.tell_one(change, opted_in, &mut fresh).await;
-        }
-    }
-
-    async fn tell_one(&mut self, change: Change<Seen>, opted_in: &Known, fresh: &mut Fresh) {
+    async fn tell(&mut self, change: Change<Seen>, opted_in: &Known) {
         match change {
             Change::Synced(pods) => {
                 for gone in self.shared.pods.replace(&pods) {
@@ -93,7 +83,7 @@ impl Teller<'_> {
                 }
                 let mut all = Vec::with_capacity(pods.len());
                 for pod in &pods {
-                    all.extend(self.home_pod(pod, opted_in, fresh).await);
+                    all.extend(self.home_pod(pod, opted_in).await);
                 }
                 self.shared.tell(Input::Synced(all)).await;
                 for pod in pods.into_iter().filter(|pod| self.shared.pods.overwritten(pod)) {
@@ -102,7 +92,7 @@ impl Teller<'_> {
             }
             Change::Changed(pod) => {
                 self.shared.pods.insert(pod.clone());
-                if let Some(pod) = self.home_pod(&pod, opted_in, fresh).await {
+                if let Some(pod) = self.home_pod(&pod, opted_in).await {
                     self.shared.tell(Input::Pod(pod)).await;
                 }
                 if self.shared.pods.overwritten(&pod) {
@@ -120,12 +110,7 @@ impl Teller<'_> {
     }
 
     /// The pod as the session sees it; the body is kept beside.
-    async fn home_pod(
-        &mut self,
-        seen: &Seen,
-        opted_in: &Known,
-        fresh: &mut Fresh,
-    ) -> Option<HomePod> {
+    async fn home_pod(&mut self, seen: &Seen, opted_in: &Known) -> Option<HomePod> {
         let (id, pod) = (&seen.id, &seen.object.open());
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
         let Leave::Now(how) = leave else {
@@ -143,7 +128,7 @@ impl Teller<'_> {
                 format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
             return Some(told(seen, pod, Err(Refusal { path, reason })));
         };
-        let environment = self.environment(id, fresh).await;
+        let environment = self.environment(id).await;
         let exported = export(pod, &how, &environment);
         let needs = forge::needs(&exported);
         if let Some(refusal) = kept_at_home(id, &how, &needs) {
@@ -157,45 +142,13 @@ impl Teller<'_> {
         Some(told(seen, pod, kept.map(|digest| (digest, needs))))
     }
 
-    async fn environment(&mut self, pod: &PodId, fresh: &mut Fresh) -> Environment {
+    async fn environment(&mut self, pod: &PodId) -> Environment {
         if let Some(known) = self.environments.get(&pod.uid) {
             return known.clone();
         }
-        let environment = fresh.of(self.shared, &pod.namespace).await;
+        let environment = self.services.environment(&pod.namespace).await;
         // Bounded by the pods: an entry goes with its pod.
         self.environments.insert(pod.uid.clone(), environment.clone());
-        environment
-    }
-}
-
-/// Environments by namespace, while changes that came together are told.
-#[derive(Default)]
-struct Fresh(BTreeMap<String, Environment>);
-
-impl Fresh {
-    async fn of(&mut self, shared: &Shared, namespace: &str) -> Environment {
-        if let Some(known) = self.0.get(namespace) {
-            return known.clone();
-        }
-        let api = shared.cluster.get(SERVICE, Some("default"), "kubernetes");
-        let own = shared.cluster.list(SERVICE, Some(namespace), "");
-        let deadline = Instant::now() + limits::SERVICES_WAIT;
-        let (api, own) =
-            match tokio::time::timeout_at(deadline, futures::future::join(api, own)).await {
-                Ok((Ok(api), Ok(own))) => (api, own),
-                Ok((api, own)) => {
-                    let error = api.err().or(own.err());
-                    tracing::warn!(
-                        ?error,
-                        namespace,
-                        "services unknown: pods start without their variables"
-                    );
-                    return Environment::default();
-                }
-                Err(_) => return Environment::default(),
-            };
-        let environment = Arc::new(service_env(own.iter().chain(&api)));
-        self.0.insert(namespace.to_owned(), environment.clone());
         environment
     }
 }

@@ -7,6 +7,7 @@ mod follow;
 mod objects;
 mod pods;
 mod service_env;
+mod services;
 mod status_patch;
 mod tokens;
 mod write;

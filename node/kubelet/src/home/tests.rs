@@ -43,6 +43,13 @@ fn id(namespace: &str) -> PodId {
     PodId { uid: Uid("u1".into()), namespace: namespace.into(), name: "web".into() }
 }
 
+fn services() -> Value {
+    let redis = json!({ "metadata": { "name": "redis", "namespace": "shop" },
+        "spec": { "clusterIP": "10.0.0.11", "ports": [{ "port": 6379 }] } });
+    json!({ "apiVersion": "v1", "kind": "ServiceList",
+        "metadata": { "resourceVersion": "9" }, "items": [redis] })
+}
+
 /// One pod in `namespace`; writes are answered with `answer`, and the pod, asked
 /// for by name, is `there`.
 async fn bed(
@@ -68,7 +75,7 @@ async fn bed(
             let object = match path {
                 _ if path.contains("/pods/") => there.clone(),
                 _ if path.contains("/secrets/sec") => Some(json!({ "data": { "pw": "eA==" } })),
-                _ if path.contains("/services?") => Some(json!({ "items": [], "metadata": {} })),
+                _ if path.contains("/services?") => Some(services()),
                 _ => None,
             };
             return object.map_or_else(|| status(404, "not found"), |object| (200, object));
@@ -106,6 +113,9 @@ async fn an_offloaded_pod_is_told_with_what_it_needs() {
     assert_eq!(kinds.len(), 2, "and its token");
     let body = bed.bodies.object(&told.digest).unwrap();
     assert!(body["status"].is_null());
+    let of_services = &body["spec"]["containers"][0]["env"];
+    let host = json!({ "name": "REDIS_SERVICE_HOST", "value": "10.0.0.11" });
+    assert!(of_services.as_array().unwrap().contains(&host), "{of_services}");
     assert_eq!(bed.side.pods().uid("shop", "web").as_deref(), Some("u1"));
 }
 
