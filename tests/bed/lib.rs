@@ -23,6 +23,7 @@ pub mod image;
 pub mod kit;
 pub mod leftovers;
 pub mod requirements;
+pub mod shop;
 pub mod suite;
 pub mod supervisor;
 pub mod told;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use mercato_tests::cluster::Cluster;
+use mercato_tests::shop;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
@@ -12,52 +13,11 @@ const NODE: &str = "mercato-turin";
 /// Of rome's `shop`, in turin.
 const GUESTS: &str = "shop-rome";
 
-const SHOP: &str = "
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: menu, namespace: shop}
-data: {dish: carbonara}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: recipe, namespace: shop}
-stringData: {cheese: pecorino}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: shop}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      volumes:
-      - {name: menu, configMap: {name: menu}}
-      containers:
-      - name: web
-        image: mercato.test/busybox:1
-        command: [sh, -c, 'echo dish $(cat /menu/dish) cheese $CHEESE on $NODE; trap \"exit 0\" TERM; while :; do sleep 0.2; done']
-        env:
-        - {name: CHEESE, valueFrom: {secretKeyRef: {name: recipe, key: cheese}}}
-        - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-        resources: {requests: {cpu: 50m, memory: 16Mi}}
-        volumeMounts: [{name: menu, mountPath: /menu}]
-";
-
 pub(crate) async fn deployment(rome: &Cluster, turin: &Cluster) -> Result<()> {
-    rome.apply(SHOP).await?;
-    let shop = User::new(rome, "shop");
-    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=60s"]).await?;
-    let nodes = "jsonpath={.items[*].spec.nodeName}";
-    let nodes = shop.kubectl(&["get", "pods", "-o", nodes]).await?;
-    ensure!(nodes == format!("{NODE} {NODE}"), "the pods are on {nodes}");
+    shop::opens(rome, NODE).await?;
     let there = "jsonpath={.items[*].status.phase}";
     let there = User::new(turin, GUESTS).kubectl(&["get", "pods", "-o", there]).await?;
     ensure!(there == "Running Running", "over there they are {there}");
-    let logs = shop.kubectl(&["logs", "deploy/web"]).await?;
-    ensure!(logs.starts_with("dish carbonara cheese pecorino on "), "it says {logs:?}");
     Ok(())
 }
 
@@ -183,7 +143,8 @@ async fn gone(turin: &Cluster, name: &str) -> Result<()> {
 
 /// What the test itself has made in rome.
 pub(crate) async fn clean_up(rome: &Cluster) -> Result<()> {
+    shop::closes(rome).await?;
     let shop = User::new(rome, "shop");
-    shop.kubectl(&["delete", "deploy/web", "job/coded", "configmap/menu", "secret/recipe"]).await?;
+    shop.kubectl(&["delete", "job/coded"]).await?;
     shop.kubectl(&["delete", "pods", "--all"]).await.map(drop)
 }
