@@ -69,7 +69,8 @@ impl HomeLease {
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
-            let home = HomeConfig { node: name.clone(), host_ip: address };
+            let (host_ip, provider) = (address, node.provider);
+            let home = HomeConfig { node: name.clone(), provider, host_ip };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

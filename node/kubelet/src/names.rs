@@ -25,6 +25,9 @@ pub const FINALIZER: &str = "mercato.dev/daemon";
 /// Annotation of such a namespace: which secrets may leave; without it all that pods use.
 pub const SECRETS: &str = "mercato.dev/secrets";
 
+/// Annotation of such a namespace: which virtual nodes its pods may go to; without it all.
+pub const TARGETS: &str = "mercato.dev/to";
+
 /// Taint and label of a virtual node; the value is the provider's short id.
 pub const PROVIDER: &str = "mercato.dev/provider";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 /// How a namespace may leave home.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Offload {
     /// Which.
@@ -17,6 +17,10 @@ pub(crate) struct Offload {
     /// Which secrets may leave with the pods that use them.
     #[serde(default)]
     pub(crate) secrets: Secrets,
+    /// Virtual nodes by name and providers by fingerprint that its pods may go to; empty:
+    /// all.
+    #[serde(default)]
+    pub(crate) to: Vec<String>,
 }
 
 /// Which secrets of a namespace may leave home.

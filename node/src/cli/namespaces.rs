@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use super::lookup;
 use super::screen::Screen;
 use super::text::name;
 use crate::admin::{self, Desk, Problem, Request, Secrets, Strategy};
@@ -9,16 +10,26 @@ use crate::admin::{self, Desk, Problem, Request, Secrets, Strategy};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   mercato offload shop
-  mercato offload shop --strategy remote --api-access home")]
+  mercato offload shop --strategy remote --to turin --secrets recipe,tls")]
 pub(crate) struct Offload {
     /// Which namespace
     namespace: String,
     /// Where its pods may run
     #[arg(long, value_enum, default_value_t)]
     strategy: Strategy,
+    /// Virtual nodes and providers that they may go to, by name or id [default: all]
+    #[arg(long, value_name = "NODE|PROVIDER", value_delimiter = ',')]
+    to: Vec<String>,
     /// Whether pods elsewhere get tokens for home's API server
     #[arg(long, value_enum, default_value_t)]
     api_access: ApiAccess,
+    /// Secrets that may leave with the pods that use them, no others; or none
+    /// [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "except_secrets")]
+    secrets: Option<Vec<String>>,
+    /// Secrets that stay, while all others may leave
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    except_secrets: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -30,14 +41,32 @@ enum ApiAccess {
 
 impl Offload {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-        let Self { namespace, strategy, api_access } = self;
+        let Self { namespace, strategy, api_access, .. } = self;
         let api_access = api_access == ApiAccess::Home;
-        let secrets = Secrets::All;
+        let secrets = match (self.secrets, self.except_secrets) {
+            (Some(names), _) if names == ["none"] => Secrets::Allow([].into()),
+            (Some(names), _) => Secrets::Allow(names.into_iter().collect()),
+            (None, Some(names)) => Secrets::Deny(names.into_iter().collect()),
+            (None, None) => Secrets::All,
+        };
+        let mut to = Vec::new();
+        for one in &self.to {
+            to.push(target(desk, one).await?);
+        }
         let sentence = format!("new pods of {namespace} run {}", place(strategy));
-        desk.tell(Request::Offload(admin::Offload { namespace, strategy, api_access, secrets }))
-            .await?;
+        let offload = admin::Offload { namespace, strategy, api_access, secrets, to };
+        desk.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }
+}
+
+/// A virtual node's name as it is, a provider's as its fingerprint: names are claimed.
+async fn target(desk: &dyn Desk, text: &str) -> Result<String, Problem> {
+    let deals = desk.deals().await?;
+    if deals.iter().any(|deal| deal.node.as_deref() == Some(text)) {
+        return Ok(text.to_owned());
+    }
+    Ok(lookup::cluster(desk, text).await?.cluster.to_string())
 }
 
 fn place(strategy: Strategy) -> String {

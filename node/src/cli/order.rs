@@ -16,9 +16,7 @@ use super::progress::Progress;
 use super::rfq;
 use super::screen::Screen;
 use super::text::{money, text};
-use crate::admin::{
-    Answer, Class, Deal, Desk, Offload, Problem, Request, Secrets, Strategy, unexpected,
-};
+use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, unexpected};
 
 /// Between two looks at an order.
 const POLL: Duration = Duration::from_millis(250);
@@ -75,8 +73,7 @@ impl Order {
             }
         };
         for namespace in namespace {
-            let (strategy, secrets) = (Strategy::Both, Secrets::All);
-            let offload = Offload { namespace, strategy, api_access: false, secrets };
+            let offload = Offload { namespace, ..Offload::default() };
             desk.tell(Request::Offload(offload)).await?;
         }
         if wait {

@@ -22,7 +22,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::NetworkIsolation;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::admin::{Answer, Class, Deal, Offload, Problem, Request, Secrets, Strategy};
+use crate::admin::{Answer, Class, Deal, Offload, Problem, Request};
 use crate::daemon::Daemon;
 use clusters::Clusters;
 use real::Pair;
@@ -244,8 +244,7 @@ async fn deal(daemon: &Daemon, id: NegotiationId) -> anyhow::Result<Deal> {
 async fn pod_runs(stage: &Stage) -> Told<()> {
     let namespace = stage.clusters.namespace().to_owned();
     let place = format!("{namespace}/{POD} ({})", stage.clusters.image());
-    let offload =
-        Offload { namespace, strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
+    let offload = Offload { namespace, ..Offload::default() };
     stage.rome.desk.tell(Request::Offload(offload)).await?;
     stage.clusters.start_pod().await?;
     let node = until("the pod runs", async || stage.running_on().await).await?;

@@ -10,10 +10,12 @@ use mercato_config::Show as _;
 use mercato_kubelet::resources::{
     Condition, Contract, ContractStatus, Desired, EventType, Objects, is_deleted,
 };
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use serde_json::json;
 
-use super::{Serve, Service, contract_name, say};
+use super::wanted::{self, Wrong};
+use super::{Serve, Service, brief, contract_name, say};
 use crate::admin::{Deal, Problem, Request};
 use crate::cli::change;
 use crate::cli::deals::{is_asked, is_running, peer};
@@ -42,23 +44,34 @@ impl Contracts {
     async fn mirror(&self, objects: &mut Objects<Contract>) -> Result<(), Problem> {
         let deals = self.service.deals().await?;
         let now_ms = wall_ms();
-        let mut wanted: BTreeMap<String, &Deal> = deals
-            .values()
-            .filter(|deal| is_shown(deal, now_ms))
-            .map(|deal| (contract_name(&deal.id), deal))
+        let mut wanted: BTreeMap<NegotiationId, &Deal> = deals
+            .iter()
+            .filter(|(_, deal)| is_shown(deal, now_ms))
+            .map(|(id, deal)| (*id, deal))
             .collect();
         let mut wrong = None;
-        for object in objects.all().unwrap_or_default() {
-            let deal = wanted.remove(object.metadata.name.as_deref().unwrap_or_default());
+        let objects_now = objects.all().unwrap_or_default();
+        for object in &objects_now {
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            // By the whole id, once that is said: whoever asks for something chooses its own.
+            let id = match &object.status {
+                Some(status) => status.id.parse().ok(),
+                None => wanted.keys().find(|id| contract_name(id) == name).copied(),
+            };
+            let deal = id.and_then(|id| wanted.remove(&id));
             let done = match deal {
-                _ if is_deleted(&object) => Ok(()),
-                Some(deal) => self.keep(objects, &object, deal).await,
-                None => objects.delete(&object).await.map_err(Problem::from),
+                _ if is_deleted(object) => Ok(()),
+                Some(deal) => self.keep(objects, object, deal).await,
+                None => objects.delete(object).await.map_err(Problem::from),
             };
             wrong = wrong.or(done.err());
         }
         // One that is over is not made again.
-        for (name, deal) in wanted.into_iter().filter(|(_, deal)| is_running(deal)) {
+        for deal in wanted.into_values().filter(|deal| is_running(deal)) {
+            let short = contract_name(&deal.id);
+            let taken =
+                objects_now.iter().any(|object| object.metadata.name.as_ref() == Some(&short));
+            let name = if taken { deal.id.to_string() } else { short };
             let status = self.status(deal, None, &Contract::new(&name, Default::default()));
             let made = objects.make(&name, status).await;
             wrong = wrong.or(made.err().map(Problem::from));
@@ -74,10 +87,11 @@ impl Contracts {
         deal: &Deal,
     ) -> Result<(), Problem> {
         let answer = answer(object, deal);
-        let asked = answer.is_some();
+        let asked = matches!(answer, Ok(Some(_)));
         let refused = match answer {
-            Some(request) => self.service.desk.ask(request).await.err(),
-            None => None,
+            Ok(Some(request)) => self.service.desk.ask(request).await.err(),
+            Ok(None) => None,
+            Err(wrong) => Some(Problem::failed(wrong)),
         };
         let granted = object.spec.desired == Some(Desired::Accepted) && refused.is_none();
         if granted {
@@ -112,11 +126,13 @@ impl Contracts {
             with: peer(deal),
             fingerprint: deal.peer.to_string(),
             what: terms.quantity.show(),
+            size: brief::size(&terms.quantity),
             class: name(terms.class),
             price: terms.price.show(),
             total: money(&terms.price, deal.total),
             billed: over.then(|| money(&terms.price, deal.billed)),
             until: deal.until_ms.map(timestamp),
+            ends: deal.until_ms.map(brief::moment_of),
             change: deal.change.as_ref().map(change::line),
             note: Some(deal.note.clone()).filter(|note| !note.is_empty()),
             order: self.service.orders().get(&deal.id).cloned(),
@@ -135,16 +151,43 @@ pub(super) fn is_shown(deal: &Deal, now_ms: u64) -> bool {
 }
 
 /// What the owner's wish comes to; none: nothing.
-pub(super) fn answer(object: &Contract, deal: &Deal) -> Option<Request> {
+pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
     let text = object.spec.reason.clone().unwrap_or_default();
     let asked = deal.side == Side::Provider && deal.state == State::Review;
-    match object.spec.desired? {
-        Desired::Closed if asked => Some(Request::Deny(deal.id, text)),
-        Desired::Closed => is_running(deal).then_some(Request::Cancel(deal.id, text)),
-        Desired::Accepted if is_asked(deal) => Some(Request::Accept(deal.id)),
-        Desired::Accepted => (deal.side == Side::Consumer && deal.state == State::Offered)
+    Ok(match object.spec.desired {
+        Some(Desired::Closed) if asked => Some(Request::Deny(deal.id, text)),
+        Some(Desired::Closed) => is_running(deal).then_some(Request::Cancel(deal.id, text)),
+        Some(Desired::Accepted) if is_asked(deal) => Some(Request::Accept(deal.id)),
+        Some(Desired::Accepted) => (deal.side == Side::Consumer && deal.state == State::Offered)
             .then_some(Request::Take(deal.id)),
+        None => change_of(object, deal)?,
+    })
+}
+
+/// What the buyer is to ask for: each change of the wish once.
+fn change_of(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
+    let (quantity, term_s) = wanted::change(&object.spec, &deal.terms)?;
+    if (quantity.is_none() && term_s.is_none()) || deal.state != State::Active {
+        return Ok(None);
     }
+    if deal.side == Side::Provider {
+        return Err("only the buyer's side changes what was agreed".to_owned());
+    }
+    let known = deal.change.as_ref().filter(|change| {
+        change.terms.quantity == *quantity.as_ref().unwrap_or(&deal.terms.quantity)
+            && change.terms.term_s == term_s.unwrap_or(deal.terms.term_s)
+    });
+    let refused = known.is_some_and(|change| change.state == State::Terminated);
+    if known.is_some() && (!refused || is_observed(object)) {
+        return Ok(None);
+    }
+    Ok(Some(Request::Amend { contract: deal.id, quantity, term_s }))
+}
+
+/// Whether what is said of it is said of its spec as it is now.
+fn is_observed(object: &Contract) -> bool {
+    let said = object.status.as_ref().and_then(|status| status.conditions.first());
+    said.map(|said| said.observed_generation) == object.metadata.generation
 }
 
 /// How it is, in a sentence, and what its owner can do.
@@ -165,10 +208,12 @@ pub(super) fn told(deal: &Deal, contract: &str) -> String {
         )),
         (Side::Consumer, State::Requested) => format!("{peer} is asked"),
         (Side::Consumer, State::Review) => format!("{peer}'s owner is asked"),
-        (Side::Consumer, State::Active) => match &deal.node {
-            Some(node) => format!("node {node} is ready"),
-            None => "in use".to_owned(),
-        },
+        (Side::Consumer, State::Active) => {
+            let node = deal.node.as_ref().map(|node| format!("node {node} is ready"));
+            let change = deal.change.as_ref().map(|it| format!("to be {}", change::line(it)));
+            let all: Vec<String> = node.into_iter().chain(change).collect();
+            if all.is_empty() { "in use".to_owned() } else { all.join("; ") }
+        }
         (_, State::Closed | State::Terminated) => {
             deal.reason.clone().unwrap_or_else(|| "over".to_owned())
         }

@@ -5,6 +5,7 @@
 //! a deal changes. Without the definitions of the kinds there is nothing to serve; once
 //! they are there, that is noticed.
 
+mod brief;
 mod contracts;
 mod offloads;
 mod orders;
@@ -177,9 +178,9 @@ impl Service {
     }
 }
 
-/// What a Contract is called.
+/// What a Contract is called: as on the command line.
 fn contract_name(id: &NegotiationId) -> String {
-    format!("{id:.12}")
+    id.short()
 }
 
 /// Something that a person may want to hear of: how it is meant, a word, a sentence.

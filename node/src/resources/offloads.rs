@@ -7,6 +7,7 @@ use mercato_kubelet::resources::{
     self, ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects,
     Strategy, is_deleted,
 };
+use mercato_protocol::id::ClusterId;
 
 use super::{Serve, Service, news, say};
 use crate::admin::{self, Offload, Problem, Request, Secrets};
@@ -39,19 +40,12 @@ impl Offloads {
     ) -> Result<(), Problem> {
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         if is_deleted(object) {
-            let (strategy, api_access) = (admin::Strategy::Both, false);
-            self.service
-                .desk
-                .tell(match self.service.offloads_all {
-                    true => Request::Offload(Offload {
-                        namespace,
-                        strategy,
-                        api_access,
-                        secrets: Secrets::All,
-                    }),
-                    false => Request::Unoffload(namespace),
-                })
-                .await?;
+            let as_ever = || Offload { namespace: namespace.clone(), ..Offload::default() };
+            let request = match self.service.offloads_all {
+                true => Request::Offload(as_ever()),
+                false => Request::Unoffload(namespace),
+            };
+            self.service.desk.tell(request).await?;
             return Ok(objects.hold(object, false).await?);
         }
         objects.hold(object, true).await?;
@@ -67,7 +61,8 @@ impl Offloads {
             Strategy::Both => "at home or elsewhere",
         };
         let api_access = spec.api_access == ApiAccess::Home;
-        let offload = Offload { namespace, strategy, api_access, secrets: secrets(&spec.secrets) };
+        let (secrets, to) = (secrets(&spec.secrets), spec.to.clone());
+        let offload = Offload { namespace, strategy, api_access, secrets, to };
         let done = self.service.desk.tell(Request::Offload(offload)).await;
         let (ready, why) = match done {
             Ok(()) => (true, ("Offloaded", format!("new pods run {place}"))),
@@ -78,8 +73,16 @@ impl Offloads {
         let generation = object.metadata.generation.unwrap_or_default();
         let conditions = Condition::ready(ready, why, generation, &before.conditions);
         let news = news(kind, &before.conditions, &conditions);
-        Ok(say(objects, object, NamespaceOffloadStatus { conditions }, news).await?)
+        let status = NamespaceOffloadStatus { to: to_line(&spec.to), conditions };
+        Ok(say(objects, object, status, news).await?)
     }
+}
+
+/// For a table: as short as ids are typed.
+fn to_line(to: &[String]) -> String {
+    let short = |one: &String| one.parse().map_or(one.clone(), |id: ClusterId| id.short());
+    let all: Vec<String> = to.iter().map(short).collect();
+    if all.is_empty() { "all".to_owned() } else { all.join(",") }
 }
 
 /// The schema lets through one of both.

@@ -17,7 +17,7 @@ use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
 use mercato_protocol::negotiation::State;
 use tokio::sync::watch;
 
-use super::{Serve, Service, contract_name, contracts, news, say, wanted};
+use super::{Serve, Service, brief, contract_name, contracts, news, say, wanted};
 use crate::admin::{Deal, Problem, Request};
 use crate::cli::deals::{is_running, peer};
 
@@ -248,6 +248,7 @@ fn bought(order: &Order, deal: &Deal, why: (&str, String)) -> OrderStatus {
     let before = order.status.clone().unwrap_or_default();
     OrderStatus {
         what: deal.terms.quantity.show(),
+        size: brief::size(&deal.terms.quantity),
         contract: Some(contract_name(&deal.id)),
         provider: Some(peer(deal)),
         total: Some(money(&deal.terms.price, deal.total)),
@@ -263,6 +264,7 @@ fn open(order: &Order, seen: Option<(&Demand, &Market)>, why: Why) -> OrderStatu
     let mut status = OrderStatus { conditions: ready(order, false, why), ..before };
     if let Some((demand, market)) = seen {
         status.what = demand.quantity.show();
+        status.size = brief::size(&demand.quantity);
         status.suiting = format!("{} of {}", market.suiting, market.seen);
         status.candidates = candidates(market);
     }

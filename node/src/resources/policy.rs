@@ -10,9 +10,8 @@ use mercato_kubelet::resources::{
 };
 use tokio::sync::watch;
 
-use super::{Serve, Service, news, say, wanted};
+use super::{Serve, Service, brief, news, say, wanted};
 use crate::admin::Problem;
-use crate::cli::text::amounts;
 
 const SHARE: &str = "share";
 const BUY: &str = "buy";
@@ -112,7 +111,12 @@ impl Policy {
         let status = MarketPolicyStatus {
             fingerprint: status.cluster.to_string(),
             name: status.name,
-            shares: share.policy.as_ref().map_or_else(|| "nothing".to_owned(), amounts),
+            shares: share.policy.as_ref().map_or_else(|| "nothing".to_owned(), brief::shares),
+            price: share
+                .policy
+                .as_ref()
+                .map(|policy| brief::price(&policy.price))
+                .unwrap_or_default(),
             holds,
             conditions,
         };

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use mercato_broker::{Side, Standing};
-use mercato_kubelet::resources::{Buy, Contract, ContractSpec, Desired, Order, OrderSpec, Share};
+use mercato_kubelet::resources::{
+    Buy, Condition, Contract, ContractSpec, ContractStatus, Desired, Order, OrderSpec, Share,
+};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
 use serde_json::json;
@@ -11,7 +14,7 @@ use serde_json::json;
 use super::contracts::{answer, is_shown};
 use super::orders::{Placed, id, placed};
 use super::wanted;
-use crate::admin::{Deal, Provider, Request};
+use crate::admin::{Change, Deal, Provider, Request};
 use crate::limits;
 
 const US: ClusterId = ClusterId([1; 32]);
@@ -139,24 +142,71 @@ fn of_several_of_a_name_the_trusted_one_is_meant() {
 #[test]
 fn an_owners_wish_is_carried_out_where_it_means_something() {
     let contract = |desired| {
-        Contract::new("c", ContractSpec { desired: Some(desired), reason: Some("x".to_owned()) })
+        Contract::new(
+            "c",
+            ContractSpec {
+                desired: Some(desired),
+                reason: Some("x".to_owned()),
+                ..ContractSpec::default()
+            },
+        )
     };
+    let answered = |object: &Contract, deal: &Deal| answer(object, deal).unwrap();
     let (accepted, closed) = (contract(Desired::Accepted), contract(Desired::Closed));
     let id = NegotiationId([3; 16]);
     let of = |side, state| deal(id, side, state);
     let asked = of(Side::Provider, State::Review);
-    assert_eq!(answer(&accepted, &asked), Some(Request::Accept(id)));
-    assert_eq!(answer(&closed, &asked), Some(Request::Deny(id, "x".to_owned())));
+    assert_eq!(answered(&accepted, &asked), Some(Request::Accept(id)));
+    assert_eq!(answered(&closed, &asked), Some(Request::Deny(id, "x".to_owned())));
     let offered = of(Side::Consumer, State::Offered);
-    assert_eq!(answer(&accepted, &offered), Some(Request::Take(id)));
+    assert_eq!(answered(&accepted, &offered), Some(Request::Take(id)));
     let cancel = Some(Request::Cancel(id, "x".to_owned()));
-    assert_eq!(answer(&closed, &offered), cancel);
-    assert_eq!(answer(&closed, &of(Side::Provider, State::Active)), cancel);
+    assert_eq!(answered(&closed, &offered), cancel);
+    assert_eq!(answered(&closed, &of(Side::Provider, State::Active)), cancel);
     // One's own request in review is the other owner's to accept.
-    assert_eq!(answer(&accepted, &of(Side::Consumer, State::Review)), None);
-    assert_eq!(answer(&accepted, &of(Side::Provider, State::Active)), None);
-    assert_eq!(answer(&closed, &of(Side::Provider, State::Closed)), None);
-    assert_eq!(answer(&Contract::new("c", ContractSpec::default()), &asked), None);
+    assert_eq!(answered(&accepted, &of(Side::Consumer, State::Review)), None);
+    assert_eq!(answered(&accepted, &of(Side::Provider, State::Active)), None);
+    assert_eq!(answered(&closed, &of(Side::Provider, State::Closed)), None);
+    assert_eq!(answered(&Contract::new("c", ContractSpec::default()), &asked), None);
+}
+
+#[test]
+fn the_buyer_asks_once_for_each_change_of_the_wish() {
+    let id = NegotiationId([3; 16]);
+    let wish = |spec| {
+        let mut object = Contract::new("c", serde_json::from_value(spec).unwrap());
+        object.metadata.generation = Some(2);
+        object
+    };
+    let mut deal = deal(id, Side::Consumer, State::Active);
+    let answered = |object: &Contract, deal: &Deal| answer(object, deal).unwrap();
+    assert_eq!(answered(&wish(json!({ "for": "2h", "cpu": 1, "pods": 20 })), &deal), None);
+    let longer = wish(json!({ "for": "3h" }));
+    let asks = Request::Amend { contract: id, quantity: None, term_s: Some(10_800) };
+    assert_eq!(answered(&longer, &deal), Some(asks.clone()));
+    let mut larger = wish(json!({ "cpu": "1500m", "gpu": "h100=1" }));
+    let Some(Request::Amend { quantity: Some(quantity), term_s: None, .. }) =
+        answered(&larger, &deal)
+    else {
+        panic!("nothing is asked")
+    };
+    assert_eq!((quantity.cpu_millis, quantity.pods, quantity.gpus.len()), (1_500, 20, 1));
+
+    let terms = Terms { term_s: 10_800, ..deal.terms.clone() };
+    deal.change = Some(Change { terms, state: State::Review, reason: None });
+    assert_eq!(answered(&longer, &deal), None, "it is asked already");
+    assert!(answered(&larger, &deal).is_some(), "that is another one");
+    deal.change.as_mut().unwrap().state = State::Terminated;
+    assert_eq!(answered(&longer, &deal), Some(asks), "the owner says it anew");
+    larger = longer.clone();
+    let conditions = Condition::ready(true, ("Active", String::new()), 2, &[]);
+    larger.status = Some(ContractStatus { conditions, ..ContractStatus::default() });
+    assert_eq!(answered(&larger, &deal), None, "it was refused");
+
+    deal.side = Side::Provider;
+    assert!(answer(&longer, &deal).unwrap_err().contains("buyer"));
+    let said = answer(&wish(json!({ "memory": "4GiB" })), &deal).unwrap_err();
+    assert!(said.starts_with("spec.memory: expected a unit of memory"), "{said}");
 }
 
 #[test]

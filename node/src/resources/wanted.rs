@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing};
 use mercato_config::{FromText, Gpus, Seconds, SyntaxError, policy, quantity, settings};
-use mercato_kubelet::resources::{Buy, OrderSpec, ProviderClass, Share, Sort};
+use mercato_kubelet::resources::{Buy, ContractSpec, OrderSpec, ProviderClass, Share, Sort, Text};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
@@ -70,6 +71,27 @@ pub(super) fn demand(
             Sort::Score => mercato_broker::Sort::Score,
         }),
     })
+}
+
+/// What a Contract is to be where that is not what it says now: so much, so long in all.
+pub(super) fn change(
+    spec: &ContractSpec,
+    terms: &Terms,
+) -> Result<(Option<Resources>, Option<u64>), Wrong> {
+    let amount = |field, resource: Resource, text: &Option<Text>| match text {
+        Some(Text(text)) => at(field, quantity::of(&resource, text)),
+        None => Ok(terms.quantity.quantity(&resource)),
+    };
+    let gpus: Option<Gpus> = text("gpu", spec.gpu.as_deref())?;
+    let quantity = Resources {
+        cpu_millis: amount("cpu", Resource::Cpu, &spec.cpu)?,
+        memory_bytes: amount("memory", Resource::Memory, &spec.memory)?,
+        pods: spec.pods.map_or(terms.quantity.pods, u64::from),
+        gpus: gpus.map_or_else(|| terms.quantity.gpus.clone(), |Gpus(gpus)| gpus),
+    };
+    let term: Option<Seconds> = text("for", spec.term.as_deref())?;
+    let term_s = term.map(|Seconds(term_s)| term_s).filter(|term_s| *term_s != terms.term_s);
+    Ok(((quantity != terms.quantity).then_some(quantity), term_s))
 }
 
 fn text<T: FromText>(field: &str, text: Option<&str>) -> Result<Option<T>, Wrong> {

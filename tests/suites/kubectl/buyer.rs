@@ -5,10 +5,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::{Daemon, PART};
+use mercato_tests::shop;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
 use crate::objects::{condition, field, show};
+use crate::seller;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -109,45 +111,58 @@ pub(crate) async fn ready(home: &Daemon<'_>, contract: &str) -> Result<()> {
     once(home, contract).await
 }
 
-pub(crate) async fn offloads(rome: &Cluster) -> Result<()> {
-    rome.apply(
-        "{apiVersion: mercato.dev/v1alpha1, kind: NamespaceOffload, \
-         metadata: {name: default, namespace: shop}, \
-         spec: {strategy: Remote, secrets: {deny: [private]}}}",
-    )
+/// Longer and larger by the Contract's spec; Turin's owner is asked.
+pub(crate) async fn changes(rome: &Cluster, turin: &Cluster, contract: &str) -> Result<()> {
+    let which = format!("contract/{contract}");
+    let change = r#"{"spec":{"for":"3h","cpu":"1200m"}}"#;
+    rome.kubectl(&["patch", &which, "--type", "merge", "-p", change]).await?.ok()?;
+    wait::until("Turin's owner is asked for a change", PATIENCE, || async {
+        let asked = field(turin, &which, "{.status.change}").await?;
+        ensure!(asked == "cpu=1200m,memory=2Gi,pods=20 for 3h in all: review", "{asked:?}");
+        Ok(true)
+    })
     .await?;
-    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=60s"];
-    rome.kubectl(&wait).await?.ok().map(drop)
+    seller::desire(turin, contract, "Accepted").await?;
+    wait::until("both sides say what the contract is now", PATIENCE, || async {
+        for side in [rome, turin] {
+            let is = field(side, &which, "{.status.what} {.status.change}").await?;
+            ensure!(is == "cpu=1200m,memory=2Gi,pods=20 ", "{is:?}");
+        }
+        let node = field(rome, "node/mercato-turin", "{.status.capacity.cpu}").await?;
+        ensure!(node == "1200m", "the node has {node}");
+        Ok(true)
+    })
+    .await
 }
 
-const SHOP: &str = "
-apiVersion: v1
-kind: Secret
-metadata: {name: recipe, namespace: shop}
-stringData: {cheese: pecorino}
----
+/// Only to Turin; what is put elsewhere stays, and says why.
+pub(crate) async fn offloads(rome: &Cluster, turin: &Cluster) -> Result<()> {
+    rome.apply(&offload("mercato-lyon")).await?;
+    let wait = ["-n", "shop", "wait", "nso/default", "--for=condition=Ready", "--timeout=60s"];
+    rome.kubectl(&wait).await?.ok()?;
+    let shop = User::new(rome, "shop");
+    shop.on("mercato-turin").start("stray", "sleep 3600", &[]).await?;
+    waits(&shop, "stray", "may not go to mercato-turin").await?;
+    let turin = field(turin, "marketpolicy/default", "{.status.fingerprint}").await?;
+    rome.apply(&offload(&turin)).await?;
+    let ready = ["wait", "pod/stray", "--for=condition=Ready", "--timeout=60s"];
+    shop.kubectl(&ready).await?;
+    shop.kubectl(&["delete", "pod", "stray", "--grace-period=1"]).await.map(drop)
+}
+
+fn offload(to: &str) -> String {
+    format!(
+        "{{apiVersion: mercato.dev/v1alpha1, kind: NamespaceOffload, \
+         metadata: {{name: default, namespace: shop}}, \
+         spec: {{strategy: Remote, to: ['{to}'], secrets: {{deny: [private]}}}}}}"
+    )
+}
+
+const LEAKY: &str = "
 apiVersion: v1
 kind: Secret
 metadata: {name: private, namespace: shop}
 stringData: {key: hidden}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: shop}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 2
-      containers:
-      - name: web
-        image: mercato.test/busybox:1
-        command: [sh, -c, 'echo cheese $CHEESE; trap \"exit 0\" TERM; while :; do sleep 0.2; done']
-        env:
-        - {name: CHEESE, valueFrom: {secretKeyRef: {name: recipe, key: cheese}}}
-        resources: {requests: {cpu: 50m, memory: 16Mi}}
 ---
 apiVersion: v1
 kind: Pod
@@ -163,28 +178,27 @@ spec:
 ";
 
 pub(crate) async fn runs(rome: &Cluster) -> Result<()> {
-    rome.apply(SHOP).await?;
+    shop::opens(rome, "mercato-turin").await?;
+    rome.apply(LEAKY).await?;
     let shop = User::new(rome, "shop");
-    shop.kubectl(&["rollout", "status", "deploy/web", "--timeout=60s"]).await?;
-    let nodes =
-        shop.kubectl(&["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}"]);
-    ensure!(nodes.await? == "mercato-turin mercato-turin", "they run elsewhere");
-    let logs = shop.kubectl(&["logs", "deploy/web"]).await?;
-    ensure!(logs == "cheese pecorino\n", "it says {logs:?}");
-    // One that needs a secret which may not leave stays, with the reason.
-    let why = "jsonpath={.status.containerStatuses[0].state.waiting.message}";
-    wait::until("the pod says which secret stays at home", PATIENCE, || async {
-        let why = shop.kubectl(&["get", "pod", "leaky", "-o", why]).await?;
-        ensure!(why.contains("secret private"), "{why}");
+    waits(&shop, "leaky", "secret private").await?;
+    shop.kubectl(&["delete", "pod", "leaky"]).await.map(drop)
+}
+
+/// A pod stays where it is, and says why.
+async fn waits(shop: &User<'_>, pod: &str, why: &str) -> Result<()> {
+    let path = "jsonpath={.status.containerStatuses[0].state.waiting.message}";
+    wait::until(&format!("{pod} says why it waits"), PATIENCE, || async {
+        let said = shop.kubectl(&["get", "pod", pod, "-o", path]).await?;
+        ensure!(said.contains(why), "{said}");
         Ok(true)
     })
-    .await?;
-    shop.kubectl(&["delete", "pod", "leaky"]).await.map(drop)
+    .await
 }
 
 /// kubectl returns when the contract is closed and the node is gone.
 pub(crate) async fn deletes(rome: &Cluster, turin: &Cluster, contract: &str) -> Result<()> {
-    User::new(rome, "shop").kubectl(&["delete", "deploy", "web"]).await?;
+    shop::closes(rome).await?;
     let delete = ["-n", "shop", "delete", "order", "web", "--timeout=90s"];
     rome.kubectl(&delete).await?.ok()?;
     let node = rome.kubectl(&["get", "node", "mercato-turin"]).await?;
@@ -201,6 +215,6 @@ pub(crate) async fn deletes(rome: &Cluster, turin: &Cluster, contract: &str) -> 
 pub(crate) async fn tidies_up(rome: &Cluster) -> Result<()> {
     let shop = User::new(rome, "shop");
     shop.kubectl(&["delete", "nso", "default"]).await?;
-    shop.kubectl(&["delete", "secret", "recipe", "private"]).await?;
+    shop.kubectl(&["delete", "secret", "private"]).await?;
     rome.kubectl(&["delete", "marketpolicy", "default"]).await?.ok().map(drop)
 }

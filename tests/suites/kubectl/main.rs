@@ -46,10 +46,13 @@ async fn journey(stage: &Stage) -> Result<()> {
     seller::accepts(turin, &contract).await.context("accept")?;
     buyer::ready(&home, &contract).await.context("ready")?;
     told.step("bought once, in spite of a restart; the node is ready");
-    objects::readable(rome, turin, &contract).await.context("kubectl get")?;
+    buyer::changes(rome, turin, &contract).await.context("extend and resize")?;
+    told.step("longer and larger");
     objects::made_again(rome, &contract).await.context("a deleted Contract")?;
     told.step("a deleted Contract was made again");
-    buyer::offloads(rome).await.context("offload")?;
+    buyer::offloads(rome, turin).await.context("offload")?;
+    objects::readable(rome, turin, &contract).await.context("kubectl get")?;
+    told.step("offloaded to one provider; each table fits a screen");
     let written = objects::versions(rome).await?;
     buyer::runs(rome).await.context("a deployment")?;
     told.step("a deployment runs over there, with logs");

@@ -70,19 +70,33 @@ pub(crate) async fn show(cluster: &Cluster, words: &str) -> Result<String> {
     Ok(seen)
 }
 
-/// What a person sees fits a screen, and is the same on both sides.
+/// What a person sees fits a terminal, and is the same on both sides.
 pub(crate) async fn readable(rome: &Cluster, turin: &Cluster, contract: &str) -> Result<()> {
     for (side, verb) in [(rome, "Buys"), (turin, "Sells")] {
-        let table = show(side, "get contracts").await?;
+        let table = fits(side, "get contracts").await?;
         let row = table.lines().find(|line| line.starts_with(contract)).unwrap_or_default();
         ensure!(row.contains(verb) && row.contains("Active") && row.contains("EUR"), "{table}");
-        ensure!(row.chars().count() <= 110, "{row}");
     }
-    let orders = show(rome, "-n shop get orders").await?;
+    let orders = fits(rome, "-n shop get orders").await?;
     ensure!(orders.contains("Active") && orders.contains("turin"), "{orders}");
+    let offloads = fits(rome, "-n shop get namespaceoffloads").await?;
+    ensure!(offloads.contains("Offloaded") && offloads.contains("Remote"), "{offloads}");
+    let policy = fits(turin, "get marketpolicies").await?;
+    ensure!(policy.contains("1.5 cpu 4Gi") && policy.contains("0.60/cpu"), "{policy}");
     let described = show(rome, "-n shop describe order web").await?;
     ensure!(described.contains("node mercato-turin is ready"), "{described}");
     Ok(())
+}
+
+/// As wide as a terminal always is.
+const WIDTH: usize = 80;
+
+async fn fits(cluster: &Cluster, words: &str) -> Result<String> {
+    let table = show(cluster, words).await?;
+    let widest = table.lines().map(|line| line.trim_end().chars().count()).max();
+    ensure!(widest <= Some(WIDTH), "{table}");
+    show(cluster, &format!("{words} -o wide")).await?;
+    Ok(table)
 }
 
 /// A mirror that is deleted is made again, and its contract goes on.

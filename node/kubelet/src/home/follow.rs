@@ -128,6 +128,11 @@ impl Teller<'_> {
                 format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
             return Some(told(seen, pod, Err(Refusal { path, reason })));
         };
+        let config = &self.shared.config;
+        let runs = pod["status"]["phase"] == "Running";
+        if !runs && !how.targets.permit(&config.node, &config.provider) {
+            return Some(told(seen, pod, Err(not_a_target(id, &config.node))));
+        }
         let environment = self.environment(id).await;
         let exported = export(pod, &how, &environment);
         let needs = forge::needs(&exported);
@@ -151,6 +156,15 @@ impl Teller<'_> {
         self.environments.insert(pod.uid.clone(), environment.clone());
         environment
     }
+}
+
+/// A pod that was put on a node which is none of its namespace's stays.
+fn not_a_target(pod: &PodId, node: &str) -> Refusal {
+    let (path, namespace) = ("spec.nodeName".to_owned(), &pod.namespace);
+    let reason = format!(
+        "pods of namespace {namespace} may not go to {node}: see spec.to of its NamespaceOffload"
+    );
+    Refusal { path, reason }
 }
 
 /// A pod that uses a secret which may not leave stays.

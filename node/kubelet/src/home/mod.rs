@@ -20,6 +20,7 @@ use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
+use mercato_protocol::id::ClusterId;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,6 +41,8 @@ use tokens::Tokens;
 pub struct HomeConfig {
     /// The virtual node that stands for the lease.
     pub node: String,
+    /// Who provides it.
+    pub provider: ClusterId,
     /// Where home's API server reaches the node, which is the pods' hostIP.
     pub host_ip: IpAddr,
 }

@@ -8,14 +8,14 @@ use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{EventKind, PodEvent};
-use mercato_protocol::id::Digest;
+use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
 use crate::limits;
-use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Secrets, Strategy};
+use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Secrets, Strategy, Targets};
 use crate::testing::{scripted, status};
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
@@ -83,9 +83,18 @@ async fn bed(
         seen.lock().unwrap().push((format!("{method} {path}"), body));
         answer.clone()
     });
-    let both = OptIn { strategy: Strategy::Both, api_access: true, secrets: Secrets::All };
+    let both = OptIn {
+        strategy: Strategy::Both,
+        api_access: true,
+        secrets: Secrets::All,
+        targets: Targets::All,
+    };
     let (opted_in, receiver) = watch::channel(opted_in("shop", both));
-    let config = HomeConfig { node: "turin".into(), host_ip: "10.0.0.1".parse().unwrap() };
+    let config = HomeConfig {
+        node: "turin".into(),
+        provider: ClusterId([0x4f; 32]),
+        host_ip: "10.0.0.1".parse().unwrap(),
+    };
     let bodies = Bodies::default();
     let (side, mut inputs) = HomeSide::start(cluster, config, bodies.clone(), receiver);
     let Some(Input::Synced(mut pods)) = inputs.recv().await else { panic!("no list came first") };
@@ -124,7 +133,12 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     let (mut bed, told) = bed("other", None, (200, json!({}))).await;
     assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
     assert!(told.needs.is_empty());
-    let both = OptIn { strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
+    let both = OptIn {
+        strategy: Strategy::Both,
+        api_access: false,
+        secrets: Secrets::All,
+        targets: Targets::All,
+    };
     bed.opted_in.send_replace(opted_in("other", both));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
@@ -153,6 +167,22 @@ async fn a_refusal_is_written_where_no_event_can_be() {
     bed.side.shared.pods.refresh(running);
     let refusal = Refusal { path: String::new(), reason: "no".into() };
     assert_eq!(bed.write("shop", Write::Refusal(refusal)).await, Input::Written(Uid("u1".into())));
+}
+
+#[tokio::test]
+async fn a_pod_on_a_node_that_its_namespace_may_not_go_to_is_refused() {
+    let (mut bed, _) = bed("shop", None, (200, json!({}))).await;
+    let to = |targets: &str| OptIn {
+        strategy: Strategy::Both,
+        api_access: false,
+        secrets: Secrets::All,
+        targets: Targets::new([targets.to_owned()]),
+    };
+    for (targets, path) in [("lyon", Some("spec.nodeName")), ("turin", None)] {
+        bed.opted_in.send_replace(opted_in("shop", to(targets)));
+        let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
+        assert_eq!(told.refusal.map(|refusal| refusal.path).as_deref(), path, "{targets}");
+    }
 }
 
 #[tokio::test]

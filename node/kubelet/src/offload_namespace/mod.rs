@@ -5,6 +5,7 @@
 
 mod mutate;
 mod secrets;
+mod targets;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 pub use secrets::Secrets;
+pub use targets::Targets;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
@@ -25,7 +27,7 @@ use crate::cluster::{Answer, Cluster};
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
 use crate::limits;
-use crate::names::{API_ACCESS, CONTRACT, OFFLOAD, SECRETS};
+use crate::names::{API_ACCESS, CONTRACT, OFFLOAD, SECRETS, TARGETS};
 use crate::watch::{Change, Selection, changes};
 
 /// Where the pods of a namespace may run.
@@ -63,6 +65,8 @@ pub struct OptIn {
     pub api_access: bool,
     /// Which secrets may leave with the pods that use them.
     pub secrets: Secrets,
+    /// Which virtual nodes they may go to.
+    pub targets: Targets,
 }
 
 /// Which namespaces may leave home.
@@ -96,7 +100,8 @@ impl Scope {
         let annotations = &metadata["annotations"];
         let api_access = annotations[API_ACCESS] == "home";
         let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
-        Some(OptIn { strategy, api_access, secrets })
+        let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
+        Some(OptIn { strategy, api_access, secrets, targets })
     }
 }
 
@@ -108,13 +113,14 @@ fn is_open(namespace: &Value) -> bool {
 /// Opts a namespace in, or changes how.
 pub fn opt_in(cluster: &Cluster, namespace: &str, how: OptIn) -> Answer<()> {
     let access = if how.api_access { "home" } else { "none" };
-    let marks = json!({ API_ACCESS: access, SECRETS: how.secrets.mark() });
+    let marks =
+        json!({ API_ACCESS: access, SECRETS: how.secrets.mark(), TARGETS: how.targets.mark() });
     mark(cluster, namespace, how.strategy.as_str().into(), marks)
 }
 
 /// Opts a namespace out. What runs elsewhere is ended by the sessions.
 pub fn opt_out(cluster: &Cluster, namespace: &str) -> Answer<()> {
-    mark(cluster, namespace, Value::Null, json!({ API_ACCESS: null, SECRETS: null }))
+    mark(cluster, namespace, Value::Null, json!({ API_ACCESS: null, SECRETS: null, TARGETS: null }))
 }
 
 fn mark(cluster: &Cluster, namespace: &str, strategy: Value, annotations: Value) -> Answer<()> {
@@ -153,6 +159,11 @@ impl OptedIn {
         Self { scope, namespaces: ready.collect() }
     }
 
+    /// Which virtual nodes the pods of this one may go to.
+    pub(crate) fn targets(&self, namespace: &str) -> Targets {
+        self.namespaces.get(namespace).map(|(how, _)| how.targets.clone()).unwrap_or_default()
+    }
+
     /// Whether the pods of this one may leave home.
     pub fn leave(&self, namespace: &str) -> Leave {
         match self.namespaces.get(namespace) {
@@ -181,7 +192,8 @@ impl OptIns {
         webhook: Option<Webhook>,
         scope: Scope,
     ) -> Self {
-        let (tell, known) = watch::channel(None);
+        let tell = webhook.as_ref().map_or_else(|| watch::Sender::new(None), Webhook::known);
+        let known = tell.subscribe();
         let rights = Rights { cluster, account, webhook, held: None };
         let following = tokio::spawn(follow(rights, scope, tell)).abort_handle();
         Self { known, following }
@@ -335,8 +347,8 @@ mod tests {
 
     #[test]
     fn a_label_that_is_no_strategy_opts_nothing_in() {
-        let secrets = Secrets::All;
-        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets };
+        let (secrets, targets) = (Secrets::All, Targets::All);
+        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets, targets };
         assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both.clone()));
         assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
         let plain = |name: &str| json!({ "metadata": { "name": name } });
@@ -357,7 +369,8 @@ mod tests {
         });
         let account = Account { user: "anna".into() };
         let mut rights = Rights { cluster, account, webhook: None, held: None };
-        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets: Secrets::All };
+        let (secrets, targets) = (Secrets::All, Targets::All);
+        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets };
         rights.take(&BTreeMap::from([("shop".into(), how)])).await.unwrap();
         let requests = requests.lock().unwrap();
         let listed =

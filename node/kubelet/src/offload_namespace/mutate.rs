@@ -2,22 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::Strategy;
+use super::{Strategy, Targets};
 use crate::names::PROVIDER;
 
 /// The operations of a JSON patch (RFC 6902) on a pod that is being made; none
 /// for one whose node is decided, by a DaemonSet or by name.
-pub(super) fn patch(strategy: Strategy, pod: &Value) -> Vec<Value> {
+pub(super) fn patch(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     let placed = owners.is_some_and(|owners| owners.iter().any(|o| o["kind"] == "DaemonSet"));
     if placed || !pod["spec"]["nodeName"].is_null() {
         return Vec::new();
     }
-    match strategy {
-        Strategy::Both => tolerate(pod).into_iter().collect(),
-        Strategy::Remote => tolerate(pod).into_iter().chain(require(pod, "Exists")).collect(),
-        Strategy::Local => require(pod, "DoesNotExist").into_iter().collect(),
-    }
+    let at_home = vec![json!({ "key": PROVIDER, "operator": "DoesNotExist" })];
+    let (tolerated, required) = match (strategy, targets) {
+        (Strategy::Both, Targets::All) => (tolerate(pod), None),
+        (Strategy::Both, Targets::These { .. }) => {
+            let mut all = targets.alternatives();
+            all.push(at_home);
+            (tolerate(pod), require(pod, &all))
+        }
+        (Strategy::Remote, _) => (tolerate(pod), require(pod, &targets.alternatives())),
+        (Strategy::Local, _) => (None, require(pod, &[at_home])),
+    };
+    tolerated.into_iter().chain(required).collect()
 }
 
 fn tolerate(pod: &Value) -> Option<Value> {
@@ -30,18 +37,27 @@ fn tolerate(pod: &Value) -> Option<Value> {
     Some(json!({ "op": "add", "path": "/spec/tolerations", "value": tolerations }))
 }
 
-/// Terms are alternatives, so the requirement goes into each; a term without
+/// Terms are alternatives, so each goes with each of ours; a term without
 /// any expression matches nothing and is left so.
-fn require(pod: &Value, operator: &str) -> Option<Value> {
+fn require(pod: &Value, alternatives: &[Vec<Value>]) -> Option<Value> {
     const TERMS: &str =
         "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let requirement = json!({ "key": PROVIDER, "operator": operator });
     let mut affinity = pod["spec"]["affinity"].clone();
     let terms = affinity.pointer(TERMS).and_then(Value::as_array).cloned().unwrap_or_default();
+    let holds = |term: &Value| {
+        matches_nothing(term) || alternatives.iter().any(|all| all.iter().all(|one| has(term, one)))
+    };
+    if !terms.is_empty() && terms.iter().all(holds) {
+        return None;
+    }
     let terms: Vec<Value> = if terms.is_empty() {
-        vec![json!({ "matchExpressions": [requirement] })]
+        alternatives.iter().map(|all| json!({ "matchExpressions": all })).collect()
     } else {
-        terms.into_iter().map(|term| with(term, &requirement)).collect()
+        let each = |term: Value| match matches_nothing(&term) {
+            true => vec![term],
+            false => alternatives.iter().map(|all| with(term.clone(), all)).collect(),
+        };
+        terms.into_iter().flat_map(each).collect()
     };
     let required = json!({ "nodeSelectorTerms": terms });
     if affinity.is_null() {
@@ -51,17 +67,25 @@ fn require(pod: &Value, operator: &str) -> Option<Value> {
         affinity["nodeAffinity"] = json!({});
     }
     affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = required;
-    let same = affinity == pod["spec"]["affinity"];
-    (!same).then(|| json!({ "op": "add", "path": "/spec/affinity", "value": affinity }))
+    Some(json!({ "op": "add", "path": "/spec/affinity", "value": affinity }))
 }
 
-fn with(mut term: Value, requirement: &Value) -> Value {
-    let expressions = term["matchExpressions"].as_array().cloned().unwrap_or_default();
+fn expressions(term: &Value) -> &[Value] {
+    term["matchExpressions"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn has(term: &Value, requirement: &Value) -> bool {
+    expressions(term).contains(requirement)
+}
+
+fn matches_nothing(term: &Value) -> bool {
     let fields = term["matchFields"].as_array().is_some_and(|fields| !fields.is_empty());
-    if (expressions.is_empty() && !fields) || expressions.contains(requirement) {
-        return term;
-    }
-    term["matchExpressions"] = [expressions, vec![requirement.clone()]].concat().into();
+    expressions(term).is_empty() && !fields
+}
+
+fn with(mut term: Value, requirements: &[Value]) -> Value {
+    let missing = requirements.iter().filter(|one| !has(&term, one)).cloned();
+    term["matchExpressions"] = expressions(&term).iter().cloned().chain(missing).collect();
     term
 }
 
@@ -70,8 +94,12 @@ mod tests {
     use super::*;
 
     fn applied(strategy: Strategy, pod: &Value) -> Value {
+        to(&Targets::All, strategy, pod)
+    }
+
+    fn to(targets: &Targets, strategy: Strategy, pod: &Value) -> Value {
         let mut pod = pod.clone();
-        for operation in patch(strategy, &pod.clone()) {
+        for operation in patch(strategy, targets, &pod.clone()) {
             let field = operation["path"].as_str().unwrap().strip_prefix("/spec/").unwrap();
             pod["spec"][field] = operation["value"].clone();
         }
@@ -116,17 +144,38 @@ mod tests {
 
     #[test]
     fn a_second_review_changes_nothing() {
+        let turin = Targets::new(["mercato-turin".to_owned(), "4f".repeat(32)]);
         for strategy in [Strategy::Both, Strategy::Remote, Strategy::Local] {
-            let once = applied(strategy, &json!({ "spec": {} }));
-            assert!(patch(strategy, &once).is_empty(), "{strategy:?}");
+            for targets in [&Targets::All, &turin] {
+                let once = to(targets, strategy, &json!({ "spec": {} }));
+                assert!(patch(strategy, targets, &once).is_empty(), "{strategy:?} {targets:?}");
+            }
         }
+    }
+
+    #[test]
+    fn each_alternative_goes_to_one_of_the_targets() {
+        let zone = |z: &str| json!({ "matchExpressions": [{ "key": "zone", "operator": "In", "values": [z] }] });
+        let mut pod = json!({ "spec": {} });
+        pod["spec"]["affinity"]["nodeAffinity"] = json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [zone("a"), zone("b")] } });
+        let turin = Targets::new(["mercato-turin".to_owned(), "4f".repeat(32)]);
+        let terms = |strategy| to(&turin, strategy, &pod).pointer(REQUIRED).unwrap().clone();
+        assert_eq!(terms(Strategy::Remote).as_array().unwrap().len(), 4);
+        let both = terms(Strategy::Both);
+        assert_eq!(both.as_array().unwrap().len(), 6);
+        let home = both[2]["matchExpressions"].as_array().unwrap();
+        assert_eq!(
+            (&home[0]["key"], &home[1]["operator"]),
+            (&json!("zone"), &json!("DoesNotExist"))
+        );
     }
 
     #[test]
     fn what_is_placed_stays() {
         let daemon =
             json!({ "metadata": { "ownerReferences": [{ "kind": "DaemonSet" }] }, "spec": {} });
-        assert!(patch(Strategy::Remote, &daemon).is_empty());
-        assert!(patch(Strategy::Remote, &json!({ "spec": { "nodeName": "n" } })).is_empty());
+        let stays = |pod: &Value| patch(Strategy::Remote, &Targets::All, pod).is_empty();
+        assert!(stays(&daemon) && stays(&json!({ "spec": { "nodeName": "n" } })));
     }
 }

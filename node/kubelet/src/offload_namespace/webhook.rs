@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::{DefaultBodyLimit, Path};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -13,8 +13,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
-use super::{Strategy, mutate};
+use super::{Known, Strategy, mutate};
 use crate::api::{Tls, TlsError, certified_key};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
@@ -41,6 +42,7 @@ pub enum Reach {
 /// A webhook that is served, and can be registered. Ends when dropped.
 pub struct Webhook {
     _listener: Listener,
+    known: watch::Sender<Known>,
     reach: Reach,
     ca: String,
 }
@@ -66,15 +68,21 @@ impl Webhook {
         async move {
             let (chain, key, ca) = certificates(&reach)?;
             let tls = Tls::new(certified_key(&chain, &key)?)?;
-            let listener = Listener::bind(listen, tls, router()).await?;
+            let known = watch::Sender::new(None);
+            let listener = Listener::bind(listen, tls, router(known.subscribe())).await?;
             if let Reach::Address(address) = &mut reach
                 && address.port() == 0
             {
                 address.set_port(listener.address().port());
             }
-            Ok(Self { _listener: listener, reach, ca })
+            Ok(Self { _listener: listener, known, reach, ca })
         }
         .boxed()
+    }
+
+    /// Where it is to be told which namespaces are opted in.
+    pub(super) fn known(&self) -> watch::Sender<Known> {
+        self.known.clone()
     }
 
     pub(super) fn register(&self, cluster: &Cluster) -> Answer<()> {
@@ -134,21 +142,26 @@ pub(super) fn unregister(cluster: &Cluster) -> Answer<()> {
     .boxed()
 }
 
-fn router() -> Router {
+fn router(known: watch::Receiver<Known>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/{strategy}", post(review))
         .layer(DefaultBodyLimit::max(limits::ADMISSION_BODY))
+        .with_state(known)
 }
 
+/// What is not known yet keeps nobody from anywhere: home's side of the lease does that.
 async fn review(
+    State(known): State<watch::Receiver<Known>>,
     Path(strategy): Path<String>,
     Json(review): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
     let strategy = Strategy::parse(&strategy).ok_or(StatusCode::NOT_FOUND)?;
     let uid = review["request"]["uid"].as_str().ok_or(StatusCode::BAD_REQUEST)?;
     let mut response = json!({ "uid": uid, "allowed": true });
-    let patch = mutate::patch(strategy, &review["request"]["object"]);
+    let namespace = review["request"]["namespace"].as_str().unwrap_or_default();
+    let targets = known.borrow().as_ref().map(|known| known.targets(namespace)).unwrap_or_default();
+    let patch = mutate::patch(strategy, &targets, &review["request"]["object"]);
     if !patch.is_empty() {
         response["patchType"] = "JSONPatch".into();
         response["patch"] = BASE64.encode(json!(patch).to_string()).into();

@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::Condition;
+use super::market_policy::DURATION;
+use super::text::Text;
 
 /// One agreement with another cluster, or a request for one: made by the daemon, and made
 /// again when it is deleted. What is signed is not here but in the daemon's records.
@@ -25,9 +27,11 @@ use super::condition::Condition;
     printcolumn(name = "Side", type_ = "string", json_path = ".status.side"),
     printcolumn(name = "With", type_ = "string", json_path = ".status.with"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "What", type_ = "string", json_path = ".status.what"),
-    printcolumn(name = "Until", type_ = "string", json_path = ".status.until"),
+    printcolumn(name = "What", type_ = "string", json_path = ".status.size"),
+    printcolumn(name = "Until", type_ = "string", json_path = ".status.ends"),
     printcolumn(name = "Total", type_ = "string", json_path = ".status.total"),
+    printcolumn(name = "Class", type_ = "string", json_path = ".status.class", priority = 1),
+    printcolumn(name = "Price", type_ = "string", json_path = ".status.price", priority = 1),
     printcolumn(name = "Order", type_ = "string", json_path = ".status.order", priority = 1),
     printcolumn(name = "Node", type_ = "string", json_path = ".status.node", priority = 1),
     printcolumn(
@@ -53,6 +57,26 @@ pub struct ContractSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub reason: Option<String>,
+    /// How long it is to be in all, from its beginning: `6h`. The buyer's to say, as are the
+    /// amounts below; what is left out stays. The provider is asked, once for each change of
+    /// these fields.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION), length(max = 32))]
+    pub term: Option<String>,
+    /// Processors from now on: `8`, or `500m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Text>,
+    /// Memory from now on: `32Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Text>,
+    /// GPUs by model from now on: `h100=2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub gpu: Option<String>,
+    /// Pods at once from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 8192))]
+    pub pods: Option<u32>,
 }
 
 /// What the owner wants.
@@ -78,8 +102,10 @@ pub struct ContractStatus {
     pub fingerprint: String,
     /// How far it is.
     pub state: String,
-    /// What is bought, in a line.
+    /// What is bought.
     pub what: String,
+    /// The same in few words, without the number of pods.
+    pub size: String,
     /// How firmly it is held.
     pub class: String,
     /// For one processor, GiB, GPU.
@@ -92,7 +118,10 @@ pub struct ContractStatus {
     /// When it ends, or ended; before it is agreed, when it lapses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// What the buyer wants to change, if that waits for an answer.
+    /// The same for the eye: month, day, hour and minute, in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ends: Option<String>,
+    /// What the buyer wants to change, until it is done, and how far that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
     /// What the buyer says.

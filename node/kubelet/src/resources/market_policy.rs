@@ -29,12 +29,12 @@ use super::text::Text;
     doc = "What this cluster shares, and what it may buy.",
     validation = Rule::new("self.metadata.name == 'default'")
         .message("there is one MarketPolicy: call it default"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Shares", type_ = "string", json_path = ".status.shares"),
-    printcolumn(name = "Price", type_ = "string", json_path = ".spec.share.price"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
+    printcolumn(name = "Price", type_ = "string", json_path = ".status.price"),
+    printcolumn(name = "Budget", type_ = "string", json_path = ".spec.buy.budget", priority = 1),
     printcolumn(name = "Fingerprint", type_ = "string", json_path = ".status.fingerprint", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MarketPolicySpec {
@@ -192,6 +192,9 @@ pub struct MarketPolicyStatus {
     /// What is shared, in a line.
     #[serde(default)]
     pub shares: String,
+    /// At what price, in a line.
+    #[serde(default)]
+    pub price: String,
     /// Which parts hold: those that the configuration file does not decide now.
     #[serde(default)]
     pub holds: Vec<String>,

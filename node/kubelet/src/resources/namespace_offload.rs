@@ -24,17 +24,23 @@ use super::condition::Condition;
     doc = "Lets the pods of its namespace run on virtual nodes.",
     validation = Rule::new("self.metadata.name == 'default'")
         .message("there is one NamespaceOffload in a namespace: call it default"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
     printcolumn(name = "Strategy", type_ = "string", json_path = ".spec.strategy"),
+    printcolumn(name = "To", type_ = "string", json_path = ".status.to"),
     printcolumn(name = "API", type_ = "string", json_path = ".spec.apiAccess"),
-    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].reason"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceOffloadSpec {
     /// Where its pods may run.
     #[serde(default)]
     pub strategy: Strategy,
+    /// Virtual nodes by name (`mercato-turin`), and providers by fingerprint, that its pods
+    /// may go to; left out: all. What runs elsewhere already runs on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 253), regex(pattern = NODE)))]
+    pub to: Vec<String>,
     /// Which secrets may leave home with the pods that use them; left out: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Secrets>,
@@ -42,6 +48,9 @@ pub struct NamespaceOffloadSpec {
     #[serde(default)]
     pub api_access: ApiAccess,
 }
+
+/// What a node may be called; a fingerprint is so, too.
+const NODE: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 
 /// Where the pods of a namespace may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +95,8 @@ pub struct Secrets {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceOffloadStatus {
+    /// Where its pods may go to, in a line.
+    pub to: String,
     /// Ready: new pods of the namespace go where the strategy says.
     pub conditions: Vec<Condition>,
 }

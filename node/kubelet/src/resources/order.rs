@@ -42,14 +42,14 @@ const UNCHANGED: &str = unchanged! {
     status = "OrderStatus",
     derive = "PartialEq",
     doc = "What a namespace wants to buy, and what came of it.",
-    printcolumn(name = "What", type_ = "string", json_path = ".status.what"),
-    printcolumn(name = "For", type_ = "string", json_path = ".spec.for"),
     printcolumn(
         name = "State",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].reason"
     ),
     printcolumn(name = "With", type_ = "string", json_path = ".status.provider"),
+    printcolumn(name = "What", type_ = "string", json_path = ".status.size"),
+    printcolumn(name = "For", type_ = "string", json_path = ".spec.for"),
     printcolumn(name = "Total", type_ = "string", json_path = ".status.total"),
     printcolumn(name = "Contract", type_ = "string", json_path = ".status.contract"),
     printcolumn(name = "Suiting", type_ = "string", json_path = ".status.suiting", priority = 1),
@@ -144,9 +144,12 @@ pub enum Sort {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OrderStatus {
-    /// What is ordered, in a line.
+    /// What is ordered.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub what: String,
+    /// The same in few words, without the number of pods.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub size: String,
     /// How many offers suit, of how many that were seen: `2 of 7`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub suiting: String,

@@ -23,7 +23,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
-    Leave, OptIn, OptIns, Scope, Secrets, Strategy, opt_in, opt_out,
+    Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out,
 };
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
@@ -181,7 +181,8 @@ impl Kubernetes for Real {
             admin::Secrets::Allow(names) => Secrets::Allow(names),
             admin::Secrets::Deny(names) => Secrets::Deny(names),
         };
-        let how = OptIn { strategy, api_access: offload.api_access, secrets };
+        let (api_access, targets) = (offload.api_access, Targets::new(offload.to));
+        let how = OptIn { strategy, api_access, secrets, targets };
         let shared = self.now();
         async move {
             let shared = shared?;

@@ -1,0 +1,117 @@
+//! Which virtual nodes the pods of a namespace may go to, as an annotation of it says: the
+//! names of nodes and the fingerprints of providers, with a comma between them.
+
+use std::collections::BTreeSet;
+
+use mercato_protocol::id::ClusterId;
+use serde_json::{Value, json};
+
+use crate::names::PROVIDER;
+
+/// Which virtual nodes pods may go to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Targets {
+    /// All.
+    #[default]
+    All,
+    /// These and no others.
+    These {
+        /// By name.
+        nodes: BTreeSet<String>,
+        /// All nodes of these providers.
+        providers: BTreeSet<ClusterId>,
+    },
+}
+
+/// What a scheduler knows a node by.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+impl Targets {
+    /// Of names and fingerprints; all, if there are none.
+    pub fn new(all: impl IntoIterator<Item = String>) -> Self {
+        let (mut nodes, mut providers) = (BTreeSet::new(), BTreeSet::new());
+        for one in all {
+            match one.parse() {
+                Ok(provider) => drop(providers.insert(provider)),
+                Err(_) => drop(nodes.insert(one)),
+            }
+        }
+        let all = nodes.is_empty() && providers.is_empty();
+        if all { Self::All } else { Self::These { nodes, providers } }
+    }
+
+    /// Whether this node of this provider is one of them.
+    pub fn permit(&self, node: &str, provider: &ClusterId) -> bool {
+        match self {
+            Self::All => true,
+            Self::These { nodes, providers } => {
+                nodes.contains(node) || providers.contains(provider)
+            }
+        }
+    }
+
+    /// As the annotation says; none where there is to be none.
+    pub(super) fn mark(&self) -> Value {
+        match self {
+            Self::All => Value::Null,
+            Self::These { nodes, providers } => {
+                let providers = providers.iter().map(ToString::to_string);
+                nodes.iter().cloned().chain(providers).collect::<Vec<_>>().join(",").into()
+            }
+        }
+    }
+
+    /// An empty annotation permits nothing: it is none of ours.
+    pub(super) fn parse(text: &str) -> Self {
+        let all = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+        match Self::new(all.map(str::to_owned)) {
+            Self::All => Self::These { nodes: BTreeSet::new(), providers: BTreeSet::new() },
+            these @ Self::These { .. } => these,
+        }
+    }
+
+    /// What a node's labels must be to be one of them, as alternatives: expressions of a
+    /// node affinity that must all hold.
+    pub(super) fn alternatives(&self) -> Vec<Vec<Value>> {
+        let elsewhere = json!({ "key": PROVIDER, "operator": "Exists" });
+        let Self::These { nodes, providers } = self else { return vec![vec![elsewhere]] };
+        let providers: Vec<String> = providers.iter().map(ClusterId::short).collect();
+        let nodes = json!({ "key": HOSTNAME, "operator": "In", "values": nodes });
+        let providers = json!({ "key": PROVIDER, "operator": "In", "values": providers });
+        let of = |expressions: Vec<Value>| {
+            let some = |one: &Value| one["values"].as_array().is_none_or(|all| !all.is_empty());
+            expressions.iter().all(some).then_some(expressions)
+        };
+        [of(vec![elsewhere, nodes]), of(vec![providers])].into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TURIN: ClusterId = ClusterId([0x4f; 32]);
+
+    #[test]
+    fn nodes_and_providers_are_told_apart_and_read_again() {
+        let targets = Targets::new(["mercato-lyon".to_owned(), TURIN.to_string()]);
+        assert!(targets.permit("mercato-lyon", &ClusterId([1; 32])));
+        assert!(targets.permit("mercato-turin", &TURIN));
+        assert!(!targets.permit("mercato-turin", &ClusterId([1; 32])));
+        assert_eq!(Targets::parse(targets.mark().as_str().unwrap()), targets);
+        assert_eq!(Targets::new([]), Targets::All);
+        assert!(Targets::All.mark().is_null() && Targets::All.permit("n", &TURIN));
+        assert!(!Targets::parse("").permit("n", &TURIN));
+    }
+
+    #[test]
+    fn a_target_is_always_a_virtual_node() {
+        let targets = Targets::new(["rome-1".to_owned(), TURIN.to_string()]);
+        let [by_name, by_provider] = &targets.alternatives()[..] else { panic!("{targets:?}") };
+        assert_eq!(by_name[0], json!({ "key": PROVIDER, "operator": "Exists" }));
+        assert_eq!(by_name[1]["values"], json!(["rome-1"]));
+        assert_eq!(by_provider[0]["values"], json!([TURIN.short()]));
+        assert_eq!(Targets::new([TURIN.to_string()]).alternatives().len(), 1);
+        assert!(Targets::parse("").alternatives().is_empty());
+    }
+}
