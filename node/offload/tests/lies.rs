@@ -254,7 +254,8 @@ impl Asked {
         for effect in self.session.handle(NOW, input) {
             let guest::Effect::Send(frame) = effect else { continue };
             said.extend(frame.statements.clone());
-            Message::ToHome { frame, bodies: Vec::new() }.to_bytes().unwrap();
+            let bytes = Message::ToHome { frame, bodies: Vec::new() }.to_bytes();
+            assert!(bytes.is_ok(), "{bytes:?}");
         }
         said
     }

@@ -80,18 +80,20 @@ impl Driver {
                     tokio::spawn(wire::introduce(self.handle.clone(), *peer));
                 }
             }
-            Effect::Notice(notice) => {
-                if let Notice::Degraded(why) = &notice {
-                    // Each agent that is rebuilt says it.
-                    let before = self.told.replace(why.clone());
-                    if before.as_ref() == Some(why) {
-                        return;
-                    }
-                }
-                log(&notice);
-                self.handle.say(events::tell(&notice));
+            Effect::Notice(notice) => self.tell_people(&notice),
+        }
+    }
+
+    fn tell_people(&mut self, notice: &Notice) {
+        if let Notice::Degraded(why) = notice {
+            // Each agent that is rebuilt says it.
+            let before = self.told.replace(why.clone());
+            if before.as_ref() == Some(why) {
+                return;
             }
         }
+        log(notice);
+        self.handle.say(events::tell(notice));
     }
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {

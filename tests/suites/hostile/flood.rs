@@ -31,7 +31,7 @@ fn times() -> (Duration, Duration) {
 const GROWTH: f64 = 1.0;
 /// What a daemon may have in memory at all, in MiB: bodies of two leases, each as many as
 /// it keeps, and as much again for all else.
-const MEMORY: f64 = (4 * BODIES >> 20) as f64;
+const MEMORY: f64 = ((4 * BODIES) >> 20) as f64;
 const SAMPLE: Duration = Duration::from_secs(1);
 /// Of one large object.
 const CONTENT: usize = 50_000;
