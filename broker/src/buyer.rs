@@ -9,6 +9,7 @@ use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+use mercato_protocol::price::Money;
 
 use crate::deal::{Agreement, Deal, Stage};
 use crate::limits;
@@ -92,7 +93,7 @@ impl Deal {
         let Some(contract) = opened.filter(|contract| self.can_sign(turn, contract, offered))
         else {
             let text = "the contract is not what was ordered";
-            return self.terminate(turn, TerminateReason::TermsRefused, text);
+            return self.terminate(turn, TerminateReason::NotAsOffered, text);
         };
         self.agreement = Some(Agreement {
             provider: contract.signed().clone(),
@@ -148,7 +149,8 @@ impl Deal {
             && contract.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
     }
 
-    /// Whether an offer is of all that was ordered, at no more than the owner said to pay.
+    /// Whether an offer is of all that was ordered, at no more than the owner said to pay: what
+    /// was posted, if nothing was said.
     fn is_within_limit(&self) -> bool {
         let whole = self.terms().quantity == self.request.terms.quantity;
         match (self.limit, self.total()) {
@@ -156,7 +158,14 @@ impl Deal {
             (Some(limit), Ok(Some(total))) => {
                 whole && total.currency == limit.currency && total.micros <= limit.micros
             }
-            (None, Ok(Some(_))) | (_, Err(_)) => false,
+            (None, Ok(Some(total))) => {
+                let posted = self.posted().ok().flatten();
+                let within = |posted: Money| {
+                    posted.currency == total.currency && total.micros <= posted.micros
+                };
+                whole && self.rfq.is_none() && posted.is_some_and(within)
+            }
+            (_, Err(_)) => false,
         }
     }
 

@@ -175,7 +175,7 @@ impl Deal {
         self.talk.answered(Kind::Amendment);
         self.change = Some(Change { number, terms, step });
         match verdict {
-            Verdict::Grant => self.agree_change(turn),
+            Verdict::Grant(_) => self.agree_change(turn),
             Verdict::Ask => self.answer(turn, number, Answer::Review { until_ms }),
             Verdict::Refuse(reason, text) => self.refuse_change(turn, reason, text),
         }

@@ -56,6 +56,9 @@ pub enum Exclusion {
     /// The owner has not accepted the provider.
     #[error("not trusted")]
     Untrusted,
+    /// The provider would not sign what it offers, less than an hour ago.
+    #[error("it lately would not sign what it offers")]
+    NotAsOffered,
     /// Another provider was asked for.
     #[error("another provider was asked for")]
     OtherProvider,

@@ -26,6 +26,9 @@ pub const OPEN_OF_STRANGERS: usize = 16;
 pub const ENDED_OF_STRANGERS: usize = 64;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;
+/// So long nothing is ordered of a provider that would not sign what it offers, unless it is
+/// asked for by name.
+pub const UNFAITHFUL_MS: u64 = 3_600_000;
 /// Providers that are asked for firm offers in one round.
 pub const ROUND: usize = 20;
 /// Changes of one lease.

@@ -1,9 +1,11 @@
 //! What the owner asks for, and what a buyer's request is answered.
 
 use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
+use mercato_protocol::price::Price;
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
 
@@ -23,7 +25,8 @@ use crate::trust::Standing;
 
 /// What becomes of a request.
 pub(crate) enum Verdict {
-    Grant,
+    /// With a firm offer, where it has another price than the posted one.
+    Grant(Option<Price>),
     Ask,
     Refuse(TerminateReason, &'static str),
 }
@@ -254,7 +257,10 @@ impl Broker {
         deal.talk.hear(message);
         let mut turn = Turn { now, config: &self.config, said: Vec::new() };
         let answered = match verdict {
-            Verdict::Grant => deal.agree(&mut turn),
+            Verdict::Grant(None) => deal.agree(&mut turn),
+            Verdict::Grant(Some(price)) => {
+                deal.offer(&mut turn, Terms { price, ..request.terms.clone() })
+            }
             Verdict::Ask => deal.talk.reply(&mut turn, message.digest(), Body::Review { until_ms }),
             Verdict::Refuse(reason, text) => {
                 deal.end_negotiation(&turn, reason, text);
@@ -276,7 +282,7 @@ impl Broker {
             return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
         };
         let terms = &request.terms;
-        let approval = self.approval(policy, &message.from, terms);
+        let (approval, price) = self.approval(policy, &message.from, terms);
         if approval == Approve::Deny {
             return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
         }
@@ -303,7 +309,10 @@ impl Broker {
         if ledger.shortage(pool, &terms.quantity).is_some() {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
-        if approval == Approve::Auto { Verdict::Grant } else { Verdict::Ask }
+        match approval {
+            Approve::Auto => Verdict::Grant(price.cloned()),
+            Approve::Ask | Approve::Deny => Verdict::Ask,
+        }
     }
 
     /// Drops what is remembered of strangers' requests beyond the bound, oldest first.

@@ -64,10 +64,16 @@ pub struct ShareRule {
     pub class: Option<Class>,
     /// For no more than this of each resource that it names.
     pub most: Resources,
+    /// For no less than this.
+    pub least: Resources,
     /// For no longer than this, in seconds.
     pub longest_s: Option<u64>,
+    /// For no shorter than this, in seconds.
+    pub shortest_s: Option<u64>,
     /// This becomes of them.
     pub then: Approve,
+    /// At this price, in the place of the posted one.
+    pub price: Option<Price>,
 }
 
 /// How much of one resource.
@@ -131,46 +137,58 @@ impl SharePolicy {
             Amount::Percent(percent) => *percent <= 100,
             Amount::Exactly(_) => true,
         });
-        let priced = match &self.price {
-            Price::Free => true,
-            Price::Posted { units, .. } => units.values().all(|unit| unit.period_s > 0),
-        };
         let said = [
             (parts, "more than 100 % is shared"),
-            (priced, "a price for no time"),
+            (is_timed(&self.price), "a price for no time"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),
+            (
+                self.rules.iter().all(ShareRule::is_priced_well),
+                "a rule's price for no time, or of what it does not grant",
+            ),
         ];
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// What becomes of a request for these terms.
-    pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> Approve {
+    /// What becomes of a request for these terms, and at which price if not the posted one.
+    pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> (Approve, Option<&Price>) {
         let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
         let allowed = || self.allow.iter().any(|who| buyer.is(who)).then_some(Approve::Auto);
-        rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve)
+        let then = rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve);
+        (then, rule.and_then(|rule| rule.price.as_ref()))
     }
 }
 
 impl Broker {
     /// What becomes of a request from a buyer for these terms.
-    pub(crate) fn approval(
+    pub(crate) fn approval<'p>(
         &self,
-        policy: &SharePolicy,
+        policy: &'p SharePolicy,
         buyer: &ClusterId,
         terms: &Terms,
-    ) -> Approve {
+    ) -> (Approve, Option<&'p Price>) {
         let jurisdiction = self.book.ad(buyer).and_then(|ad| ad.body.jurisdiction.as_deref());
         let (standing, affiliations) = (self.peers.as_buyer(buyer), self.peers.affiliations(buyer));
         match standing {
-            Standing::Blocked => Approve::Deny,
+            Standing::Blocked => (Approve::Deny, None),
             Standing::Trusted | Standing::Stranger => policy
                 .approval(Buyer { cluster: *buyer, standing, affiliations, jurisdiction }, terms),
         }
     }
 }
 
+fn is_timed(price: &Price) -> bool {
+    match price {
+        Price::Free => true,
+        Price::Posted { units, .. } => units.values().all(|unit| unit.period_s > 0),
+    }
+}
+
 impl ShareRule {
+    fn is_priced_well(&self) -> bool {
+        self.price.as_ref().is_none_or(|price| self.then == Approve::Auto && is_timed(price))
+    }
+
     fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {
         let asked = &terms.quantity;
         (self.buyers.is_empty() || self.buyers.iter().any(|who| buyer.is(who)))
@@ -180,6 +198,8 @@ impl ShareRule {
             && (self.resources.is_empty() || self.resources.iter().any(|r| asked.quantity(r) > 0))
             && self.class.is_none_or(|class| class == terms.class)
             && self.most.iter().all(|(resource, most)| asked.quantity(&resource) <= most)
+            && self.least.iter().all(|(resource, least)| asked.quantity(&resource) >= least)
+            && self.shortest_s.is_none_or(|shortest_s| terms.term_s >= shortest_s)
             && self.longest_s.is_none_or(|longest_s| terms.term_s <= longest_s)
     }
 }

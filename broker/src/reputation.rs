@@ -1,13 +1,14 @@
 //! What this cluster thinks of others, by its own contracts with them and by nothing else.
 //! What is old counts half as much every thirty days.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::negotiation::CloseReason;
+use mercato_protocol::negotiation::{CloseReason, TerminateReason};
 use mercato_protocol::time::Now;
 
 use crate::deal::{Deal, Side, Stage};
+use crate::limits;
 
 const HALF_LIFE_MS: u64 = 30 * 86_400_000;
 /// What something that happened just now counts.
@@ -39,9 +40,31 @@ pub(crate) fn reputations<'d>(
     sums.into_iter().map(|(peer, sums)| (peer, share(sums))).collect()
 }
 
-/// When a lease ended, and whether the other side did as agreed. None: it has not, or that
-/// says nothing of the other side.
+/// The providers that lately would not sign what they offer.
+pub(crate) fn unfaithful<'d>(
+    now: Now,
+    deals: impl IntoIterator<Item = &'d Deal>,
+) -> BTreeSet<ClusterId> {
+    let lately = |at_ms| now.wall_ms.saturating_sub(at_ms) < limits::UNFAITHFUL_MS;
+    let deals = deals.into_iter().filter(|deal| not_as_offered(deal).is_some_and(lately));
+    deals.map(Deal::peer).collect()
+}
+
+/// When this buyer was shown another contract than what was on offer.
+fn not_as_offered(deal: &Deal) -> Option<u64> {
+    let Stage::Terminated { reason: TerminateReason::NotAsOffered, at_ms, .. } = deal.stage()
+    else {
+        return None;
+    };
+    (deal.side() == Side::Consumer).then_some(*at_ms)
+}
+
+/// When a lease ended, or came to nothing, and whether the other side did as agreed. None: it
+/// has not, or that says nothing of the other side.
 fn end(deal: &Deal) -> Option<(u64, bool)> {
+    if let Some(at_ms) = not_as_offered(deal) {
+        return Some((at_ms, false));
+    }
     let Stage::Closed { reason, at_ms, .. } = deal.stage() else { return None };
     let credited = deal.invoice().is_some_and(|signed| !signed.invoice.credits.is_empty());
     let good = match (deal.side(), reason) {

@@ -178,7 +178,7 @@ impl Broker {
         let policy = self.share.as_ref().map(|policy| self.approval(policy, &deal.peer(), terms));
         let offer = self.offer.as_ref();
         let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
-        let (Some(approval), Some((offer, pool))) = (policy, pool) else {
+        let (Some((approval, price)), Some((offer, pool))) = (policy, pool) else {
             return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
         };
         let begun_ms =
@@ -198,7 +198,7 @@ impl Broker {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
         match approval {
-            Approve::Auto if terms.price == offer.price => Verdict::Grant,
+            Approve::Auto if terms.price == *price.unwrap_or(&offer.price) => Verdict::Grant(None),
             Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
         }
     }

@@ -16,7 +16,7 @@ use crate::deal::{Agreement, Deal, Side};
 use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::policy::{BuyPolicy, SharePolicy};
-use crate::reputation::reputations;
+use crate::reputation::{reputations, unfaithful};
 use crate::trust::Standing;
 
 /// What is billed so far, by what both have signed.
@@ -68,7 +68,8 @@ impl Broker {
     /// What has to be worked out before the book is asked.
     pub(crate) fn sight(&self, now: Now, demand: &Demand) -> Sight {
         let reputation = reputations(now, self.deals.values());
-        Sight { reputation, budgets: self.budgets_left(now, &demand.namespaces) }
+        let unfaithful = unfaithful(now, self.deals.values());
+        Sight { reputation, unfaithful, budgets: self.budgets_left(now, &demand.namespaces) }
     }
 
     /// All that decides beside the offers themselves.
@@ -155,12 +156,16 @@ impl Deal {
             Some(Agreement { contract, .. }) => {
                 self.usage(contract.not_before_ms, contract.not_after_ms)?
             }
-            None => {
-                let term_ms = self.terms().term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
-                Usage::of(&self.terms().quantity, term_ms)?
-            }
+            None => return self.posted(),
         };
         self.terms().price.total(&usage)
+    }
+
+    /// What the whole term costs as it was asked for; none when free.
+    pub(crate) fn posted(&self) -> Result<Option<Money>, PriceError> {
+        let asked = &self.request.terms;
+        let term_ms = asked.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
+        asked.price.total(&Usage::of(&asked.quantity, term_ms)?)
     }
 
     fn statement(&self, us: ClusterId) -> Result<Statement, PriceError> {

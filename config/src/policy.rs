@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_broker::syntax::Seconds;
 use mercato_broker::{Approve, BuyPolicy, Party, Rate, Selector, ShareRule, Standing};
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
 use serde::Deserialize;
@@ -33,9 +34,18 @@ pub struct Rule {
     /// For no more than this of each resource that is named.
     #[serde(default, deserialize_with = "some_text")]
     pub most: Option<Resources>,
+    /// For no less than this.
+    #[serde(default, deserialize_with = "some_text")]
+    pub least: Option<Resources>,
     /// For no longer than this.
     #[serde(default, deserialize_with = "some_text")]
     pub longest: Option<Seconds>,
+    /// For no shorter than this.
+    #[serde(default, deserialize_with = "some_text")]
+    pub shortest: Option<Seconds>,
+    /// At this price, in the place of the posted one.
+    #[serde(default, deserialize_with = "some_text")]
+    pub price: Option<Price>,
     /// This becomes of them.
     pub then: Approve,
 }
@@ -70,7 +80,10 @@ impl Rule {
             resources: self.resources.clone(),
             class: self.class,
             most: self.most.clone().unwrap_or_default(),
+            least: self.least.clone().unwrap_or_default(),
             longest_s: self.longest.map(|Seconds(seconds)| seconds),
+            shortest_s: self.shortest.map(|Seconds(seconds)| seconds),
+            price: self.price.clone(),
             then: self.then,
         }
     }
@@ -102,7 +115,7 @@ mod tests {
 share:
   rules:
     - { resources: [gpu.h100], standing: stranger, then: deny }
-    - { buyers: [org=polito, federation=alps], then: auto }
+    - { buyers: [org=polito, federation=alps], least: cpu=4, shortest: 7d, price: 'cpu=0.01 EUR/h', then: auto }
     - { jurisdictions: [IT], class: spot, most: 'cpu=8,memory=32Gi', longest: 4h, then: auto }
 buy:
   trust: [4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f4f]
@@ -123,6 +136,8 @@ buy:
         assert_eq!(rules[0], first);
         let buyers: Vec<String> = rules[1].buyers.iter().map(ToString::to_string).collect();
         assert_eq!(buyers, ["org=polito", "federation=alps"]);
+        assert_eq!((rules[1].least.cpu_millis, rules[1].shortest_s), (4_000, Some(604_800)));
+        assert_eq!(rules[1].price, Some(Price::from_text("cpu=0.01 EUR/h").unwrap()));
         assert_eq!(rules[2].most, Resources::from_text("cpu=8,memory=32Gi").unwrap());
         assert_eq!((rules[2].longest_s, rules[2].then), (Some(14_400), Approve::Auto));
         let buy = settings.buy.unwrap().policy();

@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(example, written);
         assert_eq!(example.buy.unwrap().policy().namespaces.len(), 1);
         let policy = example.share.unwrap().policy();
-        assert_eq!(policy.rules.len(), 2);
+        assert_eq!(policy.rules.len(), 3);
         assert_eq!(policy.amounts[&Resource::Cpu], Amount::Percent(30));
         assert_eq!(policy.amounts[&"gpu.h100".parse().unwrap()], Amount::Exactly(2));
         assert_eq!((policy.keep_free.cpu_millis, policy.reclaim_notice_s), (2_000, 3_600));

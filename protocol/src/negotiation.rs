@@ -216,6 +216,8 @@ pub enum TerminateReason {
     Malformed,
     /// The other side can promise nothing new at the moment.
     Unavailable,
+    /// The provider would sign something else than what it offers.
+    NotAsOffered,
 }
 
 /// Why a lease ended: a closed list.
@@ -342,6 +344,7 @@ wire_enum!(TerminateReason {
     9 => TooMany,
     10 => Malformed,
     11 => Unavailable,
+    12 => NotAsOffered,
 });
 wire_enum!(CloseReason {
     0 => Expired,

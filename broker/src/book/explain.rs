@@ -132,6 +132,7 @@ impl<'s> Explanation<'s> {
         };
         match need {
             Need::Unblocked => "not blocked".to_owned(),
+            Need::Faithful => "signs what it offers".to_owned(),
             Need::Trusted => "trusted".to_owned(),
             Need::Provider(provider) => format!("provider {}", provider.short()),
             Need::Class => {
@@ -196,6 +197,7 @@ fn gap(
             }
             Exclusion::Blocked
             | Exclusion::Untrusted
+            | Exclusion::NotAsOffered
             | Exclusion::OtherProvider
             | Exclusion::Class(_)
             | Exclusion::TermTooShort(_)
@@ -209,6 +211,7 @@ fn gap(
         },
         Need::Unblocked
         | Need::Trusted
+        | Need::Faithful
         | Need::Provider(_)
         | Need::Class
         | Need::LongEnough

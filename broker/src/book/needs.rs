@@ -18,6 +18,8 @@ use crate::trust::Standing;
 pub(super) enum Need<'a> {
     Unblocked,
     Trusted,
+    /// What it signs is what it offers.
+    Faithful,
     Provider(ClusterId),
     Class,
     LongEnough,
@@ -80,7 +82,8 @@ impl<'a> Needs<'a> {
             Whom::Anyone => Need::Unblocked,
             Whom::Trusted => Need::Trusted,
         }];
-        needs.extend(demand.from.map(Need::Provider));
+        // Who is asked for by name gets another chance.
+        needs.push(demand.from.map_or(Need::Faithful, Need::Provider));
         needs.extend(demand.class.map(|_| Need::Class));
         needs.extend(timed.then_some(Need::LongEnough));
         needs.extend(timed.then_some(Need::ShortEnough));
@@ -124,6 +127,7 @@ impl<'a> Needs<'a> {
                 Need::InBudget => levels.in_budget = bit,
                 Need::Unblocked
                 | Need::Trusted
+                | Need::Faithful
                 | Need::Provider(_)
                 | Need::Class
                 | Need::LongEnough
@@ -148,6 +152,7 @@ impl<'a> Needs<'a> {
         match need {
             Need::Unblocked => known.standing != Standing::Blocked,
             Need::Trusted => known.standing == Standing::Trusted,
+            Need::Faithful => !known.unfaithful,
             Need::Provider(provider) => *provider == listing.provider,
             Need::Class => {
                 let offered = &listing.ad.body.terms.classes;
@@ -196,6 +201,7 @@ impl<'a> Needs<'a> {
             Need::Holds(term) | Need::Permitted(term) => listing.row_holds(term, row),
             Need::Unblocked
             | Need::Trusted
+            | Need::Faithful
             | Need::Provider(_)
             | Need::Class
             | Need::LongEnough
@@ -276,6 +282,7 @@ impl<'a> Needs<'a> {
         match need {
             Need::Unblocked => Exclusion::Blocked,
             Need::Trusted => Exclusion::Untrusted,
+            Need::Faithful => Exclusion::NotAsOffered,
             Need::Provider(_) => Exclusion::OtherProvider,
             Need::Class => Exclusion::Class(self.demand.class.unwrap_or_default()),
             Need::LongEnough => Exclusion::TermTooShort(terms.min_term_s),

@@ -2,7 +2,7 @@
 //!
 //! Pools of one provider at one price rank alike, so they are ranked as one bunch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::price::{Currency, Money};
@@ -39,6 +39,8 @@ pub(crate) struct Knowledge<'a> {
 pub(crate) struct Sight {
     /// Thousandths of the best.
     pub(crate) reputation: BTreeMap<ClusterId, u64>,
+    /// Those that lately would not sign what they offer.
+    pub(crate) unfaithful: BTreeSet<ClusterId>,
     /// What is left of every budget that is bought from.
     pub(crate) budgets: Vec<Money>,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Known<'a> {
     pub(crate) affiliations: &'a [Affiliation],
     pub(crate) rtt_us: Option<u64>,
     pub(crate) reputation: Option<u64>,
+    /// It lately would not sign what it offers.
+    pub(crate) unfaithful: bool,
 }
 
 impl<'a> Knowledge<'a> {
@@ -60,6 +64,7 @@ impl<'a> Knowledge<'a> {
             affiliations: self.peers.affiliations(provider),
             rtt_us: self.round_trips.get(&listing.key).copied(),
             reputation: self.sight.reputation.get(provider).copied(),
+            unfaithful: self.sight.unfaithful.contains(provider),
         }
     }
 }

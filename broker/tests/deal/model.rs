@@ -160,7 +160,10 @@ fn take(world: &mut World, model: &mut Model, step: Step) {
             let counter = Command::Counter { request, price: None, quantity };
             assert_eq!(done(world, SELLER, counter), fits);
             if fits {
-                model.sign(request, millis, true);
+                // All that was asked for, at the price that was posted, is taken unasked.
+                let asked = &model.rows[&request];
+                let as_asked = millis == asked.millis && !asked.rfq;
+                model.sign(request, millis, !as_asked);
             }
         }
         Step::Deny(n) => {

@@ -6,6 +6,7 @@ use mercato_broker::{
 };
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::negotiation::State;
+use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
 
@@ -114,6 +115,50 @@ fn only_from_whom_a_federation_lets_sell() {
         certify(&mut world, (BUYER, SELLER), (sells, true));
         assert_eq!(order(&mut world, demand(1_000)).is_ok(), bought, "{sells} {bought}");
     }
+}
+
+/// What a buyer pays for an hour of `cpu_millis`, granted at once; none: it is not.
+fn paid(share: SharePolicy, cpu_millis: u64) -> Option<u64> {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    world.command(SELLER, Command::Share(Some(share))).unwrap();
+    // Its advertisement follows in time.
+    world.advance(60_000);
+    world.show_ad();
+    let Ok(Reply::Ordered { id, .. }) = order(&mut world, demand(cpu_millis)) else { panic!() };
+    world.settle();
+    let deal = world.nodes[BUYER].broker.deal(&id).unwrap();
+    deal.agreement()?;
+    (deal.state() == State::Active).then(|| deal.total().unwrap().map_or(0, |total| total.micros))
+}
+
+#[test]
+fn a_rule_has_a_price_of_its_own() {
+    let price = |text: &str| Some(Price::from_text(text).unwrap());
+    let rule = |text: &str| ShareRule {
+        least: resources(4_000),
+        price: price(text),
+        then: Approve::Auto,
+        ..ShareRule::default()
+    };
+    let share = |rules| SharePolicy {
+        rules,
+        price: Price::from_text("cpu=1 EUR/h").unwrap(),
+        ..policy(Approve::Auto)
+    };
+    let hour = |cpu_millis: u64| cpu_millis * 1_000;
+    // Much is cheaper, and taken by itself.
+    assert_eq!(paid(share(vec![rule("cpu=0.50 EUR/h")]), 3_000), Some(hour(3_000)));
+    assert_eq!(paid(share(vec![rule("cpu=0.50 EUR/h")]), 4_000), Some(hour(2_000)));
+    assert_eq!(paid(share(vec![rule("free")]), 4_000), Some(0));
+    // What is dearer than posted waits for the buyer's owner.
+    assert_eq!(paid(share(vec![rule("cpu=2 EUR/h")]), 4_000), None);
+    // A term that is too short is no case of it.
+    let long = ShareRule { shortest_s: Some(7_200), ..rule("free") };
+    assert_eq!(paid(share(vec![long]), 4_000), Some(hour(4_000)));
+    let asked = ShareRule { then: Approve::Ask, ..rule("free") };
+    let refused = World::acquainted(Approve::Auto, 0)
+        .command(SELLER, Command::Share(Some(share(vec![asked]))));
+    assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
 }
 
 fn buying(policy: BuyPolicy) -> World {

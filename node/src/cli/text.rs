@@ -134,17 +134,20 @@ pub(crate) fn party(party: &Party) -> String {
 
 /// A rule of what is shared, in a line: `deny: stranger, gpu.h100`.
 pub(crate) fn rule(rule: &ShareRule) -> String {
-    let ShareRule { buyers, standing: of, jurisdictions, resources, class, most, longest_s, then } =
-        rule;
+    let ShareRule { buyers, standing: of, jurisdictions, resources, class, .. } = rule;
+    let ShareRule { most, least, longest_s, shortest_s, then, price, .. } = rule;
     let mut cases: Vec<String> = buyers.iter().map(party).collect();
     cases.extend(of.map(|of| standing(of).to_owned()));
     cases.extend(jurisdictions.iter().cloned());
     cases.extend(resources.iter().map(ToString::to_string));
     cases.extend(class.map(name));
     cases.extend((!most.is_zero()).then(|| format!("at most {}", most.show())));
+    cases.extend((!least.is_zero()).then(|| format!("at least {}", least.show())));
     cases.extend(longest_s.map(|seconds| format!("no longer than {}", Seconds(seconds).show())));
+    cases.extend(shortest_s.map(|seconds| format!("no shorter than {}", Seconds(seconds).show())));
     let cases = if cases.is_empty() { "everybody".to_owned() } else { cases.join(", ") };
-    format!("{}: {cases}", name(then))
+    let price = price.as_ref().map_or_else(String::new, |price| format!(", at {}", price.show()));
+    format!("{}{price}: {cases}", name(then))
 }
 
 #[cfg(test)]

@@ -162,7 +162,8 @@ fn is_passing(stage: &Stage) -> bool {
         | Reason::TermsRefused
         | Reason::Expired
         | Reason::TooMany
-        | Reason::Unavailable => true,
+        | Reason::Unavailable
+        | Reason::NotAsOffered => true,
         Reason::Denied
         | Reason::DeniedByOwner
         | Reason::Withdrawn

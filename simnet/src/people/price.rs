@@ -80,5 +80,6 @@ pub(super) fn reason_words(reason: mercato_protocol::negotiation::TerminateReaso
         TooMany => "too much was open",
         Conflict | Malformed => "an odd message",
         Unavailable => "the seller's records could not be written",
+        NotAsOffered => "another contract than was on offer",
     }
 }

@@ -162,6 +162,7 @@ impl World {
         let market = agent.broker().browse(self.sites[at].now(self.at_ms), demand, true);
         let reason = |why: &Exclusion| match why {
             Exclusion::Untrusted => "only strangers offer it",
+            Exclusion::NotAsOffered => "the seller lately would not sign what it offers",
             Exclusion::TooDear { .. } => "too dear",
             Exclusion::Short { resource: Resource::Gpu(_), .. } => "no GPU is free",
             Exclusion::Short { .. } => "no room is free",

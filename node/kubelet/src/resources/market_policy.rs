@@ -94,10 +94,11 @@ pub struct Share {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("self in ['auto', 'ask', 'deny']").message("auto, ask or deny"))]
     pub approve: Option<String>,
-    /// Fingerprints of clusters whose requests are granted without asking.
+    /// Whose requests are granted without asking: clusters by fingerprint, `org=NAME`,
+    /// `federation=NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(validation = Rule::new(FINGERPRINTS).message("a fingerprint is 64 hexadecimal digits"))]
-    #[schemars(length(max = 256), inner(length(max = 64)))]
+    #[x_kube(validation = Rule::new(PARTIES).message("a fingerprint of 64 hexadecimal digits, org=NAME or federation=NAME"))]
+    #[schemars(length(max = 256), inner(length(max = 128)))]
     pub allow: Vec<String>,
     /// The first that a request is a case of decides it before all that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,9 +118,10 @@ pub struct Share {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShareRule {
-    /// From one of these clusters, by fingerprint.
+    /// From one of these: clusters by fingerprint, `org=NAME`, `federation=NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(max = 64)))]
+    #[x_kube(validation = Rule::new(PARTIES).message("a fingerprint of 64 hexadecimal digits, org=NAME or federation=NAME"))]
+    #[schemars(length(max = 64), inner(length(max = 128)))]
     pub buyers: Vec<String>,
     /// From whom the owner thinks so of: `stranger` or `trusted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,10 +143,22 @@ pub struct ShareRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub most: Option<String>,
+    /// For no less than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub least: Option<String>,
     /// For no longer than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = DURATION), length(max = 32))]
     pub longest: Option<String>,
+    /// For no shorter than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = DURATION), length(max = 32))]
+    pub shortest: Option<String>,
+    /// At this price, in the place of the posted one: `cpu=0.01 EUR/h`, or `free`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub price: Option<String>,
     /// This becomes of them: `auto`, `ask` or `deny`.
     #[schemars(length(max = 16))]
     pub then: String,
@@ -207,3 +221,4 @@ pub struct MarketPolicyStatus {
 pub(super) const DURATION: &str = "^([0-9]+[wdhms])+$";
 
 const FINGERPRINTS: &str = "self.all(one, one.matches('^[0-9a-f]{64}$'))";
+const PARTIES: &str = "self.all(one, one.matches('^([0-9a-f]{64}|(org|federation)=[a-z0-9.-]+)$'))";
