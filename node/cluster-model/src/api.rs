@@ -172,8 +172,18 @@ impl Cluster {
 
     /// All objects of a kind, and the version to watch from.
     pub fn list(&self, kind: &str) -> (u64, Vec<Value>) {
-        let of_kind = self.objects.iter().filter(|(key, _)| key.kind == kind);
-        (self.version, of_kind.map(|(_, object)| object.clone()).collect())
+        (self.version, self.objects(kind).map(|(_, object)| object.clone()).collect())
+    }
+
+    /// The same without copies.
+    pub fn objects(&self, kind: &str) -> impl Iterator<Item = (&Key, &Value)> {
+        let of_kind = self.objects.range(Key::new(kind, "", "")..);
+        of_kind.take_while(move |(key, _)| key.kind == kind)
+    }
+
+    /// The version that a watch of what there is now goes on from.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// What happened to objects of a kind after a version, each with its own version.
@@ -182,13 +192,34 @@ impl Cluster {
     ///
     /// 410 if that is too long ago.
     pub fn events_since(&self, kind: &str, version: u64) -> Result<Vec<(u64, Event)>, ApiError> {
+        let later = self.later(kind, version)?;
+        Ok(later.map(|(at, _, event)| (*at, event.clone())).collect())
+    }
+
+    /// What something happened to after a version, as often as it did.
+    ///
+    /// # Errors
+    ///
+    /// 410 if that is too long ago.
+    pub fn touched_since(
+        &self,
+        kind: &str,
+        version: u64,
+    ) -> Result<impl Iterator<Item = &Key>, ApiError> {
+        Ok(self.later(kind, version)?.map(|(_, key, _)| key))
+    }
+
+    fn later(
+        &self,
+        kind: &str,
+        version: u64,
+    ) -> Result<impl Iterator<Item = &(u64, Key, Event)>, ApiError> {
         let oldest = self.events.front().map_or(self.version + 1, |(first, _, _)| *first);
         if version + 1 < oldest {
             return Err(ApiError::expired());
         }
         let first = self.events.partition_point(|(at, _, _)| *at <= version);
-        let later = self.events.range(first..).filter(|(_, key, _)| key.kind == kind);
-        Ok(later.map(|(at, _, event)| (*at, event.clone())).collect())
+        Ok(self.events.range(first..).filter(move |(_, key, _)| key.kind == kind))
     }
 
     /// Writes an object, or removes it if its deletion is complete.

@@ -31,6 +31,8 @@ pub struct Gossip {
     pub(crate) givers: BTreeMap<PublicKey, PublicKey>,
     /// Until when they are, monotonic.
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
+    /// Nobody is to be told anything before, monotonic.
+    pub(crate) tell_ms: u64,
     /// When a neighbour is next compared with, monotonic.
     pub(crate) reconcile_ms: u64,
 }
@@ -48,6 +50,7 @@ impl Gossip {
             wants: Wants::default(),
             givers: BTreeMap::new(),
             shunned: BTreeMap::new(),
+            tell_ms: u64::MAX,
             reconcile_ms: 0,
         }
     }
@@ -79,10 +82,9 @@ impl Gossip {
 
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
-        let tells = self.neighbours.values().filter(|neighbour| !neighbour.untold.is_empty());
-        let tells = tells.map(|neighbour| neighbour.tell_ms);
+        let tell = (self.tell_ms < u64::MAX).then_some(self.tell_ms);
         let reconcile = (!self.neighbours.is_empty()).then_some(self.reconcile_ms);
-        tells.chain(self.wants.wakeup_ms()).chain(reconcile).min().map(Deadline::Mono)
+        [tell, self.wants.wakeup_ms(), reconcile].into_iter().flatten().min().map(Deadline::Mono)
     }
 
     /// What is held, of each publisher one.
@@ -119,6 +121,7 @@ impl Gossip {
         let young = slots.filter(|(_, slot)| slot.is_held() && slot.since_ms() >= young_ms);
         let untold = young.map(|(place, _)| place).collect();
         self.neighbours.insert(peer, Neighbour::new(untold));
+        self.tell_ms = 0;
         self.recount();
         // One of the two is enough.
         if self.me < peer {

@@ -10,6 +10,7 @@ use mercato_protocol::time::Now;
 use crate::gossip::{Gossip, send};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
+use crate::neighbour::Neighbour;
 use crate::pull::prefix;
 use crate::shelf::Place;
 use crate::vocabulary::Effect;
@@ -19,14 +20,21 @@ impl Gossip {
     pub(crate) fn tell_others(&mut self, place: Place) {
         for neighbour in self.neighbours.values_mut().filter(|other| !other.knows.has(place)) {
             neighbour.untold.push(place);
+            self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
         }
     }
 
     /// Tells whom it is time to tell. What ends something is hardly larger than its mark,
     /// and its publisher may be about to stop: it goes whole.
     pub(crate) fn tell_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        for (peer, neighbour) in &mut self.neighbours {
-            if neighbour.untold.is_empty() || neighbour.tell_ms > now.mono_ms {
+        if now.mono_ms < self.tell_ms {
+            return;
+        }
+        self.tell_ms = u64::MAX;
+        let waiting = |(_, neighbour): &(&PublicKey, &mut Neighbour)| !neighbour.untold.is_empty();
+        for (peer, neighbour) in self.neighbours.iter_mut().filter(waiting) {
+            if neighbour.tell_ms > now.mono_ms {
+                self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
                 continue;
             }
             neighbour.tell_ms = now.mono_ms + limits::ANNOUNCE_MS;

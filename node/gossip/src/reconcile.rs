@@ -126,6 +126,7 @@ impl Gossip {
         let untold = ours.iter().filter(|(_, ours)| !later(ours)).map(|(place, _)| *place);
         if let Some(neighbour) = self.neighbours.get_mut(&peer) {
             neighbour.untold.extend(untold);
+            self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
         }
     }
 }

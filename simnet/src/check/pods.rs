@@ -128,9 +128,9 @@ impl Pods {
         let origin = text(&guest["metadata"]["annotations"][labels::ORIGIN]);
         let origin = origin.parse().ok().and_then(|id| world.place_of(id));
         let Some(at) = origin else { return false };
-        let (_, pods) = world.cluster(at).list("Pod");
-        let found = pods.iter().find(|pod| pod["metadata"]["uid"] == home);
-        found.is_none_or(|pod| {
+        let mut pods = world.cluster(at).objects("Pod");
+        let found = pods.find(|(_, pod)| pod["metadata"]["uid"] == home);
+        found.is_none_or(|(_, pod)| {
             let deleting = !pod["metadata"]["deletionTimestamp"].is_null();
             deleting || self.ended.contains_key(&(at, home.to_owned()))
         })

@@ -14,14 +14,14 @@ use mercato_protocol::terms::PodSecurity;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
+use super::watch::{News, Watch};
 use super::{Bodies, Luck};
 
 /// What the watches of one lease have told.
 #[derive(Debug)]
 pub(crate) struct GuestSide {
     context: GuestContext,
-    /// None before the first list.
-    objects: Option<BTreeMap<Item, Observed>>,
+    objects: Watch<Observed>,
 }
 
 impl GuestSide {
@@ -40,7 +40,7 @@ impl GuestSide {
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),
         };
-        Self { context, objects: None }
+        Self { context, objects: Watch::new(&["Pod", "ConfigMap", "Secret"]) }
     }
 
     /// Guest namespaces by home namespace, from now on; makes those that are not there.
@@ -77,27 +77,20 @@ impl GuestSide {
 
     /// The watch breaks: the next word is a whole list.
     pub(crate) fn relist(&mut self) {
-        self.objects = None;
+        self.objects.relist();
     }
 
     /// What the watches have to tell.
     pub(crate) fn news(&mut self, cluster: &Cluster, bodies: &mut Bodies) -> Vec<Input> {
-        let kinds = ["Pod", "ConfigMap", "Secret"];
-        let all = kinds.iter().flat_map(|kind| cluster.list(kind).1);
-        let ours = all.filter_map(|object| self.observe(&object, bodies));
-        let ours: BTreeMap<Item, Observed> = ours.map(|one| (one.item.clone(), one)).collect();
-        let mut news = Vec::new();
-        match &self.objects {
-            None => news.push(Input::Synced(ours.values().cloned().collect())),
-            Some(told) => {
-                let gone = told.keys().filter(|item| !ours.contains_key(*item));
-                news.extend(gone.cloned().map(Input::Gone));
-                let changed = ours.iter().filter(|(item, one)| told.get(*item) != Some(*one));
-                news.extend(changed.map(|(_, one)| Input::Observed(one.clone())));
+        let contract = self.context.contract;
+        let see = |object: &Value| observe(contract, object, bodies);
+        match self.objects.look(cluster, see, |a, b| a.item == b.item) {
+            News::All(all) => vec![Input::Synced(all)],
+            News::Some { gone, changed } => {
+                let gone = gone.into_iter().map(|one| Input::Gone(one.item));
+                gone.chain(changed.into_iter().map(Input::Observed)).collect()
             }
         }
-        self.objects = Some(ours);
-        news
     }
 
     /// Performs a write, or asks.
@@ -111,7 +104,7 @@ impl GuestSide {
         let (item, done) = match work {
             GuestWork::Confirm(item) => {
                 let found = self.present(cluster, item).cloned();
-                let found = found.and_then(|found| self.observe(&found, bodies));
+                let found = found.and_then(|found| observe(self.context.contract, &found, bodies));
                 let found = found.filter(|found| found.item == *item);
                 return found.map_or(Input::Gone(item.clone()), Input::Observed);
             }
@@ -220,15 +213,15 @@ impl GuestSide {
         };
         Some(Key::new(kind, &key.namespace, &key.name))
     }
+}
 
-    /// A guest object of this lease; a pod's status is kept, to be sent home.
-    fn observe(&self, object: &Value, bodies: &mut Bodies) -> Option<Observed> {
-        let observed = forge::observe(self.context.contract, object)?;
-        if observed.pod.is_some() {
-            bodies.keep(forge::guest_status(object));
-        }
-        Some(observed)
+/// A guest object of a lease; a pod's status is kept, to be sent home.
+fn observe(contract: ContractId, object: &Value, bodies: &mut Bodies) -> Option<Observed> {
+    let observed = forge::observe(contract, object)?;
+    if observed.pod.is_some() {
+        bodies.keep(forge::guest_status(object));
     }
+    Some(observed)
 }
 
 /// Whose the object is that stands there.

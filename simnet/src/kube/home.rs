@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 use mercato_cluster_model::{Cluster, Key};
 use mercato_offload::forge::{self, HomeContext, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
-use mercato_offload::key::{ObjectKey, ObjectKind, PodId, Uid};
+use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
 use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
+use super::watch::{News, Watch};
 use super::{Bodies, Luck};
 
 /// What the watches of one virtual node have told.
 #[derive(Debug)]
 pub(crate) struct HomeSide {
     node: String,
-    /// None before the first list.
-    pods: Option<BTreeMap<Uid, HomePod>>,
+    pods: Watch<HomePod>,
     /// With what was told last, if anything was.
     objects: BTreeMap<ObjectKey, Option<Option<Digest>>>,
 }
@@ -30,7 +30,7 @@ pub(crate) fn node_name(contract: ContractId) -> String {
 
 impl HomeSide {
     pub(crate) fn new(contract: ContractId) -> Self {
-        Self { node: node_name(contract), pods: None, objects: BTreeMap::new() }
+        Self { node: node_name(contract), pods: Watch::new(&["Pod"]), objects: BTreeMap::new() }
     }
 
     pub(crate) fn watch(&mut self, key: ObjectKey) {
@@ -43,26 +43,23 @@ impl HomeSide {
 
     /// The watch breaks: the next word is a whole list.
     pub(crate) fn relist(&mut self) {
-        self.pods = None;
+        self.pods.relist();
     }
 
     /// What the watches have to tell.
     pub(crate) fn news(&mut self, cluster: &Cluster, bodies: &mut Bodies) -> Vec<Input> {
-        let (_, all) = cluster.list("Pod");
-        let ours = all.iter().filter(|pod| pod["spec"]["nodeName"] == self.node.as_str());
-        let ours = ours.filter_map(|pod| seen(pod, bodies));
-        let ours: BTreeMap<Uid, HomePod> = ours.map(|pod| (pod.pod.uid.clone(), pod)).collect();
-        let mut news = Vec::new();
-        match &self.pods {
-            None => news.push(Input::Synced(ours.values().cloned().collect())),
-            Some(told) => {
-                let gone = told.keys().filter(|uid| !ours.contains_key(*uid));
-                news.extend(gone.cloned().map(Input::PodGone));
-                let changed = ours.iter().filter(|(uid, pod)| told.get(*uid) != Some(*pod));
-                news.extend(changed.map(|(_, pod)| Input::Pod(pod.clone())));
+        let node = &self.node;
+        let see = |pod: &Value| {
+            let ours = pod["spec"]["nodeName"] == node.as_str();
+            ours.then(|| seen(pod, bodies)).flatten()
+        };
+        let mut news = match self.pods.look(cluster, see, |a, b| a.pod.uid == b.pod.uid) {
+            News::All(pods) => vec![Input::Synced(pods)],
+            News::Some { gone, changed } => {
+                let gone = gone.into_iter().map(|pod| Input::PodGone(pod.pod.uid));
+                gone.chain(changed.into_iter().map(Input::Pod)).collect()
             }
-        }
-        self.pods = Some(ours);
+        };
         for (key, told) in &mut self.objects {
             let place = kind(key.kind).map(|kind| Key::new(kind, &key.namespace, &key.name));
             let object = place.and_then(|place| cluster.get(&place));

@@ -4,6 +4,7 @@
 
 mod guest;
 mod home;
+mod watch;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,80 @@
+//! A watch on objects of one cluster, as an API server gives it: a list first, then what
+//! changed since.
+
+use std::collections::BTreeMap;
+
+use mercato_cluster_model::{Cluster, Key};
+use serde_json::Value;
+
+/// A watch on objects of some kinds, and what was made of each that matters to its owner.
+#[derive(Debug)]
+pub(crate) struct Watch<T> {
+    kinds: &'static [&'static str],
+    /// None before the first list.
+    version: Option<u64>,
+    told: BTreeMap<Key, T>,
+}
+
+/// What a watch has to tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News<T> {
+    /// All that there is.
+    All(Vec<T>),
+    /// What went, then what came or changed.
+    Some { gone: Vec<T>, changed: Vec<T> },
+}
+
+impl<T: Clone + PartialEq> Watch<T> {
+    pub(crate) fn new(kinds: &'static [&'static str]) -> Self {
+        Self { kinds, version: None, told: BTreeMap::new() }
+    }
+
+    /// The watch breaks: the next word is a whole list.
+    pub(crate) fn relist(&mut self) {
+        self.version = None;
+    }
+
+    /// What there is to tell. `see` makes something of an object that matters; `same` says
+    /// whether two are states of one thing.
+    pub(crate) fn look(
+        &mut self,
+        cluster: &Cluster,
+        mut see: impl FnMut(&Value) -> Option<T>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> News<T> {
+        let touched = self.version.and_then(|version| self.touched(cluster, version));
+        self.version = Some(cluster.version());
+        let Some(touched) = touched else {
+            let all = self.kinds.iter().flat_map(|kind| cluster.objects(kind));
+            let seen = all.filter_map(|(key, object)| Some((key.clone(), see(object)?)));
+            self.told = seen.collect();
+            return News::All(self.told.values().cloned().collect());
+        };
+        let (mut gone, mut changed) = (Vec::new(), Vec::new());
+        for key in touched {
+            let now = cluster.get(&key).and_then(&mut see);
+            let before = match now.clone() {
+                Some(now) => self.told.insert(key, now),
+                None => self.told.remove(&key),
+            };
+            if now == before {
+                continue;
+            }
+            let is_other = |before: &T| now.as_ref().is_none_or(|now| !same(before, now));
+            gone.extend(before.filter(is_other));
+            changed.extend(now);
+        }
+        News::Some { gone, changed }
+    }
+
+    /// What was made, changed or removed after a version, if the cluster still knows.
+    fn touched(&self, cluster: &Cluster, version: u64) -> Option<Vec<Key>> {
+        let mut keys = Vec::new();
+        for kind in self.kinds {
+            keys.extend(cluster.touched_since(kind, version).ok()?.cloned());
+        }
+        keys.sort();
+        keys.dedup();
+        Some(keys)
+    }
+}
