@@ -8,7 +8,8 @@ use mercato_tests::daemon::Daemon;
 use mercato_tests::wait;
 
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/");
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than the minute in which no second change of an offer is heard.
+const PATIENCE: Duration = Duration::from_secs(100);
 const ABSENT: &str = "kubectl apply -f config/deploy/crds.yaml";
 
 /// Without them the command line works, and says what is missing in one line.
