@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use libp2p::swarm::ConnectionId;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 
@@ -10,15 +11,22 @@ use crate::kubelet::KubeletAnswer;
 use crate::requests::Responder;
 use crate::workload::WorkloadReceiver;
 
+/// From [`Event::Connected`] to [`Event::Disconnected`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session(pub(crate) ConnectionId);
+
 /// See the module. While events wait, peers wait: take them in a task that never waits
 /// for an answer of [`Net`](crate::Net)'s. What a stream had brought may still come after
 /// [`Event::Disconnected`].
 #[derive(Debug)]
 pub enum Event {
-    /// The first connection with a peer is up, and its key proven.
+    /// The first connection with a peer is up, and its key proven. Of two connections the
+    /// second becomes the first when that closes: the peer is disconnected and connected.
     Connected {
         /// Who.
         peer: PublicKey,
+        /// Until it is disconnected.
+        session: Session,
         /// The other end, if it has an address of ours' kind; of an inbound TCP
         /// connection the port is not one to dial.
         address: Option<Address>,

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::dial::{Dial, DialError};
-use crate::event::Event;
+use crate::event::{Event, Session};
 use crate::kubelet::{self, ByteStream};
 use crate::limits::{self, Limits};
 use crate::listen::{Listen, listen};
@@ -92,6 +92,7 @@ pub(crate) enum Command {
     Dial(Dial),
     Open(PeerId, Protocol, Opened),
     Disconnect(PeerId),
+    End(PeerId, Session),
     Block(PeerId),
     Unblock(PeerId),
     Stop(oneshot::Sender<()>),
@@ -156,6 +157,11 @@ impl Net {
         self.tell(peer, Command::Disconnect)
     }
 
+    /// Closes all connections with the peer, unless it was met anew since.
+    pub fn end(&self, peer: PublicKey, session: Session) -> BoxFuture<'static, ()> {
+        self.tell(peer, move |peer| Command::End(peer, session))
+    }
+
     /// Closes all connections with the peer, and refuses it from now on.
     pub fn block(&self, peer: PublicKey) -> BoxFuture<'static, ()> {
         self.tell(peer, Command::Block)
@@ -166,7 +172,11 @@ impl Net {
         self.tell(peer, Command::Unblock)
     }
 
-    fn tell(&self, peer: PublicKey, command: fn(PeerId) -> Command) -> BoxFuture<'static, ()> {
+    fn tell(
+        &self,
+        peer: PublicKey,
+        command: impl FnOnce(PeerId) -> Command + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
         let commands = self.commands.clone();
         async move {
             if let Some(peer) = identity::peer_id(peer) {

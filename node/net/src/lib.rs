@@ -29,7 +29,7 @@ mod task;
 mod workload;
 
 pub use dial::DialError;
-pub use event::Event;
+pub use event::{Event, Session};
 pub use handle::{Net, NetConfig, NetError, StartError};
 pub use kubelet::{ByteStream, KubeletAnswer};
 pub use limits::Limits;

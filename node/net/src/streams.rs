@@ -44,9 +44,15 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
-    pub(crate) fn open(&mut self, peer_id: PeerId, protocol: Protocol, opened: Opened) {
+    pub(crate) fn open(
+        &mut self,
+        peer_id: PeerId,
+        connection: ConnectionId,
+        protocol: Protocol,
+        opened: Opened,
+    ) {
         let event = Open { protocol, opened };
-        let handler = NotifyHandler::Any;
+        let handler = NotifyHandler::One(connection);
         self.pending.push_back(ToSwarm::NotifyHandler { peer_id, handler, event });
     }
 }

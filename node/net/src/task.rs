@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
 use crate::dial::Dials;
-use crate::event::Event;
+use crate::event::{Event, Session};
 use crate::gossip::Queue;
 use crate::handle::{Command, Opener};
 use crate::peers::Peers;
@@ -27,7 +27,7 @@ pub(crate) struct Task {
     swarm: Swarm<Behaviour>,
     peers: Arc<Peers>,
     dials: Dials,
-    /// The connections of each peer, the oldest first.
+    /// The connections of each peer, the oldest first: our streams go over it.
     links: BTreeMap<PublicKey, Vec<Link>>,
     /// Gossip to each neighbour; ends with the peer, to be disconnected if that failed.
     writers: JoinSet<Option<(PublicKey, Arc<Queue>)>>,
@@ -42,6 +42,8 @@ pub(crate) struct Task {
 /// A connection.
 struct Link {
     connection: ConnectionId,
+    /// The other end.
+    address: Option<Address>,
     /// By us.
     dialled: bool,
     since: Instant,
@@ -108,11 +110,20 @@ impl Task {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Dial(dial) => self.dials.start(&mut self.swarm, dial),
+            // Dropped, it says that the peer is not connected.
             Command::Open(peer, protocol, opened) => {
-                self.swarm.behaviour_mut().streams.open(peer, protocol, opened);
+                if let Some(link) = self.link(&peer) {
+                    let connection = link.connection;
+                    self.swarm.behaviour_mut().streams.open(peer, connection, protocol, opened);
+                }
             }
             // An error says that the peer was not connected.
             Command::Disconnect(peer) => drop(self.swarm.disconnect_peer_id(peer)),
+            Command::End(peer, Session(connection)) => {
+                if self.link(&peer).is_some_and(|link| link.connection == connection) {
+                    self.obey(Command::Disconnect(peer));
+                }
+            }
             Command::Block(peer) => drop(self.swarm.behaviour_mut().blocked.block_peer(peer)),
             Command::Unblock(peer) => drop(self.swarm.behaviour_mut().blocked.unblock_peer(peer)),
             // The caller learns that the channel is closed.
@@ -185,10 +196,9 @@ impl Task {
         let links = self.links.entry(peer).or_default();
         let replaced = replaced(links, dialled);
         let before = if replaced { std::mem::take(links) } else { Vec::new() };
-        links.push(Link { connection, dialled, since: Instant::now() });
-        if links.len() > 1 {
-            return;
-        }
+        let address = address::address(address);
+        links.push(Link { connection, address, dialled, since: Instant::now() });
+        let first = links.len() == 1;
         if replaced {
             tracing::debug!(peer = %peer.short(), "a peer has lost its connection, and dialled anew");
             for link in before {
@@ -196,7 +206,33 @@ impl Task {
             }
             self.on_gone(peer);
         }
-        let address = address::address(address);
+        if first {
+            self.begin(peer);
+        }
+    }
+
+    /// Who loses the first of two connections is met anew over the other: what was said over
+    /// the first may be lost, and the peer may have taken the second for that of a new start.
+    fn on_closed(&mut self, peer: PublicKey, connection: ConnectionId) {
+        let Some(links) = self.links.get_mut(&peer) else { return };
+        let Some(place) = links.iter().position(|link| link.connection == connection) else {
+            return;
+        };
+        links.remove(place);
+        if links.is_empty() {
+            self.links.remove(&peer);
+        }
+        if place == 0 {
+            self.on_gone(peer);
+            self.begin(peer);
+        }
+    }
+
+    /// Meets a peer over its first connection, if it has one.
+    fn begin(&mut self, peer: PublicKey) {
+        let Some(link) = self.links.get(&peer).and_then(|links| links.first()) else { return };
+        let (address, dialled) = (link.address.clone(), link.dialled);
+        let session = Session(link.connection);
         let queue = self.peers.connect(peer, address.clone(), dialled);
         let opener = self.opener.clone();
         self.writers.spawn(async move {
@@ -204,17 +240,11 @@ impl Task {
             tracing::debug!(peer = %peer.short(), %error, "gossip to a neighbour ended");
             Some((peer, queue))
         });
-        self.outbox.push_back(Event::Connected { peer, address, dialled });
+        self.outbox.push_back(Event::Connected { peer, session, address, dialled });
     }
 
-    fn on_closed(&mut self, peer: PublicKey, connection: ConnectionId) {
-        let Some(links) = self.links.get_mut(&peer) else { return };
-        let before = links.len();
-        links.retain(|link| link.connection != connection);
-        if links.is_empty() && before > 0 {
-            self.links.remove(&peer);
-            self.on_gone(peer);
-        }
+    fn link(&self, peer: &PeerId) -> Option<&Link> {
+        self.links.get(&identity::public_key(peer)?)?.first()
     }
 
     fn on_gone(&mut self, peer: PublicKey) {

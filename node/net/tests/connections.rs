@@ -159,6 +159,32 @@ async fn a_peer_that_starts_again_is_heard_at_once() {
     assert_eq!(a.net.peers().len(), 1);
 }
 
+/// As one does that is told of a peer twice: the other side takes the second connection for
+/// that of a new start, and closes the first.
+#[tokio::test]
+async fn who_dials_twice_is_met_anew_over_the_second_connection() {
+    let mut a = Node::start(1, &[QUIC, TCP]).await;
+    let mut b = Node::start(2, &[]).await;
+    let [quic, tcp] = [Transport::Quic, Transport::Tcp].map(|over| vec![a.address(over)]);
+    let (first, second) = tokio::join!(b.net.dial(None, quic), b.net.dial(None, tcp));
+    assert_eq!((first, second), (Ok(a.key), Ok(a.key)));
+    let met = |event| match event {
+        Event::Connected { session, .. } => Some(session),
+        _ => None,
+    };
+    let before = b.wait("a connection", met).await;
+    b.wait_disconnected(a.key).await;
+    let after = b.wait("the other connection", met).await;
+    // It is too late to end what has ended.
+    b.net.end(a.key, before).await;
+    a.wait_disconnected(b.key).await;
+    a.wait_connected(b.key).await;
+    b.net.send_gossip(a.key, Bytes::from_static(b"still here")).unwrap();
+    a.wait("gossip", |event| matches!(event, Event::Gossip { .. }).then_some(())).await;
+    b.net.end(a.key, after).await;
+    a.wait_disconnected(b.key).await;
+}
+
 #[tokio::test]
 async fn who_is_blocked_stays_out() {
     let mut a = Node::start(1, &[TCP]).await;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mercato_agent::{Answer, Ask, Input};
 use mercato_discovery::Address;
 use mercato_gossip::Opened;
-use mercato_net::{Event, KubeletAnswer, Responder};
+use mercato_net::{Event, KubeletAnswer, Responder, Session};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
@@ -33,8 +33,8 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
     while let Some(event) = events.recv().await {
         let handle = handle.clone();
         match event {
-            Event::Connected { peer, dialled, .. } => {
-                tokio::spawn(greet(handle, peer, dialled));
+            Event::Connected { peer, session, dialled, .. } => {
+                tokio::spawn(greet(handle, (peer, session), dialled));
             }
             Event::Disconnected { peer } => {
                 handle.note_clock(peer, None);
@@ -94,7 +94,7 @@ async fn tell_addresses(handle: &Handle) {
 }
 
 /// Says hello; who answers so is connected.
-async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
+async fn greet(handle: Handle, (peer, session): (PublicKey, Session), dialled: bool) {
     match hello(&handle, peer).await {
         Some((owner, certificates)) => {
             handle.tell(Input::Connected { peer: owner, dialled }).await;
@@ -104,7 +104,7 @@ async fn greet(handle: Handle, peer: PublicKey, dialled: bool) {
         }
         None => {
             tracing::debug!(peer = %peer.short(), "does not say who it is");
-            handle.net().disconnect(peer).await;
+            handle.net().end(peer, session).await;
         }
     }
 }
@@ -244,19 +244,19 @@ async fn ask_registrar(
     let failed = |error: &dyn std::error::Error| {
         tracing::info!(registrar = %registrar.short(), %error, "the registrar does not answer");
     };
-    if let Err(error) = handle.net().dial(Some(registrar), addresses).await {
-        failed(&error);
-        return None;
-    }
-    // It hears us once it has heard our hello.
-    for _ in 1..limits::JOIN_TRIES {
-        if let Ok(reply) = handle.net().request(registrar, request.clone()).await {
-            return JoinReply::from_bytes(&reply).ok();
+    // It hears us once it has heard our hello. Two dials at one moment cost a connection.
+    for left in (0..limits::JOIN_TRIES).rev() {
+        if let Err(error) = handle.net().dial(Some(registrar), addresses.clone()).await {
+            failed(&error);
+            return None;
         }
-        tokio::time::sleep(limits::JOIN_PAUSE).await;
+        match handle.net().request(registrar, request.clone()).await {
+            Ok(reply) => return JoinReply::from_bytes(&reply).ok(),
+            Err(error) if left == 0 => failed(&error),
+            Err(_) => tokio::time::sleep(limits::JOIN_PAUSE).await,
+        }
     }
-    let reply = handle.net().request(registrar, request).await;
-    reply.inspect_err(|error| failed(error)).ok().and_then(|it| JoinReply::from_bytes(&it).ok())
+    None
 }
 
 /// One that wants to join our federation, or to stay in it.

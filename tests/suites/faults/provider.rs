@@ -90,13 +90,30 @@ pub(crate) async fn loses_its_node(stage: &Stage) -> Result<()> {
     }
     delete(&pair, "deleted", &["--wait=false"]).await?;
     sleep(at_level(Duration::from_secs(5), Duration::from_secs(420))).await;
-    for part in ["containerd-1", "kubelet-1"] {
-        pair.turin().restart(part)?;
-    }
+    node_returns(&pair).await?;
     let back = Instant::now();
+    delete(&pair, "deleted", &["--ignore-not-found", "--timeout=90s"]).await?;
     agreement::reached(&pair).await.context("after the node was gone")?;
     println!("both sides agree {:.1?} after the node is back", back.elapsed());
     clean_up(&pair).await
+}
+
+/// Starts Turin's node again, and waits until its kubelet says that it lives.
+async fn node_returns(pair: &Pair<'_>) -> Result<()> {
+    let turin = pair.turin();
+    let lease = ["-n", "kube-node-lease", "get", "lease", NODE, "-o", "jsonpath={.spec.renewTime}"];
+    let before = turin.kubectl(&lease).await?.ok()?;
+    turin.restart("containerd-1")?;
+    wait::until("Turin's node is back", PATIENCE, || async {
+        // It ends while containerd does not answer yet, and is started again as by an init.
+        if !turin.runs("kubelet-1")? {
+            turin.restart("kubelet-1")?;
+        }
+        let renewed = turin.kubectl(&lease).await?.ok()?;
+        ensure!(renewed != before, "its Lease is as it was: {before}");
+        Ok(true)
+    })
+    .await
 }
 
 /// The guest namespace, with all that is in it.

@@ -139,7 +139,9 @@ async fn of_consumer(consumer: &mut Consumer<'_>, n: u64) -> Result<()> {
     let end = vec![delete, ToGuest::Taken(id.clone()), ToGuest::Want(id.clone())];
     // A body that nobody named.
     consumer.line.say(end, &[Bytes::from(json!({ "n": n }).to_string())]).await?;
-    consumer.line.say(vec![ToGuest::Forget(id)], &[]).await
+    consumer.line.say(vec![ToGuest::Forget(id)], &[]).await?;
+    consumer.line.heard().await?;
+    Ok(())
 }
 
 /// A status that is another each time, pods and objects that nobody has, refusals.
@@ -156,7 +158,9 @@ async fn of_provider(provider: &mut Provider<'_>, n: u64) -> Result<()> {
         ToHome::Refused { item: item.clone(), refusal },
         ToHome::Missing(item),
     ];
-    provider.line.say(lies, &[]).await
+    provider.line.say(lies, &[]).await?;
+    provider.line.heard().await?;
+    Ok(())
 }
 
 /// What each has in memory, in MiB by seconds, from the end of the warm-up on.

@@ -13,7 +13,7 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::time::Now;
-use mercato_protocol::workload::Open;
+use mercato_protocol::workload::{Message, Open};
 use mercato_tests::daemon::{Daemon, PART};
 use tokio::sync::mpsc;
 
@@ -70,18 +70,25 @@ impl Impostor {
         Ok(key)
     }
 
-    /// The stream that the other party opens for a contract, as soon as it does.
-    pub(crate) async fn opened(&self, contract: ContractId) -> Result<WorkloadReceiver> {
-        let opened = async {
-            loop {
-                let found = self.opened.lock().expect(UNHARMED).remove(&contract);
-                match found {
-                    Some(frames) => return frames,
-                    None => tokio::time::sleep(crate::line::LOOK).await,
+    /// Hands on what the other party of a contract says, by whatever streams, for as long as
+    /// it is wanted.
+    pub(crate) fn forward(&self, contract: ContractId, heard: mpsc::Sender<Message>) {
+        let opened = self.opened.clone();
+        tokio::spawn(async move {
+            while !heard.is_closed() {
+                let stream = opened.lock().expect(UNHARMED).remove(&contract);
+                let Some(mut frames) = stream else {
+                    tokio::time::sleep(crate::line::LOOK).await;
+                    continue;
+                };
+                while let Ok(Some(frame)) = frames.recv().await {
+                    let Ok(message) = Message::from_bytes(&frame.header) else { return };
+                    if heard.send(message).await.is_err() {
+                        return;
+                    }
                 }
             }
-        };
-        tokio::time::timeout(crate::line::PATIENCE, opened).await.context("no stream is opened")
+        });
     }
 
     /// A kubelet stream that the other party asks for, if there is one.

@@ -1,12 +1,14 @@
-//! One lease's two streams, spoken on as the sessions do it: in order, acknowledged. What
-//! is said is for others to think up.
+//! One lease's two streams, spoken on as the sessions do it: in order, acknowledged, and again
+//! what was not. What is said is for others to think up.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use mercato_net::WorkloadSender;
 use mercato_offload::channel::Channel;
+use mercato_offload::limits::WINDOW_FRAMES;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, Digest, PublicKey};
 use mercato_protocol::workload::{BodyHead, Frame, Message, Open, ToGuest, ToHome};
@@ -56,6 +58,12 @@ pub(crate) struct Line<'a, S: Side> {
     sender: WorkloadSender,
     frames: mpsc::Receiver<Message>,
     channel: Channel<S>,
+    /// The channel's time starts here.
+    start: Instant,
+    /// The bodies that went with what may have to be said again, by sequence number.
+    bodies: BTreeMap<u64, Vec<Bytes>>,
+    /// What was heard while there was something to say.
+    meanwhile: Vec<S::Heard>,
 }
 
 impl<'a, S: Side> Line<'a, S> {
@@ -67,54 +75,89 @@ impl<'a, S: Side> Line<'a, S> {
     ) -> Result<Self> {
         let sender = stream(impostor, victim, contract).await?;
         let (heard, frames) = mpsc::channel(16);
-        let mut theirs = impostor.opened(contract).await?;
-        tokio::spawn(async move {
-            while let Ok(Some(frame)) = theirs.recv().await {
-                let Ok(message) = Message::from_bytes(&frame.header) else { return };
-                if heard.send(message).await.is_err() {
-                    return;
-                }
-            }
-        });
+        impostor.forward(contract, heard);
         // Above whatever the honest program has used.
         let channel = Channel::new(u64::from(u32::MAX));
-        let mut this = Self { impostor, victim, contract, sender, frames, channel };
+        let (start, bodies, meanwhile) = (Instant::now(), BTreeMap::new(), Vec::new());
+        let mut this =
+            Self { impostor, victim, contract, sender, frames, channel, start, bodies, meanwhile };
         let (_, greeting) = this.channel.link_up(0);
         this.frame(greeting, &[]).await?;
-        while !this.channel.has_room() {
-            this.hear().await?;
-        }
+        this.room().await?;
         Ok(this)
     }
 
     /// Says this, with these bodies.
     pub(crate) async fn say(&mut self, statements: Vec<S>, bodies: &[Bytes]) -> Result<()> {
-        while !self.channel.has_room() {
-            self.hear().await?;
+        self.room().await?;
+        let frame = self.channel.send(self.now(), statements);
+        self.bodies.insert(frame.seq, bodies.to_vec());
+        while self.bodies.len() > WINDOW_FRAMES {
+            self.bodies.pop_first();
         }
-        let frame = self.channel.send(0, statements);
         self.frame(frame, bodies).await
+    }
+
+    async fn room(&mut self) -> Result<()> {
+        while !self.channel.has_room() {
+            let heard = self.next().await?;
+            self.meanwhile.extend(heard);
+        }
+        Ok(())
     }
 
     /// The next statements, acknowledged.
     pub(crate) async fn hear(&mut self) -> Result<Vec<S::Heard>> {
-        let message = tokio::time::timeout(PATIENCE, self.frames.recv()).await;
-        self.take(message.context("nothing is said")?.context("the stream has ended")?).await
+        if !self.meanwhile.is_empty() {
+            return Ok(std::mem::take(&mut self.meanwhile));
+        }
+        self.next().await
     }
 
     /// What has been said by now, acknowledged.
     pub(crate) async fn heard(&mut self) -> Result<Vec<S::Heard>> {
-        let mut all = Vec::new();
+        let mut all = std::mem::take(&mut self.meanwhile);
         while let Ok(message) = self.frames.try_recv() {
             all.extend(self.take(message).await?);
         }
         Ok(all)
     }
 
+    async fn next(&mut self) -> Result<Vec<S::Heard>> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            let due = self.channel.deadline_ms().map(|at| at.saturating_sub(self.now()));
+            let wait = due.map_or(PATIENCE, Duration::from_millis).min(PATIENCE);
+            match tokio::time::timeout(wait, self.frames.recv()).await {
+                Ok(message) => return self.take(message.context("the streams have ended")?).await,
+                Err(_) => self.again().await?,
+            }
+        }
+        bail!("nothing is said")
+    }
+
+    /// Says again what is not acknowledged, over another stream if this one is cut.
+    async fn again(&mut self) -> Result<()> {
+        let mut frames = Vec::new();
+        self.channel.wake(self.now(), &mut frames);
+        for frame in frames {
+            let bodies = self.bodies.get(&frame.seq).cloned().unwrap_or_default();
+            if self.frame(frame.clone(), &bodies).await.is_err() {
+                self.reopen().await?;
+                self.frame(frame, &bodies).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     async fn take(&mut self, message: Message) -> Result<Vec<S::Heard>> {
         let Some(frame) = S::heard(message) else { bail!("the words of the wrong side") };
         let mut answers = Vec::new();
-        let received = self.channel.receive(0, frame, &mut answers);
+        let received = self.channel.receive(self.now(), frame, &mut answers);
         for answer in answers {
             self.frame(answer, &[]).await?;
         }
