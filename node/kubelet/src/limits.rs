@@ -20,6 +20,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// No request's head carries more headers.
 pub const HEADERS: usize = 64;
+/// Nor more bytes, in HTTP/2. A guess: bearer tokens have a few KiB.
+pub const HEADERS_BYTES: u32 = 64 << 10;
+/// Requests of one HTTP/2 connection at once: what a kubelet takes.
+pub const REQUESTS: u32 = 250;
 /// An AdmissionReview may be as large as etcd's largest object, twice (object
 /// and old object), and some.
 pub const ADMISSION_BODY: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! An HTTPS listener: own accept loop, bounded connections, time limits,
+//! An HTTPS listener: own accept loop, bounded connections, time limits, HTTP/2, and
 //! HTTP/1.1 with upgrades. What is answered is the router's business; which
 //! certificates count is `Tls`'s.
 
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use axum::{Extension, Router};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -104,15 +104,26 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, router: Router, stop: C
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
-    let certificates = stream.get_ref().1.peer_certificates();
+    let session = stream.get_ref().1;
+    let http2 = session.alpn_protocol() == Some(b"h2");
+    let certificates = session.peer_certificates();
     let user = certificates.and_then(|c| c.first()).and_then(|c| User::from_certificate(c));
     let router = router.layer(Extension(user)).layer(Extension(Stop(stop)));
-    let connection = http1::Builder::new()
+    let server = auto::Builder::new(TokioExecutor::new());
+    let mut server = if http2 { server.http2_only() } else { server.http1_only() };
+    server
+        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEADER_TIMEOUT)
-        .max_headers(limits::HEADERS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .with_upgrades();
+        .max_headers(limits::HEADERS);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits::HEADER_TIMEOUT)
+        .max_header_list_size(limits::HEADERS_BYTES)
+        .max_concurrent_streams(limits::REQUESTS);
+    let (stream, router) = (TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection = server.serve_connection_with_upgrades(stream, router);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a kubelet connection ended");
     }

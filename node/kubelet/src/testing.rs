@@ -57,6 +57,16 @@ pub(crate) async fn connect(
     ca: &str,
     client: Option<(&str, &str)>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_for(&[], address, ca, client).await
+}
+
+/// The same for one of these protocols.
+pub(crate) async fn connect_for(
+    protocols: &[&str],
+    address: SocketAddr,
+    ca: &str,
+    client: Option<(&str, &str)>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -64,7 +74,7 @@ pub(crate) async fn connect(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = match client {
+    let mut config = match client {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
             let chain = vec![CertificateDer::from_pem_slice(chain.as_bytes()).unwrap()];
@@ -72,6 +82,7 @@ pub(crate) async fn connect(
             builder.with_client_auth_cert(chain, key).unwrap()
         }
     };
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::IpAddress(address.ip().into());
     TlsConnector::from(Arc::new(config)).connect(name, stream).await

@@ -18,6 +18,8 @@ use crate::limits;
 const FORMAT: u64 = 1;
 /// A file system in memory, on every Linux.
 const MEMORY: &str = "/dev/shm";
+/// sled's only data file.
+const DATA: &str = "db";
 /// Of the numbers in `META`.
 const FORMAT_KEY: &[u8] = b"format";
 const COMMITS_KEY: &[u8] = b"commits";
@@ -38,7 +40,7 @@ struct Open {
     db: sled::Db,
     records: sled::Tree,
     meta: sled::Tree,
-    /// sled's only data file.
+    /// [`DATA`].
     file: File,
 }
 
@@ -113,11 +115,14 @@ impl Store for Disk {
     fn reopen(&mut self) -> Result<(), StoreError> {
         // The lock is released first.
         self.open = None;
+        let others = || io::Error::other("these are not the records that were here");
+        // As where the disk is not mounted, and the folder below it is empty.
+        if !self.path.join(DATA).exists() {
+            return Err(disk(&self.path, others()));
+        }
         let (open, commits) = open(&self.path)?;
         if commits < self.commits {
-            // As where the disk is not mounted, and the folder below it is empty.
-            let source = io::Error::other("these are not the records that were here");
-            return Err(disk(&self.path, source));
+            return Err(disk(&self.path, others()));
         }
         (self.open, self.commits, self.read) = (Some(Arc::new(open)), commits, None);
         Ok(())
@@ -178,7 +183,7 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
     if found < FORMAT {
         meta.insert(FORMAT_KEY, &FORMAT.to_be_bytes()).map_err(failed_here)?;
     }
-    let file = File::open(path.join("db")).map_err(|source| disk(path, source))?;
+    let file = File::open(path.join(DATA)).map_err(|source| disk(path, source))?;
     Ok((Open { db, records, meta, file }, commits))
 }
 
@@ -193,7 +198,7 @@ fn read_copy(path: &Path) -> Option<(Records, u64)> {
             fs::copy(entry.path(), copy.path().join(entry.file_name())).ok()?;
         }
     }
-    copy.path().join("db").exists().then_some(())?;
+    copy.path().join(DATA).exists().then_some(())?;
     let (open, commits) = open(copy.path()).ok()?;
     Some((open.scan(path).ok()?, commits))
 }
@@ -201,15 +206,19 @@ fn read_copy(path: &Path) -> Option<(Records, u64)> {
 /// What else is there may be what fills the disk.
 fn is_sleds(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
-    matches!(&*name, "conf" | "db") || name.starts_with("snap.")
+    matches!(&*name, "conf" | DATA) || name.starts_with("snap.")
 }
 
-/// A snapshot that a death interrupted; the data are whole without it.
+/// A snapshot that a death interrupted, or that the system left empty when it died; the data
+/// are whole without it.
 fn remove_unfinished(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "generating") {
-            fs::remove_file(path)?;
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let empty = name.starts_with("snap.") && entry.metadata()?.len() == 0;
+        if empty || name.ends_with(".generating") {
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

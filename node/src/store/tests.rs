@@ -48,9 +48,15 @@ fn others_records_are_not_taken_for_those_that_were_there() {
     let mut store = Disk::open(&path).unwrap();
     store.commit(&Batch::from([put("a", b"1")])).unwrap();
     std::fs::rename(&path, &away).unwrap();
-    let error = store.reopen().unwrap_err().to_string();
-    assert!(error.contains("not the records"), "{error}");
-    assert!(store.commit(&Batch::from([put("b", b"2")])).is_err());
+    let refused = |store: &mut Disk| {
+        let error = store.reopen().unwrap_err().to_string();
+        assert!(error.contains("not the records"), "{error}");
+        assert!(store.commit(&Batch::from([put("b", b"2")])).is_err());
+    };
+    refused(&mut store);
+    assert!(!path.exists(), "nothing is made where they were");
+    drop(Disk::open(&path).unwrap());
+    refused(&mut store);
     std::fs::remove_dir_all(&path).unwrap();
     std::fs::rename(&away, &path).unwrap();
     store.reopen().unwrap();
@@ -79,8 +85,10 @@ fn a_later_format_is_left_alone() {
 fn an_unfinished_snapshot_is_no_obstacle() {
     let dir = TempDir::new().unwrap();
     Disk::open(dir.path()).unwrap().commit(&Batch::from([put("a", b"1")])).unwrap();
-    std::fs::write(dir.path().join("snap.0000000000000009.generating"), b"half").unwrap();
-    assert_eq!(Disk::open(dir.path()).unwrap().scan().unwrap()[&b"a"[..]], b"1");
+    for (name, content) in [("snap.0000000000000009.generating", "half"), ("snap.0F", "")] {
+        std::fs::write(dir.path().join(name), content).unwrap();
+        assert_eq!(Disk::open(dir.path()).unwrap().scan().unwrap()[&b"a"[..]], b"1");
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ const SIX: [&str; 6] = [
     "Pods should support pod readiness gates",
     "Pods should support remote command execution over websockets",
     "InitContainer .* should not start app containers if init containers fail on a RestartAlways pod",
-    "Downward API should provide pod name, namespace and IP address as env vars",
+    "Pods should support retrieving logs from the container over websockets",
 ];
 
 /// What a daemon of a cluster says that leaves all to its scheduler.

@@ -104,7 +104,7 @@ async fn while_broken(pair: &Pair<'_>, daemon: &Daemon<'_>, fault: &Fault) -> Re
 /// Moves the records to a disk of their own,
 const TO_SMALL: &str = "cp -a $D $D.kept; truncate -s 24M $D.disk; mkfs.ext4 -q $D.disk; \
                         mount -o loop,errors=remount-ro $D.disk $D; \
-                        cp -a $D.kept/. $D; rm -r $D.kept";
+                        cp -a $D.kept/. $D; sync -f $D; rm -r $D.kept";
 /// and back.
 const BACK: &str = "rmdir $D/lost+found; cp -a $D $D.kept; umount $D; rm -r $D $D.disk; \
                     mv $D.kept $D";

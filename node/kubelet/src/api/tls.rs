@@ -136,7 +136,7 @@ fn config(serving: Arc<CertifiedKey>, client_ca: &str) -> Result<Arc<ServerConfi
     };
     let resolver = rustls::sign::SingleCertAndKey::from(serving);
     let mut config = builder.with_cert_resolver(Arc::new(resolver));
-    // SPDY and WebSocket upgrades exist in HTTP/1.1 alone.
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // As a kubelet's. API servers ask for upgrades, which HTTP/1.1 alone has, over that.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::stream::{Ask, RefusedReason, What};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -16,7 +19,7 @@ use super::{Access, NodePods, Tls, VirtualKubelet, certified_key};
 use crate::listener::Listener;
 use crate::packed::Packed;
 use crate::stream::{Opened, PeerStreams, Refused};
-use crate::testing::{Answer, connect, exchange, scripted, status};
+use crate::testing::{Answer, connect, connect_for, exchange, scripted, status};
 
 mod figures;
 mod run;
@@ -260,6 +263,28 @@ async fn logs_come_as_they_are_written() {
     stream.write_all(head.as_bytes()).await.unwrap();
     let got = read_until(&mut stream, "one line").await;
     assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+}
+
+/// As an API server asks by itself. It hands the last bytes of HTTP/1.1 on to a WebSocket only
+/// if they come before the end of the body, which nobody can promise.
+#[tokio::test]
+async fn logs_come_over_http2() {
+    let bed = bed(&["get proxy"]).await;
+    let (address, ca) = (bed.listener.address(), bed.ca.pem());
+    let protocols = ["h2", "http/1.1"];
+    let stream = connect_for(&protocols, address, &ca, None).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (executor, stream) = (TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = http2::handshake(executor, stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = http::Request::get(format!("https://{address}/containerLogs/shop/web/app"))
+        .header("authorization", "Bearer good")
+        .body(String::new())
+        .unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let frame = answer.into_body().frame().await.unwrap().unwrap();
+    assert_eq!(frame.into_data().unwrap(), "one line\n");
 }
 
 #[tokio::test]
