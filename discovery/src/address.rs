@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::limits;
+
 /// A place to dial, written as a multiaddr: `/ip4/192.0.2.1/udp/7474/quic-v1`,
 /// `/dns/hub.example/tcp/7474`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +111,50 @@ impl Address {
     }
 }
 
+/// Where to dial somebody whom several say to be here and there: every list's first address
+/// before any list's second, and those that seldom lead to another machine last. In turn, where
+/// they do not fit one dial, so that a flood of false ones delays the true one but no more.
+pub(crate) fn choose(lists: &[&[Address]], failures: usize) -> Vec<Address> {
+    let mut addresses: Vec<Address> = Vec::new();
+    for rank in 0..limits::ADDRESSES_PER_SIGHTING {
+        for address in lists.iter().filter_map(|list| list.get(rank)) {
+            if !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
+    }
+    if addresses.len() > limits::ADDRESSES_PER_DIAL {
+        let turn = failures * limits::ADDRESSES_PER_DIAL % addresses.len();
+        addresses.rotate_left(turn);
+        addresses.truncate(limits::ADDRESSES_PER_DIAL);
+    }
+    addresses.sort_by_key(|address| address.host.reach());
+    addresses
+}
+
+/// How far a host can be told to others; the farthest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    /// Wherever one is, or as far as the network goes.
+    Network,
+    /// On one link.
+    Link,
+    /// On one machine.
+    Machine,
+}
+
+impl Host {
+    fn reach(&self) -> Reach {
+        match self {
+            Self::Ip(ip) if ip.is_loopback() => Reach::Machine,
+            Self::Ip(IpAddr::V4(ip)) if ip.is_link_local() => Reach::Link,
+            Self::Ip(IpAddr::V6(ip)) if ip.is_unicast_link_local() => Reach::Link,
+            Self::Name(name) if name == "localhost" => Reach::Machine,
+            Self::Ip(_) | Self::Name(_) => Reach::Network,
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
@@ -157,6 +203,29 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn what_seldom_leads_anywhere_is_tried_last() {
+        let lists: Vec<Vec<Address>> = [
+            &["/ip4/127.0.0.1/tcp/1", "/ip6/fe80::1/tcp/1", "/ip4/192.0.2.1/tcp/1"][..],
+            &["/dns/localhost/tcp/2", "/ip4/192.0.2.1/tcp/1", "/dns/hub.example/tcp/2"],
+        ]
+        .map(|list| list.iter().map(|text| text.parse().unwrap()).collect())
+        .into();
+        let lists: Vec<&[Address]> = lists.iter().map(Vec::as_slice).collect();
+        let chosen = choose(&lists, 0);
+        let chosen: Vec<String> = chosen.iter().map(Address::to_string).collect();
+        assert_eq!(
+            chosen,
+            [
+                "/ip4/192.0.2.1/tcp/1",
+                "/dns/hub.example/tcp/2",
+                "/ip6/fe80::1/tcp/1",
+                "/ip4/127.0.0.1/tcp/1",
+                "/dns/localhost/tcp/2",
+            ]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
 
-use crate::address::Address;
+use crate::address::{self, Address};
 use crate::contact::{Contact, Who};
 use crate::limits;
 use crate::sighting::{Report, Sighting, SightingId, Source};
@@ -360,25 +360,9 @@ impl Directory {
         contact.sightings.iter().filter_map(|id| self.seen.get(id))
     }
 
-    /// Every sighting's first address before any sighting's second; in turn, where they
-    /// do not fit one dial, so that a flood of false ones delays the true one but no more.
     fn addresses_of(&self, contact: &Contact) -> Vec<Address> {
-        let mut addresses: Vec<Address> = Vec::new();
-        for rank in 0..limits::ADDRESSES_PER_SIGHTING {
-            let ranked =
-                self.sightings_of(contact).filter_map(|seen| seen.sighting.addresses.get(rank));
-            for address in ranked {
-                if !addresses.contains(address) {
-                    addresses.push(address.clone());
-                }
-            }
-        }
-        if addresses.len() > limits::ADDRESSES_PER_DIAL {
-            let turn = contact.failures as usize * limits::ADDRESSES_PER_DIAL % addresses.len();
-            addresses.rotate_left(turn);
-            addresses.truncate(limits::ADDRESSES_PER_DIAL);
-        }
-        addresses
+        let all = self.sightings_of(contact).map(|seen| seen.sighting.addresses.as_slice());
+        address::choose(&all.collect::<Vec<_>>(), contact.failures as usize)
     }
 }
 
