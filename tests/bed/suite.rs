@@ -177,6 +177,8 @@ impl Theatre {
                     let Err(error) = (test.body)(stage).await else { return Ok(()) };
                     let to = dumps().join(self.suite).join(test.name);
                     dump(&stage.clusters, &to).await?;
+                    // Those that follow may take hours.
+                    std::fs::write(to.join("why"), format!("{error:#}\n"))?;
                     Err(error.context(format!("logs and objects are in {}", to.display())))
                 })
             })

@@ -26,7 +26,7 @@ struct Inner {
     /// In the order in which they fall out: those of no object first, by their last use.
     order: BTreeMap<(Use, u64), Digest>,
     clock: u64,
-    /// Bytes of all, and of those of no object.
+    /// What all take, and those of no object, in bytes.
     size: usize,
     spare: usize,
 }
@@ -127,9 +127,10 @@ impl Bodies {
 impl Inner {
     fn insert(&mut self, way: Way, items: &[Item], digest: Digest, bytes: Bytes) {
         if !self.bodies.contains_key(&digest) {
-            self.size += bytes.len();
-            self.spare += bytes.len();
-            self.bodies.insert(digest, Body { bytes, used_at: 0, objects: 0 });
+            let body = Body { bytes, used_at: 0, objects: 0 };
+            self.size += body.takes();
+            self.spare += body.takes();
+            self.bodies.insert(digest, body);
         }
         self.count(&digest, 0);
         for item in items {
@@ -143,9 +144,9 @@ impl Inner {
         }
         while self.size > limits::BODIES || self.spare > limits::SPARE_BODIES {
             let Some(((used, _), digest)) = self.order.pop_first() else { break };
-            let Some(Body { bytes, .. }) = self.bodies.remove(&digest) else { break };
-            self.size -= bytes.len();
-            self.spare -= if used == Use::Spare { bytes.len() } else { 0 };
+            let Some(body) = self.bodies.remove(&digest) else { break };
+            self.size -= body.takes();
+            self.spare -= if used == Use::Spare { body.takes() } else { 0 };
         }
     }
 
@@ -172,14 +173,18 @@ impl Inner {
         body.objects = body.objects.saturating_add_signed(more);
         self.order.insert((body.usage(), self.clock), *digest);
         match (before, body.usage()) {
-            (Use::Spare, Use::Last) => self.spare -= body.bytes.len(),
-            (Use::Last, Use::Spare) => self.spare += body.bytes.len(),
+            (Use::Spare, Use::Last) => self.spare -= body.takes(),
+            (Use::Last, Use::Spare) => self.spare += body.takes(),
             (Use::Spare, Use::Spare) | (Use::Last, Use::Last) => {}
         }
     }
 }
 
 impl Body {
+    fn takes(&self) -> usize {
+        self.bytes.len() + limits::BODY
+    }
+
     fn usage(&self) -> Use {
         if self.objects == 0 { Use::Spare } else { Use::Last }
     }
@@ -242,6 +247,8 @@ mod tests {
         assert_eq!(refused, Err(BodyError::NotAnObject));
     }
 
+    const LARGEST: usize = limits::OBJECT + limits::BODY;
+
     /// One body of the greatest size, of these objects.
     fn insert(inner: &mut Inner, items: &[Item], n: usize) -> Digest {
         let digest = Digest::of(&n.to_be_bytes());
@@ -253,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_oldest_falls_out() {
-        let (mut inner, room) = (Inner::default(), limits::BODIES / limits::OBJECT);
+        let (mut inner, room) = (Inner::default(), limits::BODIES / LARGEST);
         let all: Vec<_> =
             (0..room).map(|n| insert(&mut inner, &[item(&n.to_string())], n)).collect();
         assert!(inner.get(&all[0]).is_some(), "used again, so not the oldest any more");
@@ -263,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_an_object_was_before_is_kept_for_a_while() {
-        let (mut inner, room) = (Inner::default(), limits::SPARE_BODIES / limits::OBJECT);
+        let (mut inner, room) = (Inner::default(), limits::SPARE_BODIES / LARGEST);
         let shared = insert(&mut inner, &[item("a"), item("b")], 0);
         let all: Vec<_> = (1..=room + 2).map(|n| insert(&mut inner, &[item("a")], n)).collect();
         assert!(inner.get(&all[0]).is_none(), "{room} of those before it are enough");
@@ -282,6 +289,15 @@ mod tests {
             inner.insert(Way::In, &[item(&n.to_string())], digest, Bytes::from_static(b"{}"));
         }
         assert_eq!(inner.last.len(), limits::BODY_OBJECTS);
-        assert_eq!(inner.spare, 2, "the last one is nobody's");
+        assert_eq!(inner.spare, 2 + limits::BODY, "the last one is nobody's");
+    }
+
+    #[test]
+    fn ever_more_small_bodies_gain_nothing() {
+        let (mut inner, room) = (Inner::default(), limits::SPARE_BODIES / limits::BODY);
+        for n in 0..2 * room {
+            inner.insert(Way::In, &[], Digest::of(&n.to_be_bytes()), Bytes::from_static(b"{}"));
+        }
+        assert!(inner.bodies.len() < room && inner.spare <= limits::SPARE_BODIES);
     }
 }

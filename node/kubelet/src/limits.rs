@@ -69,6 +69,9 @@ pub const BODIES: usize = 64 << 20;
 /// those among them that no object has any more, since a write may be under way: of some
 /// 4,000 statuses,
 pub const SPARE_BODIES: usize = 8 << 20;
+/// what each takes beside its bytes: places in three tables, and what allocators add. A guess,
+/// from the heap of a daemon that kept many,
+pub const BODY: usize = 512;
 /// and the objects that they are of, which a peer names, in both directions.
 pub const BODY_OBJECTS: usize =
     2 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);

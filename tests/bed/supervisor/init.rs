@@ -166,6 +166,8 @@ fn spawn(program: &Program) -> Result<i32> {
     let log = OpenOptions::new().create(true).append(true).open(&program.log)?;
     let child = Command::new(path)
         .args(args)
+        // Set for the test's own errors, it makes a daemon of ours slower and larger.
+        .env_remove("RUST_BACKTRACE")
         .envs(program.env.iter().map(|(k, v)| (k, v)))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

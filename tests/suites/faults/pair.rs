@@ -19,9 +19,9 @@ pub(crate) const HOME: &str = "shop";
 /// and what stands for it in Turin.
 pub(crate) const GUEST: &str = "shop-rome";
 
-const SHARE: &str = "share set --cpu 1500m --memory 4Gi --pods 40 --price free --approve auto \
+const SHARE: &str = "share set --cpu 1500m --memory 4Gi --pods 100 --price free --approve auto \
                      --network-isolation none";
-const ORDER: &str = "order --cpu 1 --memory 2Gi --pods 30 --for 12h --wait --timeout 60s";
+const ORDER: &str = "order --cpu 1 --memory 2Gi --pods 80 --for 12h --wait --timeout 60s";
 
 /// Rome and Turin, with their daemons.
 pub(crate) struct Pair<'a> {

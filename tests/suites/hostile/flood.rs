@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use mercato_kubelet::limits::BODIES;
 use mercato_offload::forge;
+use mercato_offload::limits::FRAME_STATEMENTS;
 use mercato_protocol::workload::{
     Item, ObjectKind, PodId, Refusal, Report, Stage, ToGuest, ToHome, Uid,
 };
@@ -37,6 +38,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 const CONTENT: usize = 50_000;
 /// So many of them in a frame.
 const AT_ONCE: usize = 20;
+/// Pods that nobody has.
+const STRANGERS: u64 = 2_000;
 
 pub(crate) async fn goes_on(
     scene: &Scene<'_>,
@@ -107,12 +110,18 @@ async fn fill_home(provider: &mut Provider<'_>) -> Result<()> {
         let bodies: Vec<Bytes> = all.iter().map(|status| status.to_string().into()).collect();
         provider.line.say(said.collect(), &bodies).await?;
     }
+    let all: Vec<u64> = (0..STRANGERS).collect();
+    for some in all.chunks(FRAME_STATEMENTS) {
+        let have =
+            |n: &u64| ToHome::Have { item: Item::Pod(stranger(*n)), digest: None, report: None };
+        provider.line.say(some.iter().map(have).collect(), &[]).await?;
+    }
     Ok(())
 }
 
 fn stranger(n: u64) -> PodId {
     PodId {
-        uid: Uid(format!("stranger-{}", n % 2_000)),
+        uid: Uid(format!("stranger-{}", n % STRANGERS)),
         namespace: "kube-system".to_owned(),
         name: "stranger".to_owned(),
     }
