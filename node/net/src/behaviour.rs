@@ -35,8 +35,8 @@ impl Behaviour {
             .with_agent_version(concat!("mercato/", env!("CARGO_PKG_VERSION")).to_owned())
             .with_cache_size(0);
         let ping = ping::Config::new()
-            .with_interval(limits::PING_INTERVAL)
-            .with_timeout(limits::PING_TIMEOUT);
+            .with_interval(limits.ping_interval)
+            .with_timeout(limits.ping_timeout);
         Self {
             addresses: address_limits::Behaviour::default(),
             connections: connection_limits::Behaviour::new(connections),

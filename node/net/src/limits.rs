@@ -21,6 +21,10 @@ pub struct Limits {
     pub streams_per_peer: usize,
     /// Memory of this process beyond which no connection is accepted.
     pub memory_bytes: usize,
+    /// Between two pings of one connection.
+    pub ping_interval: Duration,
+    /// A ping without an answer so long has failed; after the second the peer is gone.
+    pub ping_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -34,6 +38,8 @@ impl Default for Limits {
             per_peer: 2,
             streams_per_peer: 16,
             memory_bytes: 2 << 30,
+            ping_interval: Duration::from_secs(10),
+            ping_timeout: Duration::from_secs(15),
         }
     }
 }
@@ -82,10 +88,6 @@ pub(crate) const ADDRESSES: usize = 8;
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// Two connections between the same two that come within this time: both have dialled.
 pub(crate) const BOTH_DIAL: Duration = Duration::from_secs(5);
-/// Between two pings of one connection.
-pub(crate) const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// A ping without an answer so long: the peer is gone.
-pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// To open a stream, and to read the first frame of one.
 pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// From a request to its answer.

@@ -271,11 +271,12 @@ impl Task {
                         self.outbox.push_back(Event::Rtt { peer, rtt });
                     }
                 }
-                Err(ping::Failure::Timeout) => {
-                    tracing::debug!(%peer, "a connection is dead");
+                // Where nothing comes any more, a second ping does not even find a stream.
+                Err(error @ (ping::Failure::Timeout | ping::Failure::Other { .. })) => {
+                    tracing::debug!(%peer, %error, "a connection is dead");
                     self.swarm.close_connection(connection);
                 }
-                Err(ping::Failure::Unsupported | ping::Failure::Other { .. }) => {}
+                Err(ping::Failure::Unsupported) => {}
             },
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
                 if let Some(peer) = identity::public_key(&peer_id) {

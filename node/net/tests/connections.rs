@@ -7,12 +7,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use mercato_discovery::{Address, DialFailure, Host, Transport};
 use mercato_net::{Event, Limits, Listen, Net, NetConfig, StartError};
 use support::{Node, QUIC, TCP, free_port, key};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 #[tokio::test]
 async fn two_clusters_meet_by_each_transport_and_family() {
@@ -143,6 +146,37 @@ async fn a_peer_that_dies_is_reported_and_found_again() {
         assert_eq!(a.net.dial(Some(key(2)), reborn.addresses.clone()).await, Ok(key(2)));
         a.wait_connected(key(2)).await;
     }
+}
+
+#[tokio::test]
+async fn a_connection_over_which_nothing_comes_is_given_up() {
+    let pings = Duration::from_millis(200);
+    let limits = || Limits { ping_interval: pings, ping_timeout: pings, ..Limits::default() };
+    let mut a = Node::with_limits(1, &[], limits()).await;
+    let mut b = Node::with_limits(2, &[TCP], limits()).await;
+    let silence = Arc::new(Notify::new());
+    let way = way(b.address(Transport::Tcp), silence.clone()).await;
+    a.net.dial(Some(b.key), vec![way]).await.unwrap();
+    a.wait_connected(b.key).await;
+    b.wait_connected(a.key).await;
+    silence.notify_one();
+    a.wait_disconnected(b.key).await;
+    b.wait_disconnected(a.key).await;
+}
+
+/// Another way to a TCP address, which stays open and silent once it is told to.
+async fn way(to: Address, silence: Arc<Notify>) -> Address {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut near, _) = listener.accept().await.unwrap();
+        let mut far = TcpStream::connect(("127.0.0.1", to.port)).await.unwrap();
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+            () = silence.notified() => std::future::pending().await,
+        }
+    });
+    format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap()
 }
 
 #[tokio::test]
@@ -332,7 +366,7 @@ async fn garbage_does_no_harm() {
         [&b""[..], b"GET / HTTP/1.1\r\n\r\n", b"\x13/multistream/1.0.0\n\xff\xff", &garbage]
     {
         let to = socket(&a.address(Transport::Tcp));
-        let mut tcp = tokio::net::TcpStream::connect(to).await.unwrap();
+        let mut tcp = TcpStream::connect(to).await.unwrap();
         tcp.write_all(opening).await.unwrap();
         tcp.shutdown().await.unwrap();
         // The connection is ended by the other side, one way or the other.
