@@ -48,8 +48,8 @@ pub fn federations(seeds: impl IntoIterator<Item = u64>) -> Vec<Trial> {
         let mut dice = Dice::new(seed, "federation");
         let last = Topology::ALL.len() as u64 - 1;
         let topology = Topology::ALL[dice.within(0..=last) as usize];
-        // Small ones are tried more often: they are as likely to break, and quicker.
-        let most = dice.within(3..=30);
+        // One in twenty may be large. Small ones are as likely to break, and quicker.
+        let most = if dice.chance(50) { 30 } else { 6 };
         let clusters = dice.within(3..=most) as usize;
         Trial { topology, clusters, seed, trouble: Trouble::Mixed, bug: None }
     };
