@@ -192,6 +192,10 @@ impl World {
         for item in follower.came {
             let mark = item.mark();
             let Some(publisher) = self.by_key.get(&mark.publisher).copied() else { continue };
+            // What the hostile say may go nowhere, and what they hear may go no further.
+            if [publisher, to].iter().any(|at| self.plan.clusters[*at].character.is_some()) {
+                continue;
+            }
             let signed_ms = match item.publication() {
                 VerifiedPublication::Lease(lease) => lease.issued_ms,
                 VerifiedPublication::Withdraw(end) => end.issued_ms,

@@ -185,8 +185,9 @@ pub fn quantile(values: &[u64], percent: usize) -> Option<u64> {
 impl World {
     /// Once a second: takes a sample if a minute is over.
     pub(crate) fn sample(&mut self) {
-        let up = self.sites.iter().filter(|site| site.agent.is_some()).count();
-        self.measures.spread.settle(self.at_ms, up);
+        let up = self.sites.iter().zip(&self.plan.clusters);
+        let up = up.filter(|(site, plan)| site.agent.is_some() && plan.character.is_none());
+        self.measures.spread.settle(self.at_ms, up.count());
         if !self.at_ms.is_multiple_of(SAMPLE_MS) {
             return;
         }

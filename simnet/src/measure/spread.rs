@@ -1,5 +1,5 @@
 //! How advertisements spread: when each came to each cluster for the first time, from the
-//! moment at which it was signed.
+//! moment at which it was signed. Those of honest clusters, among them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub struct Spread {
     clusters: usize,
-    /// Of these, with a daemon that runs.
+    /// Of these, honest and with a daemon that runs.
     up: usize,
     waves: BTreeMap<(usize, u64, u64), Wave>,
     /// First arrivals by time, a hundredth of a second to a step; the last step is all later.

@@ -1,5 +1,6 @@
 //! The plots of a report: what of a run goes into which.
 
+use super::incidents;
 use super::page::escape;
 use super::plot::{Axes, Series, Spot, areas, bars, dots, lines, map, ranges};
 use super::words::count;
@@ -69,8 +70,7 @@ pub(super) fn market_map(run: &Run) -> String {
 fn bands(run: &Run) -> Vec<(f64, f64)> {
     let end = run.federation.for_ms as f64 / 60_000.0;
     let minute = |ms: u64| (ms as f64 / 60_000.0).min(end);
-    let incidents = run.federation.plan.incidents.iter();
-    incidents.map(|one| (minute(one.at_ms), minute(one.at_ms + one.for_ms))).collect()
+    incidents(run).map(|one| (minute(one.at_ms), minute(one.at_ms + one.for_ms))).collect()
 }
 
 fn over_time(run: &Run, of: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {

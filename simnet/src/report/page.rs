@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::figures::{market_map, prices, queue, refused, spread, times, traffic, utilisation};
+use super::incidents;
 use super::plot::bars;
 use super::style::CSS;
 use super::words::{
@@ -59,8 +60,8 @@ pub(super) fn of_one(run: &Run) -> String {
     body += &card(
         "wide",
         "Beside gossipsub",
-        "The same advertisements over the same lines by a model of libp2p's gossipsub, which \
-         sends each whole to six neighbours.",
+        "Gossipsub is how many other peer-to-peer systems spread messages: each whole, to six \
+         neighbours. Here a model of libp2p's has the same advertisements over the same lines.",
         &gossipsub(run),
     );
     if !run.measures.gains.is_empty() {
@@ -156,22 +157,30 @@ fn about(run: &Run) -> String {
     let sellers = (0..plan.clusters.len()).filter(|at| plan.sells(*at)).count();
     let mut text = format!(
         "{}. {minutes} minutes, {regions} regions, {} processors, {sellers} sellers.",
-        plan.about,
+        capital(&plan.about),
         count(cores)
     );
-    for incident in &plan.incidents {
+    for incident in incidents(run) {
         let (from, to) = (incident.at_ms / 60_000, (incident.at_ms + incident.for_ms) / 60_000);
         let _ = write!(text, " Minute {from} to {to}: {}.", incident.describe(plan));
     }
     text
 }
 
+/// As a sentence begins.
+fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
+}
+
 fn tiles(run: &Run) -> String {
     let measures = &run.measures;
     let (with, without) = measures.utilisation(&run.federation.plan);
     let jobs = &measures.jobs;
-    let served = share(jobs.came.saturating_sub(jobs.given_up), jobs.came);
-    let served_alone = share(jobs.came.saturating_sub(run.alone.given_up), jobs.came);
+    // Of those that do not wait any more.
+    let served = |ran: u64, given_up: u64| share(ran, ran + given_up);
+    let served_alone = served(run.alone.ran, run.alone.given_up);
+    let served = served(jobs.at_home + jobs.away, jobs.given_up);
     let contained = measures.gains.values().filter(|gain| gain.is_contained()).count();
     let mut tiles = vec![
         (served, format!("of jobs found room; alone {served_alone}")),
@@ -292,7 +301,7 @@ fn again(run: &Run) -> String {
 
 /// The most jobs that waited at once during the first incident.
 pub(super) fn waiting_in_incident(run: &Run) -> String {
-    let Some(incident) = run.federation.plan.incidents.first() else { return "-".to_owned() };
+    let Some(incident) = incidents(run).next() else { return "-".to_owned() };
     let during = incident.at_ms..incident.at_ms + incident.for_ms;
     let samples = run.measures.samples.iter().filter(|one| during.contains(&one.at_ms));
     samples.map(|one| one.waiting).max().map_or("-".to_owned(), count)

@@ -48,6 +48,8 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; margin-top: .
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+@media (max-width: 600px) { svg text { font-size: 18px; } td:first-child { white-space: normal; }
+  th, td { padding: .3rem .35rem; } }
 td.text, th.text { text-align: left; white-space: normal; }
 tr:last-child td { border-bottom: 0; }
 .good { color: var(--c3); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
