@@ -230,7 +230,9 @@ impl Price {
 }
 
 impl UnitPrice {
-    fn line(&self, resource: &Resource, counter: u64) -> Result<u64, PriceError> {
+    /// What so much of a resource costs, in micro-units: `counter` as in [`Usage`]. Rounded
+    /// once, down.
+    pub fn line(&self, resource: &Resource, counter: u64) -> Result<u64, PriceError> {
         let metered_per_unit: u128 = match resource {
             Resource::Cpu => 1_000,
             Resource::Memory => 1_024,

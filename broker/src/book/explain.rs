@@ -162,7 +162,7 @@ impl<'s> Explanation<'s> {
         let Some(term) = need.term() else {
             return self.needs.exclusion(need, listing, row);
         };
-        let gpu = self.needs.closest_gpu(listing, &listing.rows[row]).0;
+        let gpu = self.needs.closest_gpu(listing, row).0;
         let said = heard(term, listing, row, gpu, &self.knowledge.of(listing));
         let said = (!said.is_empty()).then(|| said.join(" and "));
         Exclusion::Term { attribute: term.name().to_owned(), said }
@@ -177,7 +177,6 @@ fn gap(
     row: usize,
     knowledge: Knowledge<'_>,
 ) -> u64 {
-    let of = &listing.rows[row];
     match need {
         Need::Holds(term) | Need::Permitted(term) => term.gap(match term.attribute() {
             Attribute::Ad(fact) => {
@@ -185,7 +184,7 @@ fn gap(
             }
             Attribute::Claim { .. } => None,
             Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => {
-                listing.value(term.attribute(), of, needs.closest_gpu(listing, of).0)
+                listing.value(term.attribute(), row, needs.closest_gpu(listing, row).0)
             }
         }),
         Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } | Need::Affordable => match needs
@@ -236,7 +235,7 @@ fn heard(
         Said::Number(n) => kind.show(n),
     };
     let (pool, free) = listing.pool(row);
-    let nth = gpu.map(|gpu| gpu - listing.gpus(&listing.rows[row]).start);
+    let nth = gpu.map(|gpu| gpu - listing.gpus(row).start);
     match term.attribute() {
         Attribute::Ad(AdFact::Trust) => vec![TRUST[known.standing as usize].to_owned()],
         Attribute::Ad(AdFact::Rtt) => known.rtt_us.map(|us| kind.show(us)).into_iter().collect(),
@@ -265,7 +264,7 @@ fn heard(
             said.filter(|(fact, _)| *fact == asked).map(|(_, said)| show(said)).collect()
         }
         Attribute::Price(_, currency) => {
-            let value = listing.value(term.attribute(), &listing.rows[row], gpu);
+            let value = listing.value(term.attribute(), row, gpu);
             let rate = |value: Value| {
                 let (micros, per_s) = value.parts();
                 Rate { amount: Money { micros, currency }, per_s }.show()

@@ -1,17 +1,19 @@
 //! One advertisement as it lies in the book: beside what was sent, every fact that a
-//! selector can ask for, flat and in fixed places, so that a search of a million offers
-//! reads little memory and no text.
+//! selector can ask for, flat and in fixed places, what pools say in columns, so that a
+//! search of a million offers reads little memory, in its order, and no text.
 
 use std::ops::{Range, RangeInclusive};
 
 use mercato_protocol::ad::{Ad, Assurance, Pool, PoolRow};
 use mercato_protocol::gpu::GpuMode;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::price::{Currency, Price};
+use mercato_protocol::limits::POOLS;
+use mercato_protocol::price::{Currency, Money, Price, PriceError, UnitPrice, Usage};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
 
+use super::rows::Rows;
 use super::search::Known;
 use crate::selector::{
     AdFact, Attribute, GpuFact, PoolFact, Priced, Term, UNSAID, Value, of_ad, of_gpu, of_pool,
@@ -29,37 +31,52 @@ pub(crate) struct Listing {
     pub(crate) terms_s: RangeInclusive<u64>,
     /// What the provider calls itself.
     pub(crate) name: String,
-    /// One for each pool, in the advertisement's order.
-    pub(crate) rows: Vec<Row>,
     /// Every price that it asks, once.
     pub(crate) prices: Vec<Tariff>,
     facts: [u64; AdFact::SINGLE],
+    /// What each pool says, in the advertisement's order: a column for each fact.
+    columns: Vec<u64>,
+    rows: Vec<Row>,
     /// What is said more than once.
     sets: Vec<(AdFact, Value)>,
     claims: Vec<(u64, Value, Assurance)>,
     gpus: Vec<[u64; GpuFact::COUNT]>,
 }
 
-/// The facts of one pool.
+/// Where what else a pool says is found.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    facts: [u64; PoolFact::COUNT],
+struct Row {
     /// Which of the listing's prices.
-    pub(crate) price: u32,
+    price: u32,
     gpus: Range<u32>,
 }
 
 /// A price by what it is for.
 #[derive(Clone, Debug)]
 pub(crate) struct Tariff {
-    pub(crate) price: Price,
+    /// The pools at this price.
+    pub(super) rows: Rows,
     /// None is for free.
     currency: Option<Currency>,
-    cpu: Value,
-    memory: Value,
-    pods: Value,
+    cpu: Option<UnitPrice>,
+    memory: Option<UnitPrice>,
+    pods: Option<UnitPrice>,
     /// By the model's fingerprint.
-    gpus: Vec<(u64, Value)>,
+    gpus: Vec<(u64, UnitPrice)>,
+}
+
+/// What would be used of each resource, with its model's fingerprint.
+pub(super) struct Used(Vec<(Resource, u64, u64)>);
+
+impl Used {
+    pub(super) fn new(usage: Usage) -> Self {
+        let line = |(resource, counter): (Resource, u64)| {
+            let model =
+                if let Resource::Gpu(model) = &resource { fingerprint(model) } else { UNSAID };
+            (resource, model, counter)
+        };
+        Self(usage.counters.into_iter().map(line).collect())
+    }
 }
 
 impl Listing {
@@ -75,13 +92,17 @@ impl Listing {
             (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value), claim.assurance)
         });
         let claims = claims.collect();
+        let offers = || ad.body.pools.iter().zip(&ad.lease.rows).take(POOLS);
         let (mut prices, mut gpus, mut rows) = (Vec::<Tariff>::new(), Vec::new(), Vec::new());
-        for (pool, row) in ad.body.pools.iter().zip(&ad.lease.rows) {
-            let known = prices.iter().position(|known| known.price == row.price);
-            let price = known.unwrap_or_else(|| {
+        let mut columns = vec![UNSAID; PoolFact::COUNT * offers().count()];
+        for (n, (pool, row)) in offers().enumerate() {
+            let mut others = ad.lease.rows.iter().zip(&rows);
+            let same = others.find(|(other, _)| other.price == row.price);
+            let price = same.map_or(prices.len(), |(_, same): (_, &Row)| same.price as usize);
+            if price == prices.len() {
                 prices.push(Tariff::new(&row.price));
-                prices.len() - 1
-            });
+            }
+            prices[price].rows.add(n);
             let first = index(gpus.len());
             for (gpu, free) in sold(pool, row) {
                 let mut facts = [UNSAID; GpuFact::COUNT];
@@ -89,8 +110,10 @@ impl Listing {
                 said.into_iter().for_each(|(fact, said)| facts[fact as usize] = said.value().raw());
                 gpus.push(facts);
             }
-            let facts = of_pool(pool, row).map(|(_, said)| said.value().raw());
-            rows.push(Row { facts, price: index(price), gpus: first..index(gpus.len()) });
+            for (fact, said) in of_pool(pool, row) {
+                columns[fact as usize * offers().count() + n] = said.value().raw();
+            }
+            rows.push(Row { price: index(price), gpus: first..index(gpus.len()) });
         }
         let terms_s = ad.body.terms.min_term_s..=ad.body.terms.max_term_s;
         let (provider, key, expires_ms) = (ad.lease.provider, ad.key, ad.lease.expires_ms());
@@ -101,9 +124,10 @@ impl Listing {
             expires_ms,
             terms_s,
             name,
-            rows,
             prices,
             facts,
+            columns,
+            rows,
             sets,
             claims,
             gpus,
@@ -139,33 +163,40 @@ impl Listing {
         self.facts.get(asked as usize).and_then(|said| Value::of_raw(*said))
     }
 
-    /// Whether a term on a pool holds.
+    /// How many pools there are.
     #[inline]
-    pub(crate) fn row_holds(&self, term: &Term, row: &Row) -> bool {
-        term.holds(self.row_value(term.attribute(), row))
+    pub(crate) fn pools(&self) -> usize {
+        self.rows.len()
     }
 
-    /// What a pool has to say to a term.
+    /// What all pools say of themselves.
     #[inline]
-    pub(crate) fn row_value(&self, attribute: Attribute, row: &Row) -> Option<Value> {
-        match attribute {
-            Attribute::Pool(fact) => Value::of_raw(row.facts[fact as usize]),
-            Attribute::Price(priced, currency) => {
-                self.prices[row.price as usize].unit(priced, currency, UNSAID)
+    pub(super) fn column(&self, fact: PoolFact) -> &[u64] {
+        let (first, pools) = (fact as usize * self.pools(), self.pools());
+        &self.columns[first..first + pools]
+    }
+
+    /// The pools for which a term on pools, or on the price of something that each has, holds.
+    pub(super) fn rows_that_hold(&self, term: &Term) -> Rows {
+        match term.attribute() {
+            Attribute::Pool(fact) => {
+                Rows::whose(self.column(fact), |said| term.holds(Value::of_raw(said)))
             }
-            Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Gpu(_) => None,
+            Attribute::Price(priced, currency) => {
+                let holds = |at: &&Tariff| term.holds(at.unit(priced, currency, UNSAID));
+                self.prices.iter().filter(holds).fold(Rows::default(), |all, at| all.or(at.rows))
+            }
+            Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Gpu(_) => Rows::default(),
         }
     }
 
     /// What one kind of GPU has to say to a term.
-    #[inline]
-    pub(crate) fn gpu_value(&self, attribute: Attribute, row: &Row, gpu: usize) -> Option<Value> {
+    pub(crate) fn gpu_value(&self, attribute: Attribute, row: usize, gpu: usize) -> Option<Value> {
         let facts = &self.gpus[gpu];
         match attribute {
             Attribute::Gpu(fact) => Value::of_raw(facts[fact as usize]),
             Attribute::Price(priced, currency) => {
-                let model = facts[GpuFact::Model as usize];
-                self.prices[row.price as usize].unit(priced, currency, model)
+                self.price(row).unit(priced, currency, facts[GpuFact::Model as usize])
             }
             Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Pool(_) => None,
         }
@@ -175,28 +206,33 @@ impl Listing {
     pub(crate) fn value(
         &self,
         attribute: Attribute,
-        row: &Row,
+        row: usize,
         gpu: Option<usize>,
     ) -> Option<Value> {
         match attribute {
             Attribute::Gpu(_) | Attribute::Price(Priced::Gpu, _) => {
                 self.gpu_value(attribute, row, gpu?)
             }
-            Attribute::Ad(_)
-            | Attribute::Claim { .. }
-            | Attribute::Pool(_)
-            | Attribute::Price(..) => self.row_value(attribute, row),
+            Attribute::Pool(fact) => Value::of_raw(self.column(fact)[row]),
+            Attribute::Price(priced, currency) => self.price(row).unit(priced, currency, UNSAID),
+            Attribute::Ad(_) | Attribute::Claim { .. } => None,
         }
+    }
+
+    /// The price of a pool.
+    pub(super) fn price(&self, row: usize) -> &Tariff {
+        &self.prices[self.rows[row].price as usize]
     }
 
     /// The kinds of GPUs of a pool.
     #[inline]
-    pub(crate) fn gpus(&self, row: &Row) -> Range<usize> {
-        row.gpus.start as usize..row.gpus.end as usize
+    pub(crate) fn gpus(&self, row: usize) -> Range<usize> {
+        let gpus = &self.rows[row].gpus;
+        gpus.start as usize..gpus.end as usize
     }
 
     /// How many GPUs of a model are free; the model by its fingerprint.
-    pub(crate) fn free_gpus(&self, row: &Row, model: u64) -> u64 {
+    pub(crate) fn free_gpus(&self, row: usize, model: u64) -> u64 {
         let of_model = |gpu: &&[u64; GpuFact::COUNT]| gpu[GpuFact::Model as usize] == model;
         let gpu = self.gpus[self.gpus(row)].iter().find(of_model);
         gpu.map_or(0, |gpu| gpu[GpuFact::Count as usize])
@@ -208,49 +244,65 @@ impl Listing {
     }
 }
 
-impl Row {
-    /// One of the numbers that every pool says.
-    #[inline]
-    pub(crate) fn number(&self, fact: PoolFact) -> u64 {
-        self.facts[fact as usize]
-    }
-}
-
 impl Tariff {
-    /// What is free, or has no line of its own, costs nothing.
     fn new(price: &Price) -> Self {
-        let nothing = Value::price(0, 1);
-        let (cpu, memory, pods) = (nothing, nothing, nothing);
-        let mut tariff =
-            Self { price: price.clone(), currency: None, cpu, memory, pods, gpus: Vec::new() };
+        let mut tariff = Self {
+            rows: Rows::default(),
+            currency: None,
+            cpu: None,
+            memory: None,
+            pods: None,
+            gpus: Vec::new(),
+        };
         if let Price::Posted { currency, units } = price {
             tariff.currency = Some(*currency);
             for (resource, unit) in units {
-                let value = Value::price(unit.micros, unit.period_s);
                 match resource {
-                    Resource::Cpu => tariff.cpu = value,
-                    Resource::Memory => tariff.memory = value,
-                    Resource::Pods => tariff.pods = value,
-                    Resource::Gpu(model) => tariff.gpus.push((fingerprint(model), value)),
+                    Resource::Cpu => tariff.cpu = Some(*unit),
+                    Resource::Memory => tariff.memory = Some(*unit),
+                    Resource::Pods => tariff.pods = Some(*unit),
+                    Resource::Gpu(model) => tariff.gpus.push((fingerprint(model), *unit)),
                 }
             }
         }
         tariff
     }
 
-    /// What one unit costs; none, in another currency.
+    /// What one unit costs; none, in another currency. What is free, or has no line of its
+    /// own, costs nothing.
     #[inline]
     fn unit(&self, priced: Priced, wanted: Currency, model: u64) -> Option<Value> {
-        let value = match priced {
+        let unit = match priced {
             Priced::Cpu => self.cpu,
             Priced::Memory => self.memory,
             Priced::Pods => self.pods,
-            Priced::Gpu => {
-                let unit = self.gpus.iter().find(|(of, _)| *of == model);
-                unit.map_or(Value::price(0, 1), |(_, value)| *value)
-            }
+            Priced::Gpu => self.gpu(model),
         };
+        let value =
+            unit.map_or(Value::price(0, 1), |unit| Value::price(unit.micros, unit.period_s));
         self.currency.is_none_or(|currency| currency == wanted).then_some(value)
+    }
+
+    fn gpu(&self, model: u64) -> Option<UnitPrice> {
+        self.gpus.iter().find(|(of, _)| *of == model).map(|(_, unit)| *unit)
+    }
+
+    /// What all of it costs: the same as [`Price::total`], without a look at the far away
+    /// price itself.
+    pub(super) fn total(&self, used: &Used) -> Result<Option<Money>, PriceError> {
+        let Some(currency) = self.currency else { return Ok(None) };
+        let line = |sum: u64, (resource, model, counter): &(Resource, u64, u64)| {
+            let unit = match resource {
+                Resource::Cpu => self.cpu,
+                Resource::Memory => self.memory,
+                Resource::Pods => self.pods,
+                Resource::Gpu(_) => self.gpu(*model),
+            };
+            let line = unit.map_or(Ok(0), |unit| unit.line(resource, *counter))?;
+            sum.checked_add(line).ok_or(PriceError::Overflow)
+        };
+        let micros = used.0.iter().try_fold(0, line)?;
+        Ok(Some(Money { micros, currency }))
     }
 }
 

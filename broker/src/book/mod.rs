@@ -5,6 +5,7 @@
 mod explain;
 mod listing;
 mod needs;
+mod rows;
 mod search;
 
 use std::collections::BTreeMap;
@@ -162,7 +163,7 @@ impl Book {
         let missed: Option<Missed<'_>> = if explain { Some(&mut note) } else { None };
         let found = search(&needs, &listings, knowledge, missed);
         let (suiting, excluded) = (found.len(), explanation.groups());
-        let (ranking, best) = found.best(demand.sort, &listings, limits::CANDIDATES);
+        let (ranking, best) = found.best(demand.sort, limits::CANDIDATES);
         let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, knowledge);
         Market { seen, suiting, offers: best.iter().map(shown).collect(), excluded }
     }
@@ -178,7 +179,7 @@ impl Book {
         let listings = self.live(now);
         let Some(needs) = Needs::new(demand, whom, knowledge) else { return Vec::new() };
         let found = search(&needs, &listings, knowledge, None);
-        let (ranking, mut best) = found.best(demand.sort, &listings, limits::CANDIDATES);
+        let (ranking, mut best) = found.best(demand.sort, limits::CANDIDATES);
         let Some(first) = best.first().copied() else { return Vec::new() };
         best.retain(|hit| hit.rank.is_near(first.rank));
         best.iter().map(|hit| candidate(listings[hit.listing], hit, &ranking, knowledge)).collect()
@@ -228,7 +229,7 @@ fn candidate(
 }
 
 fn offers(listings: &[&Listing]) -> usize {
-    listings.iter().map(|listing| listing.rows.len()).sum()
+    listings.iter().map(|listing| listing.pools()).sum()
 }
 
 fn number(ad: &Ad) -> (u64, u64) {

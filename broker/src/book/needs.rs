@@ -6,7 +6,8 @@ use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
 
-use super::listing::{Listing, Row, fingerprint};
+use super::listing::{Listing, Tariff, Used, fingerprint};
+use super::rows::{Rows, Sieve};
 use super::search::{Knowledge, Known, Whom};
 use crate::demand::{Demand, Exclusion};
 use crate::selector::{Attribute, PoolFact, Priced, Term};
@@ -56,7 +57,7 @@ pub(super) struct Needs<'a> {
     /// What is left of every budget.
     budgets: &'a [Money],
     /// Of the whole term; an error has no price.
-    usage: Result<Usage, PriceError>,
+    used: Result<Used, PriceError>,
     levels: Levels<'a>,
 }
 
@@ -137,7 +138,8 @@ impl<'a> Needs<'a> {
         }
         let term_ms = demand.term_s.checked_mul(1_000).ok_or(PriceError::Overflow);
         let usage = term_ms.and_then(|term_ms| Usage::of(&demand.quantity, term_ms));
-        Some(Self { demand, all: needs, budgets: &knowledge.sight.budgets, usage, levels })
+        let used = usage.map(Used::new);
+        Some(Self { demand, all: needs, budgets: &knowledge.sight.budgets, used, levels })
     }
 
     /// Those that all of an advertisement misses; only the first, unless all are asked for.
@@ -173,32 +175,37 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Those that one pool misses; only some of them, unless all are asked for.
-    #[inline]
-    pub(super) fn missed_by_row(&self, listing: &Listing, row: &Row, all: bool) -> u128 {
-        let mut bits = 0;
+    /// Takes out the pools that miss something, whatever it costs.
+    pub(super) fn sift(&self, listing: &Listing, sieve: &mut Sieve) {
         for (bit, need) in &self.levels.row {
-            if !self.row_meets(listing, row, need) {
-                bits |= bit;
-                if !all {
-                    return bits;
-                }
+            if sieve.open().is_empty() {
+                return;
+            }
+            sieve.keep(self.rows_that_meet(listing, need, sieve.open()), *bit);
+        }
+        if !self.levels.gpu.is_empty() {
+            for row in sieve.open().iter() {
+                sieve.miss(Rows::one(row), self.closest_gpu(listing, row).1);
             }
         }
-        if self.levels.gpu.is_empty() {
-            return bits;
+        if self.levels.together != 0 {
+            let fit = sieve.open().filter(|row| self.fit_together(listing, row));
+            sieve.keep(fit, self.levels.together);
         }
-        bits | self.closest_gpu(listing, row).1
     }
 
-    fn row_meets(&self, listing: &Listing, row: &Row, need: &Need<'_>) -> bool {
+    /// The pools that meet a need, of those that are open at least.
+    fn rows_that_meet(&self, listing: &Listing, need: &Need<'_>, open: Rows) -> Rows {
         let asked = &self.demand.quantity;
+        let least = |fact, least| Rows::whose(listing.column(fact), |free| free >= least);
         match need {
-            Need::Cpu => row.number(PoolFact::Cpu) >= asked.cpu_millis,
-            Need::Memory => row.number(PoolFact::Memory) >= asked.memory_bytes,
-            Need::Pods => row.number(PoolFact::Pods) >= asked.pods,
-            Need::Gpus { fingerprint, count, .. } => listing.free_gpus(row, *fingerprint) >= *count,
-            Need::Holds(term) | Need::Permitted(term) => listing.row_holds(term, row),
+            Need::Cpu => least(PoolFact::Cpu, asked.cpu_millis),
+            Need::Memory => least(PoolFact::Memory, asked.memory_bytes),
+            Need::Pods => least(PoolFact::Pods, asked.pods),
+            Need::Gpus { fingerprint, count, .. } => {
+                open.filter(|row| listing.free_gpus(row, *fingerprint) >= *count)
+            }
+            Need::Holds(term) | Need::Permitted(term) => listing.rows_that_hold(term),
             Need::Unblocked
             | Need::Trusted
             | Need::Faithful
@@ -209,13 +216,13 @@ impl<'a> Needs<'a> {
             | Need::Together
             | Need::Affordable
             | Need::InBudget
-            | Need::Allowed => true,
+            | Need::Allowed => open,
         }
     }
 
     /// The kind of GPU of a pool that misses the fewest terms, and which those are; none,
     /// and all of them, if there are no GPUs.
-    pub(super) fn closest_gpu(&self, listing: &Listing, row: &Row) -> (Option<usize>, u128) {
+    pub(super) fn closest_gpu(&self, listing: &Listing, row: usize) -> (Option<usize>, u128) {
         let all = self.levels.gpu.iter().fold(0, |bits, (bit, _)| bits | bit);
         let misses = |gpu: usize| {
             let missed = |(_, term): &&(u128, &Term)| {
@@ -233,13 +240,6 @@ impl<'a> Needs<'a> {
         affordable | self.overdraws(cost).map_or(0, |_| self.levels.in_budget)
     }
 
-    /// Those that what is asked of a pool together misses.
-    #[inline]
-    pub(super) fn missed_together(&self, listing: &Listing, row: usize) -> u128 {
-        let bit = self.levels.together;
-        if bit == 0 || self.fit_together(listing, row) { 0 } else { bit }
-    }
-
     fn fit_together(&self, listing: &Listing, row: usize) -> bool {
         let (pool, row) = listing.pool(row);
         let asked = &self.demand.quantity;
@@ -253,12 +253,11 @@ impl<'a> Needs<'a> {
         self.budgets.iter().find(over).map(|left| Exclusion::OverBudget { total, left: *left })
     }
 
-    pub(super) fn cost(&self, listing: &Listing, row: &Row) -> Cost {
+    pub(super) fn cost(&self, price: &Tariff) -> Cost {
         if self.demand.term_s == 0 {
             return Ok(None);
         }
-        let usage = self.usage.as_ref().map_err(Clone::clone)?;
-        listing.prices[row.price as usize].price.total(usage)
+        price.total(self.used.as_ref().map_err(Clone::clone)?)
     }
 
     /// Why so much is not paid; none: it is.
@@ -291,16 +290,16 @@ impl<'a> Needs<'a> {
             Need::Memory => short(Resource::Memory, free.memory_bytes),
             Need::Pods => short(Resource::Pods, free.pods),
             Need::Gpus { model, fingerprint, .. } => {
-                let free = listing.free_gpus(&listing.rows[row], *fingerprint);
+                let free = listing.free_gpus(row, *fingerprint);
                 short(Resource::Gpu((*model).clone()), free)
             }
             Need::Affordable => {
-                let cost = self.cost(listing, &listing.rows[row]);
+                let cost = self.cost(listing.price(row));
                 self.exceeds(&cost).unwrap_or(Exclusion::Price)
             }
             Need::Together => Exclusion::Devices,
             Need::InBudget => {
-                let cost = self.cost(listing, &listing.rows[row]);
+                let cost = self.cost(listing.price(row));
                 self.overdraws(&cost).unwrap_or(Exclusion::Price)
             }
             Need::Allowed => Exclusion::TermNotAllowed,

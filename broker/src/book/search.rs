@@ -9,7 +9,8 @@ use mercato_protocol::price::{Currency, Money};
 use mercato_protocol::text::Slug;
 
 use super::listing::Listing;
-use super::needs::{Cost, Needs};
+use super::needs::Needs;
+use super::rows::{Rows, Sieve};
 use crate::input::Affiliation;
 use crate::policy::BuyPolicy;
 use crate::rank::{Merits, Rank, Ranking, Sort};
@@ -121,17 +122,15 @@ impl Known<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     bunches: Vec<Bunch>,
-    /// Of all bunches, one after the other.
-    rows: Vec<u32>,
 }
 
-/// Neighbouring pools of one provider that suit at one price.
+/// The pools of one provider that suit at one price.
 #[derive(Clone, Copy, Debug)]
 struct Bunch {
+    // No memory holds as many advertisements as 32 bits count.
     listing: u32,
+    rows: Rows,
     merits: Merits,
-    first: u32,
-    rows: u32,
 }
 
 /// One offer that suits.
@@ -156,41 +155,31 @@ pub(super) fn search(
 ) -> Found {
     let all = missed.is_some();
     let mut found = Found::default();
-    // By price: what it comes to, and which needs that misses.
-    let mut costs: Vec<Option<(Cost, u128)>> = Vec::new();
     for (at, listing) in listings.iter().enumerate() {
         let known = knowledge.of(listing);
         let of_ad = needs.missed_by_ad(listing, &known, all);
         if of_ad != 0 && !all {
             continue;
         }
-        costs.clear();
-        costs.resize(listing.prices.len(), None);
-        let mut bunched = None;
-        for (n, row) in listing.rows.iter().enumerate() {
-            let mut misses = of_ad | needs.missed_by_row(listing, row, all);
-            if misses != 0 && !all {
+        let mut sieve = Sieve::new(listing.pools(), of_ad, all);
+        needs.sift(listing, &mut sieve);
+        for price in &listing.prices {
+            let open = price.rows.and(sieve.open());
+            if open.is_empty() {
                 continue;
             }
-            let (cost, missed_at) = costs[row.price as usize].get_or_insert_with(|| {
-                let cost = needs.cost(listing, row);
-                let missed_at = needs.missed_at(&cost);
-                (cost, missed_at)
-            });
-            misses |= *missed_at | needs.missed_together(listing, n);
-            if misses != 0 {
-                if let Some(missed) = &mut missed {
-                    missed(at, n, misses);
-                }
-                continue;
+            let cost = needs.cost(price);
+            let missed_at = needs.missed_at(&cost);
+            sieve.miss(open, missed_at);
+            let rows = price.rows.and(sieve.left());
+            if !rows.is_empty() {
+                let total = cost.ok().flatten().map(|total| (total.currency, total.micros));
+                let merits = known.merits(listing, total);
+                found.bunches.push(Bunch { listing: at as u32, rows, merits });
             }
-            if bunched != Some(row.price) {
-                let total = cost.as_ref().ok().copied().flatten();
-                let cost = total.map(|total| (total.currency, total.micros));
-                found.begin(at, known.merits(listing, cost));
-                bunched = Some(row.price);
-            }
-            found.add(n);
+        }
+        if let Some(missed) = &mut missed {
+            sieve.misses().for_each(|(row, bits)| missed(at, row, bits));
         }
     }
     found
@@ -204,49 +193,31 @@ impl Known<'_> {
 }
 
 impl Found {
-    // No memory holds as many offers as 32 bits count.
-    fn begin(&mut self, listing: usize, merits: Merits) {
-        let first = self.rows.len() as u32;
-        self.bunches.push(Bunch { listing: listing as u32, merits, first, rows: 0 });
-    }
-
-    fn add(&mut self, row: usize) {
-        self.rows.push(row as u32);
-        if let Some(bunch) = self.bunches.last_mut() {
-            bunch.rows += 1;
-        }
-    }
-
     /// How many.
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.bunches.iter().map(|bunch| bunch.rows.len()).sum()
     }
 
-    /// The best, the best first, but not more than so many.
-    pub(super) fn best(
-        self,
-        sort: Sort,
-        listings: &[&Listing],
-        most: usize,
-    ) -> (Ranking, Vec<Hit>) {
-        let ranking = Ranking::new(sort, self.bunches.iter().filter_map(|one| one.merits.cost));
-        let ranked = |bunch: Bunch| (ranking.rank(&bunch.merits), bunch);
-        let mut ranked: Vec<_> = self.bunches.into_iter().map(ranked).collect();
-        let place = |(rank, bunch): &(Rank, Bunch)| {
-            let provider = listings[bunch.listing as usize].provider;
-            (*rank, bunch.merits.cost, provider, bunch.first)
+    /// The best, the best first, but not more than so many. Of equals the cheapest comes
+    /// first, and then the one of the lower provider.
+    pub(super) fn best(self, sort: Sort, most: usize) -> (Ranking, Vec<Hit>) {
+        let Self { bunches } = self;
+        let ranking = Ranking::new(sort, bunches.iter().filter_map(|one| one.merits.cost));
+        let ranked = bunches.iter().zip(0u32..).map(|(one, nth)| (ranking.rank(&one.merits), nth));
+        let mut ranked: Vec<(Rank, u32)> = ranked.collect();
+        let cost = |nth: u32| bunches[nth as usize].merits.cost;
+        let order = |a: &(Rank, u32), b: &(Rank, u32)| {
+            a.0.cmp(&b.0).then_with(|| (cost(a.1), a.1).cmp(&(cost(b.1), b.1)))
         };
         if ranked.len() > most {
-            ranked.select_nth_unstable_by(most, |a, b| {
-                a.0.cmp(&b.0).then_with(|| place(a).cmp(&place(b)))
-            });
+            ranked.select_nth_unstable_by(most, order);
             ranked.truncate(most);
         }
-        ranked.sort_by_cached_key(place);
-        let hits = ranked.iter().flat_map(|(rank, bunch)| {
-            let rows = self.rows.iter().skip(bunch.first as usize).take(bunch.rows as usize);
-            let (listing, merits, rank) = (bunch.listing as usize, bunch.merits, *rank);
-            rows.map(move |row| Hit { listing, row: *row as usize, merits, rank })
+        ranked.sort_unstable_by(order);
+        let hits = ranked.iter().flat_map(|(rank, nth)| {
+            let Bunch { listing, rows, merits } = bunches[*nth as usize];
+            let hit = move |row| Hit { listing: listing as usize, row, merits, rank: *rank };
+            rows.iter().map(hit)
         });
         let hits = hits.take(most).collect();
         (ranking, hits)

@@ -127,6 +127,9 @@ proptest! {
         prop_assert_eq!(sorted, expected);
         prop_assert_eq!((market.seen, market.suiting), (names.len(), market.offers.len()));
 
+        // Whoever does not ask why finds the same.
+        prop_assert_eq!(&broker.browse(NOW, &demand, false).offers, &market.offers);
+
         // Each need is blamed for as many as miss it.
         for one in &asked {
             let misses = names.values().filter(|offer| !one.holds(offer)).count();
