@@ -40,6 +40,8 @@ pub struct Agent {
     /// Why records cannot be written.
     pub(crate) degraded: Option<String>,
     started: bool,
+    /// Gossip is yet to be told which publishers are known.
+    pub(crate) known_changed: bool,
     /// The last time that was told, to compare deadlines of both clocks.
     last: Now,
 }
@@ -95,6 +97,7 @@ impl Agent {
             for_broker: VecDeque::new(),
             degraded,
             started: false,
+            known_changed: false,
             last: Now::default(),
         }
     }
@@ -157,6 +160,7 @@ impl Agent {
             Input::Guest(contract, input) => self.on_guest(now, contract, input, &mut out),
         }
         self.trade(now, &mut out);
+        self.tell_known(now, &mut out);
         out
     }
 
@@ -280,7 +284,7 @@ impl Agent {
             }
             match self.peers.standing(&cluster) {
                 Standing::Stranger => {}
-                Standing::Trusted => self.tell_trusted(now, out),
+                Standing::Trusted => self.known_changed = true,
                 Standing::Blocked => self.judge(now, cluster, out),
             }
         }
@@ -296,10 +300,14 @@ impl Agent {
         };
         self.direct(now, input, out);
         out.push(Effect::Block(key, blocked));
-        self.tell_trusted(now, out);
+        self.known_changed = true;
     }
 
-    pub(crate) fn tell_trusted(&mut self, now: Now, out: &mut Vec<Effect>) {
+    /// Tells gossip which publishers are known, once for all that changed it.
+    fn tell_known(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if !std::mem::take(&mut self.known_changed) {
+            return;
+        }
         let mut known = self.peers.trusted();
         known.extend(self.federated.memberships.values().flat_map(|of| of.publishers()));
         self.spread(now, mercato_gossip::Input::Known(known.into()), out);

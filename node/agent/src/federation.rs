@@ -187,7 +187,7 @@ impl Agent {
         if changed {
             self.tell_membership(now, out);
             // Who is a member may be trusted only once gossip brings its registrar's list.
-            self.tell_trusted(now, out);
+            self.known_changed = true;
         }
     }
 
@@ -336,7 +336,7 @@ impl Agent {
         if told != self.federated.told {
             self.for_broker.push_back(mercato_broker::Input::Membership(told.clone()));
             self.federated.told = told;
-            self.tell_trusted(now, out);
+            self.known_changed = true;
         }
     }
 }
