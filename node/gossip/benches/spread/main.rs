@@ -1,5 +1,5 @@
 //! How fast gossip spreads, and what that costs, for whole federations in virtual time:
-//! `cargo bench -p mercato-gossip --bench spread -- [one|urgent|heal|some|many]`. Each figure is
+//! `cargo bench -p mercato-gossip --bench spread -- [one|urgent|heal|hour|some|many]`. Each figure is
 //! printed with the numbers that it rests on. Links are given; who dials whom is the
 //! directory's.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "a benchmark, not the program")]
@@ -20,6 +20,9 @@ fn main() {
     }
     if runs("heal") {
         (1..=5).for_each(heal);
+    }
+    if runs("hour") {
+        hour();
     }
     if runs("many") {
         many(10_000);
@@ -76,6 +79,33 @@ fn heal(seed: u64) {
         "heal: seed {seed}: {missing} ads missing after 60 s apart; 100 % within {} ms of the \
          heal; {} missing",
         network.at_ms - since_ms,
+        network.missing(&ads),
+    );
+}
+
+/// An hour of 1,000 clusters, of which each renews its ad every five minutes.
+fn hour() {
+    const CLUSTERS: usize = 1_000;
+    let mut network = Network::new(CLUSTERS, 1, MIXED_MS);
+    let mut ads = Ads::new(CLUSTERS);
+    let cpu_before = cpu_s();
+    (0..CLUSTERS).for_each(|node| network.publish(node, ads.ad(node, 1, 0)));
+    for seq in 2..14 {
+        for node in 0..CLUSTERS {
+            network.run(300);
+            let at_ms = network.at_ms;
+            network.publish(node, ads.renew(node, seq, at_ms));
+        }
+    }
+    let cpu_s = cpu_s() - cpu_before;
+    println!(
+        "hour: {CLUSTERS} clusters for {:.0} virtual s: {cpu_s:.1} CPU-s, {:.0} times as fast; {} \
+         deliveries, {} messages, {} marks; {} missing",
+        network.at_ms as f64 / 1e3,
+        network.at_ms as f64 / 1e3 / cpu_s,
+        network.learned,
+        network.messages,
+        network.marks,
         network.missing(&ads),
     );
 }

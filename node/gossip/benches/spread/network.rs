@@ -44,10 +44,21 @@ impl Ads {
         Self { keys: (0..size).map(keys).collect(), rng, latest: BTreeMap::new(), said: 0 }
     }
 
+    /// With a body of its own.
     pub(crate) fn ad(&mut self, node: usize, seq: u64, at_ms: u64) -> News {
-        self.said += 1;
         let mut body = vec![0; BODY_BYTES];
         self.rng.fill_bytes(&mut body);
+        self.say(node, seq, body, at_ms)
+    }
+
+    /// With the body of the last.
+    pub(crate) fn renew(&mut self, node: usize, seq: u64, at_ms: u64) -> News {
+        let body = self.latest[&node].body().unwrap().to_vec();
+        self.say(node, seq, body, at_ms)
+    }
+
+    fn say(&mut self, node: usize, seq: u64, body: Vec<u8>, at_ms: u64) -> News {
+        self.said += 1;
         let lease = AdLease {
             provider: ClusterId(self.keys[node].public().0),
             epoch: 1,
