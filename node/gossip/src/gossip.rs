@@ -15,6 +15,7 @@ use crate::limits;
 use crate::neighbour::Neighbour;
 use crate::opened::Opened;
 use crate::shelf::{Shelf, State};
+use crate::table::{Place, Table};
 use crate::vocabulary::{Effect, Input};
 use crate::want::Wants;
 
@@ -24,11 +25,11 @@ pub struct Gossip {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
     pub(crate) known: Arc<BTreeSet<PublicKey>>,
-    pub(crate) neighbours: BTreeMap<PublicKey, Neighbour>,
+    pub(crate) neighbours: Table<Neighbour>,
     pub(crate) shelf: Shelf,
     pub(crate) wants: Wants,
-    /// Who brought what is not judged yet, by publisher.
-    pub(crate) givers: BTreeMap<PublicKey, PublicKey>,
+    /// Which neighbour brought what is not judged yet, by place on the shelf.
+    pub(crate) givers: BTreeMap<Place, Place>,
     /// Until when they are, monotonic.
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
@@ -44,14 +45,14 @@ impl Gossip {
         Self {
             me,
             shelf: Shelf::new(rng.random()),
-            rng,
             known: Arc::default(),
-            neighbours: BTreeMap::new(),
-            wants: Wants::default(),
+            neighbours: Table::new(rng.random()),
+            wants: Wants::new(rng.random()),
             givers: BTreeMap::new(),
             shunned: BTreeMap::new(),
             tell_ms: u64::MAX,
             reconcile_ms: 0,
+            rng,
         }
     }
 
@@ -60,12 +61,17 @@ impl Gossip {
         let mut effects = Vec::new();
         match input {
             Input::Connected(peer) => self.on_connected(now, peer, &mut effects),
-            Input::Disconnected(peer) => self.leave(now, &peer),
-            Input::Received { peer, message } if self.neighbours.contains_key(&peer) => {
-                self.on_message(now, peer, message, &mut effects);
+            Input::Disconnected(peer) => {
+                if let Some(place) = self.neighbours.find(&peer) {
+                    self.leave(now, place);
+                }
             }
-            // A last word of one that has gone.
-            Input::Received { .. } => {}
+            Input::Received { peer, message } => {
+                // It may be a last word of one that has gone.
+                if let Some(from) = self.neighbours.find(&peer) {
+                    self.on_message(now, from, message, &mut effects);
+                }
+            }
             Input::Publish(news) => self.publish(now, news),
             Input::Judged(verdicts) => self.on_judged(now, &verdicts, &mut effects),
             Input::Known(publishers) => {
@@ -83,7 +89,7 @@ impl Gossip {
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
         let tell = (self.tell_ms < u64::MAX).then_some(self.tell_ms);
-        let reconcile = (!self.neighbours.is_empty()).then_some(self.reconcile_ms);
+        let reconcile = (self.neighbours.len() > 0).then_some(self.reconcile_ms);
         [tell, self.wants.wakeup_ms(), reconcile].into_iter().flatten().min().map(Deadline::Mono)
     }
 
@@ -99,7 +105,7 @@ impl Gossip {
 
     /// Neighbours that are not shunned.
     pub fn neighbours(&self) -> impl Iterator<Item = &PublicKey> {
-        self.neighbours.keys()
+        self.neighbours.iter().map(|(_, neighbour)| &neighbour.key)
     }
 
     /// What is held, of each publisher one, with its body.
@@ -112,7 +118,7 @@ impl Gossip {
         if self.shunned.contains_key(&peer) || self.neighbours.len() == limits::NEIGHBOURS {
             return;
         }
-        if self.neighbours.is_empty() {
+        if self.neighbours.len() == 0 {
             let phase_ms = self.rng.random_range(0..limits::RECONCILE_MS);
             self.reconcile_ms = now.mono_ms + phase_ms;
         }
@@ -120,24 +126,25 @@ impl Gossip {
         let slots = self.shelf.slots();
         let young = slots.filter(|(_, slot)| slot.is_held() && slot.since_ms() >= young_ms);
         let untold = young.map(|(place, _)| place).collect();
-        self.neighbours.insert(peer, Neighbour::new(untold));
+        let place = self.neighbours.insert(Neighbour::new(peer, untold));
         self.tell_ms = 0;
         self.recount();
         // One of the two is enough.
         if self.me < peer {
-            self.reconcile(now, peer, effects);
+            self.reconcile(now, place, effects);
         }
     }
 
     /// `peer` is no neighbour any more.
-    pub(crate) fn leave(&mut self, now: Now, peer: &PublicKey) {
+    pub(crate) fn leave(&mut self, now: Now, peer: Place) {
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
+            self.givers.retain(|_, giver| *giver != peer);
             self.recount();
         }
     }
 
-    fn on_message(&mut self, now: Now, peer: PublicKey, opened: Opened, effects: &mut Vec<Effect>) {
+    fn on_message(&mut self, now: Now, peer: Place, opened: Opened, effects: &mut Vec<Effect>) {
         match opened.message {
             Message::Announce { marks } => self.on_marks(now, peer, &marks),
             Message::Pull { wants } => self.on_pull(peer, &wants, effects),
@@ -162,25 +169,30 @@ impl Gossip {
     }
 
     /// Puts what is later on the shelf. Nobody is known to hold it.
-    pub(crate) fn shelve(&mut self, now: Now, news: News, state: State) -> u32 {
-        let stranger = !self.is_known(&news.mark().publisher);
-        let place = self.shelf.put(now, news, state, stranger);
-        self.neighbours.values_mut().for_each(|neighbour| neighbour.knows.clear(place));
+    pub(crate) fn shelve(&mut self, now: Now, news: News, state: State) -> Place {
+        let Self { me, known, neighbours, shelf, .. } = self;
+        let place = shelf.put(now, news, state, |key| is_known(*me, known, neighbours, key));
+        neighbours.iter_mut().for_each(|(_, neighbour)| neighbour.knows.clear(place));
         place
     }
 
     pub(crate) fn is_known(&self, publisher: &PublicKey) -> bool {
-        *publisher == self.me
-            || self.neighbours.contains_key(publisher)
-            || self.known.contains(publisher)
+        is_known(self.me, &self.known, &self.neighbours, publisher)
     }
 
     fn recount(&mut self) {
-        let (me, known, neighbours) = (self.me, &self.known, &self.neighbours);
-        self.shelf.recount(|publisher| {
-            *publisher == me || neighbours.contains_key(publisher) || known.contains(publisher)
-        });
+        let Self { me, known, neighbours, shelf, .. } = self;
+        shelf.recount(|publisher| is_known(*me, known, neighbours, publisher));
     }
+}
+
+fn is_known(
+    me: PublicKey,
+    known: &BTreeSet<PublicKey>,
+    neighbours: &Table<Neighbour>,
+    publisher: &PublicKey,
+) -> bool {
+    *publisher == me || known.contains(publisher) || neighbours.find(publisher).is_some()
 }
 
 pub(crate) fn send(peer: PublicKey, message: Message) -> Effect {

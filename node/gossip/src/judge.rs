@@ -1,12 +1,12 @@
 //! What is thought of publications and of the neighbours that bring them.
 
 use mercato_protocol::gossip::Mark;
-use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
 use crate::gossip::Gossip;
 use crate::limits;
 use crate::shelf::State;
+use crate::table::Place;
 use crate::vocabulary::{Effect, Verdict};
 
 impl Gossip {
@@ -24,7 +24,7 @@ impl Gossip {
                 slot.state == State::New && slot.news.mark() == mark
             };
             let Some(slot) = slot.filter(judged) else { continue };
-            let giver = self.givers.remove(&mark.publisher);
+            let giver = self.givers.remove(&place);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
                 self.tell_others(place);
@@ -39,22 +39,17 @@ impl Gossip {
     }
 
     /// Counts this against a neighbour, and shuns it once that is too much.
-    pub(crate) fn blame(
-        &mut self,
-        now: Now,
-        peer: PublicKey,
-        points: u64,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+    pub(crate) fn blame(&mut self, now: Now, peer: Place, points: u64, effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if points == 0 || neighbour.bears(now.mono_ms, points) {
             return;
         }
-        self.leave(now, &peer);
+        let key = neighbour.key;
+        self.leave(now, peer);
         if self.shunned.len() == limits::SHUNNED {
             self.shunned.pop_first();
         }
-        self.shunned.insert(peer, now.mono_ms + limits::SHUN_MS);
-        effects.push(Effect::Shunned(peer));
+        self.shunned.insert(key, now.mono_ms + limits::SHUN_MS);
+        effects.push(Effect::Shunned(key));
     }
 }

@@ -22,6 +22,7 @@ mod pull;
 mod push;
 mod reconcile;
 mod shelf;
+mod table;
 mod vocabulary;
 mod want;
 

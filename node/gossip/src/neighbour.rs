@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use mercato_protocol::id::PublicKey;
 
 use crate::limits;
-use crate::shelf::Place;
+use crate::table::{Keyed, Place};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Neighbour {
+    pub(crate) key: PublicKey,
     /// Where what it holds is what we hold.
     pub(crate) knows: Bits,
     /// What it is yet to be told.
@@ -36,10 +37,30 @@ pub(crate) struct Neighbour {
     answer_time_ms: Option<u64>,
 }
 
+impl Keyed for Neighbour {
+    fn key(&self) -> &PublicKey {
+        &self.key
+    }
+}
+
 impl Neighbour {
     /// One that is yet to be told of these.
-    pub(crate) fn new(untold: Vec<Place>) -> Self {
-        Self { untold, ..Self::default() }
+    pub(crate) fn new(key: PublicKey, untold: Vec<Place>) -> Self {
+        Self {
+            key,
+            knows: Bits::default(),
+            untold,
+            tell_ms: 0,
+            wants: 0,
+            asked: 0,
+            waiting: VecDeque::new(),
+            opened: None,
+            answered: None,
+            answer_ms: 0,
+            lane: Bucket::default(),
+            points: Bucket::default(),
+            answer_time_ms: None,
+        }
     }
 
     /// Whether it may bring one more unknown publisher.
@@ -121,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_lane_admits_a_burst_and_then_one_by_one() {
-        let mut neighbour = Neighbour::default();
+        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
         let mut admitted = |now_ms| (0..100).filter(|_| neighbour.admit(now_ms)).count();
         assert_eq!(admitted(0), 20);
         assert_eq!(admitted(999), 0);
@@ -132,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_counts_against_a_neighbour_is_forgiven_slowly() {
-        let mut neighbour = Neighbour::default();
+        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
         assert!(neighbour.bears(0, 99));
         assert!(!neighbour.bears(9_999, 1));
         assert!(neighbour.bears(10_000, 1));
@@ -141,7 +162,7 @@ mod tests {
 
     #[test]
     fn patience_follows_the_answers() {
-        let mut neighbour = Neighbour::default();
+        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
         assert_eq!(neighbour.patience_ms(), 1_000);
         neighbour.measure(1);
         assert_eq!(neighbour.patience_ms(), 300);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublication};
-use mercato_protocol::id::{Digest, PublicKey};
+use mercato_protocol::id::Digest;
 use mercato_protocol::limits::GOSSIP_ITEMS;
 use mercato_protocol::time::Now;
 
@@ -15,50 +15,69 @@ use crate::item::{Item, News};
 use crate::limits;
 use crate::opened::Opened;
 use crate::shelf::State;
+use crate::table::Place;
 use crate::vocabulary::Effect;
 use crate::want::Want;
 
 /// How a mark stands to what is held.
 enum Relation {
+    /// Nothing is held.
+    New,
     /// Wanted, when the publisher may speak again.
     Later(u64),
     /// Wanted at once, to prove it.
     Conflict,
-    Same,
+    /// It is what is held there.
+    Same(Place),
     Older,
 }
 
 impl Gossip {
     /// `peer` holds these.
-    pub(crate) fn on_marks(&mut self, now: Now, peer: PublicKey, marks: &[Mark]) {
+    pub(crate) fn on_marks(&mut self, now: Now, peer: Place, marks: &[Mark]) {
         for mark in marks {
-            let due_ms = match self.relation(mark) {
-                Relation::Later(rested_ms) => rested_ms.max(now.mono_ms),
-                Relation::Conflict => now.mono_ms,
-                Relation::Same => {
-                    self.knows(&peer, mark);
+            let (held, due_ms) = match self.relation(mark) {
+                Relation::New => (false, now.mono_ms),
+                Relation::Later(rested_ms) => (true, rested_ms.max(now.mono_ms)),
+                Relation::Conflict => (true, now.mono_ms),
+                Relation::Same(place) => {
+                    self.knows(peer, place);
                     continue;
                 }
                 Relation::Older => continue,
             };
-            if let Some(want) = self.wants.get_mut(&mark.publisher) {
+            if let Some(want) = self.want_of(mark) {
                 want.claim(peer, *mark);
-            } else if self.has_room(now, &peer, mark) {
-                let mut want = Want::new(peer);
+            } else if self.has_room(now, peer, mark, held) {
+                let mut want = Want::new(mark.publisher, peer, due_ms);
                 want.claim(peer, *mark);
-                self.wants.insert(mark.publisher, want, due_ms);
-                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                    neighbour.wants += 1;
-                }
+                self.want(want);
             }
         }
     }
 
+    fn want_of(&mut self, mark: &Mark) -> Option<&mut Want> {
+        let place = self.wants.find(&mark.publisher)?;
+        self.wants.get_mut(place)
+    }
+
+    fn want(&mut self, want: Want) {
+        let first = want.first.and_then(|first| self.neighbours.get_mut(first));
+        if let Some(neighbour) = first {
+            neighbour.wants += 1;
+        }
+        self.wants.insert(want);
+    }
+
     fn relation(&self, mark: &Mark) -> Relation {
-        let Some(slot) = self.shelf.of(&mark.publisher) else { return Relation::Later(0) };
+        let found = self.shelf.find(&mark.publisher);
+        let Some((place, slot)) = found.and_then(|place| Some((place, self.shelf.slot(place)?)))
+        else {
+            return Relation::New;
+        };
         let held = slot.news.mark();
         if mark.digest == held.digest {
-            Relation::Same
+            Relation::Same(place)
         } else if mark.supersedes(held) {
             Relation::Later(slot.rested_ms())
         } else if mark.conflicts(held) && held.epoch < LAST_EPOCH {
@@ -68,25 +87,22 @@ impl Gossip {
         }
     }
 
-    /// `peer` holds what we hold.
-    fn knows(&mut self, peer: &PublicKey, mark: &Mark) {
-        if let Some(place) = self.shelf.find(&mark.publisher)
-            && let Some(neighbour) = self.neighbours.get_mut(peer)
-        {
+    /// `peer` holds what we hold there.
+    fn knows(&mut self, peer: Place, place: Place) {
+        if let Some(neighbour) = self.neighbours.get_mut(peer) {
             neighbour.knows.set(place);
         }
     }
 
     /// Whether one more publisher may be wanted at this neighbour's word: it has room, and
     /// there is room for the publisher, and in the lane if nobody knows it.
-    fn has_room(&mut self, now: Now, peer: &PublicKey, mark: &Mark) -> bool {
-        let held = self.shelf.find(&mark.publisher).is_some();
-        let known = self.is_known(&mark.publisher);
+    fn has_room(&mut self, now: Now, peer: Place, mark: &Mark, held: bool) -> bool {
+        let known = held || self.is_known(&mark.publisher);
+        let (others, strangers) = self.shelf.census();
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return false };
         if neighbour.wants >= limits::WANTS_PER_NEIGHBOUR {
             return false;
         }
-        let (others, strangers) = self.shelf.census();
         held || match known {
             true => others < limits::KNOWN_PUBLISHERS,
             false => strangers < limits::UNKNOWN_PUBLISHERS && neighbour.admit(now.mono_ms),
@@ -95,43 +111,40 @@ impl Gossip {
 
     /// Asks for whatever is due, each of the next that has it.
     pub(crate) fn ask_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let mut pulls: BTreeMap<PublicKey, Vec<Pull>> = BTreeMap::new();
-        while let Some(publisher) = self.wants.pop_due(now.mono_ms) {
-            if let Some((peer, pull)) = self.ask(now, publisher, effects) {
+        let mut pulls: BTreeMap<Place, Vec<Pull>> = BTreeMap::new();
+        while let Some(place) = self.wants.pop_due(now.mono_ms) {
+            if let Some((peer, pull)) = self.ask(now, place, effects) {
                 pulls.entry(peer).or_default().push(pull);
             }
         }
         for (peer, wants) in pulls {
+            let Some(neighbour) = self.neighbours.get(peer) else { continue };
             let pulls = wants.chunks(GOSSIP_ITEMS).map(|wants| wants.to_vec());
-            effects.extend(pulls.map(|wants| send(peer, Message::Pull { wants })));
+            effects.extend(pulls.map(|wants| send(neighbour.key, Message::Pull { wants })));
         }
     }
 
-    /// Whom to ask next for this publisher, if there is anybody.
-    fn ask(
-        &mut self,
-        now: Now,
-        publisher: PublicKey,
-        effects: &mut Vec<Effect>,
-    ) -> Option<(PublicKey, Pull)> {
-        let want = self.wants.get_mut(&publisher)?;
+    /// Whom to ask next for what is wanted there, if there is anybody.
+    fn ask(&mut self, now: Now, place: Place, effects: &mut Vec<Effect>) -> Option<(Place, Pull)> {
+        let want = self.wants.get_mut(place)?;
         if let Some((late, _)) = want.asked.take() {
-            if let Some(neighbour) = self.neighbours.get_mut(&late) {
+            if let Some(neighbour) = self.neighbours.get_mut(late) {
                 neighbour.slow();
             }
-            self.released(now, &late);
+            self.released(now, late);
             self.blame(now, late, limits::EMPTY_POINTS, effects);
         }
-        let want = self.wants.get_mut(&publisher)?;
+        let want = self.wants.get_mut(place)?;
+        let publisher = want.publisher;
         let Some(claim) = want.next() else {
-            self.drop_want(&publisher);
+            self.drop_want(place);
             return None;
         };
         let peer = claim.peer;
-        let neighbour = self.neighbours.get_mut(&peer)?;
+        let neighbour = self.neighbours.get_mut(peer)?;
         if neighbour.asked >= limits::ASKED_OF_NEIGHBOUR {
             neighbour.waiting.push_back(publisher);
-            self.wants.park(&publisher);
+            self.wants.park(place);
             return None;
         }
         neighbour.asked += 1;
@@ -139,27 +152,29 @@ impl Gossip {
         claim.asked = true;
         want.asked = Some((peer, now.mono_ms));
         let whole = want.whole;
-        self.wants.schedule(&publisher, due_ms);
+        self.wants.schedule(place, due_ms);
         let body = self.shelf.of(&publisher).and_then(|slot| slot.news.body.as_ref());
         let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
         Some((peer, Pull { publisher, held }))
     }
 
     /// One answer of `peer` is not waited for any more: it is asked for what waits.
-    fn released(&mut self, now: Now, peer: &PublicKey) {
+    fn released(&mut self, now: Now, peer: Place) {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         neighbour.asked = neighbour.asked.saturating_sub(1);
         while let Some(publisher) = neighbour.waiting.pop_front() {
-            if self.wants.get_mut(&publisher).is_some_and(|want| want.is_parked()) {
-                self.wants.schedule(&publisher, now.mono_ms);
+            let Some(place) = self.wants.find(&publisher) else { continue };
+            if self.wants.get_mut(place).is_some_and(|want| want.is_parked()) {
+                self.wants.schedule(place, now.mono_ms);
                 break;
             }
         }
     }
 
-    fn drop_want(&mut self, publisher: &PublicKey) -> Option<Want> {
-        let want = self.wants.remove(publisher)?;
-        if let Some(neighbour) = self.neighbours.get_mut(&want.first) {
+    fn drop_want(&mut self, place: Place) -> Option<Want> {
+        let want = self.wants.remove(place)?;
+        let first = want.first.and_then(|first| self.neighbours.get_mut(first));
+        if let Some(neighbour) = first {
             neighbour.wants = neighbour.wants.saturating_sub(1);
         }
         Some(want)
@@ -170,23 +185,25 @@ impl Gossip {
     pub(crate) fn on_push(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: Place,
         opened: &Opened,
         effects: &mut Vec<Effect>,
     ) {
         let forged = opened.forged() as u64;
         self.blame(now, peer, forged * limits::FORGED_POINTS, effects);
         for item in &opened.items {
-            let mark = *item.mark();
-            let wanted = self.wants.get_mut(&mark.publisher);
-            if wanted.is_some_and(|want| want.is_asked_of(&peer)) {
-                self.answered(now, &peer, &mark.publisher);
+            let wanted = self.wants.find(&item.mark().publisher);
+            let asked = wanted.filter(|place| {
+                self.wants.get_mut(*place).is_some_and(|want| want.is_asked_of(peer))
+            });
+            if let Some(place) = asked {
+                self.answered(now, peer, place);
                 self.on_item(now, peer, item, opened, effects);
             } else if item.names().is_none() {
                 if self.may_end(now, item) {
                     self.on_item(now, peer, item, opened, effects);
                 } else {
-                    self.on_marks(now, peer, &[mark]);
+                    self.on_marks(now, peer, &[*item.mark()]);
                 }
             }
         }
@@ -206,16 +223,16 @@ impl Gossip {
     fn on_item(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: Place,
         item: &Arc<Item>,
         opened: &Opened,
         effects: &mut Vec<Effect>,
     ) {
         let mark = *item.mark();
         match self.relation(&mark) {
-            Relation::Later(_) => match self.complete(item, opened) {
+            Relation::New | Relation::Later(_) => match self.complete(item, opened) {
                 Some(news) => self.learn(now, peer, news, effects),
-                None => self.miss_body(now, &peer, &mark.publisher),
+                None => self.miss_body(now, peer, &mark),
             },
             // Another of our own: a copy of this cluster's state. Whoever numbers has to know.
             Relation::Conflict if mark.publisher == self.me => {
@@ -230,12 +247,16 @@ impl Gossip {
                     self.learn(now, peer, news, effects);
                 }
             }
-            Relation::Same => {
-                self.knows(&peer, &mark);
+            Relation::Same(place) => {
+                self.knows(peer, place);
                 self.settle(now, &mark);
             }
             // Less than it said that it had: the next is asked at once.
-            Relation::Older => self.wants.schedule(&mark.publisher, now.mono_ms),
+            Relation::Older => {
+                if let Some(place) = self.wants.find(&mark.publisher) {
+                    self.wants.schedule(place, now.mono_ms);
+                }
+            }
         }
     }
 
@@ -249,23 +270,22 @@ impl Gossip {
     }
 
     /// The body was taken for one that is here: it is asked for once more, with its body.
-    fn miss_body(&mut self, now: Now, peer: &PublicKey, publisher: &PublicKey) {
-        let Some(want) = self.wants.get_mut(publisher) else { return };
+    fn miss_body(&mut self, now: Now, peer: Place, mark: &Mark) {
+        let Some(place) = self.wants.find(&mark.publisher) else { return };
+        let Some(want) = self.wants.get_mut(place) else { return };
         if !std::mem::replace(&mut want.whole, true)
-            && let Some(claim) = want.claims.iter_mut().find(|claim| claim.peer == *peer)
+            && let Some(claim) = want.claims.iter_mut().find(|claim| claim.peer == peer)
         {
             claim.asked = false;
         }
-        self.wants.schedule(publisher, now.mono_ms);
+        self.wants.schedule(place, now.mono_ms);
     }
 
-    fn learn(&mut self, now: Now, peer: PublicKey, news: News, effects: &mut Vec<Effect>) {
+    fn learn(&mut self, now: Now, peer: Place, news: News, effects: &mut Vec<Effect>) {
         let mark = *news.mark();
         let place = self.shelve(now, news.clone(), State::New);
-        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-            neighbour.knows.set(place);
-        }
-        self.givers.insert(mark.publisher, peer);
+        self.knows(peer, place);
+        self.givers.insert(place, peer);
         self.settle(now, &mark);
         effects.push(Effect::Learned(news));
     }
@@ -273,31 +293,30 @@ impl Gossip {
     /// Of what is wanted of this publisher only what is later than `held` still is, or what
     /// contradicts it.
     fn settle(&mut self, now: Now, held: &Mark) {
-        let Some(mut want) = self.drop_want(&held.publisher) else { return };
+        let wanted = self.wants.find(&held.publisher);
+        let Some(mut want) = wanted.and_then(|place| self.drop_want(place)) else { return };
+        let shelved = self.shelf.find(&held.publisher);
         for claim in want.claims.iter().filter(|claim| claim.mark == *held) {
-            self.knows(&claim.peer, held);
+            if let Some(place) = shelved {
+                self.knows(claim.peer, place);
+            }
         }
         if let Some((asked, _)) = want.asked.take() {
-            self.released(now, &asked);
+            self.released(now, asked);
         }
         want.claims.retain(|claim| claim.mark.supersedes(held) || claim.mark.conflicts(held));
-        if let Some(claim) = want.claims.first() {
-            let mut next = Want::new(claim.peer);
-            next.claims = want.claims;
-            let proves = next.claims.iter().any(|claim| claim.mark.conflicts(held));
-            let slot = self.shelf.of(&held.publisher).filter(|_| !proves);
-            let rested_ms = slot.map_or(0, |slot| slot.rested_ms());
-            if let Some(neighbour) = self.neighbours.get_mut(&next.first) {
-                neighbour.wants += 1;
-            }
-            self.wants.insert(held.publisher, next, rested_ms.max(now.mono_ms));
-        }
+        let Some(first) = want.claims.first().map(|claim| claim.peer) else { return };
+        let proves = want.claims.iter().any(|claim| claim.mark.conflicts(held));
+        let slot = shelved.and_then(|place| self.shelf.slot(place)).filter(|_| !proves);
+        let due_ms = slot.map_or(0, |slot| slot.rested_ms()).max(now.mono_ms);
+        let claims = want.claims;
+        self.want(Want { claims, ..Want::new(held.publisher, first, due_ms) });
     }
 
     /// Measures how long `peer` took, if it was the one that was asked.
-    fn answered(&mut self, now: Now, peer: &PublicKey, publisher: &PublicKey) {
-        let want = self.wants.get_mut(publisher);
-        let asked = want.and_then(|want| want.asked.take_if(|(asked, _)| asked == peer));
+    fn answered(&mut self, now: Now, peer: Place, wanted: Place) {
+        let want = self.wants.get_mut(wanted);
+        let asked = want.and_then(|want| want.asked.take_if(|(asked, _)| *asked == peer));
         if let Some((_, asked_ms)) = asked {
             if let Some(neighbour) = self.neighbours.get_mut(peer) {
                 neighbour.measure(now.mono_ms.saturating_sub(asked_ms));

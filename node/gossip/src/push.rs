@@ -10,17 +10,18 @@ use mercato_protocol::time::Now;
 use crate::gossip::{Gossip, send};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
-use crate::neighbour::Neighbour;
 use crate::pull::prefix;
-use crate::shelf::Place;
+use crate::table::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
     /// All neighbours that do not hold it are to be told.
     pub(crate) fn tell_others(&mut self, place: Place) {
-        for neighbour in self.neighbours.values_mut().filter(|other| !other.knows.has(place)) {
-            neighbour.untold.push(place);
-            self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
+        for (_, neighbour) in self.neighbours.iter_mut() {
+            if !neighbour.knows.has(place) {
+                neighbour.untold.push(place);
+                self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
+            }
         }
     }
 
@@ -31,13 +32,16 @@ impl Gossip {
             return;
         }
         self.tell_ms = u64::MAX;
-        let waiting = |(_, neighbour): &(&PublicKey, &mut Neighbour)| !neighbour.untold.is_empty();
-        for (peer, neighbour) in self.neighbours.iter_mut().filter(waiting) {
+        for (_, neighbour) in self.neighbours.iter_mut() {
+            if neighbour.untold.is_empty() {
+                continue;
+            }
             if neighbour.tell_ms > now.mono_ms {
                 self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
                 continue;
             }
             neighbour.tell_ms = now.mono_ms + limits::ANNOUNCE_MS;
+            let peer = neighbour.key;
             let mut untold = std::mem::take(&mut neighbour.untold);
             untold.sort_unstable();
             untold.dedup();
@@ -46,18 +50,20 @@ impl Gossip {
                 let slot = self.shelf.slot(place).filter(|slot| slot.is_held());
                 let Some(slot) = slot.filter(|_| !neighbour.knows.has(place)) else { continue };
                 if slot.news.is_urgent() {
-                    urgent.add(*peer, &slot.news, None, effects);
+                    urgent.add(peer, &slot.news, None, effects);
                 } else {
                     marks.push(*slot.news.mark());
                 }
             }
-            urgent.send(*peer, effects);
+            urgent.send(peer, effects);
             let announces = marks.chunks(GOSSIP_ITEMS).map(|marks| marks.to_vec());
-            effects.extend(announces.map(|marks| send(*peer, Message::Announce { marks })));
+            effects.extend(announces.map(|marks| send(peer, Message::Announce { marks })));
         }
     }
 
-    pub(crate) fn on_pull(&self, peer: PublicKey, wants: &[Pull], effects: &mut Vec<Effect>) {
+    pub(crate) fn on_pull(&self, peer: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get(peer) else { return };
+        let peer = neighbour.key;
         let mut batch = Batch::default();
         for want in wants {
             let Some(news) = self.latest(&want.publisher) else { continue };

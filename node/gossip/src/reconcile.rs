@@ -5,50 +5,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::gossip::{Fingerprint, Mark, Message};
-use mercato_protocol::id::{Digest, PublicKey};
+use mercato_protocol::id::Digest;
 use mercato_protocol::limits::GOSSIP_ITEMS;
 use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
 use crate::gossip::{Gossip, send};
 use crate::limits;
-use crate::shelf::Place;
+use crate::table::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
     /// With a random neighbour, now and then; also drops what is over.
     pub(crate) fn reconcile_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if self.neighbours.is_empty() || self.reconcile_ms > now.mono_ms {
+        if self.neighbours.len() == 0 || self.reconcile_ms > now.mono_ms {
             return;
         }
         self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
         for place in self.shelf.sweep(now) {
-            self.neighbours.values_mut().for_each(|neighbour| neighbour.knows.clear(place));
+            self.neighbours.iter_mut().for_each(|(_, neighbour)| neighbour.knows.clear(place));
         }
         let nth = self.rng.random_range(0..self.neighbours.len());
-        if let Some(peer) = self.neighbours.keys().nth(nth).copied() {
+        let peer = self.neighbours.iter().nth(nth).map(|(peer, _)| peer);
+        if let Some(peer) = peer {
             self.reconcile(now, peer, effects);
         }
     }
 
     /// Opens a reconciliation, in the place of one that is under way.
-    pub(crate) fn reconcile(&mut self, now: Now, peer: PublicKey, effects: &mut Vec<Effect>) {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+    pub(crate) fn reconcile(&mut self, now: Now, peer: Place, effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         let session = self.rng.random();
         neighbour.opened = Some(session);
         let root = self.shelf.root(now, session);
-        effects.push(send(peer, Message::Root { session, root }));
+        effects.push(send(neighbour.key, Message::Root { session, root }));
     }
 
     pub(crate) fn on_root(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: Place,
         session: u64,
         root: Fingerprint,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.answer_ms > now.mono_ms {
             return;
         }
@@ -56,7 +57,7 @@ impl Gossip {
         if self.shelf.root(now, session) != root {
             neighbour.answered = Some(session);
             let fingerprints = self.shelf.buckets(now, session);
-            effects.push(send(peer, Message::Buckets { session, fingerprints }));
+            effects.push(send(neighbour.key, Message::Buckets { session, fingerprints }));
         }
     }
 
@@ -64,15 +65,16 @@ impl Gossip {
     pub(crate) fn on_buckets(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: Place,
         session: u64,
         theirs: &[Fingerprint],
         effects: &mut Vec<Effect>,
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.opened.take_if(|opened| *opened == session).is_none() {
             return;
         }
+        let peer = neighbour.key;
         let ours = self.shelf.buckets(now, session);
         let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
         let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs);
@@ -102,12 +104,12 @@ impl Gossip {
     pub(crate) fn on_ids(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: Place,
         session: u64,
         buckets: &[u32],
         marks: &[Mark],
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return };
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.answered != Some(session) {
             return;
         }
@@ -124,7 +126,7 @@ impl Gossip {
             theirs.range(least..).next().is_some_and(|their| their.publisher == ours.publisher)
         };
         let untold = ours.iter().filter(|(_, ours)| !later(ours)).map(|(place, _)| *place);
-        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+        if let Some(neighbour) = self.neighbours.get_mut(peer) {
             neighbour.untold.extend(untold);
             self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
         }

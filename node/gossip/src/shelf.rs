@@ -1,7 +1,6 @@
-//! The latest of each publisher, found by publisher. Places are small numbers, so that a
-//! neighbour's knowledge is one bit for each; a slot is 24 bytes besides what is shared.
+//! The latest of each publisher, found by publisher. A slot is 24 bytes besides what is
+//! shared, and a neighbour's knowledge of it one bit.
 
-use hashbrown::HashTable;
 use mercato_protocol::gossip::{Fingerprint, Mark};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{AD_TTL_S, BUCKETS, CLOCK_SKEW_MS};
@@ -9,9 +8,7 @@ use mercato_protocol::time::Now;
 
 use crate::item::News;
 use crate::limits;
-
-/// Where a publisher is on the shelf.
-pub(crate) type Place = u32;
+use crate::table::{Keyed, Place, Table};
 
 /// What is known of one publisher.
 #[derive(Debug)]
@@ -21,10 +18,10 @@ pub(crate) struct Slot {
     pub(crate) news: News,
     /// When it came, monotonic, in tenths of a second.
     since_ds: u32,
-    /// Whether it is accepted.
-    pub(crate) state: State,
     /// Whether it replaced another body.
     changed: bool,
+    /// Whether it is accepted.
+    pub(crate) state: State,
     /// Whether the publisher is of those that share a lane.
     pub(crate) stranger: bool,
 }
@@ -38,6 +35,12 @@ pub(crate) enum State {
     Held,
     /// Over, or refused: only its number counts.
     Over,
+}
+
+impl Keyed for Slot {
+    fn key(&self) -> &PublicKey {
+        &self.news.mark().publisher
+    }
 }
 
 impl Slot {
@@ -65,37 +68,37 @@ impl Slot {
         let longest_ms = u64::from(AD_TTL_S) * 1_000 + 2 * CLOCK_SKEW_MS;
         self.state == State::Over && self.since_ms() + longest_ms < now.mono_ms
     }
+
+    /// Takes what was found to be later.
+    fn replace(&mut self, now: Now, news: News, state: State) {
+        let body = |news: &News| news.body.as_ref().map(|body| *body.digest());
+        self.changed =
+            self.news.body.is_some() && news.body.is_some() && body(&self.news) != body(&news);
+        (self.news, self.since_ds, self.state) = (news, tenths(now), state);
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Shelf {
-    /// Keeps whoever chooses keys from choosing where they fall.
-    seed: u64,
-    places: HashTable<Place>,
-    slots: Vec<Option<Slot>>,
-    free: Vec<Place>,
+    slots: Table<Slot>,
     strangers: usize,
 }
 
 impl Shelf {
     pub(crate) fn new(seed: u64) -> Self {
-        let (places, slots, free) = (HashTable::new(), Vec::new(), Vec::new());
-        Self { seed, places, slots, free, strangers: 0 }
+        Self { slots: Table::new(seed), strangers: 0 }
     }
 
     pub(crate) fn find(&self, publisher: &PublicKey) -> Option<Place> {
-        let is_there = |place: &Place| {
-            self.slot(*place).is_some_and(|slot| slot.news.mark().publisher == *publisher)
-        };
-        self.places.find(hash(self.seed, publisher), is_there).copied()
+        self.slots.find(publisher)
     }
 
     pub(crate) fn slot(&self, place: Place) -> Option<&Slot> {
-        self.slots.get(place as usize)?.as_ref()
+        self.slots.get(place)
     }
 
     pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
-        self.slots.get_mut(place as usize)?.as_mut()
+        self.slots.get_mut(place)
     }
 
     pub(crate) fn of(&self, publisher: &PublicKey) -> Option<&Slot> {
@@ -104,78 +107,57 @@ impl Shelf {
 
     /// Every slot with its place.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Place, &Slot)> {
-        (0..).zip(&self.slots).filter_map(|(place, slot)| Some((place, slot.as_ref()?)))
+        self.slots.iter()
     }
 
     /// How many publishers are known, and how many share the lanes.
     pub(crate) fn census(&self) -> (usize, usize) {
-        (self.places.len() - self.strangers, self.strangers)
+        (self.slots.len() - self.strangers, self.strangers)
     }
 
     /// Tells strangers from others anew.
     pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey) -> bool) {
         self.strangers = 0;
-        for slot in self.slots.iter_mut().flatten() {
-            slot.stranger = !is_known(&slot.news.mark().publisher);
+        for (_, slot) in self.slots.iter_mut() {
+            slot.stranger = !is_known(slot.key());
             self.strangers += usize::from(slot.stranger);
         }
     }
 
     /// Puts `news`, that was found to be later, in the place of what is there.
-    pub(crate) fn put(&mut self, now: Now, news: News, state: State, stranger: bool) -> Place {
-        let publisher = news.mark().publisher;
-        let since_ds = u32::try_from(now.mono_ms / 100).unwrap_or(u32::MAX);
-        if let Some(place) = self.find(&publisher)
+    pub(crate) fn put(
+        &mut self,
+        now: Now,
+        news: News,
+        state: State,
+        is_known: impl Fn(&PublicKey) -> bool,
+    ) -> Place {
+        if let Some(place) = self.find(&news.mark().publisher)
             && let Some(slot) = self.slot_mut(place)
         {
-            let body = |news: &News| news.body.as_ref().map(|body| *body.digest());
-            slot.changed =
-                slot.news.body.is_some() && news.body.is_some() && body(&slot.news) != body(&news);
-            (slot.news, slot.since_ds, slot.state) = (news, since_ds, state);
+            slot.replace(now, news, state);
             return place;
         }
-        let slot = Slot { news, since_ds, state, changed: false, stranger };
+        let stranger = !is_known(&news.mark().publisher);
         self.strangers += usize::from(stranger);
-        let place = self.free.pop().unwrap_or_else(|| {
-            if self.slots.len() == self.slots.capacity() {
-                self.slots.reserve_exact(self.slots.len() / 16 + 16);
-            }
-            self.slots.push(None);
-            Place::try_from(self.slots.len() - 1).expect("fewer publishers than 2^32")
-        });
-        self.slots[place as usize] = Some(slot);
-        let (seed, slots) = (self.seed, &self.slots);
-        let hash_of = |place: &Place| {
-            slots[*place as usize]
-                .as_ref()
-                .map_or(0, |slot| hash(seed, &slot.news.mark().publisher))
-        };
-        self.places.insert_unique(hash(seed, &publisher), place, hash_of);
-        place
+        self.slots.insert(Slot { news, since_ds: tenths(now), changed: false, state, stranger })
     }
 
     /// Lets go of what no peer would take any more; says which places became free.
     pub(crate) fn sweep(&mut self, now: Now) -> Vec<Place> {
         let mut freed = Vec::new();
-        for (place, entry) in (0..).zip(&mut self.slots) {
-            let Some(slot) = entry else { continue };
+        for (place, slot) in self.slots.iter_mut() {
             if slot.news.item.ends_ms() < now.wall_ms {
                 slot.state = State::Over;
                 slot.news.body = None;
             }
             if slot.is_forgotten(now) {
-                let publisher = slot.news.mark().publisher;
-                self.strangers -= usize::from(slot.stranger);
-                if let Ok(found) =
-                    self.places.find_entry(hash(self.seed, &publisher), |other| *other == place)
-                {
-                    found.remove();
-                }
-                *entry = None;
                 freed.push(place);
             }
         }
-        self.free.extend(&freed);
+        for slot in freed.iter().filter_map(|place| self.slots.remove(*place)) {
+            self.strangers -= usize::from(slot.stranger);
+        }
         freed
     }
 
@@ -198,9 +180,6 @@ impl Shelf {
     }
 }
 
-/// Keys are points of a curve, evenly spread; the seed makes the place unforeseeable.
-fn hash(seed: u64, publisher: &PublicKey) -> u64 {
-    let head = publisher.0.first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
-    let mixed = (head ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ (mixed >> 32)
+fn tenths(now: Now) -> u32 {
+    u32::try_from(now.mono_ms / 100).unwrap_or(u32::MAX)
 }

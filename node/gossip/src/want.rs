@@ -1,42 +1,59 @@
-//! What is wanted of publishers, at whose word, and when to ask whom next.
+//! What is wanted of publishers, at whose word, and when to ask whom next. Neighbours go by
+//! their places.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use mercato_protocol::gossip::Mark;
 use mercato_protocol::id::PublicKey;
 
+use crate::table::{Keyed, Place, Table};
+
 /// Something later of one publisher, that is on its way here.
 #[derive(Debug)]
 pub(crate) struct Want {
-    /// At whose word first: it counts against that neighbour's room.
-    pub(crate) first: PublicKey,
+    pub(crate) publisher: PublicKey,
+    /// At whose word first: it counts against that neighbour's room, while it is one.
+    pub(crate) first: Option<Place>,
     /// One of each neighbour at most, or those that claim falsely would keep the others out.
     pub(crate) claims: Vec<Claim>,
     /// Who was asked, and when.
-    pub(crate) asked: Option<(PublicKey, u64)>,
+    pub(crate) asked: Option<(Place, u64)>,
     /// Whether the body has to come along even if it seems to be here.
     pub(crate) whole: bool,
     /// When to ask, or to ask another.
-    due_ms: u64,
+    pub(crate) due_ms: u64,
 }
 
 /// One neighbour's word that it holds this.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    pub(crate) peer: PublicKey,
+    pub(crate) peer: Place,
     pub(crate) mark: Mark,
     /// Whether it was asked for it.
     pub(crate) asked: bool,
 }
 
+impl Keyed for Want {
+    fn key(&self) -> &PublicKey {
+        &self.publisher
+    }
+}
+
 impl Want {
-    pub(crate) fn new(first: PublicKey) -> Self {
-        Self { first, claims: Vec::new(), asked: None, whole: false, due_ms: u64::MAX }
+    pub(crate) fn new(publisher: PublicKey, first: Place, due_ms: u64) -> Self {
+        Self {
+            publisher,
+            first: Some(first),
+            claims: Vec::new(),
+            asked: None,
+            whole: false,
+            due_ms,
+        }
     }
 
     /// `peer` holds `mark`; what it said before it no longer does.
-    pub(crate) fn claim(&mut self, peer: PublicKey, mark: Mark) {
+    pub(crate) fn claim(&mut self, peer: Place, mark: Mark) {
         if let Some(claim) = self.claims.iter_mut().find(|claim| claim.peer == peer) {
             if claim.mark != mark {
                 *claim = Claim { peer, mark, asked: false };
@@ -47,8 +64,8 @@ impl Want {
     }
 
     /// Whether `peer` was asked.
-    pub(crate) fn is_asked_of(&self, peer: &PublicKey) -> bool {
-        self.claims.iter().any(|claim| claim.peer == *peer && claim.asked)
+    pub(crate) fn is_asked_of(&self, peer: Place) -> bool {
+        self.claims.iter().any(|claim| claim.peer == peer && claim.asked)
     }
 
     /// Whether nobody sees to it until it is scheduled again.
@@ -63,52 +80,62 @@ impl Want {
 }
 
 /// All that is wanted, by publisher, and by when it is due.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Wants {
-    wants: BTreeMap<PublicKey, Want>,
+    wants: Table<Want>,
     /// May hold what is no longer true.
-    due: BinaryHeap<Reverse<(u64, PublicKey)>>,
+    due: BinaryHeap<Reverse<(u64, Place)>>,
 }
 
 impl Wants {
-    pub(crate) fn get_mut(&mut self, publisher: &PublicKey) -> Option<&mut Want> {
-        self.wants.get_mut(publisher)
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { wants: Table::new(seed), due: BinaryHeap::new() }
     }
 
-    pub(crate) fn insert(&mut self, publisher: PublicKey, want: Want, due_ms: u64) {
-        self.wants.insert(publisher, want);
-        self.schedule(&publisher, due_ms);
+    pub(crate) fn find(&self, publisher: &PublicKey) -> Option<Place> {
+        self.wants.find(publisher)
     }
 
-    pub(crate) fn remove(&mut self, publisher: &PublicKey) -> Option<Want> {
-        self.wants.remove(publisher)
+    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Want> {
+        self.wants.get_mut(place)
     }
 
-    /// Sees to this publisher at `due_ms`.
-    pub(crate) fn schedule(&mut self, publisher: &PublicKey, due_ms: u64) {
-        if let Some(want) = self.wants.get_mut(publisher) {
+    /// Nothing is wanted of its publisher yet.
+    pub(crate) fn insert(&mut self, want: Want) {
+        let due_ms = want.due_ms;
+        let place = self.wants.insert(want);
+        self.due.push(Reverse((due_ms, place)));
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) -> Option<Want> {
+        self.wants.remove(place)
+    }
+
+    /// Sees to this one at `due_ms`.
+    pub(crate) fn schedule(&mut self, place: Place, due_ms: u64) {
+        if let Some(want) = self.wants.get_mut(place) {
             want.due_ms = due_ms;
-            self.due.push(Reverse((due_ms, *publisher)));
+            self.due.push(Reverse((due_ms, place)));
         }
     }
 
-    /// Sees to this publisher when it is scheduled again.
-    pub(crate) fn park(&mut self, publisher: &PublicKey) {
-        if let Some(want) = self.wants.get_mut(publisher) {
+    /// Sees to this one when it is scheduled again.
+    pub(crate) fn park(&mut self, place: Place) {
+        if let Some(want) = self.wants.get_mut(place) {
             want.due_ms = u64::MAX;
         }
     }
 
-    /// The next publisher that is due.
-    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<PublicKey> {
+    /// The next that is due.
+    pub(crate) fn pop_due(&mut self, now_ms: u64) -> Option<Place> {
         self.next_ms().filter(|due_ms| *due_ms <= now_ms)?;
-        self.due.pop().map(|Reverse((_, publisher))| publisher)
+        self.due.pop().map(|Reverse((_, place))| place)
     }
 
     /// When the next is due.
-    pub(crate) fn next_ms(&mut self) -> Option<u64> {
-        while let Some(Reverse((due_ms, publisher))) = self.due.peek() {
-            if self.wants.get(publisher).is_some_and(|want| want.due_ms == *due_ms) {
+    fn next_ms(&mut self) -> Option<u64> {
+        while let Some(Reverse((due_ms, place))) = self.due.peek() {
+            if self.wants.get(*place).is_some_and(|want| want.due_ms == *due_ms) {
                 return Some(*due_ms);
             }
             self.due.pop();
@@ -122,15 +149,16 @@ impl Wants {
     }
 
     /// `peer` is gone: what it was asked for is asked of another at once.
-    pub(crate) fn lose(&mut self, peer: &PublicKey, now_ms: u64) {
-        for (publisher, want) in &mut self.wants {
+    pub(crate) fn lose(&mut self, peer: Place, now_ms: u64) {
+        for (place, want) in self.wants.iter_mut() {
+            want.first.take_if(|first| *first == peer);
             let before = want.claims.len();
-            want.claims.retain(|claim| claim.peer != *peer);
+            want.claims.retain(|claim| claim.peer != peer);
             if want.claims.len() < before {
-                want.asked.take_if(|(asked, _)| asked == peer);
+                want.asked.take_if(|(asked, _)| *asked == peer);
                 if want.asked.is_none() {
                     want.due_ms = now_ms;
-                    self.due.push(Reverse((now_ms, *publisher)));
+                    self.due.push(Reverse((now_ms, place)));
                 }
             }
         }

@@ -53,6 +53,7 @@ pub(crate) fn end(n: usize, seq: u64, at_ms: u64) -> News {
 pub(crate) struct Network {
     pub(crate) at_ms: u64,
     pub(crate) nodes: Vec<Gossip>,
+    keys: Vec<PublicKey>,
     /// What each node learned last of each publisher.
     pub(crate) learned: Vec<BTreeMap<PublicKey, News>>,
     links: BTreeSet<(usize, usize)>,
@@ -74,6 +75,7 @@ impl Network {
         Self {
             at_ms: 0,
             nodes: (0..size).map(node).collect(),
+            keys: (0..size).map(|n| keys(n).public()).collect(),
             learned: vec![BTreeMap::new(); size],
             links: BTreeSet::new(),
             flying: BTreeMap::new(),
@@ -100,7 +102,7 @@ impl Network {
                     assert!(before.is_none_or(|before| mark.supersedes(before.mark())));
                 }
                 Effect::Send { peer, message } => {
-                    let to = (0..self.nodes.len()).find(|n| keys(*n).public() == peer).unwrap();
+                    let to = self.keys.iter().position(|key| *key == peer).unwrap();
                     assert!(self.linked(node, to), "told one that is no neighbour");
                     assert!(message.to_bytes().is_ok(), "a message that no peer takes");
                     if let Message::Push { bodies, .. } = &message {
@@ -156,7 +158,7 @@ impl Network {
             if arrival == Some(next_ms) {
                 let (_, (from, to, message)) = self.flying.pop_first().unwrap();
                 let message = self.open(message);
-                self.feed(to, Input::Received { peer: keys(from).public(), message });
+                self.feed(to, Input::Received { peer: self.keys[from], message });
             } else if let Some((_, node)) = wake {
                 self.feed(node, Input::Tick);
             }
