@@ -14,8 +14,11 @@ pub const ANSWER_ROOT_MS: u64 = 5_000;
 /// One publication of a publisher is taken in such a time: a provider refreshes its lease
 /// no more often.
 pub const LEASE_DISTANCE_MS: u64 = 10_000;
-/// After one with another body than before, the next is taken only after such a time.
+/// Bodies of a publisher that change are taken once in such a time.
 pub const BODY_DISTANCE_MS: u64 = 60_000;
+/// So many at the distance of leases after a quiet time: a cluster that starts, and one whose
+/// owner tries things, changes its offer a few times in a row.
+pub const BODY_BURST: u64 = 4;
 
 /// An unknown publisher that is new is taken from a neighbour once in such a time. It cut
 /// a flood of 30,100 valid identities to 460.

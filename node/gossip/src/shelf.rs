@@ -18,8 +18,8 @@ pub(crate) struct Slot {
     pub(crate) news: News,
     /// When it came, monotonic, in tenths of a second.
     since_ds: u32,
-    /// Whether it replaced another body.
-    changed: bool,
+    /// Seconds until the publisher's changes of its body are forgotten, from then on.
+    changes_s: u16,
     /// Whether it is accepted.
     pub(crate) state: State,
     /// Whether the publisher is of those that share a lane.
@@ -52,11 +52,12 @@ impl Slot {
         u64::from(self.since_ds) * 100
     }
 
-    /// When the publisher's next publication is taken.
+    /// When the publisher's next publication is taken. Whether it has another body is not
+    /// known before: there has to be room for one more change.
     pub(crate) fn rested_ms(&self) -> u64 {
-        let distance_ms =
-            if self.changed { limits::BODY_DISTANCE_MS } else { limits::LEASE_DISTANCE_MS };
-        self.since_ms() + distance_ms
+        const ROOM_MS: u64 = (limits::BODY_BURST - 1) * limits::BODY_DISTANCE_MS;
+        let full_ms = (u64::from(self.changes_s) * 1_000).saturating_sub(ROOM_MS);
+        self.since_ms() + full_ms.max(limits::LEASE_DISTANCE_MS)
     }
 
     fn is_settled(&self, now: Now) -> bool {
@@ -71,10 +72,15 @@ impl Slot {
 
     /// Takes what was found to be later.
     fn replace(&mut self, now: Now, news: News, state: State) {
+        const CHANGE_S: u16 = (limits::BODY_DISTANCE_MS / 1_000) as u16;
+        let since_ds = tenths(now);
+        let rested_s = since_ds.saturating_sub(self.since_ds) / 10;
+        self.changes_s = self.changes_s.saturating_sub(rested_s.try_into().unwrap_or(u16::MAX));
         let body = |news: &News| news.body.as_ref().map(|body| *body.digest());
-        self.changed =
-            self.news.body.is_some() && news.body.is_some() && body(&self.news) != body(&news);
-        (self.news, self.since_ds, self.state) = (news, tenths(now), state);
+        if self.news.body.is_some() && news.body.is_some() && body(&self.news) != body(&news) {
+            self.changes_s = self.changes_s.saturating_add(CHANGE_S);
+        }
+        (self.news, self.since_ds, self.state) = (news, since_ds, state);
     }
 }
 
@@ -140,7 +146,7 @@ impl Shelf {
         }
         let stranger = !is_known(&news.mark().publisher);
         self.strangers += usize::from(stranger);
-        self.slots.insert(Slot { news, since_ds: tenths(now), changed: false, state, stranger })
+        self.slots.insert(Slot { news, since_ds: tenths(now), changes_s: 0, state, stranger })
     }
 
     /// Lets go of what no peer would take any more; says which places became free.

@@ -1,9 +1,9 @@
 //! What spreads how fast, and how often.
 
-use mercato_gossip::{Effect, Input};
+use mercato_gossip::{Effect, Input, limits};
 use mercato_protocol::gossip::VerifiedPublication;
 
-use crate::network::{ad, end, keys, line};
+use crate::network::{Network, ad, end, keys, line};
 
 #[test]
 fn a_body_is_fetched_once_and_renewals_come_without_it() {
@@ -47,6 +47,35 @@ fn a_publisher_that_hurries_is_slowed_down() {
     let learned =
         network.trace.iter().filter(|effect| matches!(effect, Effect::Learned(_))).count();
     assert!((2..=3).contains(&learned), "{learned}");
+}
+
+/// Publishes another body every ten seconds, for so long; says how many were learned.
+fn change(network: &mut Network, seq: &mut u64, for_ms: u64) -> usize {
+    let before = network.trace.len();
+    for _ in 0..for_ms / limits::LEASE_DISTANCE_MS {
+        *seq += 1;
+        let news = ad(0, *seq, &seq.to_be_bytes(), network.at_ms);
+        network.feed(0, Input::Publish(news));
+        network.run(limits::LEASE_DISTANCE_MS);
+    }
+    let learned = |effect: &&Effect| matches!(effect, Effect::Learned(_));
+    network.trace[before..].iter().filter(learned).count()
+}
+
+#[test]
+fn a_few_changes_of_a_body_are_heard_at_once_and_then_one_a_minute() {
+    let burst = usize::try_from(limits::BODY_BURST).unwrap();
+    let mut network = line(2);
+    let mut seq = 0;
+    for quiet_ms in [0, 10 * 60_000] {
+        // So many more leases are taken between, of which none may have another body.
+        network.run(quiet_ms);
+        let soon_ms = limits::BODY_BURST * limits::LEASE_DISTANCE_MS;
+        assert_eq!(change(&mut network, &mut seq, soon_ms), burst);
+        assert_eq!(network.learned[1][&keys(0).public()].mark().seq, seq);
+        let later = change(&mut network, &mut seq, 5 * limits::BODY_DISTANCE_MS);
+        assert!((5..=6).contains(&later), "{later}");
+    }
 }
 
 #[test]
