@@ -140,6 +140,8 @@ impl Gossip {
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
             self.givers.retain(|_, giver| *giver != peer);
+            // Others may have spared us what it told.
+            self.reconcile_ms = now.mono_ms;
             self.recount();
         }
     }

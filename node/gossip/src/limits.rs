@@ -26,6 +26,12 @@ pub const LANE_MS: u64 = 1_000;
 /// So many at once after a quiet time.
 pub const LANE_BURST: u64 = 20;
 
+/// A neighbour that pulled nothing of so many marks hears them sooner from others.
+pub const UNPULLED: usize = 32;
+/// What we pass on is told to so many of those at least, on average: where everybody does,
+/// six clusters in a million hear of a publication only when they reconcile.
+pub const FANOUT: u32 = 12;
+
 /// Publishers kept that are known: trusted, certified, connected, or bound by contract.
 pub const KNOWN_PUBLISHERS: usize = 20_000;
 /// Other publishers kept.

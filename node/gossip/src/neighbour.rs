@@ -16,6 +16,8 @@ pub(crate) struct Neighbour {
     pub(crate) knows: Bits,
     /// What it is yet to be told.
     pub(crate) untold: Vec<Place>,
+    /// Marks that it was told since it last pulled what is not our own.
+    pub(crate) unpulled: usize,
     /// When it may be told next.
     pub(crate) tell_ms: u64,
     /// Publishers wanted at its word first.
@@ -50,6 +52,7 @@ impl Neighbour {
             key,
             knows: Bits::default(),
             untold,
+            unpulled: 0,
             tell_ms: 0,
             wants: 0,
             asked: 0,
@@ -61,6 +64,11 @@ impl Neighbour {
             points: Bucket::default(),
             answer_time_ms: None,
         }
+    }
+
+    /// Whether others tell it sooner.
+    pub(crate) fn is_served(&self) -> bool {
+        self.unpulled >= limits::UNPULLED
     }
 
     /// Whether it may bring one more unknown publisher.

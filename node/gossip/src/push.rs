@@ -6,6 +6,7 @@ use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{ENVELOPE_BYTES, GOSSIP_BYTES, GOSSIP_ITEMS, PUSH_ITEMS};
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
+use rand::RngExt as _;
 
 use crate::gossip::{Gossip, send};
 use crate::item::{ITEM_BYTES, News, size};
@@ -15,10 +16,16 @@ use crate::table::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
-    /// All neighbours that do not hold it are to be told.
+    /// The neighbours that do not hold it are to be told: of our own word all, of others'
+    /// those that hear of it from us first, and some of the rest.
     pub(crate) fn tell_others(&mut self, place: Place) {
+        let slot = self.shelf.slot(place);
+        let own = slot.is_some_and(|slot| slot.news.mark().publisher == self.me);
+        let count = self.neighbours.len() as u32;
         for (_, neighbour) in self.neighbours.iter_mut() {
-            if !neighbour.knows.has(place) {
+            let heard = neighbour.knows.has(place);
+            let spared = !own && neighbour.is_served() && count > limits::FANOUT;
+            if !heard && (!spared || self.rng.random_ratio(limits::FANOUT, count)) {
                 neighbour.untold.push(place);
                 self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
             }
@@ -56,13 +63,17 @@ impl Gossip {
                 }
             }
             urgent.send(peer, effects);
+            neighbour.unpulled += marks.len();
             let announces = marks.chunks(GOSSIP_ITEMS).map(|marks| marks.to_vec());
             effects.extend(announces.map(|marks| send(peer, Message::Announce { marks })));
         }
     }
 
-    pub(crate) fn on_pull(&self, peer: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
-        let Some(neighbour) = self.neighbours.get(peer) else { return };
+    pub(crate) fn on_pull(&mut self, peer: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
+        if wants.iter().any(|want| want.publisher != self.me) {
+            neighbour.unpulled = 0;
+        }
         let peer = neighbour.key;
         let mut batch = Batch::default();
         for want in wants {

@@ -127,7 +127,12 @@ impl Gossip {
         };
         let untold = ours.iter().filter(|(_, ours)| !later(ours)).map(|(place, _)| *place);
         if let Some(neighbour) = self.neighbours.get_mut(peer) {
+            let before = neighbour.untold.len();
             neighbour.untold.extend(untold);
+            if neighbour.untold.len() > before {
+                // Nobody told it in time.
+                neighbour.unpulled = 0;
+            }
             self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
         }
     }

@@ -1,7 +1,7 @@
 //! What spreads how fast, and how often.
 
 use mercato_gossip::{Effect, Input, limits};
-use mercato_protocol::gossip::VerifiedPublication;
+use mercato_protocol::gossip::{Message, VerifiedPublication};
 
 use crate::network::{Network, ad, end, keys, line};
 
@@ -76,6 +76,34 @@ fn a_few_changes_of_a_body_are_heard_at_once_and_then_one_a_minute() {
         let later = change(&mut network, &mut seq, 5 * limits::BODY_DISTANCE_MS);
         assert!((5..=6).contains(&later), "{later}");
     }
+}
+
+/// Among many neighbours each is told most things by few.
+#[test]
+fn who_hears_it_elsewhere_is_told_little() {
+    const NODES: usize = 40;
+    let mut network = Network::new(NODES, 1);
+    (0..NODES).for_each(|a| (a + 1..NODES).for_each(|b| network.link(a, b)));
+    let mut told = Vec::new();
+    for seq in 1..=4 {
+        let before = network.trace.len();
+        for node in 0..NODES {
+            let at_ms = network.at_ms;
+            network.feed(node, Input::Publish(ad(node, seq, b"body", at_ms)));
+        }
+        network.run(15_000);
+        let marks = network.trace[before..].iter().map(|effect| match effect {
+            Effect::Send { message: Message::Announce { marks }, .. } => marks.len(),
+            Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => 0,
+        });
+        told.push(marks.sum::<usize>());
+        for node in 0..NODES {
+            let latest = network.marks(node).iter().filter(|mark| mark.seq == seq).count();
+            assert_eq!(latest, NODES, "{node} at {seq}");
+        }
+    }
+    let (first, last) = (told[0], told[3]);
+    assert!(last * 3 < first * 2, "{told:?}");
 }
 
 #[test]
