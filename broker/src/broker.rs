@@ -154,6 +154,7 @@ impl Broker {
                 self.peers.membership = membership;
                 self.reoffer();
             }
+            Input::Keys(cluster, keys) => self.on_keys(now, cluster, keys, effects),
             Input::Ad(ad) => self.book.insert(now, ad, &self.peers),
             Input::Withdrawn(withdraw) if withdraw.provider == self.config.cluster() => {
                 self.publisher.learn(withdraw.epoch, withdraw.seq);
@@ -212,7 +213,8 @@ impl Broker {
             }
             return;
         };
-        if (deal.talk.peer, deal.talk.key) != (message.from, *message.key()) {
+        let key = self.peers.latest(&message.from, *message.key());
+        if (deal.talk.peer, deal.talk.key) != (message.from, key) {
             return;
         }
         let verdict = self.judge_change(now, deal, &message.body);
@@ -237,7 +239,7 @@ impl Broker {
     fn on_unknown(&self, now: Now, message: &Verified<Message>, effects: &mut Vec<Effect>) {
         let mut talk = Talk::new(message.negotiation, message.from, *message.key());
         talk.latest = Some(message.digest());
-        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let mut turn = self.turn(now);
         let said = talk.say(&mut turn, Body::Status { state: State::Unknown });
         log(message.negotiation, said);
         let send = |message| Effect::Send { to: talk.peer, message };
@@ -253,7 +255,7 @@ impl Broker {
         change: impl FnOnce(&mut Deal, &mut Turn<'_>) -> Result<(), CodecError>,
     ) -> Result<(), CodecError> {
         let Some(mut deal) = self.deals.get(&id).cloned() else { return Ok(()) };
-        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let mut turn = self.turn(now);
         change(&mut deal, &mut turn)?;
         let said = turn.said;
         self.store(now, deal, said, effects);

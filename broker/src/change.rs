@@ -6,7 +6,7 @@
 //! it asks.
 
 use mercato_protocol::codec::{CodecError, Message as _};
-use mercato_protocol::contract::{Amends, Contract, Terms};
+use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
@@ -185,7 +185,7 @@ impl Deal {
     /// ledger has to spare.
     pub(crate) fn agree_change(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
         let commit_by_ms = turn.now.wall_ms.saturating_add(limits::COMMIT_MS);
-        let Some(contract) = self.next_contract(commit_by_ms)? else { return Ok(()) };
+        let Some(contract) = self.next_contract(turn, commit_by_ms)? else { return Ok(()) };
         let Some(change) = &mut self.change else { return Ok(()) };
         let provider = turn.config.key.sign(turn.config.federation, &contract)?;
         change.step =
@@ -195,14 +195,26 @@ impl Deal {
     }
 
     /// The contract with the change that is under way: all else stays.
-    fn next_contract(&self, commit_by_ms: u64) -> Result<Option<Contract>, CodecError> {
+    fn next_contract(
+        &self,
+        turn: &Turn<'_>,
+        commit_by_ms: u64,
+    ) -> Result<Option<Contract>, CodecError> {
         let Some((agreement, change)) = self.agreement.as_ref().zip(self.change.as_ref()) else {
             return Ok(None);
         };
         let before = &agreement.contract;
         let previous = Digest::of(&before.to_bytes()?);
         let term_ms = change.terms.term_s.saturating_mul(1_000);
+        // Either side may have changed its key since.
+        let (ours, theirs) = (turn.config.key.public(), self.talk.key);
+        let (provider, consumer) = match self.side {
+            Side::Provider => (ours, theirs),
+            Side::Consumer => (theirs, ours),
+        };
         Ok(Some(Contract {
+            provider: Party { key: provider, ..before.provider.clone() },
+            consumer: Party { key: consumer, ..before.consumer.clone() },
             terms: change.terms.clone(),
             not_after_ms: before.not_before_ms.saturating_add(term_ms),
             commit_by_ms,
@@ -262,7 +274,8 @@ impl Deal {
         }
         let now_ms = turn.now.wall_ms;
         let opened = self.open(turn, signed).ok();
-        let expected = opened.as_ref().map(|it| self.next_contract(it.commit_by_ms)).transpose()?;
+        let expected =
+            opened.as_ref().map(|it| self.next_contract(turn, it.commit_by_ms)).transpose()?;
         let in_time = |it: &Contract| {
             it.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
                 && it.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercato_protocol::ad::Attribute;
 use mercato_protocol::envelope::{KeyPair, Signed};
-use mercato_protocol::id::{ClusterId, FederationId};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 
 /// Who this cluster is, and what it says of itself.
@@ -56,6 +56,13 @@ impl Config {
     /// The identity documents of this cluster, from the first on.
     pub fn identities(&self) -> impl Iterator<Item = Signed<Identity>> {
         [&self.identity].into_iter().chain(&self.rotations).cloned()
+    }
+
+    /// The keys of this cluster, the latest last. Each later document is signed by the one that
+    /// it ends.
+    pub fn keys(&self) -> Vec<PublicKey> {
+        let before = self.rotations.iter().filter_map(Signed::claimed_key);
+        before.chain([self.key.public()]).collect()
     }
 
     /// This cluster.

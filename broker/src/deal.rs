@@ -1,7 +1,7 @@
 //! One negotiation and the lease that comes of it, as either side remembers it. What
 //! moves it on is the seller's and the buyer's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Terms};
@@ -301,7 +301,7 @@ impl Deal {
         turn: &Turn<'_>,
         signed: &Signed<T>,
     ) -> Result<Verified<T>, EnvelopeError> {
-        open(turn, signed, (self.talk.key, self.talk.peer))
+        open(turn, signed, &turn.theirs(&self.talk))
     }
 
     /// Opens what this side signed.
@@ -309,7 +309,7 @@ impl Deal {
         turn: &Turn<'_>,
         signed: &Signed<T>,
     ) -> Result<Verified<T>, EnvelopeError> {
-        open(turn, signed, (turn.config.key.public(), turn.config.cluster()))
+        open(turn, signed, &turn.ours())
     }
 
     /// When what is over stops waiting for the other side to hear it, wall clock.
@@ -350,9 +350,8 @@ impl Deal {
 fn open<T: Payload>(
     turn: &Turn<'_>,
     signed: &Signed<T>,
-    signer: (PublicKey, ClusterId),
+    known: &BTreeMap<PublicKey, ClusterId>,
 ) -> Result<Verified<T>, EnvelopeError> {
-    let known = [signer].into();
-    let trust = Trust { federation: turn.config.federation, signers: Signers::Known(&known) };
+    let trust = Trust { federation: turn.config.federation, signers: Signers::Known(known) };
     signed.open(trust, turn.now)
 }

@@ -33,6 +33,9 @@ pub enum Input {
     /// Whom a joined federation certifies, and who is proven a fraud: in the place of what was
     /// said before.
     Membership(Membership),
+    /// Whose keys they are that speak, or spoke, for a cluster: the latest last. What it signed
+    /// with an earlier one stands; what it signs now, it signs with the latest.
+    Keys(ClusterId, Vec<PublicKey>),
     /// An advertisement came. One of this cluster's own tells how high its numbers went.
     Ad(Box<Ad>),
     /// A provider offers nothing any more.

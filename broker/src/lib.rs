@@ -17,6 +17,7 @@ mod demand;
 pub mod effect;
 pub mod ending;
 pub mod input;
+mod keys;
 mod ledger;
 pub mod limits;
 pub mod meter;

@@ -20,7 +20,7 @@ use crate::limits;
 use crate::offer::terms_of;
 use crate::policy::{Approve, BuyPolicy, SharePolicy};
 use crate::record::{Record, RecordKey};
-use crate::talk::{Kind, Turn};
+use crate::talk::Kind;
 use crate::trust::Standing;
 
 /// What becomes of a request.
@@ -165,7 +165,7 @@ impl Broker {
             demand.max_price.filter(|_| round.is_none()).map(|rate| rate.over(demand.term_s));
         let opening = if round.is_some() { Body::Rfq(request) } else { Body::Request(request) };
         deal.namespaces = demand.namespaces.clone();
-        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let mut turn = self.turn(now);
         deal.talk.ask(&mut turn, Kind::Request, opening)?;
         let said = turn.said;
         self.store(now, deal, said, effects);
@@ -250,12 +250,12 @@ impl Broker {
         }
         let verdict = self.judge(message, request);
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
-        let peer = (message.from, *message.key());
+        let peer = (message.from, self.peers.latest(&message.from, *message.key()));
         let stage = (Stage::Review { until_ms }, now.wall_ms);
         let mut deal = Deal::new(Side::Provider, message.negotiation, peer, request.clone(), stage);
         deal.rfq = matches!(message.body, Body::Rfq(_)).then_some(message.negotiation);
         deal.talk.hear(message);
-        let mut turn = Turn { now, config: &self.config, said: Vec::new() };
+        let mut turn = self.turn(now);
         let answered = match verdict {
             Verdict::Grant(None) => deal.agree(&mut turn),
             Verdict::Grant(Some(price)) => {

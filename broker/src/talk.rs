@@ -1,6 +1,8 @@
 //! What was said in one negotiation: numbers, the chain of digests, what waits for an
 //! answer and is said again, and the replies that duplicates get.
 
+use std::collections::BTreeMap;
+
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
@@ -62,8 +64,24 @@ pub(crate) enum Kind {
 pub(crate) struct Turn<'a> {
     pub(crate) now: Now,
     pub(crate) config: &'a Config,
+    /// The keys of those who changed theirs.
+    pub(crate) keys: &'a BTreeMap<ClusterId, Vec<PublicKey>>,
     /// Released once the deal is on disk.
     pub(crate) said: Vec<Signed<Message>>,
+}
+
+impl Turn<'_> {
+    /// This cluster's signatures: those of its keys before count as well.
+    pub(crate) fn ours(&self) -> BTreeMap<PublicKey, ClusterId> {
+        let keys = self.config.keys().into_iter();
+        keys.map(|key| (key, self.config.cluster())).collect()
+    }
+
+    /// The signatures of the other side of a conversation, likewise.
+    pub(crate) fn theirs(&self, talk: &Talk) -> BTreeMap<PublicKey, ClusterId> {
+        let keys = self.keys.get(&talk.peer).into_iter().flatten().chain([&talk.key]);
+        keys.map(|key| (*key, talk.peer)).collect()
+    }
 }
 
 /// What a message is to a conversation.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::{ClusterId, FederationId};
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,8 @@ pub(crate) struct Peers {
     pub(crate) policy: BTreeSet<ClusterId>,
     /// What certificates and proofs say.
     pub(crate) membership: Membership,
+    /// The keys of those who changed theirs, the latest last.
+    pub(crate) keys: BTreeMap<ClusterId, Vec<PublicKey>>,
 }
 
 impl Peers {

@@ -91,6 +91,7 @@ impl Directory {
             Input::Unblock(peer) => drop(self.blocked.remove(&peer)),
             Input::Keep(peer) => drop(self.kept.insert(peer)),
             Input::Release(peer) => drop(self.kept.remove(&peer)),
+            Input::Replaced(peer) => self.on_replaced(now_ms, peer, &mut effects),
             Input::Tick => is_new = false,
         }
         if is_new || self.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms) {
@@ -284,6 +285,20 @@ impl Directory {
             }
         }
         self.forget_if_gone(&who, effects);
+    }
+
+    fn on_replaced(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
+        self.kept.remove(&peer);
+        let seen = self.contacts.get(&Who::Peer(peer)).map(|contact| contact.sightings.clone());
+        for id in seen.unwrap_or_default() {
+            match self.seen.get(&id) {
+                Some(Seen { sighting, at_ms, .. }) if sighting.peer.is_none() => {
+                    let seen = Seen { sighting: sighting.clone(), proven: None, at_ms: *at_ms };
+                    self.insert(now_ms, seen, effects);
+                }
+                Some(_) | None => self.remove(&id, effects),
+            }
+        }
     }
 
     /// Drops what nobody saw for long, and fails dials without an answer.

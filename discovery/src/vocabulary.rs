@@ -35,6 +35,8 @@ pub enum Input {
     Keep(PublicKey),
     /// No lease needs this peer any more.
     Release(PublicKey),
+    /// This key speaks for nobody any more: whoever is where it was seen proves another.
+    Replaced(PublicKey),
     /// The time of [`Directory::wakeup`](crate::Directory::wakeup) has come.
     Tick,
 }

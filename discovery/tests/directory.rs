@@ -31,6 +31,9 @@ struct World {
     blocked: BTreeSet<PublicKey>,
     dials: BTreeMap<u64, (Option<PublicKey>, PublicKey)>,
     forgotten: Vec<PublicKey>,
+    kept: BTreeSet<PublicKey>,
+    /// When each sighting that counts was last good, as far as the world knows.
+    seen_ms: BTreeMap<SightingId, u64>,
 }
 
 impl World {
@@ -42,6 +45,8 @@ impl World {
             blocked: BTreeSet::new(),
             dials: BTreeMap::new(),
             forgotten: Vec::new(),
+            kept: BTreeSet::new(),
+            seen_ms: BTreeMap::new(),
         }
     }
 
@@ -91,13 +96,20 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Seen(n, source) => self.feed(Input::Report(Report::Seen(sighting(n, source)))),
+            Step::Seen(n, source) => {
+                let sighting = sighting(n, source);
+                self.seen_ms.insert(sighting.id.clone(), self.now.mono_ms);
+                self.feed(Input::Report(Report::Seen(sighting)));
+            }
             Step::Gone(n, source) => {
-                self.feed(Input::Report(Report::Gone(sighting(n, source).id)));
+                let id = sighting(n, source).id;
+                self.seen_ms.remove(&id);
+                self.feed(Input::Report(Report::Gone(id)));
             }
             Step::Answer(reachable) => self.answer(reachable),
             Step::Drop => {
                 if let Some(peer) = self.connected.pop_first() {
+                    self.renew(peer);
                     self.feed(Input::Disconnected(peer));
                 }
             }
@@ -105,12 +117,57 @@ impl World {
                 self.blocked.insert(peer(n));
                 self.feed(Input::Block(peer(n)));
             }
-            Step::Keep(n) => self.feed(Input::Keep(peer(n))),
+            Step::Keep(n) => {
+                self.kept.insert(peer(n));
+                self.feed(Input::Keep(peer(n)));
+            }
+            Step::Release(n) => {
+                self.kept.remove(&peer(n));
+                self.feed(Input::Release(peer(n)));
+            }
+            Step::Replaced(n) => {
+                self.kept.remove(&peer(n));
+                self.seen_ms
+                    .retain(|id, _| id.source == Source::List || id.instance != n.to_string());
+                self.feed(Input::Replaced(peer(n)));
+            }
             Step::Wait(ms) => {
                 self.now.mono_ms += ms;
                 self.feed(Input::Tick);
             }
         }
+    }
+}
+
+impl World {
+    /// To have been connected is as good as to be seen.
+    fn renew(&mut self, peer: PublicKey) {
+        let now_ms = self.now.mono_ms;
+        let of_peer = |id: &SightingId| id.instance == peer.0[0].to_string();
+        self.seen_ms.iter_mut().filter(|(id, _)| of_peer(id)).for_each(|(_, at)| *at = now_ms);
+    }
+
+    /// Nobody is known by nobody's word, and nobody is forgotten whom somebody saw lately.
+    fn check_known(&self) -> Result<(), TestCaseError> {
+        let (now_ms, mut words) = (self.now.mono_ms, BTreeSet::new());
+        for known in self.directory.known() {
+            for source in &known.sources {
+                let by = |id: &&SightingId| {
+                    id.source == *source
+                        && known.peer.is_none_or(|peer| id.instance == peer.0[0].to_string())
+                };
+                let words_of = self.seen_ms.keys().filter(by);
+                let before = words.len();
+                words.extend(words_of.cloned());
+                let new = words.len() > before;
+                prop_assert!(new || known.peer.is_none(), "by nobody's word: {known:?}");
+            }
+        }
+        for (id, at_ms) in &self.seen_ms {
+            let fresh = at_ms + limits::FORGET_MS > now_ms;
+            prop_assert!(!fresh || words.contains(id), "forgotten: {id:?}");
+        }
+        Ok(())
     }
 }
 
@@ -122,6 +179,8 @@ enum Step {
     Drop,
     Block(u8),
     Keep(u8),
+    Release(u8),
+    Replaced(u8),
     Wait(u64),
 }
 
@@ -137,7 +196,10 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Drop),
         1 => (1..20u8).prop_map(Step::Block),
         1 => (1..20u8).prop_map(Step::Keep),
+        1 => (1..20u8).prop_map(Step::Release),
+        1 => (1..20u8).prop_map(Step::Replaced),
         4 => (0..10_000u64).prop_map(Step::Wait),
+        1 => Just(Step::Wait(limits::FORGET_MS / 3)),
     ]
 }
 
@@ -147,6 +209,7 @@ proptest! {
         let mut world = World::new();
         for step in steps {
             world.step(step);
+            world.check_known()?;
         }
         // Heal: all answer, time goes on from wakeup to wakeup.
         let start = world.now.mono_ms;

@@ -112,6 +112,10 @@ pub(crate) const JOIN_TRIES: u32 = 5;
 pub(crate) const JOIN_PAUSE: Duration = Duration::from_millis(500);
 /// A registrar is reminded so long before its certificate ends: the root key has to be fetched.
 pub(crate) const ENDING_MS: u64 = 60 * 86_400_000;
+/// From the answer that a daemon starts again to that start.
+pub(crate) const RESTART: Duration = Duration::from_millis(200);
+/// Between two looks whether it has.
+pub(crate) const RESTART_LOOK: Duration = Duration::from_millis(100);
 /// What `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
 

@@ -25,6 +25,16 @@ pub struct Identity {
     pub previous: Option<Digest>,
 }
 
+/// A key that spoke for a cluster until another took its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replaced {
+    /// Which.
+    pub key: PublicKey,
+    /// The document that ended it, which it signed itself.
+    pub by: Digest,
+}
+
 /// A cluster and the key that speaks for it, from an identity document that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -33,14 +43,24 @@ pub struct Owner {
     pub key: PublicKey,
     /// What the owner calls the cluster; claimed, not unique.
     pub name: String,
-    /// The latest document.
-    latest: Digest,
+    /// The keys before that one, the first one first.
+    replaced: Vec<Replaced>,
 }
 
 impl Owner {
     /// Which cluster.
     pub fn cluster_id(&self) -> ClusterId {
         self.cluster
+    }
+
+    /// The keys that spoke for the cluster before, the first one first.
+    pub fn replaced(&self) -> &[Replaced] {
+        &self.replaced
+    }
+
+    /// The latest document. The id of the cluster is the digest of the first.
+    fn latest(&self) -> Digest {
+        self.replaced.last().map_or(Digest(self.cluster.0), |last| last.by)
     }
 
     /// Whom a chain of documents makes its last key stand for: the first of a cluster, then
@@ -54,14 +74,16 @@ impl Owner {
     pub fn follow(&self, next: &Signed<Identity>, now: Now) -> Result<Self, EnvelopeError> {
         let trust = Trust { federation: FederationId::NONE, signers: Signers::Anyone };
         let document = next.open(trust, now)?;
-        if document.previous != Some(self.latest) {
+        if document.previous != Some(self.latest()) {
             return Err(EnvelopeError::NotNext);
         }
         if *document.key() != self.key {
             return Err(EnvelopeError::WrongSigner(*document.key()));
         }
         let Identity { key, name, .. } = document.into_value();
-        Ok(Self { cluster: self.cluster, key, name, latest: next.digest() })
+        let mut replaced = self.replaced.clone();
+        replaced.push(Replaced { key: self.key, by: next.digest() });
+        Ok(Self { cluster: self.cluster, key, name, replaced })
     }
 
     /// The document that brings `new` in the place of this key, which is `old`.
@@ -75,7 +97,7 @@ impl Owner {
             key: new,
             name: self.name.clone(),
             issued_ms: now.wall_ms,
-            previous: Some(self.latest),
+            previous: Some(self.latest()),
         };
         old.sign(FederationId::NONE, &document)
     }
@@ -109,7 +131,12 @@ impl Signed<Identity> {
             return Err(EnvelopeError::NotFirst);
         }
         let Identity { key, name, .. } = document;
-        Ok(Owner { cluster: self.cluster_id(), key, name, latest: self.digest() })
+        Ok(Owner { cluster: self.cluster_id(), key, name, replaced: Vec::new() })
+    }
+
+    /// What a later document of a chain that was checked ended: the key that signed it.
+    pub fn ends(&self) -> Option<Replaced> {
+        Some(Replaced { key: self.claimed_key()?, by: self.digest() })
     }
 }
 

@@ -37,6 +37,10 @@ impl World {
                 let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
                 self.plan_event(delay_ms, Event::Dialled { at, run, attempt, peer, to })
             }
+            Effect::Refuse(peer) => match self.by_key.get(&peer).copied() {
+                Some(peer) => self.disconnect(at, peer),
+                None => Ok(()),
+            },
             Effect::Block(peer, blocked) => {
                 match self.by_key.get(&peer).copied().filter(|_| blocked) {
                     Some(peer) => self.disconnect(at, peer),

@@ -134,6 +134,13 @@ impl Book {
         }
     }
 
+    /// What a provider advertised with another key than this is not its word any more.
+    pub(crate) fn keep_only(&mut self, provider: &ClusterId, key: PublicKey) {
+        if self.listings.get(provider).is_some_and(|listing| listing.key != key) {
+            self.listings.remove(provider);
+        }
+    }
+
     /// The advertisement of a provider.
     pub(crate) fn ad(&self, provider: &ClusterId) -> Option<&Ad> {
         self.listings.get(provider).map(|listing| &*listing.ad)

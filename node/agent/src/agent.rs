@@ -15,7 +15,7 @@ use rand_chacha::ChaCha12Rng;
 
 use crate::federation::Federated;
 use crate::lease::Lease;
-use crate::peers::Peers;
+use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
 use crate::vocabulary::{Effect, Input, Notice};
 
@@ -67,6 +67,10 @@ impl Agent {
                     shelved.entry(*id).or_default().push(record.clone());
                 }
                 Record::Federation(of) => federated.remembered.push(of.clone()),
+                Record::Key(cluster, latest, replaced) => {
+                    let keys = Keys { latest: *latest, replaced: replaced.clone() };
+                    peers.restore(*cluster, keys);
+                }
                 Record::Broker(of) => {
                     of_broker.push(of.clone());
                     match of {
@@ -221,6 +225,9 @@ impl Agent {
             out.push(Effect::Notice(Notice::Degraded(why.clone())));
             self.for_broker.push_back(mercato_broker::Input::Degraded(true));
         }
+        for cluster in self.peers.changed().map(|(cluster, _)| *cluster).collect::<Vec<_>>() {
+            self.tell_keys(cluster);
+        }
         self.resume_federation(now, out);
         self.for_broker.push_back(mercato_broker::Input::Tick);
         self.trade(now, out);
@@ -250,8 +257,12 @@ impl Agent {
     fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
         let (key, cluster) = (peer.key, peer.cluster_id());
         let name = peer.name.clone();
+        if !self.meet(now, cluster, Keys::of(&peer), out) {
+            out.push(Effect::Notice(Notice::Outdated(cluster)));
+            out.push(Effect::Refuse(key));
+            return self.direct(now, mercato_discovery::Input::Replaced(key), out);
+        }
         self.peers.connect(peer);
-        self.meet(now, cluster, key, out);
         let connected = mercato_discovery::Input::Connected { peer: key, dialled };
         self.direct(now, connected, out);
         if self.peers.standing(&cluster) == Standing::Blocked {
@@ -259,35 +270,15 @@ impl Agent {
         }
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
         self.spread(now, mercato_gossip::Input::Connected(key), out);
-        self.link_leases(now, key, true, out);
+        self.link_leases(now, cluster, true, out);
     }
 
-    fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
+    pub(crate) fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
         self.direct(now, mercato_discovery::Input::Disconnected(peer), out);
         self.spread(now, mercato_gossip::Input::Disconnected(peer), out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
-        self.link_leases(now, peer, false, out);
-    }
-
-    /// `key` stands for `cluster`: what the owner thinks of it counts for the key.
-    pub(crate) fn meet(
-        &mut self,
-        now: Now,
-        cluster: ClusterId,
-        key: PublicKey,
-        out: &mut Vec<Effect>,
-    ) {
-        if self.peers.learn(cluster, key) {
-            if self.federated.frauds.contains(&key) {
-                self.tell_membership(now, out);
-            }
-            match self.peers.standing(&cluster) {
-                Standing::Stranger => {}
-                Standing::Trusted => self.known_changed = true,
-                Standing::Blocked => self.judge(now, cluster, out),
-            }
-        }
+        self.link_leases(now, owner.cluster_id(), false, out);
     }
 
     /// Tells the parts that know peers by key what the owner thinks of one.

@@ -20,6 +20,7 @@ use thiserror::Error;
 use crate::agent::Agent;
 use crate::joining::Joining;
 use crate::membership::{Frauds, Membership, Papers};
+use crate::peers::Keys;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
 use crate::registrar::{Grant, Note};
 use crate::vocabulary::Effect;
@@ -115,10 +116,11 @@ pub(crate) struct Federated {
 impl Agent {
     /// Becomes what the records say, the papers first: their key is the first of all.
     pub(crate) fn resume_federation(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let (us, keys) = (self.config.cluster(), self.config.keys());
         for record in std::mem::take(&mut self.federated.remembered) {
             match record {
                 FederationRecord::Papers(papers) => {
-                    if let Some(membership) = Membership::new(now, *papers, self.us()) {
+                    if let Some(membership) = Membership::new(now, *papers, (us, &keys)) {
                         let of = membership.federation().id();
                         self.federated.memberships.insert(of, membership);
                     }
@@ -180,11 +182,13 @@ impl Agent {
         shown: &[Signed<Certificate>],
         out: &mut Vec<Effect>,
     ) {
+        let keys = self.peers.keys(&cluster).map_or_else(|| vec![key], Keys::all);
         let mut changed = false;
         for membership in self.federated.memberships.values_mut() {
-            changed |= membership.show(now, cluster, key, shown);
+            changed |= membership.show(now, cluster, &keys, shown);
         }
         if changed {
+            self.keep_keys(&cluster, out);
             self.tell_membership(now, out);
             // Who is a member may be trusted only once gossip brings its registrar's list.
             self.known_changed = true;
@@ -243,10 +247,6 @@ impl Agent {
         self.tell_membership(now, out);
     }
 
-    fn us(&self) -> (ClusterId, PublicKey) {
-        (self.config.cluster(), self.config.key.public())
-    }
-
     pub(crate) fn on_enter(
         &mut self,
         now: Now,
@@ -260,9 +260,10 @@ impl Agent {
         {
             papers = Papers { domain: papers.domain, ..before.papers().clone() };
         }
+        let (us, keys) = (self.config.cluster(), self.config.keys());
         let follows = papers.certificates.is_empty();
-        let new = Membership::new(now, papers.clone(), self.us());
-        let new = new.filter(|new| follows || new.is_member(&self.config.cluster()));
+        let new = Membership::new(now, papers.clone(), (us, &keys));
+        let new = new.filter(|new| follows || new.is_member(&us));
         let Some(mut new) = new else { return Answer::Refused(FederationRefusal::Papers) };
         let of = new.federation().id();
         match self.federated.memberships.remove(&of) {
@@ -291,7 +292,8 @@ impl Agent {
                 (news.publication(), news.body())
                 && let Ok(ad) = Ad::assemble(lease, body, now)
             {
-                membership.show(now, ad.lease.provider, ad.key, &ad.body.certificates);
+                let keys = Keys::of_ad(&ad).all();
+                membership.show(now, ad.lease.provider, &keys, &ad.body.certificates);
             }
         }
     }

@@ -112,7 +112,9 @@ impl Agent {
     ) {
         let before = self.federated.memberships.get(&federation);
         let of_token = token.as_ref().map(|token| (token.registrar, token.addresses.as_slice()));
-        let known = || Some((before?.issuer()?, before?.papers().registrar.as_slice()));
+        // The registrar may have changed its key since.
+        let latest = |of: &Membership| self.peers.key(&of.registrar_cluster()?).or(of.issuer());
+        let known = || Some((latest(before?)?, before?.papers().registrar.as_slice()));
         let Some((registrar, addresses)) = of_token.or_else(known) else { return };
         let addresses: Vec<Address> = addresses.iter().filter_map(|at| at.parse().ok()).collect();
         let request = JoinRequest {

@@ -9,7 +9,7 @@ use mercato_offload::home::{self, HomeSession};
 use mercato_offload::key::Item;
 use mercato_offload::message::{self, ToGuest};
 use mercato_protocol::contract::Party;
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::limits;
@@ -19,6 +19,8 @@ use crate::vocabulary::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) spec: LeaseSpec,
+    /// The key that speaks for the other side now.
+    pub(crate) key: PublicKey,
     session: Session,
     /// Provider: guest namespaces by home namespace.
     pub(crate) namespaces: BTreeMap<String, String>,
@@ -48,7 +50,7 @@ impl Lease {
                 Record::Home(_, record) => at_home.push(record),
                 Record::Guest(_, record) => guests.push(record),
                 Record::Namespaces(_, map) => namespaces = map,
-                Record::Broker(_) | Record::Federation(_) => {}
+                Record::Broker(_) | Record::Federation(_) | Record::Key(..) => {}
             }
         }
         let (contract, terms) = (&spec.contract, &spec.contract.terms);
@@ -65,7 +67,14 @@ impl Lease {
                 Session::Guest(GuestSession::restore(config, guests))
             }
         };
-        Self { spec, session, namespaces, kept, said: None, ends_ms: None }
+        let key = other_side(&spec).key;
+        Self { spec, key, session, namespaces, kept, said: None, ends_ms: None }
+    }
+
+    /// The other side has changed its key; which lease this is.
+    pub(crate) fn rekey(&mut self, key: PublicKey) -> ContractId {
+        self.key = key;
+        self.id()
     }
 
     pub(crate) fn id(&self) -> ContractId {
@@ -74,10 +83,7 @@ impl Lease {
 
     /// The other side.
     pub(crate) fn peer(&self) -> &Party {
-        match self.spec.side {
-            Side::Provider => &self.spec.contract.consumer,
-            Side::Consumer => &self.spec.contract.provider,
-        }
+        other_side(&self.spec)
     }
 
     /// Pods of it, here or elsewhere.
@@ -197,7 +203,7 @@ impl Lease {
     }
 
     fn send(&self, frame: Frame) -> Effect {
-        Effect::Workload { peer: self.peer().key, contract: self.id(), frame }
+        Effect::Workload { peer: self.key, contract: self.id(), frame }
     }
 
     fn keep(&mut self, record: Record) -> Effect {
@@ -228,7 +234,7 @@ impl Lease {
         let peer_name = name.or(known_name);
         // Compared before anything is copied: each input of a session ends here.
         let same = |said: &LeaseDesire| {
-            (said.phase, said.reachable) == (phase, reachable)
+            (said.phase, said.reachable, said.peer) == (phase, reachable, self.key)
                 && said.peer_name == peer_name
                 && said.namespaces == self.namespaces
                 && said.contract == self.spec.contract
@@ -239,6 +245,7 @@ impl Lease {
         let desire = LeaseDesire {
             side: self.spec.side,
             contract: self.spec.contract.clone(),
+            peer: self.key,
             peer_name,
             reachable,
             phase,
@@ -308,6 +315,13 @@ impl Lease {
     pub(crate) fn erase(self, out: &mut Vec<Effect>) {
         let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
         out.extend(erasures);
+    }
+}
+
+fn other_side(spec: &LeaseSpec) -> &Party {
+    match spec.side {
+        Side::Provider => &spec.contract.consumer,
+        Side::Consumer => &spec.contract.provider,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_offload::{guest, home};
-use mercato_protocol::id::{ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
@@ -24,9 +24,13 @@ impl Agent {
         } else {
             let records = self.shelved.remove(&id).unwrap_or_default();
             let lease = Lease::restore(spec, records, self.degraded.is_some());
-            let (cluster, key) = (lease.peer().cluster, lease.peer().key);
+            let party = lease.peer().clone();
             self.leases.insert(id, lease);
-            self.meet(now, cluster, key, out);
+            self.meet_party(now, party.cluster, party.key, out);
+            let key = self.peers.key(&party.cluster).unwrap_or(party.key);
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.key = key;
+            }
             self.direct(now, mercato_discovery::Input::Keep(key), out);
             self.desire(now, id, out);
             if self.peers.connected().contains_key(&key)
@@ -46,9 +50,9 @@ impl Agent {
 
     fn forget(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
         let Some(lease) = self.leases.remove(&id) else { return };
-        let key = lease.peer().key;
+        let (cluster, key) = (lease.peer().cluster, lease.key);
         lease.erase(out);
-        if self.leases.values().all(|other| other.peer().key != key) {
+        if self.leases.values().all(|other| other.peer().cluster != cluster) {
             self.direct(now, mercato_discovery::Input::Release(key), out);
         }
     }
@@ -59,7 +63,7 @@ impl Agent {
         if lease.spec.desired == Desired::Gone {
             return;
         }
-        let owner = self.peers.connected().get(&lease.peer().key);
+        let owner = self.peers.connected().get(&lease.key);
         let name = owner.map(|owner| owner.name.clone());
         lease.desire(now, owner.is_some(), name, out);
     }
@@ -67,17 +71,36 @@ impl Agent {
     pub(crate) fn link_leases(
         &mut self,
         now: Now,
-        peer: PublicKey,
+        peer: ClusterId,
         up: bool,
         out: &mut Vec<Effect>,
     ) {
-        let of_peer = |lease: &&Lease| lease.peer().key == peer;
+        let of_peer = |lease: &&Lease| lease.peer().cluster == peer;
         let ids: Vec<ContractId> = self.leases.values().filter(of_peer).map(Lease::id).collect();
         for id in ids {
             self.desire(now, id, out);
             if let Some(lease) = self.leases.get_mut(&id) {
                 lease.link(now, up, out);
             }
+        }
+    }
+
+    /// The other side of these leases has changed its key.
+    pub(crate) fn rekey_leases(
+        &mut self,
+        now: Now,
+        cluster: ClusterId,
+        key: PublicKey,
+        out: &mut Vec<Effect>,
+    ) {
+        let of_peer = |lease: &&mut Lease| lease.peer().cluster == cluster;
+        let leases = self.leases.values_mut().filter(of_peer);
+        let ids: Vec<ContractId> = leases.map(|lease| lease.rekey(key)).collect();
+        if !ids.is_empty() {
+            self.direct(now, mercato_discovery::Input::Keep(key), out);
+        }
+        for id in ids {
+            self.desire(now, id, out);
         }
     }
 
@@ -101,7 +124,7 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) {
         let Some(lease) = self.leases.get(&contract) else { return };
-        if lease.peer().key != peer {
+        if lease.key != peer {
             return;
         }
         match (lease.spec.side, frame) {

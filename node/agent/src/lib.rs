@@ -11,6 +11,7 @@ mod agent;
 mod federation;
 mod gate;
 mod joining;
+mod keys;
 mod lease;
 mod leases;
 pub mod limits;

@@ -11,6 +11,7 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
 use crate::vocabulary::{Effect, Notice};
 
@@ -61,11 +62,13 @@ impl Agent {
         match record {
             mercato_broker::Record::Peer(cluster, standing) => {
                 self.peers.judge(cluster, standing);
+                self.keep_keys(&cluster, out);
                 out.push(Effect::Notice(Notice::Standing(cluster, standing)));
                 self.judge(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
                 let (id, side, state) = (deal.id(), deal.side(), deal.state());
+                self.keep_keys(&deal.peer(), out);
                 if self.states.insert(id, state) != Some(state) {
                     out.push(Effect::Notice(Notice::Deal { id, side, state }));
                     if state == State::Terminated {
@@ -82,7 +85,7 @@ impl Agent {
     /// A connection to this cluster is needed no longer, unless for a lease.
     fn release(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
         if let Some(key) = self.peers.key(&cluster)
-            && self.leases.values().all(|lease| lease.peer().key != key)
+            && self.leases.values().all(|lease| lease.peer().cluster != cluster)
         {
             self.direct(now, mercato_discovery::Input::Release(key), out);
         }
@@ -153,7 +156,9 @@ impl Agent {
             }
         };
         let (cluster, key) = (ad.lease.provider, ad.key);
-        self.meet(now, cluster, key, out);
+        if !self.meet(now, cluster, Keys::of_ad(&ad), out) {
+            return Verdict::Ignore;
+        }
         self.on_papers(now, cluster, key, &ad.body.certificates, out);
         if self.peers.offers(cluster, true) {
             out.push(Effect::Notice(Notice::Offered(cluster)));

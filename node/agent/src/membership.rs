@@ -60,6 +60,8 @@ pub(crate) struct Membership {
     members: BTreeMap<ClusterId, Member>,
     /// Whose revocation lists count: the root and the registrars that were seen.
     issuers: BTreeSet<PublicKey>,
+    /// The registrar that issued this cluster's certificate.
+    above: Option<ClusterId>,
     /// Lists of others: they may turn out to be registrars.
     early: BTreeMap<PublicKey, Verified<RevocationList>>,
     pub(crate) registrar: Option<Registrar>,
@@ -71,21 +73,25 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// What these papers say, of the cluster that speaks with that key. None: they are of no
-    /// federation. Its certificates may be over: [`is_member`](Self::is_member).
-    pub(crate) fn new(now: Now, papers: Papers, us: (ClusterId, PublicKey)) -> Option<Self> {
+    /// What these papers say, of the cluster with those keys, the latest last. None: they are
+    /// of no federation. Its certificates may be over: [`is_member`](Self::is_member).
+    pub(crate) fn new(now: Now, papers: Papers, us: (ClusterId, &[PublicKey])) -> Option<Self> {
         let federation = papers.federation(now).ok()?;
         let trust = Trust { federation: federation.id(), signers: Signers::Anyone };
         let own = papers.certificates.first().and_then(|own| own.open(trust, now).ok());
+        let above = papers.certificates.get(1).and_then(|above| above.open(trust, now).ok());
         let issuers = [*federation.root()].into();
         let chain = papers.certificates.clone();
-        let renewal = Renewal::new(own.as_ref());
+        let latest = |own: &&Verified<Certificate>| us.1.last() == Some(&own.key);
+        // One of a key that was replaced is as good, but for a registrar: the next is due.
+        let renewal = Renewal::new(own.as_ref().filter(latest));
         let mut new = Self {
             federation,
             papers,
             revoked: Revoked::default(),
             members: BTreeMap::new(),
             issuers,
+            above: above.map(|above| above.cluster),
             early: BTreeMap::new(),
             registrar: None,
             shelved: Vec::new(),
@@ -93,7 +99,8 @@ impl Membership {
             reviewed_ms: now.wall_ms,
         };
         new.show(now, us.0, us.1, &chain);
-        let rights = own.filter(|own| own.roles.contains(&Role::Registrar) && new.is_member(&us.0));
+        let own = own.filter(|own| latest(&own) && new.is_member(&us.0));
+        let rights = own.filter(|own| own.roles.contains(&Role::Registrar));
         new.registrar = rights.map(|own| Registrar::new(trust.federation, own.into_value()));
         Some(new)
     }
@@ -127,22 +134,24 @@ impl Membership {
         &self.papers
     }
 
-    /// `cluster`, which speaks with `key`, shows these, of whichever federations; whether that
-    /// changes what it is here.
+    /// `cluster`, with these keys, the latest last, shows these, of whichever federations;
+    /// whether that changes what it is here. A certificate of an earlier key is as good: its
+    /// owner has proven that it goes on with the latest.
     pub(crate) fn show(
         &mut self,
         now: Now,
         cluster: ClusterId,
-        key: PublicKey,
+        keys: &[PublicKey],
         shown: &[Signed<Certificate>],
     ) -> bool {
         let Some(member) = self.federation.member_among(shown, &self.revoked, now) else {
             return false;
         };
         let room = self.members.len() < limits::CLUSTERS || self.members.contains_key(&cluster);
-        if (member.cluster, member.key) != (cluster, key) || !room {
+        if member.cluster != cluster || !keys.contains(&member.key) || !room {
             return false;
         }
+        let key = member.key;
         // Who signed for it issues certificates; a registrar may itself.
         let mut issuers: Vec<PublicKey> = member.certified_by.iter().map(|(of, _)| *of).collect();
         issuers.extend(member.roles.contains(&Role::Registrar).then_some(key));
@@ -219,6 +228,11 @@ impl Membership {
     pub(crate) fn issuer(&self) -> Option<PublicKey> {
         let own = self.papers.certificates.first().and_then(Signed::claimed_key);
         own.filter(|issuer| issuer != self.federation.root())
+    }
+
+    /// The cluster that issued it.
+    pub(crate) fn registrar_cluster(&self) -> Option<ClusterId> {
+        self.above
     }
 
     /// Whose lists are kept.

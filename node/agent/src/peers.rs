@@ -4,26 +4,117 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::Standing;
+use mercato_protocol::ad::Ad;
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::identity::{Owner, Replaced};
 
 use crate::limits;
 
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     /// From identity documents and contracts that were checked.
-    keys: BTreeMap<ClusterId, PublicKey>,
+    keys: BTreeMap<ClusterId, Keys>,
+    /// Those of them that changed and are on disk as they are.
+    kept: BTreeSet<ClusterId>,
     connected: BTreeMap<PublicKey, Owner>,
     standings: BTreeMap<ClusterId, Standing>,
     /// Who is known to offer something.
     offering: BTreeSet<ClusterId>,
 }
 
+/// The keys of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// The one that speaks for it.
+    pub(crate) latest: PublicKey,
+    /// Those before, the first one first.
+    pub(crate) replaced: Vec<Replaced>,
+}
+
+/// What a claim to speak for a cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nothing new.
+    Known,
+    /// Nobody spoke for that cluster before.
+    New,
+    /// It changed its key, or had changed it before.
+    Changed,
+    /// Another key has taken the place of that one, or of one before it: whoever has it may
+    /// have stolen it.
+    Outdated,
+}
+
+impl Keys {
+    /// Those that an owner's documents prove.
+    pub(crate) fn of(owner: &Owner) -> Self {
+        Self { latest: owner.key, replaced: owner.replaced().to_vec() }
+    }
+
+    /// Those that an advertisement's documents prove.
+    pub(crate) fn of_ad(ad: &Ad) -> Self {
+        let replaced = ad.body.rotations.iter().filter_map(Signed::ends).collect();
+        Self { latest: ad.key, replaced }
+    }
+
+    /// All of them, the latest last.
+    pub(crate) fn all(&self) -> Vec<PublicKey> {
+        self.replaced.iter().map(|replaced| replaced.key).chain([self.latest]).collect()
+    }
+
+    /// Whether these are the same cluster's from here on: whoever was first to replace a key
+    /// is believed, and nobody else who has that key.
+    fn lead_to(&self, later: &Self) -> bool {
+        later.replaced.starts_with(&self.replaced) && later.all().contains(&self.latest)
+    }
+}
+
 impl Peers {
-    /// `key` stands for `cluster`; whether that was new.
-    pub(crate) fn learn(&mut self, cluster: ClusterId, key: PublicKey) -> bool {
-        let room = self.keys.len() < limits::CLUSTERS || self.keys.contains_key(&cluster);
-        room && self.keys.insert(cluster, key) != Some(key)
+    /// Somebody shows by documents that were checked that these are a cluster's keys.
+    pub(crate) fn learn(&mut self, cluster: ClusterId, keys: Keys) -> Claim {
+        let claim = match self.keys.get(&cluster) {
+            Some(known) if *known == keys => return Claim::Known,
+            Some(known) if !known.lead_to(&keys) => return Claim::Outdated,
+            Some(_) => Claim::Changed,
+            None if self.keys.len() >= limits::CLUSTERS => return Claim::Known,
+            None => Claim::New,
+        };
+        self.keys.insert(cluster, keys);
+        self.kept.remove(&cluster);
+        claim
+    }
+
+    /// A contract names this key; what is known otherwise counts more.
+    pub(crate) fn assume(&mut self, cluster: ClusterId, key: PublicKey) -> Claim {
+        let known = self.keys.contains_key(&cluster) || self.keys.len() >= limits::CLUSTERS;
+        if known {
+            return Claim::Known;
+        }
+        self.keys.insert(cluster, Keys { latest: key, replaced: Vec::new() });
+        Claim::New
+    }
+
+    /// The keys of a cluster, as far as they are known.
+    pub(crate) fn keys(&self, cluster: &ClusterId) -> Option<&Keys> {
+        self.keys.get(cluster)
+    }
+
+    /// As the records have it.
+    pub(crate) fn restore(&mut self, cluster: ClusterId, keys: Keys) {
+        self.keys.insert(cluster, keys);
+        self.kept.insert(cluster);
+    }
+
+    /// The keys of a cluster that changed them, to be kept from now on; none: they are.
+    pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<&Keys> {
+        let changed = self.keys.get(cluster).filter(|keys| !keys.replaced.is_empty());
+        changed.filter(|_| self.kept.insert(*cluster))
+    }
+
+    /// Clusters that changed their key.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = (&ClusterId, &Keys)> {
+        self.keys.iter().filter(|(_, keys)| !keys.replaced.is_empty())
     }
 
     /// What `cluster` is known to do; whether that was new.
@@ -48,12 +139,12 @@ impl Peers {
     }
 
     pub(crate) fn key(&self, cluster: &ClusterId) -> Option<PublicKey> {
-        self.keys.get(cluster).copied()
+        self.keys.get(cluster).map(|keys| keys.latest)
     }
 
     /// The clusters whose keys are such.
     pub(crate) fn clusters(&self, such: impl Fn(&PublicKey) -> bool) -> BTreeSet<ClusterId> {
-        let those = self.keys.iter().filter(|(_, key)| such(key));
+        let those = self.keys.iter().filter(|(_, keys)| such(&keys.latest));
         those.map(|(cluster, _)| *cluster).collect()
     }
 
@@ -66,6 +157,11 @@ impl Peers {
         self.key(cluster).filter(|key| self.connected.contains_key(key))
     }
 
+    /// What the owner said of a cluster, if anything.
+    pub(crate) fn is_named(&self, cluster: &ClusterId) -> bool {
+        self.standings.contains_key(cluster)
+    }
+
     pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
         self.standings.get(cluster).copied().unwrap_or_default()
     }
@@ -74,5 +170,61 @@ impl Peers {
     pub(crate) fn trusted(&self) -> BTreeSet<PublicKey> {
         let trusted = self.standings.iter().filter(|(_, standing)| **standing == Standing::Trusted);
         trusted.filter_map(|(cluster, _)| self.key(cluster)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::Digest;
+
+    use super::*;
+
+    const US: ClusterId = ClusterId([1; 32]);
+
+    /// The keys of a cluster after these, by these documents.
+    fn keys(all: &[u8], by: &[u8]) -> Keys {
+        let (latest, before) = all.split_last().unwrap();
+        let replaced = before.iter().zip(by);
+        let replaced = replaced
+            .map(|(key, by)| Replaced { key: PublicKey([*key; 32]), by: Digest([*by; 32]) });
+        Keys { latest: PublicKey([*latest; 32]), replaced: replaced.collect() }
+    }
+
+    #[test]
+    fn a_key_that_was_replaced_never_speaks_again() {
+        let mut peers = Peers::default();
+        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::New);
+        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Known);
+        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Changed);
+        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Outdated);
+        // Whoever stole the first key names another successor.
+        assert_eq!(peers.learn(US, keys(&[1, 7], &[11])), Claim::Outdated);
+        assert_eq!(peers.learn(US, keys(&[1, 7, 8], &[11, 12])), Claim::Outdated);
+        assert_eq!(peers.learn(US, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
+        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Outdated);
+        assert_eq!(peers.key(&US), Some(PublicKey([3; 32])));
+    }
+
+    #[test]
+    fn a_key_that_a_contract_names_is_followed() {
+        let mut peers = Peers::default();
+        assert_eq!(peers.assume(US, PublicKey([2; 32])), Claim::New);
+        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Outdated);
+        assert_eq!(peers.learn(US, keys(&[1, 7], &[11])), Claim::Outdated);
+        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Changed);
+        assert_eq!(peers.assume(US, PublicKey([1; 32])), Claim::Known);
+        assert_eq!(peers.learn(US, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
+        assert_eq!(peers.changed().count(), 1);
+    }
+
+    #[test]
+    fn those_whom_nobody_knows_are_bounded() {
+        let mut peers = Peers::default();
+        for n in 0..=limits::CLUSTERS as u64 {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&n.to_be_bytes());
+            peers.learn(ClusterId(id), keys(&[1, 2], &[3]));
+        }
+        assert_eq!(peers.changed().count(), limits::CLUSTERS);
     }
 }

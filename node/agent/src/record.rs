@@ -8,6 +8,7 @@ use mercato_protocol::certificate::RevocationList;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, PublicKey};
+use mercato_protocol::identity::Replaced;
 use serde::{Deserialize, Serialize};
 
 use crate::membership::Papers;
@@ -26,6 +27,8 @@ pub enum Record {
     Namespaces(ContractId, BTreeMap<String, String>),
     /// Of the federation.
     Federation(FederationRecord),
+    /// The key that speaks for a cluster, and those that did before, the first one first.
+    Key(ClusterId, PublicKey, Vec<Replaced>),
 }
 
 /// What a record is kept under.
@@ -41,6 +44,8 @@ pub enum RecordKey {
     Namespaces(ContractId),
     /// Of [`Record::Federation`].
     Federation(FederationKey),
+    /// Of [`Record::Key`].
+    Key(ClusterId),
 }
 
 impl Record {
@@ -52,6 +57,7 @@ impl Record {
             Self::Guest(contract, record) => RecordKey::Guest(*contract, record.key()),
             Self::Namespaces(contract, _) => RecordKey::Namespaces(*contract),
             Self::Federation(record) => RecordKey::Federation(record.key()),
+            Self::Key(cluster, ..) => RecordKey::Key(*cluster),
         }
     }
 }

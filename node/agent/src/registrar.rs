@@ -21,6 +21,7 @@ use crate::agent::Agent;
 use crate::federation::{Answer, FederationRefusal, certified_in, keep, note};
 use crate::limits;
 use crate::membership::Membership;
+use crate::peers::Keys;
 use crate::record::FederationRecord;
 use crate::vocabulary::Effect;
 
@@ -140,20 +141,16 @@ impl Registrar {
         Some(expires_ms)
     }
 
-    /// Answers one who has proven `peer`: a new certificate for a token, which is spent by
+    /// Answers one who has proven to be `owner`: a new certificate for a token, which is spent by
     /// it, or for a member, with the rights that it has.
     pub(crate) fn join(
         &mut self,
         now: Now,
         key: &KeyPair,
-        peer: PublicKey,
-        request: &JoinRequest,
+        owner: &Owner,
+        secret: Option<Secret>,
         notes: &mut Vec<Note>,
     ) -> Result<Signed<Certificate>, JoinRefusal> {
-        let owner = Owner::of(&request.identities, now).map_err(|_| JoinRefusal::Identity)?;
-        if owner.key != peer {
-            return Err(JoinRefusal::Identity);
-        }
         let cluster = owner.cluster_id();
         let issued = self.issued.get(&cluster);
         if issued.is_some_and(|issued| issued.revoked) {
@@ -166,7 +163,7 @@ impl Registrar {
         if full {
             return Err(JoinRefusal::Unavailable);
         }
-        let token = request.secret.map(|secret| secret.digest());
+        let token = secret.map(|secret| secret.digest());
         let again = issued.filter(|issued| token.is_none() || issued.token == token);
         let (grant, token) = match (again, token) {
             (Some(issued), _) => (issued.grant.clone(), issued.token),
@@ -180,7 +177,7 @@ impl Registrar {
                 (grant, Some(digest))
             }
         };
-        self.issue(now, key, &owner, (grant, token), notes).map_err(|_| JoinRefusal::Unavailable)
+        self.issue(now, key, owner, (grant, token), notes).map_err(|_| JoinRefusal::Unavailable)
     }
 
     fn issue(
@@ -288,11 +285,16 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) -> Result<JoinReply, JoinRefusal> {
         let federation = request.federation.ok_or(JoinRefusal::Unavailable)?;
+        let owner = Owner::of(&request.identities, now).map_err(|_| JoinRefusal::Identity)?;
+        // With a key that it has replaced nobody gets another certificate.
+        if owner.key != peer || !self.meet(now, owner.cluster_id(), Keys::of(&owner), out) {
+            return Err(JoinRefusal::Identity);
+        }
         let membership = self.federated.memberships.get_mut(&federation);
         let membership = membership.ok_or(JoinRefusal::Unavailable)?;
         let registrar = membership.registrar.as_mut().ok_or(JoinRefusal::Unavailable)?;
         let mut notes = Vec::new();
-        let joined = registrar.join(now, &self.config.key, peer, request, &mut notes);
+        let joined = registrar.join(now, &self.config.key, &owner, request.secret, &mut notes);
         note(federation, notes, out);
         let papers = membership.papers();
         let list = membership.list(&self.config.key.public()).ok_or(JoinRefusal::Unavailable)?;

@@ -121,6 +121,8 @@ pub enum Effect {
         /// Where, the best first; never empty.
         addresses: Vec<Address>,
     },
+    /// Close this peer's connections: it speaks for nobody.
+    Refuse(PublicKey),
     /// Close and refuse this peer's connections (`true`), or no longer.
     Block(PublicKey, bool),
     /// Tell a neighbour. May get lost.
@@ -195,6 +197,8 @@ pub struct LeaseDesire {
     pub side: Side,
     /// What both signed.
     pub contract: Contract,
+    /// The key that speaks for the other side now: it may have changed it since.
+    pub peer: PublicKey,
     /// What the other side calls itself, as far as that is known.
     pub peer_name: Option<String>,
     /// Whether the other side is connected.
@@ -269,6 +273,10 @@ pub enum Notice {
     },
     /// A peer is gone.
     Disconnected(ClusterId),
+    /// A cluster changed its key.
+    Rekeyed(ClusterId),
+    /// Somebody came with a key that this cluster has replaced, and is refused.
+    Outdated(ClusterId),
     /// A provider that was not known offers something.
     Offered(ClusterId),
     /// A provider offers nothing any more.

@@ -137,6 +137,8 @@ pub(crate) enum Request {
     Unoffload(String),
     /// What stands in the way, or may. Answered by [`Answer::Findings`].
     Doctor,
+    /// Put a new key in the place of this cluster's, and start again with it.
+    RotateKey,
     /// The whole state, the key included. Answered by [`Answer::State`].
     Export,
     /// What happened after the event of this number; zero: all that is remembered.

@@ -10,6 +10,7 @@ use mercato_config::Seconds;
 
 use super::deals::{Contracts, Requests};
 use super::federation::Federation;
+use super::key::Key;
 use super::look::Events;
 use super::market::Browse;
 use super::namespaces::Offload;
@@ -126,6 +127,12 @@ pub(crate) enum Ask {
   mercato peer add turin.example:7474
   mercato peer trust turin")]
     Peer(Peer),
+    /// The key that speaks for this cluster
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  mercato key rotate
+  mercato key rotate --yes")]
+    Key(Key),
     /// What others offer
     Browse(Browse),
     /// One provider's whole offer

@@ -2,6 +2,7 @@
 //!
 //! `args` has the words; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
+//! `key`,
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
 //! `reclaim`, `federation` (with `root_key` and `announce`), `namespaces`, `portable` (export,
 //! import), `run` (run, demo). What is done, the daemon does.
@@ -14,6 +15,7 @@ mod demand;
 mod doctor;
 mod federation;
 mod focus;
+mod key;
 mod look;
 mod lookup;
 mod market;
@@ -107,6 +109,7 @@ async fn ask(
         Ask::Status => look::status(desk, screen).await,
         Ask::Peers => look::peers(desk, screen).await,
         Ask::Peer(peer) => peer.perform(desk, screen).await,
+        Ask::Key(key) => key.perform(desk, screen, global.answer_timeout()).await,
         Ask::Browse(browse) => browse.perform(desk, screen).await,
         Ask::Offer(Offer::Show { provider }) => market::offer(desk, screen, &provider).await,
         Ask::Share(share) => share.perform(desk, screen).await,

@@ -1,5 +1,6 @@
 //! Who this cluster is: a seed that only its user can read, the document that it signed
-//! at the first start, and a stamp by which a copy of both is known.
+//! at the first start, those by which it changed its key since, and a stamp by which a copy of
+//! all that is known.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,15 +8,21 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use mercato_protocol::envelope::{KeyPair, Signed};
+use mercato_protocol::id::PublicKey;
 use mercato_protocol::identity;
+use mercato_protocol::limits::ROTATIONS as ROTATIONS_MOST;
 use zeroize::Zeroizing;
 
 use crate::driver::clock;
 
 pub(super) const SEED: &str = "identity.seed";
 pub(super) const DOCUMENT: &str = "identity.cbor";
+/// The documents after the first.
+pub(super) const ROTATIONS: &str = "identity.rotations";
+/// The seed of the next key, until it takes the place of the one before.
+pub(super) const NEXT: &str = "identity.next";
 pub(super) const STAMP: &str = "identity.stamp";
 /// Is there while an import is half done.
 pub(super) const IMPORTING: &str = "importing";
@@ -24,6 +31,7 @@ pub(super) const IMPORTING: &str = "importing";
 pub(crate) struct Identity {
     seed: Zeroizing<[u8; 32]>,
     document: Signed<identity::Identity>,
+    rotations: Vec<Signed<identity::Identity>>,
     name: String,
     dir: PathBuf,
     stamp: String,
@@ -39,30 +47,50 @@ impl Identity {
             bail!("an import was interrupted here: do it again, mercato import FILE");
         }
         let path = dir.join(SEED);
-        let seed = match fs::read(&path) {
-            Ok(bytes) => {
-                let bytes = Zeroizing::new(bytes);
-                let seed = bytes.as_slice().try_into().map(Zeroizing::new);
-                seed.with_context(|| format!("{} does not hold 32 bytes", path.display()))?
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => found(dir, name)?,
-            Err(error) => return Err(error.into()),
-        };
+        if !path.try_exists()? {
+            found(dir, name)?;
+        }
         let document = fs::read(dir.join(DOCUMENT))
             .with_context(|| format!("{SEED} is there, and {DOCUMENT} is not"))?;
         let document = Signed::from_bytes(document);
-        let owner = document.open_identity(clock::wall()).context(DOCUMENT)?;
-        if owner.key != KeyPair::from_seed(&seed).public() {
-            bail!("{DOCUMENT} is of another key than {SEED}");
-        }
-        let stamp = stamp(&path)?;
+        let rotations = rotations(dir)?;
+        let documents: Vec<_> = [&document].into_iter().chain(&rotations).cloned().collect();
+        let owner = identity::Owner::of(&documents, clock::wall()).context(DOCUMENT)?;
         let written = fs::read_to_string(dir.join(STAMP)).ok();
-        let copied = written.as_ref().is_some_and(|written| *written != stamp);
-        let this = Self { seed, document, name: owner.name, dir: dir.to_owned(), stamp, copied };
-        if written.is_none() {
+        let copied =
+            written.as_ref().is_some_and(|written| stamp(&path).ok().as_ref() != Some(written));
+        let (seed, finished) = seed_of(dir, owner.key)?;
+        let (stamp, dir) = (stamp(&path)?, dir.to_owned());
+        let this = Self { seed, document, rotations, name: owner.name, dir, stamp, copied };
+        if written.is_none() || finished && !copied {
             this.settle()?;
         }
         Ok(this)
+    }
+
+    /// Puts a new key in the place of this one, at the next start: which. The cluster's id stays.
+    /// Whenever this is interrupted, either the one or the other is there and whole: it is the
+    /// list of documents that tells which, and it is replaced in one step.
+    pub(crate) fn rotate(&self) -> anyhow::Result<PublicKey> {
+        ensure!(
+            self.rotations.len() < ROTATIONS_MOST,
+            "a key is replaced {ROTATIONS_MOST} times at most, and this cluster did so"
+        );
+        ensure!(!self.copied, "this state was copied here: start the daemon with it first");
+        let now = clock::wall();
+        let documents: Vec<_> =
+            [&self.document].into_iter().chain(&self.rotations).cloned().collect();
+        let owner = identity::Owner::of(&documents, now)?;
+        let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
+        let key = KeyPair::from_seed(&seed).public();
+        let mut rotations = self.rotations.clone();
+        rotations.push(owner.rotate(&KeyPair::from_seed(&self.seed), key, now)?);
+        let mut bytes = Vec::new();
+        ciborium::into_writer(&rotations, &mut bytes)?;
+        put(&self.dir, NEXT, &*seed)?;
+        put(&self.dir, ROTATIONS, &bytes)?;
+        Self::open(&self.dir, &self.name)?;
+        Ok(key)
     }
 
     /// From now on this is no copy any more: its own epoch is on disk.
@@ -82,13 +110,58 @@ impl Identity {
     pub(crate) fn config(&self) -> mercato_agent::Config {
         let key = Arc::new(KeyPair::from_seed(&self.seed));
         let mut config = mercato_agent::Config::new(key, self.document.clone());
+        config.rotations.clone_from(&self.rotations);
         config.copied = self.copied;
         config
     }
 }
 
+/// The documents after the first, in order.
+fn rotations(dir: &Path) -> anyhow::Result<Vec<Signed<identity::Identity>>> {
+    match fs::read(dir.join(ROTATIONS)) {
+        Ok(bytes) => ciborium::from_reader(&*bytes).context(ROTATIONS),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The seed of this key, and whether it took its place only now: a rotation that was
+/// interrupted is finished, or what it left is removed.
+fn seed_of(dir: &Path, key: PublicKey) -> anyhow::Result<(Zeroizing<[u8; 32]>, bool)> {
+    let (path, next) = (dir.join(SEED), dir.join(NEXT));
+    let is_of = |seed: &Zeroizing<[u8; 32]>| KeyPair::from_seed(seed).public() == key;
+    let seed = read_seed(&path)?;
+    if is_of(&seed) {
+        super::portable::absent(fs::remove_file(next))?;
+        return Ok((seed, false));
+    }
+    let later = read_seed(&next).ok().filter(is_of);
+    let later = later.with_context(|| format!("{DOCUMENT} is of another key than {SEED}"))?;
+    fs::rename(next, path)?;
+    fs::File::open(dir)?.sync_all()?;
+    Ok((later, true))
+}
+
+fn read_seed(path: &Path) -> anyhow::Result<Zeroizing<[u8; 32]>> {
+    let bytes = Zeroizing::new(fs::read(path)?);
+    let seed = bytes.as_slice().try_into().map(Zeroizing::new);
+    seed.with_context(|| format!("{} does not hold 32 bytes", path.display()))
+}
+
+/// Writes a file for its user alone, in the place of one that may be there: as a whole, and on
+/// disk before this ends.
+fn put(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let made = dir.join(format!("{name}.new"));
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&made)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(made, dir.join(name))?;
+    fs::File::open(dir)?.sync_all()
+}
+
 /// Makes a new cluster. The document comes last: with it, all is there.
-fn found(dir: &Path, name: &str) -> anyhow::Result<Zeroizing<[u8; 32]>> {
+fn found(dir: &Path, name: &str) -> anyhow::Result<()> {
     let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
     let key = KeyPair::from_seed(&seed);
     let document = identity::Identity::found(&key, name, clock::wall())
@@ -97,8 +170,7 @@ fn found(dir: &Path, name: &str) -> anyhow::Result<Zeroizing<[u8; 32]>> {
     let mut file = options.write(true).create_new(true).mode(0o600).open(dir.join(SEED))?;
     file.write_all(&*seed)?;
     file.sync_all()?;
-    fs::write(dir.join(DOCUMENT), document.as_bytes())?;
-    Ok(seed)
+    Ok(fs::write(dir.join(DOCUMENT), document.as_bytes())?)
 }
 
 /// What a copy does not share: the machine, and the file's place on its disk.
@@ -127,6 +199,57 @@ mod tests {
         assert!(Identity::open(copy.path(), "x").unwrap().config().copied);
         let mode = fs::metadata(dir.path().join(SEED)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_key_is_replaced_and_the_cluster_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Identity::open(dir.path(), "rome").unwrap();
+        let mut keys = vec![first.config().key.public()];
+        for _ in 0..ROTATIONS_MOST {
+            keys.push(Identity::open(dir.path(), "x").unwrap().rotate().unwrap());
+            let again = Identity::open(dir.path(), "x").unwrap();
+            assert_eq!(again.config().cluster(), first.config().cluster());
+            assert_eq!((again.config().keys(), again.name()), (keys.clone(), "rome"));
+            assert!(!again.config().copied);
+        }
+        let last = Identity::open(dir.path(), "x").unwrap();
+        assert!(last.rotate().unwrap_err().to_string().contains("8 times"));
+        assert_eq!(fs::metadata(dir.path().join(SEED)).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn wherever_a_rotation_dies_one_key_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = Identity::open(dir.path(), "rome").unwrap().config().key.public();
+        let read = |name: &str| fs::read(dir.path().join(name)).ok();
+        let before = read(SEED).unwrap();
+        let new = Identity::open(dir.path(), "x").unwrap().rotate().unwrap();
+        let (after, rotations) = (read(SEED).unwrap(), read(ROTATIONS).unwrap());
+        // What is on disk after each step: seed, next, documents; and which key that is.
+        for (seed, next, documents, key) in [
+            (&before, None, None, old),
+            (&before, Some(&after), None, old),
+            (&before, Some(&after), Some(&rotations), new),
+            (&after, None, Some(&rotations), new),
+        ] {
+            // As it is then: the same file as at the last start.
+            fs::write(dir.path().join(SEED), seed).unwrap();
+            fs::write(dir.path().join(STAMP), stamp(&dir.path().join(SEED)).unwrap()).unwrap();
+            for (name, content) in [(NEXT, next), (ROTATIONS, documents)] {
+                let _ = fs::remove_file(dir.path().join(name));
+                content.iter().for_each(|it| fs::write(dir.path().join(name), it).unwrap());
+            }
+            for _ in 0..2 {
+                let identity = Identity::open(dir.path(), "x").unwrap();
+                assert_eq!(identity.config().key.public(), key);
+                assert!(!identity.config().copied);
+                assert_eq!(read(NEXT), None);
+            }
+        }
+        fs::write(dir.path().join(SEED), [7; 32]).unwrap();
+        let wrong = Identity::open(dir.path(), "x").err().unwrap();
+        assert!(wrong.to_string().contains("another key"), "{wrong}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use mercato_broker::Command;
 use mercato_discovery::{Address, Report, Transport};
 use mercato_net::{Limits, Listen, Net, NetConfig};
 use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::admin::{Desk, Server};
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) off: Vec<String>,
     /// What the owner's configuration shares and buys.
     pub(crate) defaults: Defaults,
+    /// Told when the daemon is to start again; none: nobody would do it.
+    pub(crate) restart: Option<Arc<Notify>>,
 }
 
 /// A daemon that runs.
@@ -113,7 +115,8 @@ impl Daemon {
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
-        let about = About { name, data_dir, health: at, usual_port, listed, off };
+        let about =
+            About { name, data_dir, health: at, usual_port, listed, off, restart: plan.restart };
         let ruling = Arc::new(watch::Sender::default());
         let domains = Domains::new(dns.map_or_else(Dns::system, Dns::at));
         domains.follow(&driver).await?;

@@ -15,7 +15,7 @@ use ciborium::Value;
 use mercato_protocol::id::Digest;
 use zeroize::Zeroizing;
 
-use super::identity::{DOCUMENT, IMPORTING, SEED, STAMP};
+use super::identity::{DOCUMENT, IMPORTING, NEXT, ROTATIONS, SEED, STAMP};
 use crate::driver::{clock, records};
 use crate::limits;
 use crate::store::{Disk, Records, Store as _};
@@ -23,13 +23,15 @@ use crate::store::{Disk, Records, Store as _};
 /// Where the records are, in a data folder.
 pub(crate) const RECORDS: &str = "records";
 const MAGIC: &str = "mercato state ";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const DIGEST: usize = 32;
 
 /// All that a daemon is made of.
 pub(crate) struct State {
     seed: Zeroizing<Vec<u8>>,
     identity: Vec<u8>,
+    /// None: the key is still the first.
+    rotations: Option<Vec<u8>>,
     records: Records,
 }
 
@@ -40,7 +42,9 @@ impl State {
             let path = data_dir.join(file);
             fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))
         };
-        Ok(Self { seed: Zeroizing::new(read(SEED)?), identity: read(DOCUMENT)?, records })
+        let rotations = data_dir.join(ROTATIONS).exists().then(|| read(ROTATIONS)).transpose()?;
+        let seed = Zeroizing::new(read(SEED)?);
+        Ok(Self { seed, identity: read(DOCUMENT)?, rotations, records })
     }
 
     /// That of a data folder on which no daemon runs.
@@ -61,6 +65,7 @@ impl State {
             Value::Bytes(self.seed.to_vec()),
             Value::Bytes(self.identity.clone()),
             Value::Array(self.records.iter().map(pair).collect()),
+            Value::Bytes(self.rotations.clone().unwrap_or_default()),
         ]);
         let mut body = Zeroizing::new(Vec::new());
         ciborium::into_writer(&all, &mut *body).expect("values always encode into memory");
@@ -96,15 +101,18 @@ impl State {
     }
 
     fn of(all: Value) -> Option<Self> {
-        let [_software, _at_ms, seed, identity, list] =
-            <[Value; 5]>::try_from(all.into_array().ok()?).ok()?;
+        let mut all = all.into_array().ok()?;
+        // The first version knew of no other keys.
+        let rotations = if all.len() > 5 { all.pop()?.into_bytes().ok()? } else { Vec::new() };
+        let rotations = Some(rotations).filter(|rotations| !rotations.is_empty());
+        let [_software, _at_ms, seed, identity, list] = <[Value; 5]>::try_from(all).ok()?;
         let mut records = BTreeMap::new();
         for pair in list.into_array().ok()? {
             let [key, value] = <[Value; 2]>::try_from(pair.into_array().ok()?).ok()?;
             records.insert(key.into_bytes().ok()?, value.into_bytes().ok()?);
         }
         let seed = Zeroizing::new(seed.into_bytes().ok()?);
-        Some(Self { seed, identity: identity.into_bytes().ok()?, records })
+        Some(Self { seed, identity: identity.into_bytes().ok()?, rotations, records })
     }
 
     /// Makes a data folder of it, which has to be empty or absent. Either all of it is
@@ -138,6 +146,9 @@ impl State {
         let batch = self.records.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
         Disk::open(&data_dir.join(RECORDS))?.commit(&batch.collect())?;
         write_new(&data_dir.join(DOCUMENT), &self.identity)?;
+        if let Some(rotations) = &self.rotations {
+            write_new(&data_dir.join(ROTATIONS), rotations)?;
+        }
         // Of no file: that it is a copy shows at the next start.
         write_new(&data_dir.join(STAMP), b"imported\n")?;
         write_new(&data_dir.join(SEED), &self.seed)?;
@@ -147,7 +158,7 @@ impl State {
 }
 
 fn clear(data_dir: &Path) -> io::Result<()> {
-    for file in [SEED, STAMP, DOCUMENT] {
+    for file in [SEED, NEXT, STAMP, ROTATIONS, DOCUMENT] {
         absent(fs::remove_file(data_dir.join(file)))?;
     }
     // The sign that all this is half done goes last.
@@ -157,7 +168,7 @@ fn clear(data_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn absent(removed: io::Result<()>) -> io::Result<()> {
+pub(super) fn absent(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
@@ -223,12 +234,16 @@ mod tests {
     #[test]
     fn a_state_comes_back_whole_and_is_known_as_a_copy() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let bytes = state(first.path()).to_bytes();
+        state(first.path());
+        let key = Identity::open(first.path(), "x").unwrap().rotate().unwrap();
+        let bytes = read(first.path()).to_bytes();
         let target = second.path().join("data");
         State::from_bytes(&bytes).unwrap().plant(&target).unwrap();
         let identity = Identity::open(&target, "other").unwrap();
         assert_eq!(identity.name(), "rome");
         assert!(identity.config().copied);
+        assert_eq!(identity.config().key.public(), key);
+        assert!(identity.rotate().unwrap_err().to_string().contains("copied"));
         // Until the copy has an epoch of its own on disk, each start begins one.
         assert!(Identity::open(&target, "other").unwrap().config().copied);
         identity.settle().unwrap();
@@ -250,8 +265,8 @@ mod tests {
             broken[at] ^= 1;
             assert!(refused(&broken).contains("checksum"), "{at}");
         }
-        let newer = [b"mercato state 2\n", &bytes[16..]].concat();
-        assert!(refused(&newer).contains("version 2, and this release knows 1"));
+        let newer = [b"mercato state 3\n", &bytes[16..]].concat();
+        assert!(refused(&newer).contains("version 3, and this release knows 2"));
         assert!(refused(b"hello\n").contains("it is no state"));
     }
 

@@ -1,7 +1,9 @@
 //! `mercato run`: from settings to a daemon, until a signal.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -13,6 +15,7 @@ use mercato_net::Listen;
 use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 use super::{Daemon, Plan, identity::Identity};
 use crate::admin::{self, Announced, Class, Desk, Problem};
@@ -55,6 +58,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     if settings.lan == Switch::Off {
         off.push("the local network is not searched: it is turned off".to_owned());
     }
+    let restart = Arc::new(Notify::new());
     let plan = Plan {
         listen: listen(&settings.listen)?,
         peers: settings.peers.clone(),
@@ -67,6 +71,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         health: health(settings.health),
         metrics,
         off,
+        restart: Some(restart.clone()),
         defaults: Defaults {
             share: settings.share.as_ref().map(mercato_config::settings::Share::policy),
             buy: settings.buy.as_ref().map(mercato_config::policy::Buy::policy),
@@ -82,13 +87,25 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     if let Some((what, compared)) = join {
         enter(&*daemon.desk, &what, compared).await?;
     }
-    tokio::select! {
-        _ = end.recv() => {}
-        ended = tokio::signal::ctrl_c() => ended?,
-    }
+    let again = tokio::select! {
+        _ = end.recv() => false,
+        ended = tokio::signal::ctrl_c() => { ended?; false }
+        () = restart.notified() => true,
+    };
     tracing::info!("stopping: the offer is withdrawn, leases run on");
     daemon.stop().await;
-    Ok(())
+    if again { Err(start_again()) } else { Ok(()) }
+}
+
+/// Becomes the same program anew, as the same process: whoever watches over it sees no end.
+/// Comes back only with the reason why it could not.
+fn start_again() -> anyhow::Error {
+    let mut args = std::env::args_os();
+    let mut program = Command::new("/proc/self/exe");
+    if let Some(name) = args.next() {
+        program.arg0(name);
+    }
+    anyhow::Error::new(program.args(args).exec()).context("the daemon cannot start again")
 }
 
 /// Joins a federation, unless that was done at an earlier start.

@@ -146,6 +146,7 @@ async fn start(
         metrics: Metrics::new(),
         off: Vec::new(),
         defaults: crate::resources::Defaults::default(),
+        restart: None,
     };
     Daemon::start(plan).await
 }

@@ -14,15 +14,17 @@ use mercato_broker::{Command, Reply, SharePolicy};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
     Answer, Class, Desk, Offload, OnSale, Peer, Pong, Problem, Provider, Request, Share, Status,
 };
+use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
 use crate::doctor::{Finding, machine, peers};
 use crate::kubernetes::Kubernetes;
+use crate::limits;
 use crate::resources::{ABSENT, Ruling};
 
 /// What a daemon knows of itself.
@@ -39,6 +41,8 @@ pub(crate) struct About {
     pub(crate) listed: Vec<Address>,
     /// What is off, and what to do, a line each.
     pub(crate) off: Vec<String>,
+    /// Starts the daemon again; none: whoever started it has to.
+    pub(crate) restart: Option<Arc<Notify>>,
 }
 
 /// Answers for a driver.
@@ -118,6 +122,7 @@ impl Desk for Office {
                 Request::Offload(offload) => self.offload(offload).await,
                 Request::Unoffload(namespace) => self.unoffload(namespace).await,
                 Request::Doctor => self.doctor().await,
+                Request::RotateKey => self.rotate_key().await,
                 Request::Export => self.export().await,
                 Request::Events(after) => Ok(Answer::Events(self.events.after(after))),
             }
@@ -281,6 +286,25 @@ impl Office {
             ),
         }
         Ok(Answer::Findings(findings))
+    }
+
+    /// The key is another from the next start on, which is at once.
+    async fn rotate_key(&self) -> Result<Answer, Problem> {
+        let restart = self.about.restart.clone();
+        let restart = restart.ok_or_else(|| Problem::failed("this daemon cannot start again"))?;
+        if let Some(why) = self.degraded().await? {
+            return Err(Problem::failed(why));
+        }
+        let About { name, data_dir, .. } = &self.about;
+        let key = Identity::open(data_dir, name).and_then(|identity| identity.rotate())?;
+        tracing::info!(key = %key.short(), "the key is replaced: starting again");
+        self.driver.say("the key of this cluster is replaced".to_owned());
+        // Whoever asked hears it first.
+        tokio::spawn(async move {
+            tokio::time::sleep(limits::RESTART).await;
+            restart.notify_one();
+        });
+        Ok(Answer::Done)
     }
 
     /// The state as it is on disk now.

@@ -111,6 +111,10 @@ pub(super) fn tell(notice: &Notice) -> String {
     match notice {
         Notice::Connected { peer, name } => format!("connected with {name} ({})", peer.short()),
         Notice::Disconnected(peer) => format!("disconnected from {}", peer.short()),
+        Notice::Rekeyed(peer) => format!("{} has changed its key", peer.short()),
+        Notice::Outdated(peer) => {
+            format!("refused: somebody with a key that {} has replaced", peer.short())
+        }
         Notice::Offered(peer) => format!("{} offers something", peer.short()),
         Notice::Withdrawn(peer) => format!("{} offers nothing any more", peer.short()),
         Notice::BadAd(key, error) => format!("a bad advertisement of {}: {error}", key.short()),

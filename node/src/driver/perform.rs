@@ -32,6 +32,10 @@ impl Driver {
                     handle.tell(Input::Dialled { attempt, result }).await;
                 });
             }
+            Effect::Refuse(peer) => {
+                let net = self.net.clone();
+                tokio::spawn(async move { net.disconnect(peer).await });
+            }
             Effect::Block(peer, blocked) => {
                 let net = self.net.clone();
                 tokio::spawn(async move {
@@ -171,6 +175,10 @@ fn log(notice: &Notice) {
     match notice {
         Notice::Connected { peer, name } => tracing::info!(peer = %peer.short(), name, "connected"),
         Notice::Disconnected(peer) => tracing::info!(peer = %peer.short(), "disconnected"),
+        Notice::Rekeyed(peer) => tracing::info!(peer = %peer.short(), "has changed its key"),
+        Notice::Outdated(peer) => {
+            tracing::warn!(peer = %peer.short(), "somebody has a key that it replaced: refused");
+        }
         Notice::Offered(peer) => tracing::debug!(peer = %peer.short(), "offers something"),
         Notice::Withdrawn(peer) => tracing::debug!(peer = %peer.short(), "offers nothing any more"),
         Notice::BadAd(key, error) => {

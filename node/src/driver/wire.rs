@@ -61,8 +61,8 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                     }
                     handle.metrics().message(Way::In, "negotiation", request.len());
                     let speaker = introduced(&handle, peer, permit, &early).await;
-                    if let Some((cluster, _permit)) = speaker {
-                        on_word(handle, (peer, cluster), request, responder).await;
+                    if let Some((speaker, _permit)) = speaker {
+                        on_word(handle, speaker, request, responder).await;
                     }
                 });
             }
@@ -155,18 +155,17 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes) {
     }
 }
 
-/// The cluster that a peer is, once it has said hello, and the permit to go on. What
+/// Who a peer is, once it has said hello, and the permit to go on. What
 /// comes before the hello waits a moment, without the permit; more of it is dropped.
 async fn introduced(
     handle: &Handle,
     peer: PublicKey,
     permit: OwnedSemaphorePermit,
     early: &Semaphore,
-) -> Option<(ClusterId, OwnedSemaphorePermit)> {
-    let known =
-        || handle.look(move |driver| driver.agent().connected().get(&peer).map(Owner::cluster_id));
-    if let Some(cluster) = known().await.ok()? {
-        return Some((cluster, permit));
+) -> Option<(Owner, OwnedSemaphorePermit)> {
+    let known = || handle.look(move |driver| driver.agent().connected().get(&peer).cloned());
+    if let Some(owner) = known().await.ok()? {
+        return Some((owner, permit));
     }
     let pool = permit.semaphore().clone();
     drop(permit);
@@ -176,8 +175,8 @@ async fn introduced(
     };
     for _ in 0..limits::HELLO_LOOKS {
         tokio::time::sleep(limits::HELLO_LOOK).await;
-        if let Some(cluster) = known().await.ok()? {
-            return Some((cluster, pool.acquire_owned().await.ok()?));
+        if let Some(owner) = known().await.ok()? {
+            return Some((owner, pool.acquire_owned().await.ok()?));
         }
     }
     None
@@ -194,25 +193,25 @@ async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Res
     }
 }
 
-/// A signed word in a negotiation. Its answer, an empty frame, says that it arrived.
-async fn on_word(
-    handle: Handle,
-    (peer, cluster): (PublicKey, ClusterId),
-    request: Bytes,
-    responder: Responder,
-) {
+/// A signed word in a negotiation. Its answer, an empty frame, says that it arrived. Who
+/// changed its key says again what it had signed with the one before.
+async fn on_word(handle: Handle, speaker: Owner, request: Bytes, responder: Responder) {
     if let Ok(request) = JoinRequest::from_bytes(&request) {
-        return on_join(&handle, peer, request, responder).await;
+        return on_join(&handle, speaker.key, request, responder).await;
     }
     let signed = Signed::<negotiation::Message>::from_bytes(request.to_vec());
-    let known: BTreeMap<PublicKey, ClusterId> = [(peer, cluster)].into();
+    let keys = speaker.replaced().iter().map(|replaced| replaced.key).chain([speaker.key]);
+    let known: BTreeMap<PublicKey, ClusterId> =
+        keys.map(|key| (key, speaker.cluster_id())).collect();
     let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };
     match signed.open(trust, clock::wall()) {
         Ok(message) => {
             responder.respond(Bytes::new());
             handle.tell(Input::Negotiation(Box::new(message))).await;
         }
-        Err(error) => tracing::debug!(peer = %peer.short(), %error, "a message that is none"),
+        Err(error) => {
+            tracing::debug!(peer = %speaker.key.short(), %error, "a message that is none");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
-use mercato_broker::{Inventory, Side};
+use mercato_broker::Inventory;
 use mercato_kubelet::stream::{Opened, Refused};
 use mercato_kubelet::{Bodies, Cluster, quantity};
 use mercato_offload::{guest, home};
@@ -197,13 +197,9 @@ impl LeaseHandle {
         self.work.max_capacity() - self.work.capacity()
     }
 
-    /// The other side.
+    /// The key that speaks for the other side.
     pub(crate) fn peer(&self) -> PublicKey {
-        let desire = self.desire.borrow();
-        match desire.side {
-            Side::Provider => desire.contract.consumer.key,
-            Side::Consumer => desire.contract.provider.key,
-        }
+        self.desire.borrow().peer
     }
 }
 

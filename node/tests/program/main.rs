@@ -13,6 +13,7 @@ mod doctor;
 mod federation;
 mod health;
 mod hostile;
+mod keys;
 mod kit;
 mod market;
 mod membership;

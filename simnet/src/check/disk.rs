@@ -105,7 +105,8 @@ pub(crate) fn deals(records: &Records) -> impl Iterator<Item = &Deal> {
         | Record::Home(..)
         | Record::Guest(..)
         | Record::Namespaces(..)
-        | Record::Federation(_) => None,
+        | Record::Federation(_)
+        | Record::Key(..) => None,
     })
 }
 

@@ -128,7 +128,7 @@ impl World {
             let orphan = site.gate.records().iter().find(|record| {
                 // The provider keeps its side for a while, for home to ask.
                 let of = match record {
-                    Record::Broker(_) | Record::Federation(_) => return false,
+                    Record::Broker(_) | Record::Federation(_) | Record::Key(..) => return false,
                     Record::Home(..) => return true,
                     Record::Guest(of, _) | Record::Namespaces(of, _) => of,
                 };

@@ -75,6 +75,7 @@ impl Wire {
             | Effect::Persist(_)
             | Effect::Dial { .. }
             | Effect::Block(..)
+            | Effect::Refuse(_)
             | Effect::Forget(_)
             | Effect::Reply(..)
             | Effect::Federation(..)
@@ -107,7 +108,8 @@ impl Wire {
             | Record::Federation(_)
             | Record::Home(..)
             | Record::Guest(..)
-            | Record::Namespaces(..) => None,
+            | Record::Namespaces(..)
+            | Record::Key(..) => None,
         });
         let known = reserved.is_some_and(|reserved| (mark.epoch, mark.seq) < reserved);
         ensure(known, || format!("number {numbers} is used, the disk has {reserved:?}"))
@@ -216,7 +218,8 @@ fn home_epoch(records: &Records, contract: ContractId) -> u64 {
         | Record::Federation(_)
         | Record::Home(..)
         | Record::Guest(..)
-        | Record::Namespaces(..) => None,
+        | Record::Namespaces(..)
+        | Record::Key(..) => None,
     });
     epoch.unwrap_or(0)
 }
@@ -228,7 +231,8 @@ fn guest_epoch(records: &Records, contract: ContractId) -> u64 {
         | Record::Federation(_)
         | Record::Home(..)
         | Record::Guest(..)
-        | Record::Namespaces(..) => None,
+        | Record::Namespaces(..)
+        | Record::Key(..) => None,
     });
     epoch.unwrap_or(0)
 }

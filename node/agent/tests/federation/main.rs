@@ -15,6 +15,7 @@ use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Sec
 use mercato_protocol::limits;
 use mercato_protocol::time::Now;
 
+mod keys;
 mod members;
 mod renewal;
 
@@ -71,7 +72,17 @@ impl Node {
     }
 
     fn owner(&self) -> Owner {
-        self.config.identity.open_identity(at(self.now_ms)).unwrap()
+        let documents: Vec<_> = self.config.identities().collect();
+        Owner::of(&documents, at(self.now_ms)).unwrap()
+    }
+
+    /// Starts again with another key.
+    fn rotate(&mut self, seed: u8) {
+        let next = KeyPair::from_seed(&[seed; 32]);
+        let document = self.owner().rotate(&self.config.key, next.public(), at(self.now_ms));
+        self.config.rotations.push(document.unwrap());
+        self.config.key = Arc::new(next);
+        self.restart();
     }
 
     fn token(&mut self, secret: u8) -> Secret {
@@ -92,7 +103,7 @@ impl Node {
         peer: PublicKey,
         secret: Option<Secret>,
     ) -> Result<JoinReply, JoinRefusal> {
-        let identities = vec![member.config.identity.clone()];
+        let identities = member.config.identities().collect();
         let federation = Some(federation().id());
         let request = Box::new(JoinRequest { secret, identities, federation });
         match self.ask(Ask::Admit { peer, request }) {

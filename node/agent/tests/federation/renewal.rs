@@ -9,7 +9,7 @@ use mercato_protocol::time::Deadline;
 use crate::{DAY_MS, Node, START_MS, at, chain, federation, registrar};
 
 /// Lets time pass until it asks its registrar, and says so; none: it did not until then.
-fn asks(one: &mut Node, until_ms: u64) -> Option<(PublicKey, JoinRequest)> {
+pub(crate) fn asks(one: &mut Node, until_ms: u64) -> Option<(PublicKey, JoinRequest)> {
     loop {
         let due_ms = match one.agent.wakeup()? {
             Deadline::Mono(due_ms) => due_ms,
@@ -37,7 +37,7 @@ fn reply(registrar: &mut Node, one: &Node) -> Result<JoinReply, JoinRefusal> {
     registrar.let_in(one, one.key(), None)
 }
 
-fn told(one: &mut Node, reply: Result<JoinReply, JoinRefusal>) {
+pub(crate) fn told(one: &mut Node, reply: Result<JoinReply, JoinRefusal>) {
     let reply = reply.unwrap_or_else(JoinReply::Refused);
     one.feed(Input::Joined(federation().id(), Some(Box::new(reply))));
 }
@@ -46,7 +46,7 @@ fn until_ms(agent: &Agent) -> u64 {
     agent.federations()[0].until_ms.unwrap_or(START_MS) - START_MS
 }
 
-fn member(registrar: &mut Node) -> Node {
+pub(crate) fn member(registrar: &mut Node) -> Node {
     let mut one = Node::new(2);
     let secret = registrar.token(1);
     let reply = registrar.let_in(&one, one.key(), Some(secret)).unwrap();

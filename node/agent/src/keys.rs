@@ -1,0 +1,111 @@
+//! Which key speaks for which cluster, as far as the agent's other parts have to hear of it: a
+//! cluster that was met, one that changed its key, and one that comes with a key that another
+//! has replaced. Whom to believe is in `peers`.
+
+use mercato_broker::Standing;
+use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::time::Now;
+
+use crate::agent::Agent;
+use crate::peers::{Claim, Keys};
+use crate::record::{Change, Record};
+use crate::vocabulary::{Effect, Notice};
+
+impl Agent {
+    /// `cluster` shows that these are its keys: what the owner thinks of it counts for them.
+    /// False: another key has taken their place.
+    #[must_use]
+    pub(crate) fn meet(
+        &mut self,
+        now: Now,
+        cluster: ClusterId,
+        keys: Keys,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        let (latest, before) = (keys.latest, self.peers.key(&cluster));
+        if cluster == self.config.cluster() {
+            return latest == self.config.key.public();
+        }
+        match self.peers.learn(cluster, keys) {
+            Claim::Outdated => return false,
+            Claim::Known => {}
+            Claim::New => self.acquaint(now, cluster, latest, out),
+            Claim::Changed => {
+                if let Some(before) = before.filter(|before| *before != latest) {
+                    self.on_replaced(now, cluster, (before, latest), out);
+                }
+                self.tell_keys(cluster);
+            }
+        }
+        if before != Some(latest) && self.matters(&cluster) {
+            self.keep_keys(&cluster, out);
+        }
+        true
+    }
+
+    /// A contract names this key, of a cluster that may not be known otherwise.
+    pub(crate) fn meet_party(
+        &mut self,
+        now: Now,
+        cluster: ClusterId,
+        key: PublicKey,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.peers.assume(cluster, key) == Claim::New {
+            self.acquaint(now, cluster, key, out);
+        }
+    }
+
+    fn acquaint(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {
+        if self.federated.frauds.contains(&key) {
+            self.tell_membership(now, out);
+        }
+        match self.peers.standing(&cluster) {
+            Standing::Stranger => {}
+            Standing::Trusted => self.known_changed = true,
+            Standing::Blocked => self.judge(now, cluster, out),
+        }
+    }
+
+    /// The key before speaks for nobody any more, whoever is connected with it.
+    fn on_replaced(
+        &mut self,
+        now: Now,
+        cluster: ClusterId,
+        (before, latest): (PublicKey, PublicKey),
+        out: &mut Vec<Effect>,
+    ) {
+        out.push(Effect::Notice(Notice::Rekeyed(cluster)));
+        if self.peers.connected().contains_key(&before) {
+            self.on_disconnected(now, before, out);
+            out.push(Effect::Refuse(before));
+        }
+        self.direct(now, mercato_discovery::Input::Replaced(before), out);
+        self.rekey_leases(now, cluster, latest, out);
+        self.acquaint(now, cluster, latest, out);
+    }
+
+    /// The broker goes on with a cluster that changed its key.
+    pub(crate) fn tell_keys(&mut self, cluster: ClusterId) {
+        let keys = self.peers.keys(&cluster).filter(|keys| !keys.replaced.is_empty());
+        let told = keys.map(|keys| mercato_broker::Input::Keys(cluster, keys.all()));
+        self.for_broker.extend(told);
+    }
+
+    /// Whether it would be worse than before to take an earlier key of this cluster's for its
+    /// own after a restart.
+    fn matters(&self, cluster: &ClusterId) -> bool {
+        let mut members = self.federated.memberships.values();
+        self.peers.is_named(cluster)
+            || members.any(|of| of.is_member(cluster))
+            || self.leases.values().any(|lease| lease.peer().cluster == *cluster)
+    }
+
+    /// Remembers that this cluster changed its key, if it did and that is not on disk.
+    pub(crate) fn keep_keys(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+        if let Some(Keys { latest, replaced }) = self.peers.keep(cluster) {
+            let record = Record::Key(*cluster, *latest, replaced.clone());
+            out.push(Effect::Persist(Change::Put(record)));
+        }
+    }
+}

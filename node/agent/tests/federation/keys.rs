@@ -1,0 +1,132 @@
+//! A cluster that changes its key stays who it is, and its old key is worth nothing.
+
+use mercato_agent::{Answer, Ask, Effect, FederationRefusal, Input, Notice};
+use mercato_broker::Standing;
+use mercato_protocol::certificate::{Certificate, Role};
+use mercato_protocol::join::JoinRefusal;
+
+use crate::renewal::{asks, member, told};
+use crate::{DAY_MS, Node, START_MS, chain, federation, papers, registrar, root_key};
+
+/// A registrar, and two members that know each other: the first with its papers.
+fn members() -> (Node, Node, Node) {
+    let mut registrar = registrar();
+    let (mut one, mut other) = (Node::new(2), Node::new(3));
+    let mut shown = Vec::new();
+    for (node, secret) in [(&mut other, 2), (&mut one, 1)] {
+        let secret = registrar.token(secret);
+        let reply = registrar.let_in(node, node.key(), Some(secret)).unwrap();
+        shown = chain(&reply);
+        assert_eq!(node.enter(reply), Answer::Done);
+    }
+    assert_eq!(other.meet(&one, shown), Standing::Trusted);
+    (registrar, one, other)
+}
+
+fn is_refused(by: &mut Node, who: &Node) -> bool {
+    let effects = by.feed(Input::Connected { peer: who.owner(), dialled: false });
+    let told = effects.contains(&Effect::Notice(Notice::Outdated(who.id())));
+    let refused = effects.contains(&Effect::Refuse(who.key()));
+    assert_eq!((told, by.agent.connected().contains_key(&who.key())), (refused, !refused));
+    refused
+}
+
+#[test]
+fn a_member_with_a_new_key_belongs_and_gets_a_certificate_for_it() {
+    let (mut registrar, mut one, mut other) = members();
+    let thief = Node::new(2);
+    let before = one.id();
+    one.rotate(12);
+    assert_eq!(one.id(), before);
+    // Its certificate is still of the key before.
+    let shown = one.agent.certificates().to_vec();
+    assert_eq!(shown.len(), 2);
+    assert_eq!(other.meet(&one, shown), Standing::Trusted);
+    let (whom, request) = asks(&mut one, DAY_MS).unwrap();
+    assert!(one.now_ms < 60_000, "at once");
+    assert_eq!((whom, request.identities.len()), (registrar.key(), 2));
+    let reply = registrar.let_in(&one, one.key(), None).unwrap();
+    let renewed = chain(&reply);
+    told(&mut one, Ok(reply));
+    assert_eq!(one.agent.certificates(), renewed);
+    // Whoever knows only the new key, and nothing of the old one.
+    let mut third = Node::new(5);
+    let secret = registrar.token(3);
+    let reply = registrar.let_in(&third, third.key(), Some(secret)).unwrap();
+    third.enter(reply);
+    assert_eq!(third.meet(&one, renewed.clone()), Standing::Trusted);
+    assert_eq!(asks(&mut one, DAY_MS), None, "one certificate is enough");
+
+    for node in [&mut other, &mut third] {
+        assert!(is_refused(node, &thief));
+        node.restart();
+        assert!(is_refused(node, &thief), "as well after a restart");
+        assert_eq!(node.meet(&one, renewed.clone()), Standing::Trusted);
+    }
+    assert_eq!(registrar.let_in(&thief, thief.key(), None), Err(JoinRefusal::Identity));
+    registrar.restart();
+    assert_eq!(registrar.let_in(&thief, thief.key(), None), Err(JoinRefusal::Identity));
+}
+
+#[test]
+fn whoever_stole_a_key_cannot_replace_it_again() {
+    let (_, mut one, mut other) = members();
+    let mut thief = Node::new(2);
+    one.rotate(12);
+    assert!(!is_refused(&mut other, &one));
+    thief.rotate(13);
+    thief.rotate(14);
+    assert!(is_refused(&mut other, &thief));
+    one.rotate(15);
+    one.rotate(16);
+    assert!(!is_refused(&mut other, &one), "two steps at once");
+    assert!(is_refused(&mut other, &thief));
+}
+
+#[test]
+fn the_connection_of_the_old_key_ends_with_it() {
+    let (_, mut one, mut other) = members();
+    let old = one.key();
+    assert!(other.agent.connected().contains_key(&old));
+    one.rotate(12);
+    let effects = other.feed(Input::Connected { peer: one.owner(), dialled: false });
+    assert!(effects.contains(&Effect::Refuse(old)));
+    assert!(effects.contains(&Effect::Notice(Notice::Rekeyed(one.id()))));
+    let connected: Vec<_> = other.agent.connected().keys().collect();
+    assert_eq!(connected, [&one.key()]);
+    assert_eq!(other.feed(Input::Disconnected(old)), []);
+}
+
+#[test]
+fn a_registrar_with_a_new_key_waits_for_the_root() {
+    let mut registrar = registrar();
+    let mut one = member(&mut registrar);
+    registrar.rotate(11);
+    let federation = federation().id();
+    let revoke = Ask::Revoke(federation, one.id());
+    let refused = Answer::Refused(FederationRefusal::NoRegistrar);
+    assert_eq!(registrar.ask(revoke), refused);
+    assert_eq!(registrar.members().len(), 1, "it belongs");
+    let certificate = Certificate {
+        serial: 2,
+        cluster: registrar.id(),
+        key: registrar.key(),
+        organisation: None,
+        roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
+        attributes: vec![],
+        not_before_ms: START_MS,
+        not_after_ms: START_MS + 365 * DAY_MS,
+    };
+    let certificates = vec![root_key().sign(federation, &certificate).unwrap()];
+    assert_eq!(registrar.ask(Ask::Enter(papers(certificates))), Answer::Done);
+    // Whom it let in before it goes on to know, and they go on with it.
+    one.meet(&registrar, registrar.agent.certificates().to_vec());
+    let (whom, _) = asks(&mut one, 30 * DAY_MS).unwrap();
+    assert_eq!(whom, registrar.key());
+    registrar.now_ms = one.now_ms;
+    let reply = registrar.let_in(&one, one.key(), None);
+    told(&mut one, reply);
+    assert!(one.agent.federations()[0].refused.is_none());
+    let (whom, _) = asks(&mut one, 60 * DAY_MS).unwrap();
+    assert_eq!(whom, registrar.key());
+}

@@ -1,0 +1,77 @@
+//! `mercato key`: put a new key in the place of the one that speaks for this cluster.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use mercato_protocol::certificate::Role;
+use mercato_protocol::id::PublicKey;
+use tokio::time::{sleep, timeout};
+
+use super::screen::Screen;
+use crate::admin::{Class, Desk, Problem, Request};
+use crate::limits;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Key {
+    /// Replace the key by a new one: peers follow, and refuse the one before
+    #[command(after_help = "Examples:
+  mercato key rotate
+  mercato key rotate --yes
+
+The daemon starts again with the new key. The cluster stays the same: its id, its
+contracts, its memberships and what others think of it. What mercato export wrote
+before holds the old key: export again.")]
+    Rotate,
+}
+
+impl Key {
+    pub(crate) async fn perform(
+        self,
+        desk: &dyn Desk,
+        screen: &Screen,
+        patience: Duration,
+    ) -> Result<String, Problem> {
+        match self {
+            Self::Rotate => rotate(desk, screen, patience).await,
+        }
+    }
+}
+
+async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<String, Problem> {
+    let before = desk.status().await?;
+    let mut said = format!(
+        "{} gets another key, and its daemon starts again: connections and shells into pods\n\
+         break for a moment, pods and contracts run on. Peers that hear of the new key refuse\n\
+         the one before.",
+        before.name
+    );
+    let federations = desk.federations().await?;
+    let led = federations.iter().filter(|of| of.roles.contains(&Role::Registrar));
+    let led: Vec<String> = led.map(|of| of.name.to_string()).collect();
+    if !led.is_empty() {
+        said += &format!(
+            "\nAs registrar of {} it lets nobody in until the root key has certified the new\n\
+             one: mercato federation registrar ROOT-KEY",
+            led.join(" and ")
+        );
+    }
+    screen.confirm(&said, &format!("replace the key of {}?", before.name))?;
+    desk.tell(Request::RotateKey).await?;
+    let key = timeout(patience, another(desk, before.key)).await.map_err(|_| {
+        Problem::new(Class::TimedOut, "the key is replaced, and the daemon does not answer yet")
+            .todo("see whether it runs: mercato status")
+    })?;
+    let key = key.short();
+    Ok(screen.done(format!("the key of {} is {key} now; its id is the same", before.name)))
+}
+
+/// The key of the daemon that has started again.
+async fn another(desk: &dyn Desk, before: PublicKey) -> PublicKey {
+    loop {
+        match desk.status().await {
+            Ok(status) if status.key != before => return status.key,
+            // It is on its way.
+            Ok(_) | Err(_) => sleep(limits::RESTART_LOOK).await,
+        }
+    }
+}
