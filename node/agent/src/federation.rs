@@ -54,6 +54,8 @@ pub enum Ask {
     },
     /// Registrar: a cluster is to belong no longer.
     Revoke(FederationId, ClusterId),
+    /// Go by this list, which the root has signed, and let others hear it.
+    Publish(FederationId, Signed<RevocationList>),
 }
 
 /// The answer to an [`Ask`].
@@ -168,6 +170,7 @@ impl Agent {
                 let reply = self.admit(now, peer, &request, out);
                 Some(Answer::Join(Box::new(reply.unwrap_or_else(JoinReply::Refused))))
             }
+            Ask::Publish(federation, list) => Some(self.on_publish(now, federation, &list, out)),
             Ask::Revoke(federation, cluster) => Some(self.on_revoke(now, federation, cluster, out)),
         };
         out.extend(answer.map(|answer| Effect::Federation(to, Box::new(answer))));
@@ -186,6 +189,9 @@ impl Agent {
         let mut changed = false;
         for membership in self.federated.memberships.values_mut() {
             changed |= membership.show(now, cluster, &keys, shown);
+            if membership.hints(now, shown) {
+                membership.renewal.hint(now);
+            }
         }
         if changed {
             self.keep_keys(&cluster, out);
@@ -227,6 +233,28 @@ impl Agent {
         Verdict::Accept
     }
 
+    /// What holds no longer, by the root's word; an older word is not taken.
+    fn on_publish(
+        &mut self,
+        now: Now,
+        of: FederationId,
+        list: &Signed<RevocationList>,
+        out: &mut Vec<Effect>,
+    ) -> Answer {
+        let Some(membership) = self.federated.memberships.get(&of) else {
+            return Answer::Refused(FederationRefusal::Unknown);
+        };
+        let root = *membership.federation().root();
+        let held = membership.list(&root).map_or(0, |held| held.number);
+        let list = list.open(certified_in(of), now).ok();
+        let list = list.filter(|list| *list.key() == root && list.number > held);
+        let Some(list) = list else { return Answer::Refused(FederationRefusal::Papers) };
+        self.on_revocations(now, of, list.clone(), out);
+        let news = News::plain(VerifiedPublication::Revocations(of, list));
+        self.publish(now, news, out);
+        Answer::Done
+    }
+
     /// When somebody may be no member any more, the next list is due, or our certificate is.
     pub(crate) fn federation_wakeup(&self) -> Option<Deadline> {
         let memberships = self.federated.memberships.values();
@@ -264,6 +292,8 @@ impl Agent {
         let follows = papers.certificates.is_empty();
         let new = Membership::new(now, papers.clone(), (us, &keys));
         let new = new.filter(|new| follows || new.is_member(&us));
+        let before = self.federated.memberships.get(&papers.id());
+        let new = new.filter(|_| before.is_none_or(|before| papers.follow(before.papers())));
         let Some(mut new) = new else { return Answer::Refused(FederationRefusal::Papers) };
         let of = new.federation().id();
         match self.federated.memberships.remove(&of) {

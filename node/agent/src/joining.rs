@@ -27,6 +27,8 @@ pub(crate) struct Renewal {
     /// Not tried before, wall clock.
     retry_ms: u64,
     tries: u32,
+    /// When something last said that there is more to hear, wall clock.
+    hinted_ms: Option<u64>,
     /// The registrar's last no.
     pub(crate) refused: Option<JoinRefusal>,
 }
@@ -39,6 +41,15 @@ impl Renewal {
         let spread = u64::from(own.digest().0[0]);
         let early_ms = life_ms / 3 + life_ms / 10 * spread / 255;
         Self { due_ms: own.not_after_ms - early_ms, spread, ..Self::default() }
+    }
+
+    /// Something says that the registrar has more to tell: it is asked soon, and not again for
+    /// a while.
+    pub(crate) fn hint(&mut self, now: Now) {
+        if self.hinted_ms.is_none_or(|at_ms| at_ms + limits::RENEW_MS.end() <= now.wall_ms) {
+            self.hinted_ms = Some(now.wall_ms);
+            self.due_ms = 0;
+        }
     }
 
     /// It was not renewed: the pause doubles, give or take a quarter; after a no it is long.

@@ -9,6 +9,8 @@ pub const NAMESPACE_BYTES: usize = 63;
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
 /// Clusters whose key is known; as many as there are publishers in gossip.
 pub const CLUSTERS: usize = 22_000;
+/// Successions of a federation's root that are followed. A guess.
+pub const SUCCESSIONS: usize = 8;
 /// Revocation lists kept of issuers that are not known as such yet. A guess.
 pub const EARLY_LISTS: usize = 64;
 /// Keys kept out for fraud; beyond, gossip alone keeps them quiet. A guess.

@@ -44,9 +44,17 @@ impl Papers {
         self.root.federation_id()
     }
 
+    /// Whether these go on from where `before` was: a root that was replaced is not gone back to.
+    pub(crate) fn follow(&self, before: &Self) -> bool {
+        self.successions.starts_with(&before.successions)
+    }
+
     /// The federation under its latest root.
     pub fn federation(&self, now: Now) -> Result<Federation, EnvelopeError> {
         let first = self.root.open_root(now)?;
+        if self.successions.len() > limits::SUCCESSIONS {
+            return Err(EnvelopeError::NotNext);
+        }
         self.successions.iter().try_fold(first, |federation, next| federation.follow(next, now))
     }
 }
@@ -124,6 +132,32 @@ impl Membership {
             (None, _) => self.shelved = before.shelved,
         }
         self.review(now);
+    }
+
+    /// Whether these certificates are of this cluster's registrar, under a root that is not
+    /// known here: it may have the succession.
+    pub(crate) fn hints(&self, now: Now, shown: &[Signed<Certificate>]) -> bool {
+        let trust = Trust { federation: self.federation.id(), signers: Signers::Anyone };
+        let issuer = self.issuer();
+        let of_issuer = |top: &Verified<Certificate>| {
+            top.roles.contains(&Role::Registrar) && Some(top.key) == issuer
+        };
+        let others = shown.iter().filter(|one| {
+            let by = one.claimed_key();
+            by.is_some() && by != issuer && by.as_ref() != Some(self.federation.root())
+        });
+        issuer.is_some() && others.filter_map(|one| one.open(trust, now).ok()).any(|top| of_issuer(&top))
+    }
+
+    /// Whether this cluster is a registrar that may act.
+    pub(crate) fn acts(&self, us: &ClusterId) -> bool {
+        self.registrar.is_some() && self.is_member(us)
+    }
+
+    /// Its registrar, as long as this cluster belongs: the root may have revoked it.
+    pub(crate) fn acting(&mut self, us: &ClusterId) -> Option<&mut Registrar> {
+        let belongs = self.is_member(us);
+        self.registrar.as_mut().filter(|_| belongs)
     }
 
     pub(crate) fn federation(&self) -> &Federation {

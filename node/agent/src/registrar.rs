@@ -249,7 +249,9 @@ impl Registrar {
 impl Agent {
     /// When the next revocation list is, wall clock.
     pub(crate) fn list_due_ms(&self, membership: &Membership) -> Option<u64> {
-        membership.registrar.as_ref()?;
+        if !membership.acts(&self.config.cluster()) {
+            return None;
+        }
         let list = membership.list(&self.config.key.public());
         Some(list.map_or(0, |list| list.issued_ms + limits::NEXT_LIST_MS / 2))
     }
@@ -261,8 +263,9 @@ impl Agent {
         (secret, grant, mut addresses): (Secret, Grant, Vec<String>),
         out: &mut Vec<Effect>,
     ) -> Answer {
+        let us = self.config.cluster();
         let membership = self.federated.memberships.get_mut(&federation);
-        let Some(registrar) = membership.and_then(|of| of.registrar.as_mut()) else {
+        let Some(registrar) = membership.and_then(|of| of.acting(&us)) else {
             return Answer::Refused(FederationRefusal::NoRegistrar);
         };
         let mut notes = Vec::new();
@@ -290,9 +293,10 @@ impl Agent {
         if owner.key != peer || !self.meet(now, owner.cluster_id(), Keys::of(&owner), out) {
             return Err(JoinRefusal::Identity);
         }
+        let us = self.config.cluster();
         let membership = self.federated.memberships.get_mut(&federation);
         let membership = membership.ok_or(JoinRefusal::Unavailable)?;
-        let registrar = membership.registrar.as_mut().ok_or(JoinRefusal::Unavailable)?;
+        let registrar = membership.acting(&us).ok_or(JoinRefusal::Unavailable)?;
         let mut notes = Vec::new();
         let joined = registrar.join(now, &self.config.key, &owner, request.secret, &mut notes);
         note(federation, notes, out);
@@ -314,8 +318,9 @@ impl Agent {
         cluster: ClusterId,
         out: &mut Vec<Effect>,
     ) -> Answer {
+        let us = self.config.cluster();
         let membership = self.federated.memberships.get_mut(&federation);
-        let Some(registrar) = membership.and_then(|of| of.registrar.as_mut()) else {
+        let Some(registrar) = membership.and_then(|of| of.acting(&us)) else {
             return Answer::Refused(FederationRefusal::NoRegistrar);
         };
         let mut notes = Vec::new();
@@ -344,8 +349,9 @@ impl Agent {
 
     /// Says anew what holds no longer, durably before anybody hears it.
     fn publish_list(&mut self, now: Now, federation: FederationId, out: &mut Vec<Effect>) {
+        let us = self.config.cluster();
         let Some(membership) = self.federated.memberships.get_mut(&federation) else { return };
-        let Some(registrar) = &mut membership.registrar else { return };
+        let Some(registrar) = membership.acting(&us) else { return };
         let mut notes = Vec::new();
         let list = registrar.list(now, &self.config.key, &mut notes);
         note(federation, notes, out);

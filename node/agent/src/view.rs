@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::certificate::Role;
 use mercato_protocol::envelope::Signed;
-use mercato_protocol::federation::Root;
+use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::join::JoinRefusal;
 use mercato_protocol::text::Slug;
@@ -39,6 +39,10 @@ pub struct Joined {
     /// The number of the revocation list that counts for this cluster's certificate, and until
     /// when it is fresh, wall clock; as a registrar, of its own list.
     pub list: Option<(u64, u64)>,
+    /// What the root revoked, by number.
+    pub root_revoked: Vec<u64>,
+    /// The documents by which the root was replaced.
+    pub successions: Vec<Succession>,
     /// Why the membership is not renewed.
     pub refused: Option<String>,
 }
@@ -59,6 +63,8 @@ pub struct Listed {
     pub until_ms: u64,
     /// Whether it belongs no longer; only its registrar remembers.
     pub revoked: bool,
+    /// Who signed its certificate, and its number; none: it was not seen.
+    pub certificate: Option<(PublicKey, u64)>,
 }
 
 impl Agent {
@@ -70,7 +76,7 @@ impl Agent {
     fn joined(&self, id: FederationId, of: &Membership) -> Joined {
         let own = of.member(&self.config.cluster());
         let issuer =
-            if of.registrar.is_some() { Some(self.config.key.public()) } else { of.issuer() };
+            if of.acts(&self.config.cluster()) { Some(self.config.key.public()) } else { of.issuer() };
         let list = issuer.and_then(|issuer| of.list(&issuer));
         Joined {
             id,
@@ -83,6 +89,10 @@ impl Agent {
             until_ms: own.map(|own| own.until_ms),
             members: of.members().count(),
             list: list.map(|list| (list.number, list.next_update_ms)),
+            root_revoked: of
+                .list(of.federation().root())
+                .map_or_else(Vec::new, |list| list.serials.clone()),
+            successions: of.papers().successions.clone(),
             refused: of.renewal.refused.as_ref().map(JoinRefusal::to_string),
         }
     }
@@ -103,6 +113,7 @@ impl Agent {
             roles: member.roles.clone(),
             until_ms: member.until_ms,
             revoked: false,
+            certificate: member.certified_by.first().copied(),
         });
         let issued = of.registrar.iter().flat_map(|registrar| registrar.issued());
         let issued = issued.filter(|(cluster, _)| of.member(cluster).is_none());
@@ -115,6 +126,7 @@ impl Agent {
                 roles: issued.grant.roles.clone(),
                 until_ms,
                 revoked: issued.revoked,
+                certificate: None,
             })
         });
         let mut all: Vec<Listed> = seen.chain(issued).collect();

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use mercato_agent::{Joined, Listed, Papers};
 use mercato_broker::{Demand, Market, SharePolicy, Side, Standing, Statement};
 use mercato_protocol::ad::Pool;
-use mercato_protocol::certificate::Role;
+use mercato_protocol::certificate::{RevocationList, Role};
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
@@ -131,6 +132,8 @@ pub(crate) enum Request {
     Members(FederationId),
     /// Registrar: a cluster is to belong no longer.
     Revoke(FederationId, ClusterId),
+    /// Go by this list, which the root has signed, and let others hear it.
+    Publish(FederationId, Signed<RevocationList>),
     /// Let the pods of a namespace leave home.
     Offload(Offload),
     /// Keep them at home; those elsewhere are ended there.

@@ -2,7 +2,7 @@
 //! the root key signs is signed here, on the machine where its owner has put it: `root_key`; the
 //! DNS records are in `announce`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use mercato_agent::{Joined, Listed};
@@ -10,13 +10,12 @@ use mercato_config::Seconds;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::id::{ClusterId, FederationId};
 use mercato_protocol::text::Slug;
-use serde::Serialize;
 
 use super::root_key::RootKey;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{called, fingerprint, moment, name, text, word};
-use super::{announce, lookup};
+use super::text::{fingerprint, moment, name, text, word};
+use super::{announce, lookup, revoke};
 use crate::admin::{self, Announced, Answer, Class, Desk, Problem, Request, unexpected};
 
 /// A day: the longest that a token is good.
@@ -104,15 +103,32 @@ enum What {
         #[command(flatten)]
         of: Of,
     },
-    /// Registrar: let a cluster belong no longer
+    /// Registrar: let a cluster belong no longer; with the root key also a registrar
     #[command(after_help = "Examples:
   mercato federation revoke turin
-  mercato federation revoke 4f3c21ab --of alps --yes")]
+  mercato federation revoke 4f3c21ab --of alps --root-key alps.root --yes")]
     Revoke {
         /// Its name, or the beginning of its id
         member: String,
+        /// Where the root key is: needed for whom the root made a registrar
+        #[arg(long, value_name = "FILE")]
+        root_key: Option<PathBuf>,
         #[command(flatten)]
         of: Of,
+    },
+    /// Put a new root key in the place of one, and this cluster under it as a registrar
+    #[command(after_help = "Examples:
+  mercato federation rotate alps.root
+  mercato federation rotate /media/usb/alps.root --new-key /media/usb/alps-2.root
+
+Nothing that the old key signed counts for whoever hears of the new one: make each
+other registrar anew with it, and then destroy the old.")]
+    Rotate {
+        /// Where the root key is
+        root_key: PathBuf,
+        /// Where the new one is written, for you alone [default: NAME-2.root, and so on]
+        #[arg(long, value_name = "FILE")]
+        new_key: Option<PathBuf>,
     },
     /// Print the DNS records that announce a federation, as lines of a zone file
     #[command(after_help = "Examples:
@@ -165,10 +181,12 @@ impl Federation {
                 let members = desk.members(federation.id).await?;
                 screen.render(&members, || members_table(&members, screen.is_wide()))
             }
-            What::Revoke { member, of } => {
+            What::Revoke { member, root_key, of } => {
                 let federation = of.pick(desk).await?;
-                revoke(desk, screen, &federation, &member).await
+                let root_key = root_key.as_deref().map(RootKey::read).transpose()?;
+                revoke::revoke(desk, screen, &federation, (&member, root_key)).await
             }
+            What::Rotate { root_key, new_key } => rotate(desk, screen, &root_key, new_key).await,
             What::Dns { domain, peer, of } => {
                 let federation = of.pick(desk).await?;
                 announce::dns(desk, screen, &federation, (domain, peer)).await
@@ -270,6 +288,37 @@ async fn become_registrar(
     entered(desk, screen, key.federation(), &done).await
 }
 
+/// A new root key, and this cluster its first registrar.
+async fn rotate(
+    desk: &dyn Desk,
+    screen: &Screen,
+    file: &Path,
+    new_file: Option<PathBuf>,
+) -> Result<String, Problem> {
+    let old = RootKey::read(file)?;
+    let new = old.succeed()?;
+    let before = desk.federations().await?.into_iter().find(|of| of.id == old.federation());
+    if before.is_some_and(|before| before.root != old.public()) {
+        let what = format!("{} goes by another root key than this one", old.name());
+        return Err(Problem::new(Class::Refused, what)
+            .todo("name the file of the latest: what an earlier one signs counts no more"));
+    }
+    let said = format!(
+        "members of {} hear of the new key from their registrars, and go by nothing that the old\n\
+         one signed from then on: contracts run on, new ones wait until both sides have heard.",
+        old.name()
+    );
+    screen.confirm(&said, &format!("replace the root key of {}?", old.name()))?;
+    let new_file = new_file.unwrap_or_else(|| new.file_name().into());
+    new.write(&new_file)?;
+    eprintln!(
+        "the new root key is in {}: take it offline. Each other registrar needs it:\n\
+         mercato federation registrar {0}",
+        new_file.display()
+    );
+    become_registrar(desk, screen, &new, None).await
+}
+
 /// Says what this cluster is in a federation now.
 async fn entered(
     desk: &dyn Desk,
@@ -346,39 +395,4 @@ fn members_table(members: &[Listed], wide: bool) -> String {
         ]);
     }
     table.render(wide)
-}
-
-/// What a revocation came to.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Revoked {
-    cluster: ClusterId,
-    /// The number of the list that says so, and until when it is fresh.
-    list: Option<(u64, u64)>,
-}
-
-async fn revoke(
-    desk: &dyn Desk,
-    screen: &Screen,
-    federation: &Joined,
-    text: &str,
-) -> Result<String, Problem> {
-    let members = desk.members(federation.id).await?;
-    let id = |one: &Listed| one.cluster.to_string();
-    let list = "mercato federation members";
-    let member = lookup::pick("member", list, text, members, id, |one| one.name.as_deref())?;
-    let called = called(member.name.as_deref(), &member.cluster);
-    let said = format!(
-        "{called} cannot come back as this cluster; nothing new is agreed with it, contracts run on"
-    );
-    screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
-    desk.tell(Request::Revoke(federation.id, member.cluster)).await?;
-    let now = desk.federations().await?.into_iter().find(|of| of.id == federation.id);
-    let revoked = Revoked { cluster: member.cluster, list: now.and_then(|now| now.list) };
-    screen.render(&revoked, || {
-        let list = revoked.list.map_or_else(String::new, |(number, next_ms)| {
-            format!(": revocation list {number}, the next by {}", moment(next_ms))
-        });
-        format!("{called} is revoked{list}\n")
-    })
 }

@@ -4,7 +4,8 @@
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
 //! `key`,
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
-//! `reclaim`, `federation` (with `root_key` and `announce`), `namespaces`, `portable` (export,
+//! `reclaim`, `federation` (with `root_key`,
+//! `revoke` and `announce`), `namespaces`, `portable` (export,
 //! import), `run` (run, demo). What is done, the daemon does.
 
 mod announce;
@@ -25,6 +26,7 @@ mod peer;
 mod portable;
 mod progress;
 mod reclaim;
+mod revoke;
 mod rfq;
 mod root_key;
 mod run;

@@ -7,11 +7,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use mercato_agent::Papers;
-use mercato_protocol::certificate::{Certificate, Role};
-use mercato_protocol::envelope::{KeyPair, Signed};
-use mercato_protocol::federation::Root;
+use mercato_agent::limits::SUCCESSIONS;
+use mercato_protocol::certificate::{Certificate, RevocationList, Role};
+use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signed};
+use mercato_protocol::federation::{Federation, Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::limits::{CLOCK_SKEW_MS, REGISTRAR_MS};
+use mercato_protocol::limits::{CLOCK_SKEW_MS, REGISTRAR_MS, REVOCATIONS_MS};
 use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ pub(crate) struct RootKey {
     key: KeyPair,
     seed: Zeroizing<String>,
     root: Signed<Root>,
+    successions: Vec<Succession>,
 }
 
 /// As it is written.
@@ -36,6 +38,9 @@ struct File {
     about: String,
     federation: Slug,
     root: Signed<Root>,
+    /// By which the key took the place of the one before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    successions: Vec<Succession>,
     seed: String,
 }
 
@@ -55,7 +60,49 @@ impl RootKey {
         let text = Zeroizing::new(hex::encode(*seed));
         let root = Root::found(&key, name.clone(), now())
             .map_err(|error| Problem::failed("no root can be made").because(&error))?;
-        Ok(Self { name, key, seed: text, root })
+        Ok(Self { name, key, seed: text, root, successions: Vec::new() })
+    }
+
+    /// The key that takes the place of this one. Nothing that this one signed counts for whoever
+    /// knows of it.
+    pub(crate) fn succeed(&self) -> Result<Self, Problem> {
+        let failed = |error: &EnvelopeError| {
+            Problem::failed("the root key cannot be replaced").because(error)
+        };
+        if self.successions.len() >= SUCCESSIONS {
+            let what = format!("a root key is replaced {SUCCESSIONS} times at most");
+            return Err(Problem::failed(what).todo("found another federation"));
+        }
+        let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
+        let key = KeyPair::from_seed(&seed);
+        let federation = self.at_present().map_err(|error| failed(&error))?;
+        let by = federation.succeed(&self.key, &key, now()).map_err(|error| failed(&error))?;
+        let successions = self.successions.iter().cloned().chain([by]).collect();
+        let seed = Zeroizing::new(hex::encode(*seed));
+        Ok(Self { name: self.name.clone(), key, seed, root: self.root.clone(), successions })
+    }
+
+    /// The federation as this file knows it.
+    fn at_present(&self) -> Result<Federation, EnvelopeError> {
+        let first = self.root.open_root(now())?;
+        self.successions.iter().try_fold(first, |federation, next| federation.follow(next, now()))
+    }
+
+    /// The root's word that these certificates hold no longer.
+    pub(crate) fn revoke(&self, mut serials: Vec<u64>) -> Result<Signed<RevocationList>, Problem> {
+        serials.sort_unstable();
+        serials.dedup();
+        let now_ms = now().wall_ms;
+        // The number rises with the time: nobody signs two in a millisecond.
+        let (number, next_update_ms) = (now_ms, now_ms + REVOCATIONS_MS);
+        let list = RevocationList { number, issued_ms: now_ms, next_update_ms, serials };
+        let signed = self.key.sign(self.federation(), &list);
+        signed.map_err(|error| Problem::failed("no list can be made").because(&error))
+    }
+
+    /// The key itself.
+    pub(crate) fn public(&self) -> PublicKey {
+        self.key.public()
     }
 
     /// That of a file.
@@ -76,12 +123,14 @@ impl RootKey {
         hex::decode_to_slice(seed.as_str(), &mut *bytes)
             .map_err(|_| wrong("its seed is not 32 bytes"))?;
         let key = KeyPair::from_seed(&bytes);
-        let root = file.root.clone();
-        let founded = root.open_root(now()).map_err(|error| wrong(&error.to_string()))?;
-        if *founded.root() != key.public() {
+        let (name, root, successions) =
+            (file.federation.clone(), file.root.clone(), file.successions.clone());
+        let read = Self { name, key, seed, root, successions };
+        let federation = read.at_present().map_err(|error| wrong(&error.to_string()))?;
+        if *federation.root() != read.key.public() {
             return Err(wrong("its seed is of another key"));
         }
-        Ok(Self { name: founded.name, key, seed, root })
+        Ok(Self { name: federation.name, ..read })
     }
 
     /// Writes it where nothing is yet, for its owner alone.
@@ -91,6 +140,7 @@ impl RootKey {
             about: ABOUT.to_owned(),
             federation: self.name.clone(),
             root: self.root.clone(),
+            successions: self.successions.clone(),
             seed: self.seed.to_string(),
         };
         let failed = |error: &io::Error| {
@@ -108,6 +158,14 @@ impl RootKey {
             });
         text.zeroize();
         written.map_err(|error| failed(&error))
+    }
+
+    /// How its file is called where nobody says otherwise.
+    pub(crate) fn file_name(&self) -> String {
+        match self.successions.len() {
+            0 => format!("{}.root", self.name),
+            before => format!("{}-{}.root", self.name, before + 1),
+        }
     }
 
     /// Of the federation.
@@ -146,7 +204,7 @@ impl RootKey {
             .map_err(|error| Problem::failed("no certificate can be made").because(&error))?;
         Ok(Papers {
             root: self.root.clone(),
-            successions: Vec::new(),
+            successions: self.successions.clone(),
             certificates: vec![signed],
             registrar: Vec::new(),
             domain,
@@ -176,6 +234,29 @@ mod tests {
         // Never over another one.
         let refused = key.write(&file).unwrap_err();
         assert!(refused.to_string().contains("--root-key"), "{refused}");
+    }
+
+    #[test]
+    fn a_key_that_takes_the_place_of_another_is_of_the_same_federation() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, file) = (RootKey::found("alps".parse().unwrap()).unwrap(), dir.path().join("b"));
+        let second = first.succeed().unwrap();
+        second.write(&file).unwrap();
+        let again = RootKey::read(&file).unwrap();
+        assert_eq!((again.federation(), again.name()), (first.federation(), first.name()));
+        assert_eq!(again.public(), second.public());
+        assert_ne!(again.public(), first.public());
+        let mut last = again;
+        while let Ok(next) = last.succeed() {
+            last = next;
+        }
+        assert_eq!(last.successions.len(), SUCCESSIONS);
+        // One that was not there to see it.
+        let text = fs::read_to_string(&file).unwrap();
+        let cut = text.find("\"successions\"").unwrap()..text.find("\"seed\"").unwrap();
+        fs::write(&file, [&text[..cut.start], &text[cut.end..]].concat()).unwrap();
+        let Err(wrong) = RootKey::read(&file) else { panic!("a key without its papers") };
+        assert!(wrong.to_string().contains("another key"), "{wrong}");
     }
 
     #[test]

@@ -119,6 +119,9 @@ impl Desk for Office {
                 Request::Revoke(federation, cluster) => {
                     self.federation(Ask::Revoke(federation, cluster)).await
                 }
+                Request::Publish(federation, list) => {
+                    self.federation(Ask::Publish(federation, list)).await
+                }
                 Request::Offload(offload) => self.offload(offload).await,
                 Request::Unoffload(namespace) => self.unoffload(namespace).await,
                 Request::Doctor => self.doctor().await,

@@ -29,6 +29,8 @@ fn joined(name: &str) -> Joined {
         until_ms: Some(1_795_161_600_000),
         members: 2,
         list: Some((3, 1_795_161_600_000)),
+        root_revoked: vec![3],
+        successions: Vec::new(),
         refused: Some("the membership was revoked".to_owned()),
     }
 }
@@ -41,6 +43,7 @@ fn member(cluster: ClusterId, revoked: bool) -> Listed {
         roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
         until_ms: 1_795_161_600_000,
         revoked,
+        certificate: Some((PublicKey([4; 32]), 9)),
     }
 }
 
@@ -102,6 +105,13 @@ fn whom_a_revocation_is_about_is_one() {
     let desk = script(&["alps"]);
     let both = mercato(&desk, "federation revoke turin --yes").unwrap_err();
     assert_eq!((both.class, told(&desk)), (Class::Usage, None));
+    // One whom the root let in only it can throw out.
+    let root = mercato(&desk, "federation revoke 4f4f --yes").unwrap_err();
+    assert!(root.to_string().contains("--root-key FILE"), "{root}");
+    let let_in = |member: Listed| Listed { certificate: Some((PublicKey([5; 32]), 9)), ..member };
+    let members = desk.members.iter().cloned().map(let_in).collect();
+    let federations = desk.federations.clone();
+    let desk = Arc::new(Script { federations, members, ..Script::default() });
     let done = mercato(&desk, "federation revoke 4f4f --yes").unwrap();
     assert!(done.contains("turin is revoked: revocation list 3, the next by"), "{done}");
     let asked = Request::Revoke(root("alps").federation_id(), TURIN);

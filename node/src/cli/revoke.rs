@@ -1,0 +1,86 @@
+//! `mercato federation revoke`: by a registrar's word a member, by the root's a registrar.
+
+use mercato_agent::{Joined, Listed};
+use mercato_protocol::certificate::RevocationList;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::id::ClusterId;
+use serde::Serialize;
+
+use super::lookup;
+use super::root_key::RootKey;
+use super::screen::Screen;
+use super::text::{called, moment};
+use crate::admin::{Class, Desk, Problem, Request};
+
+/// What a revocation came to.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Revoked {
+    cluster: ClusterId,
+    /// The number of the list that says so, and until when it is fresh.
+    list: Option<(u64, u64)>,
+}
+
+/// Lets a cluster belong no longer: by this registrar's word, or by the root's.
+pub(super) async fn revoke(
+    desk: &dyn Desk,
+    screen: &Screen,
+    federation: &Joined,
+    (text, root_key): (&str, Option<RootKey>),
+) -> Result<String, Problem> {
+    let members = desk.members(federation.id).await?;
+    let id = |one: &Listed| one.cluster.to_string();
+    let list = "mercato federation members";
+    let member = lookup::pick("member", list, text, members, id, |one| one.name.as_deref())?;
+    let called = called(member.name.as_deref(), &member.cluster);
+    if let Some(root_key) = root_key {
+        let word = by_root(federation, &member, &called, &root_key)?;
+        let said = format!(
+            "{called} is a registrar no longer, and whom it let in belongs no longer: they join\n\
+             again by another registrar's token. Contracts run on."
+        );
+        screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
+        desk.tell(Request::Publish(federation.id, word)).await?;
+        let revoked = Revoked { cluster: member.cluster, list: None };
+        return screen.render(&revoked, || format!("{called} is revoked\n"));
+    }
+    if member.certificate.is_some_and(|(by, _)| by == federation.root) {
+        let what = format!("{called} was made a registrar by the root, and only it can revoke that");
+        return Err(Problem::new(Class::Refused, what).todo(format!(
+            "with the root key: mercato federation revoke {called} --root-key FILE"
+        )));
+    }
+    let said = format!(
+        "{called} cannot come back as this cluster; nothing new is agreed with it, contracts run on"
+    );
+    screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
+    desk.tell(Request::Revoke(federation.id, member.cluster)).await?;
+    let now = desk.federations().await?.into_iter().find(|of| of.id == federation.id);
+    let revoked = Revoked { cluster: member.cluster, list: now.and_then(|now| now.list) };
+    screen.render(&revoked, || {
+        let list = revoked.list.map_or_else(String::new, |(number, next_ms)| {
+            format!(": revocation list {number}, the next by {}", moment(next_ms))
+        });
+        format!("{called} is revoked{list}\n")
+    })
+}
+
+/// What the root says of one to whom it gave a certificate, and of those before.
+fn by_root(
+    federation: &Joined,
+    member: &Listed,
+    called: &str,
+    key: &RootKey,
+) -> Result<Signed<RevocationList>, Problem> {
+    if (key.federation(), key.public()) != (federation.id, federation.root) {
+        let what = format!("that is not the root key by which {} goes now", federation.name);
+        return Err(Problem::new(Class::Usage, what).todo("name the file of the latest"));
+    }
+    let serial = member.certificate.filter(|(by, _)| *by == federation.root).map(|of| of.1);
+    let serial = serial.ok_or_else(|| {
+        let what = format!("the root gave {called} no certificate: a registrar let it in");
+        Problem::new(Class::NoMatch, what)
+            .todo(format!("there, without the root key: mercato federation revoke {called}"))
+    })?;
+    key.revoke(federation.root_revoked.iter().copied().chain([serial]).collect())
+}
