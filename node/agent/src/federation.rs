@@ -18,96 +18,22 @@ use mercato_protocol::time::{Deadline, Now};
 use thiserror::Error;
 
 use crate::agent::Agent;
+use crate::ask::{Answer, Ask, FederationRefusal};
 use crate::joining::Joining;
 use crate::membership::{Frauds, Membership, Papers};
 use crate::peers::Keys;
+use crate::rates::Rates;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
 use crate::registrar::{Grant, Note};
 use crate::vocabulary::Effect;
-
-/// What is asked of the agent about federations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Go by these papers: as a member, if they have a certificate.
-    Enter(Box<Papers>),
-    /// Join by a token, at the registrar that it names.
-    Join(Box<JoinToken>),
-    /// Go by that federation's certificates no longer.
-    Leave(FederationId),
-    /// Registrar: let one cluster join that says this secret.
-    Token {
-        /// Where.
-        federation: FederationId,
-        /// Random.
-        secret: Secret,
-        /// As what.
-        grant: Grant,
-        /// Where this cluster can be dialled: multiaddresses.
-        addresses: Vec<String>,
-    },
-    /// Registrar: a peer wants to join, or to renew.
-    Admit {
-        /// Whose key the connection has proven.
-        peer: PublicKey,
-        /// What it says.
-        request: Box<JoinRequest>,
-    },
-    /// Registrar: a cluster is to belong no longer.
-    Revoke(FederationId, ClusterId),
-    /// Go by this list, which the root has signed, and let others hear it.
-    Publish(FederationId, Signed<RevocationList>),
-}
-
-/// The answer to an [`Ask`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// So it is.
-    Done,
-    /// Hand this to one who may join.
-    Token(JoinToken),
-    /// For the peer that wants to join.
-    Join(Box<JoinReply>),
-    /// Not so.
-    Refused(FederationRefusal),
-}
-
-/// Why an [`Ask`] is refused.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-pub enum FederationRefusal {
-    /// The papers are not this cluster's, or do not hold.
-    #[error("these papers do not make this cluster a member")]
-    Papers,
-    /// It is not known here.
-    #[error("this cluster did not join that federation")]
-    Unknown,
-    /// More than one can show the certificates of.
-    #[error("a cluster joins at most {FEDERATIONS} federations")]
-    TooMany,
-    /// It has no registrar's certificate.
-    #[error("this cluster is no registrar of that federation")]
-    NoRegistrar,
-    /// It has one, and would forget whom it let in.
-    #[error("this cluster is a registrar of that federation, and others renew with it")]
-    Registrar,
-    /// Too many tokens wait, or none of the roles is the registrar's to give.
-    #[error("no such token can be handed out now")]
-    NoToken,
-    /// It was never let in here.
-    #[error("this registrar did not let that cluster in")]
-    NoMember,
-    /// The registrar says no.
-    #[error("the registrar refuses: {0}")]
-    Join(JoinRefusal),
-    /// The registrar says nothing.
-    #[error("the registrar does not answer")]
-    Unanswered,
-}
 
 /// What the agent keeps of federations.
 #[derive(Debug, Default)]
 pub(crate) struct Federated {
     pub(crate) memberships: BTreeMap<FederationId, Membership>,
     pub(crate) frauds: Frauds,
+    /// How often organisations advertise.
+    rates: Rates,
     pub(crate) joining: BTreeMap<FederationId, Joining>,
     /// Records that were not looked at yet, since that takes the time.
     pub(crate) remembered: Vec<FederationRecord>,
@@ -199,6 +125,13 @@ impl Agent {
             // Who is a member may be trusted only once gossip brings its registrar's list.
             self.known_changed = true;
         }
+    }
+
+    /// Whether an advertisement of this cluster's is taken now, as one of its organisation's.
+    pub(crate) fn may_advertise(&mut self, now: Now, cluster: &ClusterId) -> bool {
+        let Federated { memberships, rates, .. } = &mut self.federated;
+        let mut of = memberships.iter().filter_map(|(of, all)| Some((*of, all.member(cluster)?)));
+        of.all(|(federation, member)| rates.admit(now, federation, member))
     }
 
     /// Of what this cluster shows to others: none while it belongs to no federation.

@@ -11,7 +11,7 @@ use mercato_protocol::limits::FEDERATIONS;
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::agent::Agent;
-use crate::federation::{Answer, FederationRefusal};
+use crate::ask::{Answer, FederationRefusal};
 use crate::limits;
 use crate::membership::{Membership, Papers};
 use crate::vocabulary::Effect;

@@ -8,6 +8,7 @@
 //! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
 
 mod agent;
+mod ask;
 mod federation;
 mod gate;
 mod joining;
@@ -18,13 +19,14 @@ pub mod limits;
 mod market;
 mod membership;
 mod peers;
+mod rates;
 mod record;
 mod registrar;
 mod view;
 mod vocabulary;
 
 pub use agent::{Agent, Config};
-pub use federation::{Answer, Ask, FederationRefusal};
+pub use ask::{Answer, Ask, FederationRefusal};
 pub use gate::Gate;
 pub use membership::Papers;
 pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records};

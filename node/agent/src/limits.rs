@@ -11,6 +11,13 @@ pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
 pub const CLUSTERS: usize = 22_000;
 /// Successions of a federation's root that are followed. A guess.
 pub const SUCCESSIONS: usize = 8;
+/// Advertisements of one organisation's clusters at once after a quiet time, all together: each
+/// of a thousand clusters once. A guess.
+pub const ORGANISATION_ADS: u64 = 1_024;
+/// From then on one in such a time: five thousand clusters renew theirs every five minutes.
+pub const ORGANISATION_AD_MS: u64 = 60;
+/// Organisations whose advertisements are counted. A guess.
+pub const ORGANISATIONS: usize = 1_024;
 /// Revocation lists kept of issuers that are not known as such yet. A guess.
 pub const EARLY_LISTS: usize = 64;
 /// Keys kept out for fraud; beyond, gossip alone keeps them quiet. A guess.

@@ -160,6 +160,9 @@ impl Agent {
             return Verdict::Ignore;
         }
         self.on_papers(now, cluster, key, &ad.body.certificates, out);
+        if !self.may_advertise(now, &cluster) {
+            return Verdict::Ignore;
+        }
         if self.peers.offers(cluster, true) {
             out.push(Effect::Notice(Notice::Offered(cluster)));
         }

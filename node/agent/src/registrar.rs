@@ -18,7 +18,8 @@ use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::federation::{Answer, FederationRefusal, certified_in, keep, note};
+use crate::ask::{Answer, FederationRefusal};
+use crate::federation::{certified_in, keep, note};
 use crate::limits;
 use crate::membership::Membership;
 use crate::peers::Keys;

@@ -18,7 +18,7 @@ use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation::{self, State};
 
-use crate::federation::{Answer, Ask};
+use crate::ask::{Answer, Ask};
 use crate::record::Change;
 
 /// What happened.
