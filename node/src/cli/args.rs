@@ -50,8 +50,8 @@ pub(crate) struct Global {
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// How to print: table fits 80 columns, json and yaml say everything, csv is for
-    /// statements
+    /// How to print: table fits 80 columns, json and yaml say everything; csv is for offers
+    /// and statements, name for offers
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
     /// Show what lies behind an error
@@ -77,6 +77,7 @@ pub(crate) enum Format {
     Json,
     Yaml,
     Csv,
+    Name,
 }
 
 #[derive(Debug, Subcommand)]
@@ -119,8 +120,12 @@ pub(crate) enum Ask {
     /// Who is known, how found, how reached, and what you think of them
     #[command(after_help = "Examples:
   mercato peers
-  mercato peers -o wide")]
-    Peers,
+  mercato peers -w -o wide")]
+    Peers {
+        /// Go on: in place on a terminal, line by line in a pipe
+        #[arg(short, long)]
+        watch: bool,
+    },
     /// Connect to somebody, trust or block them
     #[command(subcommand)]
     #[command(after_help = "Examples:

@@ -161,7 +161,7 @@ pub(crate) fn csv(rows: &[Row]) -> String {
     line(header) + &rows.iter().map(row).collect::<String>()
 }
 
-fn quoted(cell: &str) -> String {
+pub(super) fn quoted(cell: &str) -> String {
     if cell.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {

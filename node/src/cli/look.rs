@@ -15,7 +15,7 @@ use super::{deals, now_ms};
 use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
 
 /// Between two questions for what is new.
-const POLL: Duration = Duration::from_secs(1);
+pub(super) const POLL: Duration = Duration::from_secs(1);
 
 /// All of it on one screen.
 #[derive(Serialize)]
@@ -133,7 +133,7 @@ impl Events {
                 print(&match screen.format {
                     // A program reads them one by one.
                     Format::Json => json_lines(&events)?,
-                    Format::Table | Format::Wide | Format::Yaml | Format::Csv => {
+                    Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
                         screen.render(&events, || lines(&events))?
                     }
                 })?;

@@ -1,22 +1,26 @@
 //! `mercato browse` and `mercato offer`: what others offer, what of it suits, and why the
 //! rest does not.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::resources::Resource;
 
+use super::args::Format;
 use super::demand::Wanted;
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, gpus, left, money, name, of, round_trip, standing, text};
-use super::{lookup, now_ms};
+use super::{lookup, now_ms, watch};
 use crate::admin::{Class, Desk, Problem};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   mercato browse --cpu 8 --memory 32Gi --for 4h --max-price '3 EUR/h'
   mercato browse 'gpu.model in (h100,h200), gpu.mem>=80Gi, rtt<=30ms' --explain
+  mercato browse 'class=reserved' --sort price -o name
 
 A selector is terms with a comma between them, which must all hold: docs/selectors.md
 has the attributes.")]
@@ -26,6 +30,9 @@ pub(crate) struct Browse {
     /// For how long
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     term: Option<Seconds>,
+    /// Go on: in place on a terminal, line by line in a pipe
+    #[arg(short, long, conflicts_with = "explain")]
+    watch: bool,
     /// Say of each term what it excludes, and what comes nearest
     #[arg(long)]
     explain: bool,
@@ -34,6 +41,9 @@ pub(crate) struct Browse {
 impl Browse {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let demand = self.wanted.demand(desk, self.term).await?;
+        if self.watch {
+            return watch::watch(screen, async || show(desk, screen, demand.clone(), false).await).await;
+        }
         show(desk, screen, demand, self.explain).await
     }
 }
@@ -54,7 +64,20 @@ pub(crate) async fn show(
         return Err(Problem::new(Class::NoMatch, none_suits(&market))
             .todo("what each of them lacks: the same with --explain"));
     }
-    screen.render(&market, || page(&market, &demand, explain, screen.is_wide()))
+    match screen.format {
+        Format::Csv => Ok(rows(&market.offers, &demand, true).csv()),
+        Format::Name => Ok(names(&market.offers)),
+        Format::Table | Format::Wide | Format::Json | Format::Yaml => {
+            screen.render(&market, || page(&market, &demand, explain, screen.is_wide()))
+        }
+    }
+}
+
+/// Each provider once, as `--from` takes it: the best first.
+fn names(offers: &[Candidate]) -> String {
+    let mut seen = BTreeSet::new();
+    let new = offers.iter().filter(|offer| seen.insert(offer.provider));
+    new.map(|offer| format!("{}\n", offer.provider)).collect()
 }
 
 fn none_suits(market: &Market) -> String {
@@ -66,7 +89,7 @@ fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
     let others = seen - suiting;
     let mut text = match offers.is_empty() {
         true => format!("{}\n", none_suits(market)),
-        false => table(offers, demand, wide),
+        false => rows(offers, demand, wide).render(wide),
     };
     if offers.len() < *suiting {
         text += &format!("\nthe best {} of {suiting} that suit\n", offers.len());
@@ -83,7 +106,7 @@ fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
 /// One column: its header, and what stands in it.
 type Column<'a> = (&'static str, Box<dyn Fn(&Candidate) -> String + 'a>);
 
-fn table(offers: &[Candidate], demand: &Demand, wide: bool) -> String {
+fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
     fn column<'a>(header: &'static str, cell: impl Fn(&Candidate) -> String + 'a) -> Column<'a> {
         (header, Box::new(cell))
     }
@@ -131,7 +154,7 @@ fn table(offers: &[Candidate], demand: &Demand, wide: bool) -> String {
     for offer in offers {
         table.row(columns.iter().map(|(_, cell)| cell(offer)));
     }
-    table.render(wide)
+    table
 }
 
 /// What one need excludes, and what comes nearest.

@@ -37,6 +37,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
+mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -109,7 +110,8 @@ async fn ask(
 ) -> Result<String, Problem> {
     match command {
         Ask::Status => look::status(desk, screen).await,
-        Ask::Peers => look::peers(desk, screen).await,
+        Ask::Peers { watch: false } => look::peers(desk, screen).await,
+        Ask::Peers { watch: true } => watch::watch(screen, || look::peers(desk, screen)).await,
         Ask::Peer(peer) => peer.perform(desk, screen).await,
         Ask::Key(key) => key.perform(desk, screen, global.answer_timeout()).await,
         Ask::Browse(browse) => browse.perform(desk, screen).await,

@@ -135,7 +135,7 @@ impl Demo {
         logs(global, "error");
         let form = match global.output {
             Format::Json => demo::Form::Json,
-            Format::Table | Format::Wide | Format::Yaml | Format::Csv => {
+            Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
                 demo::Form::Text { spins: std::io::stdout().is_terminal(), style: screen.style }
             }
         };

@@ -41,14 +41,15 @@ impl Screen {
         let odd = |error: &dyn std::error::Error| {
             Problem::failed("the answer cannot be written in this form").because(error)
         };
+        let only = |what| Problem::new(Class::Usage, what).todo("json and yaml say everything: -o json");
         match self.format {
             Format::Table | Format::Wide => Ok(table()),
             Format::Json => serde_json::to_string_pretty(value)
                 .map(|json| json + "\n")
                 .map_err(|error| odd(&error)),
             Format::Yaml => serde_saphyr::to_string(value).map_err(|error| odd(&error)),
-            Format::Csv => Err(Problem::new(Class::Usage, "only a statement is written as csv")
-                .todo("json and yaml say everything: -o json")),
+            Format::Csv => Err(only("only offers and statements are written as csv")),
+            Format::Name => Err(only("only offers are written by name")),
         }
     }
 
@@ -56,7 +57,7 @@ impl Screen {
     pub(crate) fn done(&self, sentence: impl Into<String>) -> String {
         match self.format {
             Format::Table | Format::Wide => sentence.into() + "\n",
-            Format::Json | Format::Yaml | Format::Csv => String::new(),
+            Format::Json | Format::Yaml | Format::Csv | Format::Name => String::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tables of text: aligned, at most 80 columns wide unless asked for more.
 
+use super::focus::quoted;
+
 /// As wide as a terminal always is.
 pub(crate) const WIDTH: usize = 80;
 const GAP: usize = 2;
@@ -27,6 +29,12 @@ impl Table {
     /// Whether there is no row.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() == 1
+    }
+
+    /// The same for a spreadsheet (RFC 4180).
+    pub(crate) fn csv(&self) -> String {
+        let line = |row: &Vec<String>| row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>();
+        self.rows.iter().map(|row| line(row).join(",") + "\r\n").collect()
     }
 
     /// The text, each line with its end. The widest columns are cut until it fits.

@@ -68,6 +68,13 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     assert_eq!((demand.term_s, demand.quantity.pods), (14_400, 20));
     let wide = mercato(&desk, "browse -o wide").unwrap();
     assert!(wide.contains("  IT   -       12ms  180g    91%         750    free\n"), "{wide}");
+    let name = mercato(&desk, "browse -o name").unwrap();
+    assert_eq!(name, format!("{TURIN}\n"));
+    let csv = mercato(&desk, "browse --for 4h -o csv").unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("PROVIDER,POOL,CPU,MEMORY,PODS,GPUS,CLASS,TRUST,LAW,"), "{csv}");
+    assert!(lines[1].starts_with("turin,amd64-h100,16,64Gi,110,h100=4,reserved,trusted,IT,"), "{csv}");
+    assert_eq!(lines.len(), 2);
     let all: Market = serde_json::from_str(&mercato(&desk, "browse -o json").unwrap()).unwrap();
     assert_eq!(all, market());
 }
