@@ -258,7 +258,9 @@ impl Agent {
         let (key, cluster) = (peer.key, peer.cluster_id());
         let name = peer.name.clone();
         if !self.meet(now, cluster, Keys::of(&peer), out) {
-            out.push(Effect::Notice(Notice::Outdated(cluster)));
+            if self.peers.is_first_outdated(cluster) {
+                out.push(Effect::Notice(Notice::Outdated(cluster)));
+            }
             out.push(Effect::Refuse(key));
             return self.direct(now, mercato_discovery::Input::Replaced(key), out);
         }

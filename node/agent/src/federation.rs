@@ -12,10 +12,9 @@ use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
 use mercato_protocol::equivocation::Proven;
 use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Secret};
+use mercato_protocol::join::JoinReply;
 use mercato_protocol::limits::FEDERATIONS;
 use mercato_protocol::time::{Deadline, Now};
-use thiserror::Error;
 
 use crate::agent::Agent;
 use crate::ask::{Answer, Ask, FederationRefusal};
@@ -24,7 +23,7 @@ use crate::membership::{Frauds, Membership, Papers};
 use crate::peers::Keys;
 use crate::rates::Rates;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
-use crate::registrar::{Grant, Note};
+use crate::registrar::Note;
 use crate::vocabulary::Effect;
 
 /// What the agent keeps of federations.

@@ -52,6 +52,11 @@ impl Renewal {
         }
     }
 
+    /// It is of another certificate than `before`.
+    pub(crate) fn go_on(&mut self, before: &Self) {
+        self.hinted_ms = before.hinted_ms;
+    }
+
     /// It was not renewed: the pause doubles, give or take a quarter; after a no it is long.
     fn fail(&mut self, now: Now, refused: Option<JoinRefusal>) {
         let pause_ms = match refused {

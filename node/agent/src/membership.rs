@@ -116,6 +116,7 @@ impl Membership {
     /// The same federation by other papers: what was learned of it still holds.
     pub(crate) fn take_over(&mut self, now: Now, before: Self) {
         let root = *self.federation.root();
+        self.renewal.go_on(&before.renewal);
         self.revoked = before.revoked;
         self.early = before.early;
         self.issuers.extend(before.issuers);
@@ -146,7 +147,8 @@ impl Membership {
             let by = one.claimed_key();
             by.is_some() && by != issuer && by.as_ref() != Some(self.federation.root())
         });
-        issuer.is_some() && others.filter_map(|one| one.open(trust, now).ok()).any(|top| of_issuer(&top))
+        issuer.is_some()
+            && others.filter_map(|one| one.open(trust, now).ok()).any(|top| of_issuer(&top))
     }
 
     /// Whether this cluster is a registrar that may act.

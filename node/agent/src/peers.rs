@@ -17,6 +17,8 @@ pub(crate) struct Peers {
     keys: BTreeMap<ClusterId, Keys>,
     /// Those of them that changed and are on disk as they are.
     kept: BTreeSet<ClusterId>,
+    /// Those for whom somebody came with an earlier key.
+    outdated: BTreeSet<ClusterId>,
     connected: BTreeMap<PublicKey, Owner>,
     standings: BTreeMap<ClusterId, Standing>,
     /// Who is known to offer something.
@@ -110,6 +112,11 @@ impl Peers {
     pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<&Keys> {
         let changed = self.keys.get(cluster).filter(|keys| !keys.replaced.is_empty());
         changed.filter(|_| self.kept.insert(*cluster))
+    }
+
+    /// Somebody comes with an earlier key of this cluster's; whether that is new.
+    pub(crate) fn is_first_outdated(&mut self, cluster: ClusterId) -> bool {
+        self.outdated.insert(cluster)
     }
 
     /// Clusters that changed their key.

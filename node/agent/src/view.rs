@@ -75,8 +75,11 @@ impl Agent {
 
     fn joined(&self, id: FederationId, of: &Membership) -> Joined {
         let own = of.member(&self.config.cluster());
-        let issuer =
-            if of.acts(&self.config.cluster()) { Some(self.config.key.public()) } else { of.issuer() };
+        let issuer = if of.acts(&self.config.cluster()) {
+            Some(self.config.key.public())
+        } else {
+            of.issuer()
+        };
         let list = issuer.and_then(|issuer| of.list(&issuer));
         Joined {
             id,

@@ -275,7 +275,7 @@ pub enum Notice {
     Disconnected(ClusterId),
     /// A cluster changed its key.
     Rekeyed(ClusterId),
-    /// Somebody came with a key that this cluster has replaced, and is refused.
+    /// Somebody came with a key that this cluster has replaced, and is refused; said once.
     Outdated(ClusterId),
     /// A provider that was not known offers something.
     Offered(ClusterId),

@@ -21,6 +21,9 @@ pub(crate) struct Offload {
     /// all.
     #[serde(default)]
     pub(crate) to: Vec<String>,
+    /// Where the namespace may leave home already, what was said of it stays.
+    #[serde(default)]
+    pub(crate) further: bool,
 }
 
 /// Which secrets of a namespace may leave home.

@@ -42,7 +42,8 @@ impl Browse {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let demand = self.wanted.demand(desk, self.term).await?;
         if self.watch {
-            return watch::watch(screen, async || show(desk, screen, demand.clone(), false).await).await;
+            return watch::watch(screen, async || show(desk, screen, demand.clone(), false).await)
+                .await;
         }
         show(desk, screen, demand, self.explain).await
     }

@@ -54,7 +54,8 @@ impl Offload {
             to.push(target(desk, one).await?);
         }
         let sentence = format!("new pods of {namespace} run {}", place(strategy));
-        let offload = admin::Offload { namespace, strategy, api_access, secrets, to };
+        let offload =
+            admin::Offload { namespace, strategy, api_access, secrets, to, further: false };
         desk.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }

@@ -73,7 +73,7 @@ impl Order {
             }
         };
         for namespace in namespace {
-            let offload = Offload { namespace, ..Offload::default() };
+            let offload = Offload { namespace, further: true, ..Offload::default() };
             desk.tell(Request::Offload(offload)).await?;
         }
         if wait {

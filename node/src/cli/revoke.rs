@@ -45,7 +45,8 @@ pub(super) async fn revoke(
         return screen.render(&revoked, || format!("{called} is revoked\n"));
     }
     if member.certificate.is_some_and(|(by, _)| by == federation.root) {
-        let what = format!("{called} was made a registrar by the root, and only it can revoke that");
+        let what =
+            format!("{called} was made a registrar by the root, and only it can revoke that");
         return Err(Problem::new(Class::Refused, what).todo(format!(
             "with the root key: mercato federation revoke {called} --root-key FILE"
         )));

@@ -239,7 +239,8 @@ mod tests {
     #[test]
     fn a_key_that_takes_the_place_of_another_is_of_the_same_federation() {
         let dir = tempfile::tempdir().unwrap();
-        let (first, file) = (RootKey::found("alps".parse().unwrap()).unwrap(), dir.path().join("b"));
+        let (first, file) =
+            (RootKey::found("alps".parse().unwrap()).unwrap(), dir.path().join("b"));
         let second = first.succeed().unwrap();
         second.write(&file).unwrap();
         let again = RootKey::read(&file).unwrap();

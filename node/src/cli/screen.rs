@@ -41,7 +41,8 @@ impl Screen {
         let odd = |error: &dyn std::error::Error| {
             Problem::failed("the answer cannot be written in this form").because(error)
         };
-        let only = |what| Problem::new(Class::Usage, what).todo("json and yaml say everything: -o json");
+        let only =
+            |what| Problem::new(Class::Usage, what).todo("json and yaml say everything: -o json");
         match self.format {
             Format::Table | Format::Wide => Ok(table()),
             Format::Json => serde_json::to_string_pretty(value)

@@ -62,7 +62,7 @@ impl Offloads {
         };
         let api_access = spec.api_access == ApiAccess::Home;
         let (secrets, to) = (secrets(&spec.secrets), spec.to.clone());
-        let offload = Offload { namespace, strategy, api_access, secrets, to };
+        let offload = Offload { namespace, strategy, api_access, secrets, to, further: false };
         let done = self.service.desk.tell(Request::Offload(offload)).await;
         let (ready, why) = match done {
             Ok(()) => (true, ("Offloaded", format!("new pods run {place}"))),

@@ -174,3 +174,54 @@ fn a_federation_is_found_by_its_dns_name() {
     assert!(stderr(&output).contains("fingerprint"), "{}", stderr(&output));
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
+
+#[test]
+fn the_root_is_replaced_and_throws_a_registrar_out() {
+    let turin = Daemon::start("turin", &[]);
+    found(&turin);
+    let [old, new] = ["alps.root", "alps-2.root"].map(|name| turin.file(name));
+    let rome = Daemon::start("rome", &[&turin.address()]);
+    let oslo = Daemon::start("oslo", &[&turin.address(), &rome.address()]);
+    let token = done(&turin, &["federation", "token"]);
+    done(&rome, &["federation", "join", token.trim()]);
+    done(&oslo, &["federation", "registrar", &old]);
+    standing(&rome, "oslo", "trusted");
+
+    let unasked = refused(&turin, &["federation", "rotate", &old], 2);
+    assert!(unasked.contains("contracts run on"), "{unasked}");
+    let rotate = ["federation", "rotate", &old, "--new-key", &new, "--yes"];
+    let said = done(&turin, &rotate);
+    assert!(said.contains("turin is a registrar of alps"), "{said}");
+    let root = |of: &Daemon| of.json(&["federation", "-o", "json"])[0]["root"].clone();
+    let (first, id) = (root(&oslo), oslo.json(&["federation", "-o", "json"])[0]["id"].clone());
+    assert_ne!(root(&turin), first);
+    // A member hears of it from its registrar.
+    rome.wait_for(&["federation", "-o", "json"], |all| all[0]["root"] == root(&turin));
+    assert_eq!(rome.json(&["federation", "-o", "json"])[0]["id"], id);
+    standing(&rome, "turin", "trusted");
+    standing(&turin, "rome", "trusted");
+    // What the old key signs counts no more, and a registrar needs the new one.
+    standing(&rome, "oslo", "stranger");
+    refused(&turin, &["federation", "registrar", &old], 4);
+    let again = refused(&turin, &["federation", "rotate", &old, "--yes"], 4);
+    assert!(again.contains("another root key"), "{again}");
+    done(&oslo, &["federation", "registrar", &new]);
+    standing(&rome, "oslo", "trusted");
+
+    let unknown = refused(&turin, &["federation", "revoke", "oslo", "--yes"], 4);
+    assert!(unknown.contains("--root-key FILE"), "{unknown}");
+    let revoke = ["federation", "revoke", "oslo", "--yes", "--root-key"];
+    let wrong = refused(&turin, &[&revoke[..], &[&old]].concat(), 2);
+    assert!(wrong.contains("not the root key by which alps goes"), "{wrong}");
+    let said = done(&turin, &[&revoke[..], &[&new]].concat());
+    assert!(said.contains("oslo is revoked"), "{said}");
+    for side in [&turin, &rome] {
+        standing(side, "oslo", "stranger");
+    }
+    oslo.wait_for_text(&["federation"], |text| text.contains("its certificates are gone by"));
+    let none = refused(&oslo, &["federation", "token"], 4);
+    assert!(none.contains("no registrar"), "{none}");
+    let rome = rome.restart();
+    assert_eq!(root(&rome), root(&turin));
+    [oslo, rome, turin].into_iter().for_each(Daemon::stop);
+}

@@ -4,6 +4,7 @@
 //! go where its strategy says.
 
 mod mutate;
+mod opt_in;
 mod secrets;
 mod targets;
 mod webhook;
@@ -13,17 +14,18 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+pub use opt_in::{opt_in, opt_out, opted_in};
 pub use secrets::Secrets;
 pub use targets::Targets;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
-use crate::cluster::{Answer, Cluster};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
 use crate::limits;
@@ -108,26 +110,6 @@ impl Scope {
 fn is_open(namespace: &Value) -> bool {
     let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
     !name.starts_with(SYSTEM) && namespace["metadata"]["deletionTimestamp"].is_null()
-}
-
-/// Opts a namespace in, or changes how.
-pub fn opt_in(cluster: &Cluster, namespace: &str, how: OptIn) -> Answer<()> {
-    let access = if how.api_access { "home" } else { "none" };
-    let marks =
-        json!({ API_ACCESS: access, SECRETS: how.secrets.mark(), TARGETS: how.targets.mark() });
-    mark(cluster, namespace, how.strategy.as_str().into(), marks)
-}
-
-/// Opts a namespace out. What runs elsewhere is ended by the sessions.
-pub fn opt_out(cluster: &Cluster, namespace: &str) -> Answer<()> {
-    mark(cluster, namespace, Value::Null, json!({ API_ACCESS: null, SECRETS: null, TARGETS: null }))
-}
-
-fn mark(cluster: &Cluster, namespace: &str, strategy: Value, annotations: Value) -> Answer<()> {
-    let patch =
-        json!({ "metadata": { "labels": { OFFLOAD: strategy }, "annotations": annotations } });
-    let answer = cluster.merge(NAMESPACE, None, namespace, None, patch);
-    async move { answer.await.map(drop) }.boxed()
 }
 
 /// The opted-in namespaces of a cluster; none before the first list.
@@ -337,6 +319,8 @@ impl Rights {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::testing::scripted;
 

@@ -106,8 +106,8 @@ fn whom_a_revocation_is_about_is_one() {
     let both = mercato(&desk, "federation revoke turin --yes").unwrap_err();
     assert_eq!((both.class, told(&desk)), (Class::Usage, None));
     // One whom the root let in only it can throw out.
-    let root = mercato(&desk, "federation revoke 4f4f --yes").unwrap_err();
-    assert!(root.to_string().contains("--root-key FILE"), "{root}");
+    let by_root = mercato(&desk, "federation revoke 4f4f --yes").unwrap_err();
+    assert!(by_root.to_string().contains("--root-key FILE"), "{by_root}");
     let let_in = |member: Listed| Listed { certificate: Some((PublicKey([5; 32]), 9)), ..member };
     let members = desk.members.iter().cloned().map(let_in).collect();
     let federations = desk.federations.clone();

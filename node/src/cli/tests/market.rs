@@ -73,7 +73,10 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let csv = mercato(&desk, "browse --for 4h -o csv").unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("PROVIDER,POOL,CPU,MEMORY,PODS,GPUS,CLASS,TRUST,LAW,"), "{csv}");
-    assert!(lines[1].starts_with("turin,amd64-h100,16,64Gi,110,h100=4,reserved,trusted,IT,"), "{csv}");
+    assert!(
+        lines[1].starts_with("turin,amd64-h100,16,64Gi,110,h100=4,reserved,trusted,IT,"),
+        "{csv}"
+    );
     assert_eq!(lines.len(), 2);
     let all: Market = serde_json::from_str(&mercato(&desk, "browse -o json").unwrap()).unwrap();
     assert_eq!(all, market());

@@ -23,7 +23,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
-    Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out,
+    Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out, opted_in,
 };
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
@@ -186,6 +186,12 @@ impl Kubernetes for Real {
         let shared = self.now();
         async move {
             let shared = shared?;
+            let how = if offload.further {
+                let before = opted_in(&shared.cluster, &offload.namespace).await;
+                how.further(before.map_err(|failure| failure.to_string())?)
+            } else {
+                how
+            };
             let known = shared.opt_ins.known().borrow().clone();
             let wanted = Leave::Now(how.clone());
             if known.is_some_and(|known| known.leave(&offload.namespace) == wanted) {
