@@ -147,8 +147,9 @@ impl World {
         self.seen_ms.iter_mut().filter(|(id, _)| of_peer(id)).for_each(|(_, at)| *at = now_ms);
     }
 
-    /// Nobody is known by nobody's word, and nobody is forgotten whom somebody saw lately.
-    fn check_known(&self) -> Result<(), TestCaseError> {
+    /// Nobody is known by nobody's word, nobody is forgotten whom somebody saw lately, and nobody
+    /// is remembered for longer but whom the owner lists or somebody needs.
+    fn check_known(&mut self) -> Result<(), TestCaseError> {
         let (now_ms, mut words) = (self.now.mono_ms, BTreeSet::new());
         for known in self.directory.known() {
             for source in &known.sources {
@@ -163,9 +164,18 @@ impl World {
                 prop_assert!(new || known.peer.is_none(), "by nobody's word: {known:?}");
             }
         }
-        for (id, at_ms) in &self.seen_ms {
+        let (connected, kept) = (self.connected.clone(), self.kept.clone());
+        let needed = |id: &SightingId| {
+            connected.union(&kept).any(|peer| id.instance == peer.0[0].to_string())
+        };
+        for (id, at_ms) in std::mem::take(&mut self.seen_ms) {
             let fresh = at_ms + limits::FORGET_MS > now_ms;
-            prop_assert!(!fresh || words.contains(id), "forgotten: {id:?}");
+            let stays = fresh || needed(&id) || id.source == Source::List;
+            prop_assert!(!fresh || words.contains(&id), "forgotten: {id:?}");
+            prop_assert!(stays || !words.contains(&id), "remembered: {id:?}");
+            if stays {
+                self.seen_ms.insert(id, at_ms);
+            }
         }
         Ok(())
     }
