@@ -260,6 +260,7 @@ impl World {
                 vec![]
             }
             Effect::Block(..)
+            | Effect::Refuse(_)
             | Effect::Federation(..)
             | Effect::Join { .. }
             | Effect::Introduce => vec![],
