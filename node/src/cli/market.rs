@@ -20,7 +20,6 @@ use crate::admin::{Class, Desk, Problem};
 #[command(after_help = "Examples:
   mercato browse --cpu 8 --memory 32Gi --for 4h --max-price '3 EUR/h'
   mercato browse 'gpu.model in (h100,h200), gpu.mem>=80Gi, rtt<=30ms' --explain
-  mercato browse 'class=reserved' --sort price -o name
 
 A selector is terms with a comma between them, which must all hold: docs/selectors.md
 has the attributes.")]

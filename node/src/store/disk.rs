@@ -120,7 +120,7 @@ impl Store for Disk {
         if !self.path.join(DATA).exists() {
             return Err(disk(&self.path, others()));
         }
-        let (open, commits) = open(&self.path)?;
+        let (open, commits) = reopen(&self.path)?;
         if commits < self.commits {
             return Err(disk(&self.path, others()));
         }
@@ -185,6 +185,17 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
     }
     let file = File::open(path.join(DATA)).map_err(|source| disk(path, source))?;
     Ok((Open { db, records, meta, file }, commits))
+}
+
+/// The same, of one that was open here: sled's threads hold its lock for a moment longer.
+fn reopen(path: &Path) -> Result<(Open, u64), StoreError> {
+    for _ in 0..limits::STORE_LOCK_LOOKS {
+        match open(path) {
+            Err(StoreError::InUse(_)) => std::thread::sleep(limits::STORE_LOCK_LOOK),
+            opened => return opened,
+        }
+    }
+    open(path)
 }
 
 /// The records of a database that cannot be opened where it is, since sled writes as it
