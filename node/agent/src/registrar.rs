@@ -304,12 +304,15 @@ impl Agent {
         let papers = membership.papers();
         let list = membership.list(&self.config.key.public()).ok_or(JoinRefusal::Unavailable)?;
         let own = papers.certificates.first().ok_or(JoinRefusal::Unavailable)?;
-        Ok(JoinReply::Admitted {
+        let reply = JoinReply::Admitted {
             root: papers.root.clone(),
             successions: papers.successions.clone(),
             certificates: vec![joined?, own.clone()],
             revocations: list.signed().clone(),
-        })
+        };
+        // Also after a restart: a key that was replaced is not certified again.
+        self.keep_keys(&owner.cluster_id(), out);
+        Ok(reply)
     }
 
     pub(crate) fn on_revoke(

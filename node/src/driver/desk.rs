@@ -64,15 +64,9 @@ impl Desk for Office {
                 Request::Judge(cluster, standing) => {
                     self.command(Command::Peer(cluster, standing)).await
                 }
-                Request::AddPeer(address) => {
-                    let report = Report::Seen(entry(&address)?);
-                    self.driver.tell(Input::Sighted(report)).await;
-                    Ok(Answer::Done)
-                }
+                Request::AddPeer(address) => self.sighted(Report::Seen(entry(&address)?)).await,
                 Request::RemovePeer(address) => {
-                    let report = Report::Gone(entry(&address)?.id);
-                    self.driver.tell(Input::Sighted(report)).await;
-                    Ok(Answer::Done)
+                    self.sighted(Report::Gone(entry(&address)?.id)).await
                 }
                 Request::Ping(address) => self.ping(&address).await,
                 Request::Browse { demand, explain } => {
@@ -199,6 +193,11 @@ impl Office {
     }
 
     /// Dials, says who answered, and the round trip that the network measured last.
+    async fn sighted(&self, report: Report) -> Result<Answer, Problem> {
+        self.driver.tell(Input::Sighted(report)).await;
+        Ok(Answer::Done)
+    }
+
     async fn ping(&self, address: &str) -> Result<Answer, Problem> {
         let sighting = entry(address)?;
         let net = self.driver.net();

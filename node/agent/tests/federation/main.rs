@@ -58,9 +58,9 @@ impl Node {
         answer(self.feed(Input::Federation(7, ask))).unwrap()
     }
 
-    fn restart(&mut self) {
+    fn restart(&mut self) -> Vec<Effect> {
         self.agent = Agent::restore(self.config.clone(), [9; 32], &self.records, None);
-        self.feed(Input::Tick);
+        self.feed(Input::Tick)
     }
 
     fn id(&self) -> ClusterId {
@@ -77,12 +77,12 @@ impl Node {
     }
 
     /// Starts again with another key.
-    fn rotate(&mut self, seed: u8) {
+    fn rotate(&mut self, seed: u8) -> Vec<Effect> {
         let next = KeyPair::from_seed(&[seed; 32]);
         let document = self.owner().rotate(&self.config.key, next.public(), at(self.now_ms));
         self.config.rotations.push(document.unwrap());
         self.config.key = Arc::new(next);
-        self.restart();
+        self.restart()
     }
 
     fn token(&mut self, secret: u8) -> Secret {

@@ -20,14 +20,17 @@ pub(crate) fn asks(one: &mut Node, until_ms: u64) -> Option<(PublicKey, JoinRequ
             return None;
         }
         one.now_ms = due_ms.max(one.now_ms);
-        let asked = one.feed(Input::Tick).into_iter().find_map(|effect| match effect {
-            Effect::Join { registrar, request, .. } => Some((registrar, *request)),
-            _ => None,
-        });
-        if asked.is_some() {
-            return asked;
+        if let Some(asked) = asked(one.feed(Input::Tick)) {
+            return Some(asked);
         }
     }
+}
+
+pub(crate) fn asked(effects: Vec<Effect>) -> Option<(PublicKey, JoinRequest)> {
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::Join { registrar, request, .. } => Some((registrar, *request)),
+        _ => None,
+    })
 }
 
 /// The registrar's answer, at the time of `one`.
