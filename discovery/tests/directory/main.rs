@@ -1,0 +1,201 @@
+//! The directory against a small world: whatever happened before, once every peer
+//! answers, each one that may be dialled is found, by wakeups alone.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod world;
+
+use mercato_discovery::{DialFailure, Input, Report, Source, limits};
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::Deadline;
+use proptest::prelude::*;
+use world::{Step, World, peer, sighting, step};
+
+proptest! {
+    #[test]
+    fn everybody_who_may_be_dialled_is_found(steps in prop::collection::vec(step(), 1..120)) {
+        let mut world = World::new();
+        for step in steps {
+            world.step(step);
+            world.check_known()?;
+        }
+        // Heal: all answer, time goes on from wakeup to wakeup.
+        let start = world.now.mono_ms;
+        loop {
+            while !world.dials.is_empty() {
+                world.answer(true);
+            }
+            match world.directory.wakeup() {
+                Some(Deadline::Mono(at)) if at < start + 2 * limits::BACKOFF_MAX_MS => {
+                    world.now.mono_ms = at;
+                    world.feed(Input::Tick);
+                }
+                _ => break,
+            }
+        }
+        for known in world.directory.known() {
+            prop_assert!(known.connected || known.blocked, "not found: {known:?}");
+        }
+    }
+}
+
+#[test]
+fn pauses_double_up_to_the_bound() {
+    let mut world = World::new();
+    pauses_of(&mut world, limits::BACKOFF_MAX_MS);
+    let mut world = World::new();
+    world.feed(Input::Keep(peer(1)));
+    pauses_of(&mut world, limits::BACKOFF_MAX_KEPT_MS);
+}
+
+fn pauses_of(world: &mut World, bound_ms: u64) {
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let Some(Deadline::Mono(due)) = world.directory.wakeup() else { panic!("no wakeup") };
+        pauses.push(due - world.now.mono_ms);
+        world.now.mono_ms = due;
+        world.feed(Input::Tick);
+        assert_eq!(world.dials.len(), 1);
+        world.answer(false);
+    }
+    assert!(pauses[0] <= limits::FIRST_DIAL_MS);
+    for (failures, pause) in pauses[1..].iter().enumerate() {
+        let exact = (limits::BACKOFF_MIN_MS << failures).min(bound_ms);
+        assert!((exact * 3 / 4..=exact * 5 / 4).contains(pause), "{failures}: {pause}");
+    }
+}
+
+#[test]
+fn a_connection_that_does_not_last_is_a_failure() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    for failures in 1..5 {
+        world.now.mono_ms += limits::BACKOFF_MAX_MS;
+        world.feed(Input::Tick);
+        world.answer(true);
+        world.step(Step::Drop);
+        assert_eq!(world.directory.known().next().unwrap().failures, failures);
+    }
+}
+
+#[test]
+fn a_new_instance_ends_the_pause() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    for _ in 0..10 {
+        world.step(Step::Wait(2 * limits::BACKOFF_MAX_MS));
+        world.answer(false);
+    }
+    let mut again = sighting(1, Source::Lan);
+    again.id.instance = "restarted".into();
+    world.feed(Input::Report(Report::Seen(again)));
+    world.step(Step::Wait(limits::DIAL_DISTANCE_MS));
+    assert_eq!(world.dials.len(), 1);
+}
+
+#[test]
+fn a_changed_sighting_neither_forgets_nor_hurries() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    world.answer(false);
+    let dialled_ms = world.now.mono_ms;
+    let mut changed = sighting(1, Source::Lan);
+    changed.addresses.extend(sighting(2, Source::Lan).addresses);
+    world.feed(Input::Report(Report::Seen(changed)));
+    let known = world.directory.known().next().unwrap();
+    assert_eq!((known.addresses.len(), known.failures), (2, 1));
+    assert_eq!(world.forgotten, []);
+    let Some(Deadline::Mono(due)) = world.directory.wakeup() else { panic!("no wakeup") };
+    assert!(due >= dialled_ms + limits::BACKOFF_MIN_MS * 3 / 4, "dialled again at once");
+}
+
+#[test]
+fn the_list_learns_who_answers_and_that_it_may_change() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::List))));
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    world.answer(true);
+    let known = world.directory.known().next().unwrap();
+    assert_eq!((known.peer, known.connected), (Some(peer(1)), true));
+    // Another cluster now answers there.
+    world.step(Step::Wait(limits::STABLE_MS));
+    world.step(Step::Drop);
+    world.step(Step::Wait(limits::BACKOFF_MIN_MS));
+    let (attempt, (expected, _)) = world.dials.pop_first().unwrap();
+    assert_eq!(expected, Some(peer(1)));
+    world.feed(Input::Dialled { attempt, result: Err(DialFailure::WrongPeer) });
+    assert_eq!(world.forgotten, [peer(1)]);
+    world.step(Step::Wait(2 * limits::BACKOFF_MIN_MS));
+    assert_eq!(world.dials.pop_first().unwrap().1.0, None);
+}
+
+#[test]
+fn our_own_address_on_the_list_is_dialled_once() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(0, Source::Lan))));
+    assert_eq!(world.directory.wakeup(), None);
+    world.feed(Input::Report(Report::Seen(sighting(0, Source::List))));
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    let (attempt, _) = world.dials.pop_first().unwrap();
+    world.feed(Input::Dialled { attempt, result: Err(DialFailure::Ourselves) });
+    assert_eq!(world.directory.wakeup(), None);
+    assert_eq!(world.directory.known().count(), 0);
+}
+
+#[test]
+fn a_flood_of_sightings_stays_bounded_and_spares_whom_we_need() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    world.connect(peer(1));
+    for n in 0..2_000u32 {
+        let mut false_one = sighting(2, Source::Lan);
+        false_one.id.instance = format!("flood {n}");
+        let mut key = [3; 32];
+        key[..4].copy_from_slice(&n.to_be_bytes());
+        false_one.peer = Some(PublicKey(key));
+        world.now.mono_ms += 1;
+        world.feed(Input::Report(Report::Seen(false_one)));
+    }
+    assert!(world.directory.known().count() <= limits::SIGHTINGS_PER_KIND);
+    let first = world.directory.known().find(|known| known.peer == Some(peer(1))).unwrap();
+    assert_eq!(first.sources, [Source::Lan]);
+    assert!(world.dials.len() <= limits::DIALS);
+}
+
+#[test]
+fn strangers_who_connect_do_not_keep_us_from_dialling() {
+    let mut world = World::new();
+    for n in 100..200 {
+        world.feed(Input::Connected { peer: peer(n), dialled: false });
+    }
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    assert_eq!(world.dials.len(), 1);
+}
+
+#[test]
+fn enough_is_enough_but_for_whom_a_lease_needs() {
+    let mut world = World::new();
+    for n in 100..100 + limits::OUTBOUND as u8 {
+        world.connect(peer(n));
+    }
+    for n in 1..3 {
+        world.feed(Input::Report(Report::Seen(sighting(n, Source::Lan))));
+    }
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    assert_eq!(world.dials.len(), 0);
+    world.step(Step::Keep(2));
+    let dialled: Vec<_> = world.dials.values().map(|(expected, _)| *expected).collect();
+    assert_eq!(dialled, [Some(peer(2))]);
+}
+
+#[test]
+fn who_is_not_seen_for_long_is_forgotten() {
+    let mut world = World::new();
+    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    world.feed(Input::Report(Report::Seen(sighting(2, Source::List))));
+    world.step(Step::Wait(limits::FORGET_MS));
+    assert_eq!(world.forgotten, [peer(1)]);
+    assert_eq!(world.directory.known().count(), 1);
+}
