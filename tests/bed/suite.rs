@@ -178,6 +178,7 @@ impl Theatre {
                     let to = dumps().join(self.suite).join(test.name);
                     dump(&stage.clusters, &to).await?;
                     // Those that follow may take hours.
+                    std::fs::create_dir_all(&to)?;
                     std::fs::write(to.join("why"), format!("{error:#}\n"))?;
                     Err(error.context(format!("logs and objects are in {}", to.display())))
                 })

@@ -50,7 +50,7 @@ impl<'a> User<'a> {
     pub async fn run(&self, name: &str, script: &str) -> Result<()> {
         self.start(name, script, &[]).await?;
         let pod = format!("pod/{name}");
-        self.kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=60s"]).await?;
+        self.kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]).await?;
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl<'a> User<'a> {
     pub async fn attaches(&self) -> Result<()> {
         let script = "while read -r line; do echo \"heard $line\"; done";
         self.start("listener", script, &["--stdin", "--attach=false"]).await?;
-        self.kubectl(&["wait", "pod/listener", "--for=condition=Ready", "--timeout=60s"]).await?;
+        self.kubectl(&["wait", "pod/listener", "--for=condition=Ready", "--timeout=120s"]).await?;
         let mut attach = self
             .cluster
             .command("kubectl")?

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 const LAB: &str = env!("CARGO_BIN_EXE_lab");
 
 /// How long a killed bed may take to be gone.
-const GONE: Duration = Duration::from_secs(5);
+const GONE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let tests = vec![
