@@ -119,10 +119,10 @@ enum What {
     /// Put a new root key in the place of one, and this cluster under it as a registrar
     #[command(after_help = "Examples:
   mercato federation rotate alps.root
-  mercato federation rotate /media/usb/alps.root --new-key /media/usb/alps-2.root
+  mercato federation rotate /media/alps.root --new-key /media/alps-2.root
 
-Nothing that the old key signed counts for whoever hears of the new one: make each
-other registrar anew with it, and then destroy the old.")]
+Nothing that the old key signed counts for whoever hears of the new one: make
+each other registrar anew with it, and then destroy the old.")]
     Rotate {
         /// Where the root key is
         root_key: PathBuf,
