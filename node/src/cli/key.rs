@@ -39,19 +39,18 @@ impl Key {
 
 async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<String, Problem> {
     let before = desk.status().await?;
-    let mut said = format!(
-        "{} gets another key, and its daemon starts again: connections and shells into pods\n\
-         break for a moment, pods and contracts run on. Peers that hear of the new key refuse\n\
-         the one before.",
-        before.name
-    );
+    let mut said = "The cluster gets another key, and its daemon starts again: connections and\n\
+                    shells into pods break for a moment, pods and contracts run on. Peers that\n\
+                    hear of the new key refuse the one before."
+        .to_owned();
     let federations = desk.federations().await?;
     let led = federations.iter().filter(|of| of.roles.contains(&Role::Registrar));
     let led: Vec<String> = led.map(|of| of.name.to_string()).collect();
     if !led.is_empty() {
         said += &format!(
-            "\nAs registrar of {} it lets nobody in until the root key has certified the new\n\
-             one: mercato federation registrar ROOT-KEY",
+            "\nAs registrar of {} it lets nobody in\n\
+             until the root key has certified the new one:\n\
+             mercato federation registrar ROOT-KEY",
             led.join(" and ")
         );
     }

@@ -4,16 +4,10 @@
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::kit::{Daemon, stderr, stdout};
+use crate::kit::{Daemon, done, stderr};
 
 const ORDER: [&str; 11] =
     ["order", "--cpu", "1", "--memory", "2Gi", "--pods", "10", "--for", "1h", "-o", "json"];
-
-fn done(daemon: &Daemon, args: &[&str]) -> String {
-    let output = daemon.ask(args);
-    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-    stdout(&output)
-}
 
 fn key(of: &Daemon) -> String {
     of.json(&["status", "-o", "json"])["daemon"]["key"].as_str().unwrap().to_owned()

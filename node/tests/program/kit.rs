@@ -173,3 +173,10 @@ impl Drop for Daemon {
         let _ = self.child.wait();
     }
 }
+
+/// What a command that must go well prints.
+pub(crate) fn done(daemon: &Daemon, args: &[&str]) -> String {
+    let output = daemon.ask(args);
+    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    stdout(&output)
+}

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::kit::{Daemon, run, stderr, stdout};
+use crate::kit::{Daemon, done, run, stderr, stdout};
 use crate::name_server::NameServer;
 
 const SHARE: [&str; 8] =
@@ -11,12 +11,6 @@ const SHARE: [&str; 8] =
 const CLUSTER: [&str; 2] = ["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"];
 const ORDER: [&str; 11] =
     ["order", "--cpu", "1", "--memory", "2Gi", "--pods", "10", "--for", "1h", "-o", "json"];
-
-fn done(daemon: &Daemon, args: &[&str]) -> String {
-    let output = daemon.ask(args);
-    assert!(output.status.success(), "{args:?}: {}", stderr(&output));
-    stdout(&output)
-}
 
 fn refused(daemon: &Daemon, args: &[&str], code: i32) -> String {
     let output = daemon.ask(args);
