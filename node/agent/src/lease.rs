@@ -7,7 +7,6 @@ use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_offload::guest::{self, GuestSession};
 use mercato_offload::home::{self, HomeSession};
 use mercato_offload::key::Item;
-use mercato_offload::message::{self, ToGuest};
 use mercato_protocol::contract::Party;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
@@ -24,6 +23,11 @@ pub(crate) struct Lease {
     session: Session,
     /// Provider: guest namespaces by home namespace.
     pub(crate) namespaces: BTreeMap<String, String>,
+    /// Names that home has asked for, or none in particular, where there is another or none
+    /// yet, by home namespace.
+    pub(crate) unmet: BTreeMap<String, Option<String>>,
+    /// When a guest namespace has last got another name, monotonic.
+    pub(crate) renamed_ms: Option<u64>,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
@@ -68,7 +72,9 @@ impl Lease {
             }
         };
         let key = other_side(&spec).key;
-        Self { spec, key, session, namespaces, kept, said: None, ends_ms: None }
+        let (unmet, renamed_ms) = (BTreeMap::new(), None);
+        let (said, ends_ms) = (None, None);
+        Self { spec, key, session, namespaces, unmet, renamed_ms, kept, said, ends_ms }
     }
 
     /// The other side has changed its key; which lease this is.
@@ -92,6 +98,14 @@ impl Lease {
             Session::Home(session) => session.pods(),
             Session::Guest(session) => session.pods(),
             Session::Resting => 0,
+        }
+    }
+
+    /// Whether anything of this home namespace is, or may be, in the cluster.
+    pub(crate) fn holds(&self, namespace: &str) -> bool {
+        match &self.session {
+            Session::Guest(session) => session.holds(namespace),
+            Session::Home(_) | Session::Resting => true,
         }
     }
 
@@ -206,7 +220,7 @@ impl Lease {
         Effect::Workload { peer: self.key, contract: self.id(), frame }
     }
 
-    fn keep(&mut self, record: Record) -> Effect {
+    pub(crate) fn keep(&mut self, record: Record) -> Effect {
         self.kept.insert(record.key());
         Effect::Persist(Change::Put(record))
     }
@@ -267,50 +281,6 @@ impl Lease {
         }
     }
 
-    /// Gives each home namespace of the items that the consumer sends a guest namespace;
-    /// `taken` are names that other leases have.
-    pub(crate) fn map_namespaces(
-        &mut self,
-        frame: &message::Frame<ToGuest>,
-        name: Option<&str>,
-        taken: &BTreeSet<String>,
-        out: &mut Vec<Effect>,
-    ) {
-        // One that is suspended may open again, and home does not say it again then.
-        if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
-            return;
-        }
-        let before = self.namespaces.len();
-        for statement in &frame.statements {
-            let ToGuest::Put { item, .. } = statement else { continue };
-            let namespace = match item {
-                Item::Object(key) => &key.namespace,
-                Item::Pod(pod) => &pod.namespace,
-            };
-            let fits = self.namespaces.len() < limits::NAMESPACES && is_label(namespace);
-            if fits && !self.namespaces.contains_key(namespace) {
-                let guest = self.guest_name(namespace, name, taken);
-                self.namespaces.insert(namespace.clone(), guest);
-            }
-        }
-        if self.namespaces.len() > before {
-            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
-        }
-    }
-
-    /// `shop-rome`; where another lease has that, or it is too long, with the contract's id.
-    fn guest_name(&self, home: &str, peer: Option<&str>, taken: &BTreeSet<String>) -> String {
-        let own = |name: &str| self.namespaces.values().any(|guest| guest == name);
-        let free = |name: &String| is_label(name) && !taken.contains(name) && !own(name);
-        let short = self.id().short();
-        let room = limits::NAMESPACE_BYTES - short.len() - 1;
-        let head = home.get(..room.min(home.len())).unwrap_or(home).trim_end_matches('-');
-        let plain = peer.map(|peer| format!("{home}-{}", slug(peer)));
-        let with_id = format!("{head}-{short}");
-        let whole = format!("{:.63}", mercato_protocol::id::Digest::of(home.as_bytes()));
-        plain.into_iter().chain([with_id]).find(free).unwrap_or(whole)
-    }
-
     /// Erases all that is kept of it.
     pub(crate) fn erase(self, out: &mut Vec<Effect>) {
         let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
@@ -336,19 +306,4 @@ fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
         guest::Effect::Confirm(item) => Some(guest::Input::Gone(item.clone())),
         guest::Effect::Persist(_) | guest::Effect::Erase(_) | guest::Effect::Send(_) => None,
     }
-}
-
-/// What people call a cluster, as part of a DNS label.
-fn slug(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
-}
-
-/// Whether a namespace may be called so: a DNS label (RFC 1123).
-fn is_label(name: &str) -> bool {
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let inner = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    let bytes = name.as_bytes();
-    let fits = bytes.len() <= limits::NAMESPACE_BYTES;
-    fits && bytes.iter().all(inner) && edge(bytes.first()) && edge(bytes.last())
 }

@@ -107,6 +107,7 @@ impl Agent {
     pub(crate) fn wake_leases(&mut self, now: Now, out: &mut Vec<Effect>) {
         let ids: Vec<ContractId> = self.leases.keys().copied().collect();
         for id in ids {
+            self.name_namespaces(now, id, out);
             if let Some(lease) = self.leases.get_mut(&id) {
                 lease.wake(now, out);
             }
@@ -132,18 +133,35 @@ impl Agent {
                 self.on_home(now, contract, home::Input::Frame(frame), out);
             }
             (Side::Provider, Frame::ToGuest(frame)) => {
-                let owner = self.peers.connected().get(&peer);
-                let name = owner.map(|owner| owner.name.clone());
-                let others = self.leases.values().filter(|other| other.id() != contract);
-                let taken: BTreeSet<String> =
-                    others.flat_map(|other| other.namespaces.values().cloned()).collect();
+                let name = self.peer_name(&peer);
                 if let Some(lease) = self.leases.get_mut(&contract) {
-                    lease.map_namespaces(&frame, name.as_deref(), &taken, out);
+                    lease.hear_names(&frame, name.as_deref());
                 }
-                self.desire(now, contract, out);
+                self.name_namespaces(now, contract, out);
                 self.on_guest(now, contract, guest::Input::Frame(frame), out);
             }
             (Side::Consumer, Frame::ToGuest(_)) | (Side::Provider, Frame::ToHome(_)) => {}
+        }
+    }
+
+    fn peer_name(&self, key: &PublicKey) -> Option<String> {
+        self.peers.connected().get(key).map(|owner| owner.name.clone())
+    }
+
+    /// Names the guest namespaces that are to be named, before anything is done in them.
+    fn name_namespaces(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
+        let Some(lease) = self.leases.get(&id).filter(|lease| lease.is_to_name()) else { return };
+        let name = self.peer_name(&lease.key);
+        let others = self.leases.values().filter(|other| other.id() != id);
+        let taken: BTreeSet<String> =
+            others.flat_map(|other| other.namespaces.values().cloned()).collect();
+        let Some(lease) = self.leases.get_mut(&id) else { return };
+        let named = lease.name(now, name.as_deref(), &taken, out);
+        self.desire(now, id, out);
+        for home in named {
+            if let Some(lease) = self.leases.get_mut(&id) {
+                lease.handle_guest(now, guest::Input::Moved(home), out);
+            }
         }
     }
 
@@ -182,7 +200,10 @@ impl Agent {
 
     pub(crate) fn on_lease_news(&mut self, contract: ContractId, news: LeaseNews) {
         let Some(lease) = self.leases.get(&contract) else { return };
+        let names_are_ours = lease.names_are_ours(self.peer_name(&lease.key).as_deref());
         let input = match (lease.spec.side, news) {
+            // A cluster may have rules for names: the guests of one that home has chosen wait.
+            (Side::Provider, LeaseNews::Failed(_)) if !names_are_ours => return,
             (Side::Consumer, LeaseNews::Ready) => mercato_broker::Input::Usable(contract),
             (Side::Provider, LeaseNews::Failed(why)) => {
                 mercato_broker::Input::Unprovidable(contract, why)

@@ -18,6 +18,7 @@ mod leases;
 pub mod limits;
 mod market;
 mod membership;
+mod namespaces;
 mod peers;
 mod rates;
 mod record;

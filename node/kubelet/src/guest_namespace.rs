@@ -58,7 +58,8 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         let name = wanted.name.as_str();
         match cluster.get(NAMESPACE, None, name).await? {
             None => {
-                cluster.create(NAMESPACE, None, namespace(&wanted)).await?;
+                let made = cluster.create(NAMESPACE, None, namespace(&wanted)).await;
+                made.map_err(another_was_first)?;
             }
             Some(present) => {
                 owned(&present, &wanted)?;
@@ -81,13 +82,21 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
 }
 
 /// Removes a guest namespace with all that is in it, whether its session has
-/// drained it or not; one that is not this lease's stays. True once it is gone.
-pub fn remove(cluster: &Cluster, name: &str, contract: &ContractId) -> Answer<bool> {
+/// drained it or not; one that is not this lease's, or not `home`'s where that is
+/// said, stays. True once it is gone.
+pub fn remove(
+    cluster: &Cluster,
+    name: &str,
+    contract: &ContractId,
+    home: Option<&str>,
+) -> Answer<bool> {
     let (cluster, name, contract) = (cluster.clone(), name.to_owned(), contract.to_string());
+    let home = home.map(str::to_owned);
     async move {
         let Some(present) = cluster.get(NAMESPACE, None, &name).await? else { return Ok(true) };
         let metadata = &present["metadata"];
-        if metadata["labels"][CONTRACT] != contract {
+        let labels = &metadata["labels"];
+        if labels[CONTRACT] != contract || home.is_some_and(|home| labels[HOME_NAMESPACE] != home) {
             return Ok(true);
         }
         if metadata["deletionTimestamp"].is_null() {
@@ -184,12 +193,22 @@ fn owned(present: &Value, wanted: &GuestNamespace) -> Result<(), Failure> {
     if metadata["labels"][CONTRACT] != wanted.contract.to_string()
         || metadata["labels"][HOME_NAMESPACE] != wanted.home
     {
-        return Err(Failure::conflict(format!(
-            "namespace {} exists and does not belong to this contract: choose another name",
-            wanted.name
-        )));
+        return Err(Failure::conflict(taken(&wanted.name, &wanted.home)));
     }
     Ok(())
+}
+
+/// That another has the name of a guest namespace, and what home can do about it.
+pub fn taken(name: &str, home: &str) -> String {
+    format!(
+        "namespace {name} exists and is not this contract's: \
+        have it called otherwise with mercato offload {home} --name NAME"
+    )
+}
+
+/// It was not there a moment ago: it is looked at again.
+fn another_was_first(failure: Failure) -> Failure {
+    if failure.class == Class::Conflict { Failure::transient(failure.message) } else { failure }
 }
 
 fn labels(wanted: &GuestNamespace) -> Value {
@@ -283,9 +302,13 @@ const READY_LOOKS: u32 = 150;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use mercato_protocol::id::NegotiationId;
 
     use super::*;
+    use crate::testing::{scripted, status};
 
     fn wanted() -> GuestNamespace {
         GuestNamespace {
@@ -314,6 +337,37 @@ mod tests {
         assert_eq!(hard["services.loadbalancers"], "0");
     }
 
+    #[tokio::test]
+    async fn only_its_own_namespace_is_left() {
+        let deleted = Arc::new(AtomicBool::new(false));
+        let seen = deleted.clone();
+        let cluster = scripted(move |method, path, _| match method.as_str() {
+            "DELETE" => {
+                seen.store(true, Ordering::Relaxed);
+                (200, json!({}))
+            }
+            _ if path.contains("/pods") => (200, json!({ "items": [] })),
+            _ => (200, namespace(&wanted())),
+        });
+        let contract = wanted().contract;
+        assert_eq!(remove(&cluster, "shop-rome", &contract, Some("other")).await, Ok(true));
+        let another = NegotiationId([6; 16]);
+        assert_eq!(remove(&cluster, "shop-rome", &another, Some("shop")).await, Ok(true));
+        assert!(!deleted.load(Ordering::Relaxed));
+        assert_eq!(remove(&cluster, "shop-rome", &contract, Some("shop")).await, Ok(false));
+        assert!(deleted.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn who_comes_second_looks_again() {
+        let cluster = scripted(|method, _, _| match method.as_str() {
+            "GET" => status(404, "not found"),
+            _ => status(409, "already exists"),
+        });
+        let made = ensure(&cluster, &Account { user: "anna".into() }, wanted()).await;
+        assert!(made.unwrap_err().is_transient());
+    }
+
     #[test]
     fn anothers_namespace_is_a_conflict() {
         let present = namespace(&wanted());
@@ -323,6 +377,7 @@ mod tests {
             present["metadata"]["labels"][key] = value.into();
             let failure = owned(&present, &wanted()).unwrap_err();
             assert_eq!(failure.class, Class::Conflict);
+            assert!(failure.message.contains("mercato offload shop --name"), "{failure}");
         }
         let bare = json!({ "metadata": { "name": "shop-rome" } });
         assert!(owned(&bare, &wanted()).is_err());

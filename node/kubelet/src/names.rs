@@ -28,6 +28,10 @@ pub const SECRETS: &str = "mercato.dev/secrets";
 /// Annotation of such a namespace: which virtual nodes its pods may go to; without it all.
 pub const TARGETS: &str = "mercato.dev/to";
 
+/// Annotation of such a namespace: what its guest namespaces are called; without it the
+/// provider names them.
+pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
+
 /// Taint and label of a virtual node; the value is the provider's short id.
 pub const PROVIDER: &str = "mercato.dev/provider";
 

@@ -1,83 +1,15 @@
 //! Sessions whose other side, or whose API server, says more than it should.
 
-use std::collections::VecDeque;
+mod told;
 
-use mercato_offload::channel::Channel;
-use mercato_offload::guest::{self, GuestSession};
-use mercato_offload::home::{self, HomeSession};
+use mercato_offload::guest;
+use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::limits;
-use mercato_offload::message::{
-    EventKind, PodEvent, Refusal, Report, Route, Stage, ToGuest, ToHome,
-};
-use mercato_protocol::codec::Message as _;
-use mercato_protocol::id::{ClusterId, Digest};
-use mercato_protocol::time::Now;
-use mercato_protocol::workload::Message;
+use mercato_offload::message::{EventKind, PodEvent, Refusal, Report, Stage, ToHome};
+use mercato_protocol::id::Digest;
 
-const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_000 };
-const HOME: ClusterId = ClusterId([1; 32]);
-const PROVIDER: ClusterId = ClusterId([2; 32]);
-
-fn pod(uid: &str, name: &str) -> PodId {
-    let (namespace, name) = ("shop".to_owned(), name.to_owned());
-    PodId { uid: Uid(uid.to_owned()), namespace, name }
-}
-
-fn refusal() -> Refusal {
-    Refusal { path: String::new(), reason: "because".to_owned() }
-}
-
-/// A home session, and a provider that may say anything.
-struct Lied {
-    home: HomeSession,
-    provider: Channel<ToHome>,
-    effects: Vec<home::Effect>,
-}
-
-impl Lied {
-    fn to() -> Self {
-        let config = home::Config { cluster: HOME, provider: PROVIDER, hops: 0 };
-        let home = HomeSession::restore(config, []);
-        let mut this = Self { home, provider: Channel::new(0), effects: Vec::new() };
-        let (_, greeting) = this.provider.link_up(NOW.mono_ms);
-        this.takes(home::Input::Synced(vec![home::HomePod {
-            pod: pod("u1", "web"),
-            digest: Digest::of(b"web"),
-            needs: vec![key(ObjectKind::Secret, "shop", "keys")],
-            deletion_grace_s: None,
-            terminal: false,
-            gates: Vec::new(),
-            route: None,
-            refusal: None,
-        }]));
-        this.takes(home::Input::LinkUp);
-        this.takes(home::Input::Frame(greeting));
-        assert!(this.provider.has_room());
-        this.effects.clear();
-        this
-    }
-
-    fn takes(&mut self, input: home::Input) {
-        let mut inputs = vec![input];
-        while let Some(input) = inputs.pop() {
-            for effect in self.home.handle(NOW, input) {
-                let home::Effect::Send(frame) = effect else {
-                    self.effects.push(effect);
-                    continue;
-                };
-                let mut answers = Vec::new();
-                self.provider.receive(NOW.mono_ms, frame, &mut answers);
-                inputs.extend(answers.into_iter().map(home::Input::Frame));
-            }
-        }
-    }
-
-    fn says(&mut self, statements: Vec<ToHome>) {
-        let frame = self.provider.send(NOW.mono_ms, statements);
-        self.takes(home::Input::Frame(frame));
-    }
-}
+use told::{Asked, Lied, NOW, pod, put, refusal};
 
 #[test]
 fn what_was_never_sent_cannot_be_refused() {
@@ -123,11 +55,7 @@ fn events_of_guests_are_told_as_long_as_there_is_a_link() {
     let says = |event| guest::Input::Event(pod("u1", "web"), event);
     let tells = |event| vec![ToHome::Event { pod: pod("u1", "web"), event }];
     assert_eq!(asked.says(says(started(1))), [], "no guest of this lease");
-    asked.is_told(ToGuest::Put {
-        item: Item::Pod(web),
-        digest: Digest::of(b"web"),
-        route: route(),
-    });
+    asked.is_told(put(Item::Pod(web)));
     assert_eq!(asked.says(says(started(1))), tells(started(1)));
     let odd = PodEvent { reason: "not one word".to_owned(), ..started(1) };
     assert_eq!(asked.says(says(odd)), []);
@@ -139,7 +67,7 @@ fn events_of_guests_are_told_as_long_as_there_is_a_link() {
 fn of_too_many_events_the_oldest_are_forgotten() {
     let mut asked = Asked::of_provider();
     let item = Item::Pod(pod("u1", "web"));
-    asked.is_told(ToGuest::Put { item, digest: Digest::of(b"web"), route: route() });
+    asked.is_told(put(item));
     let event = |message: String, count| {
         guest::Input::Event(pod("u1", "web"), PodEvent { message, ..started(count) })
     };
@@ -197,15 +125,11 @@ fn a_status_that_was_replaced_before_it_was_written_is_not_waited_for() {
 fn words_that_are_too_long_for_a_message_are_clipped() {
     let mut asked = Asked::of_provider();
     let item = Item::Pod(pod("u1", "web"));
-    asked.is_told(ToGuest::Put { item: item.clone(), digest: Digest::of(b"web"), route: route() });
+    asked.is_told(put(item.clone()));
     let long = "é".repeat(2_000);
     let failure = guest::Failure::Refused(Refusal { path: long.clone(), reason: long });
     let said = asked.says(guest::Input::NotWritten(item, failure));
     assert!(matches!(said[..], [ToHome::Refused { .. }]), "{said:?}");
-}
-
-fn route() -> Route {
-    Route { origin: HOME, path: vec![HOME], hops: 0 }
 }
 
 fn started(count: u32) -> PodEvent {
@@ -215,48 +139,5 @@ fn started(count: u32) -> PodEvent {
         field: "spec.containers{app}".to_owned(),
         message: "Container started".to_owned(),
         count,
-    }
-}
-
-/// A provider's session, and a home that tells it things.
-struct Asked {
-    session: GuestSession,
-    home: Channel<ToGuest>,
-}
-
-impl Asked {
-    fn of_provider() -> Self {
-        let config = guest::Config { cluster: PROVIDER, consumer: HOME, transit: false };
-        let mut session = GuestSession::restore(config, []);
-        session.handle(NOW, guest::Input::Synced(Vec::new()));
-        session.handle(NOW, guest::Input::LinkUp);
-        let mut this = Self { session, home: Channel::new(0) };
-        let mut frames = VecDeque::from([this.home.link_up(NOW.mono_ms).1]);
-        while let Some(frame) = frames.pop_front() {
-            for effect in this.session.handle(NOW, guest::Input::Frame(frame)) {
-                let guest::Effect::Send(frame) = effect else { continue };
-                let mut answers = Vec::new();
-                this.home.receive(NOW.mono_ms, frame, &mut answers);
-                frames.extend(answers);
-            }
-        }
-        this
-    }
-
-    fn is_told(&mut self, statement: ToGuest) {
-        let frame = self.home.send(NOW.mono_ms, vec![statement]);
-        self.session.handle(NOW, guest::Input::Frame(frame));
-    }
-
-    /// What home is told of it, all of which can be said.
-    fn says(&mut self, input: guest::Input) -> Vec<ToHome> {
-        let mut said = Vec::new();
-        for effect in self.session.handle(NOW, input) {
-            let guest::Effect::Send(frame) = effect else { continue };
-            said.extend(frame.statements.clone());
-            let bytes = Message::ToHome { frame, bodies: Vec::new() }.to_bytes();
-            assert!(bytes.is_ok(), "{bytes:?}");
-        }
-        said
     }
 }

@@ -21,6 +21,10 @@ pub(crate) struct Offload {
     /// all.
     #[serde(default)]
     pub(crate) to: Vec<String>,
+    /// What its guest namespaces are called: `same`, as at home, or a name; none, or `default`:
+    /// as the provider names them.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     /// Where the namespace may leave home already, what was said of it stays.
     #[serde(default)]
     pub(crate) further: bool,

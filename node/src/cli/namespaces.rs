@@ -1,15 +1,16 @@
 //! `mercato offload` and `unoffload`: which namespaces may leave home.
 
 use clap::{Args, ValueEnum};
+use mercato_kubelet::offload_namespace::GuestName;
 
 use super::lookup;
 use super::screen::Screen;
 use super::text::name;
-use crate::admin::{self, Desk, Problem, Request, Secrets, Strategy};
+use crate::admin::{self, Class, Desk, Problem, Request, Secrets, Strategy};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  mercato offload shop
+  mercato offload shop --name shop-eu
   mercato offload shop --strategy remote --to turin --secrets recipe,tls")]
 pub(crate) struct Offload {
     /// Which namespace
@@ -20,6 +21,10 @@ pub(crate) struct Offload {
     /// Virtual nodes and providers that they may go to, by name or id [default: all]
     #[arg(long, value_name = "NODE|PROVIDER", value_delimiter = ',')]
     to: Vec<String>,
+    /// What the namespace is called over there: as the provider has it, as at home, or so;
+    /// a new name holds once none of its pods is there under another
+    #[arg(long, value_name = "default|same|NAME", default_value = "default")]
+    name: String,
     /// Whether pods elsewhere get tokens for home's API server
     #[arg(long, value_enum, default_value_t)]
     api_access: ApiAccess,
@@ -41,7 +46,9 @@ enum ApiAccess {
 
 impl Offload {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-        let Self { namespace, strategy, api_access, .. } = self;
+        let Self { namespace, strategy, api_access, name, .. } = self;
+        let called = GuestName::from(name.as_str()).place(&namespace);
+        let called = called.map_err(|why| Problem::new(Class::Usage, why))?;
         let api_access = api_access == ApiAccess::Home;
         let secrets = match (self.secrets, self.except_secrets) {
             (Some(names), _) if names == ["none"] => Secrets::Allow([].into()),
@@ -53,9 +60,11 @@ impl Offload {
         for one in &self.to {
             to.push(target(desk, one).await?);
         }
-        let sentence = format!("new pods of {namespace} run {}", place(strategy));
+        let called = called.map(|name| format!(", there in namespace {name}")).unwrap_or_default();
+        let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
+        let (name, further) = (Some(name), false);
         let offload =
-            admin::Offload { namespace, strategy, api_access, secrets, to, further: false };
+            admin::Offload { namespace, strategy, api_access, secrets, to, name, further };
         desk.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }

@@ -4,6 +4,7 @@
 
 mod federation;
 mod market;
+mod namespaces;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,8 +23,7 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Secrets, Server, Share,
-    Status, Token,
+    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Server, Share, Status, Token,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -367,28 +367,4 @@ fn what_is_shared_changes_only_where_it_is_said() {
     };
     assert_eq!(policy, said.policy());
     assert_eq!(mercato(&desk, "share set --cpu 8").unwrap_err().class, Class::Usage);
-}
-
-#[test]
-fn a_namespace_leaves_and_comes_back() {
-    let desk = script(&[]);
-    mercato(&desk, "offload shop --strategy remote").unwrap();
-    let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
-    assert_eq!((offload.namespace.as_str(), offload.api_access), ("shop", false));
-    assert_eq!(offload.strategy, crate::admin::Strategy::Remote);
-    assert_eq!((offload.secrets, offload.to), (Secrets::All, Vec::new()));
-    let secrets = |words: &str| {
-        mercato(&desk, &format!("offload shop {words}")).unwrap();
-        let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
-        offload.secrets
-    };
-    let both = || ["a".to_owned(), "b".to_owned()].into();
-    assert_eq!(secrets("--secrets a,b"), Secrets::Allow(both()));
-    assert_eq!(secrets("--secrets none"), Secrets::Allow([].into()));
-    assert_eq!(secrets("--except-secrets a,b"), Secrets::Deny(both()));
-    let both = "mercato offload shop --secrets a --except-secrets b";
-    assert!(Cli::try_parse_from(both.split(' ')).is_err());
-    assert_eq!(mercato(&desk, "unoffload shop").unwrap_err().class, Class::Usage);
-    mercato(&desk, "unoffload shop --yes").unwrap();
-    assert_eq!(told(&desk), Some(Request::Unoffload("shop".to_owned())));
 }

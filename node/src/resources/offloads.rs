@@ -3,6 +3,7 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use mercato_kubelet::offload_namespace::GuestName;
 use mercato_kubelet::resources::{
     self, ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects,
     Strategy, is_deleted,
@@ -62,10 +63,15 @@ impl Offloads {
         };
         let api_access = spec.api_access == ApiAccess::Home;
         let (secrets, to) = (secrets(&spec.secrets), spec.to.clone());
-        let offload = Offload { namespace, strategy, api_access, secrets, to, further: false };
+        let (name, further) = (spec.name.clone(), false);
+        let called = name.as_deref().map(GuestName::from).unwrap_or_default().place(&namespace);
+        let there = called.ok().flatten().map(|name| format!(", there in namespace {name}"));
+        let offload = Offload { namespace, strategy, api_access, secrets, to, name, further };
         let done = self.service.desk.tell(Request::Offload(offload)).await;
         let (ready, why) = match done {
-            Ok(()) => (true, ("Offloaded", format!("new pods run {place}"))),
+            Ok(()) => {
+                (true, ("Offloaded", format!("new pods run {place}{}", there.unwrap_or_default())))
+            }
             Err(problem) => (false, ("NotReady", problem.what)),
         };
         let kind = if ready { EventType::Normal } else { EventType::Warning };

@@ -46,8 +46,10 @@ impl<T> Frame<T> {
 impl ToGuest {
     fn validate(&self) -> Result<(), CodecError> {
         match self {
-            Self::Put { item, route, .. } => {
+            Self::Put { item, route, place, .. } => {
                 item.validate()?;
+                let chosen = place.as_deref().is_none_or(may_be_chosen);
+                ensure(chosen, "a place that no guest namespace can be")?;
                 at_most("clusters of a path", route.path.len(), limits::PATH_CLUSTERS)?;
                 ensure(route.path.first() == Some(&route.origin), "the path begins elsewhere")
             }
@@ -136,6 +138,13 @@ fn label(text: &str) -> bool {
     text.bytes().all(inner) && !text.is_empty() && !text.starts_with('-') && !text.ends_with('-')
 }
 
+/// Whether home may choose this name for a guest namespace: a DNS label that is none of
+/// Kubernetes' own namespaces.
+pub fn may_be_chosen(name: &str) -> bool {
+    let own = name == "default" || name.starts_with("kube-");
+    label(name) && name.len() <= limits::LABEL_BYTES && !own
+}
+
 /// Whether Kubernetes could have given them: a DNS label and a DNS subdomain (RFC 1123).
 fn names(namespace: &str, name: &str) -> Result<(), CodecError> {
     let fits = namespace.len() <= limits::LABEL_BYTES && name.len() <= limits::SUBDOMAIN_BYTES;
@@ -186,6 +195,18 @@ mod tests {
             assert!(names(name, "web").is_err(), "{name}");
         }
         assert!(names("a.b", "web").is_err() && names(&"a".repeat(64), "web").is_err());
+    }
+
+    #[test]
+    fn no_namespace_of_kubernetes_is_chosen() {
+        for name in ["shop", "9", "kube", "default-shop", &"a".repeat(63)] {
+            assert!(may_be_chosen(name), "{name}");
+        }
+        let long = "a".repeat(64);
+        for name in ["", "Shop", "a.b", "-a", "../x", "default", "kube-system", "kube-mine", &long]
+        {
+            assert!(!may_be_chosen(name), "{name}");
+        }
     }
 
     #[test]

@@ -6,9 +6,11 @@
 //! what epochs and acknowledgements are for, is offload's.
 
 mod check;
+mod key;
+
+pub use check::may_be_chosen;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +84,8 @@ pub enum ToGuest {
         digest: Digest,
         /// How it came.
         route: Route,
+        /// What home would have its guest namespace called; none: the provider's to name.
+        place: Option<String>,
     },
     /// End this pod. Never withdrawn; the grace may be shortened by another one.
     Delete {
@@ -322,36 +326,6 @@ impl Stage {
     }
 }
 
-impl Item {
-    /// The name, without the uid.
-    pub fn key(&self) -> ObjectKey {
-        match self {
-            Self::Object(key) => key.clone(),
-            Self::Pod(pod) => pod.key(),
-        }
-    }
-}
-
-impl PodId {
-    /// The name without the uid.
-    pub fn key(&self) -> ObjectKey {
-        let (namespace, name) = (self.namespace.clone(), self.name.clone());
-        ObjectKey { kind: ObjectKind::Pod, namespace, name }
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {}/{}", self.kind, self.namespace, self.name)
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
 wire_map!(Open { 1 => contract });
 wire_union!(Message {
     0 => ToGuest { 1 => frame, 2 => bodies },
@@ -361,7 +335,7 @@ wire_map!(BodyHead { 1 => digest, 2 => length });
 wire_map!(Frame<ToGuest> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
 wire_map!(Frame<ToHome> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
 wire_union!(ToGuest {
-    0 => Put { 1 => item, 2 => digest, 3 => route },
+    0 => Put { 1 => item, 2 => digest, 3 => route, 4 => place },
     1 => Delete { 1 => pod, 2 => grace_s },
     2 => Drop(key),
     3 => Want(pod),

@@ -76,11 +76,13 @@ fn workload() -> impl Strategy<Value = workload::Message> {
     let subdomain = "[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?([.][a-z0-9]{1,5}){0,2}";
     let uid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}";
     let path = vec(id().prop_map(ClusterId), 1..8);
-    let put = (kind, label, subdomain, id(), path, any::<u32>()).prop_map(
-        |(kind, namespace, name, digest, path, hops)| ToGuest::Put {
+    let place = proptest::option::of("shop(-[a-z0-9]{1,9})?");
+    let put = (kind, label, subdomain, id(), path, any::<u32>(), place).prop_map(
+        |(kind, namespace, name, digest, path, hops, place)| ToGuest::Put {
             item: Item::Object(ObjectKey { kind, namespace, name }),
             digest: Digest(digest),
             route: Route { origin: path[0], path, hops },
+            place,
         },
     );
     let delete = (uid, any::<u32>()).prop_map(|(uid, grace_s)| {

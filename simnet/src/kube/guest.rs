@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_agent::GuestWork;
 use mercato_cluster_model::{ApiError, Cluster, Key};
-use mercato_offload::forge::labels::HOME_UID;
+use mercato_offload::forge::labels::{CONTRACT, HOME_UID};
 use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
@@ -16,6 +16,9 @@ use serde_json::{Value, json};
 
 use super::watch::{News, Watch};
 use super::{Bodies, Luck};
+
+/// Label of a guest namespace: the home namespace that it stands for.
+const HOME: &str = "mercato.dev/home-namespace";
 
 /// What the watches of one lease have told.
 #[derive(Debug)]
@@ -43,18 +46,25 @@ impl GuestSide {
         Self { context, objects: Watch::new(&["Pod", "ConfigMap", "Secret"]) }
     }
 
-    /// Guest namespaces by home namespace, from now on; makes those that are not there.
+    /// Guest namespaces by home namespace, from now on; makes those that are not there, and
+    /// removes those that are none any more. Another's is not entered.
     pub(crate) fn open(
         &mut self,
         cluster: &mut Cluster,
         now: Now,
         namespaces: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
-        self.context.namespaces = namespaces.clone();
-        for namespace in self.context.namespaces.values() {
-            if cluster.get(&Key::new("Namespace", "", namespace)).is_none() {
-                let object = json!({ "kind": "Namespace", "metadata": { "name": namespace } });
-                cluster.create(now, object)?;
+        self.remove(cluster, now, |name| namespaces.values().all(|wanted| wanted != name))?;
+        self.context.namespaces.clear();
+        for (home, name) in namespaces {
+            let labels = json!({ CONTRACT: self.context.contract.to_string(), HOME: home });
+            let key = Key::new("Namespace", "", name);
+            if cluster.get(&key).is_none() {
+                let metadata = json!({ "name": name, "labels": labels });
+                cluster.create(now, json!({ "kind": "Namespace", "metadata": metadata }))?;
+            }
+            if cluster.get(&key).is_some_and(|found| found["metadata"]["labels"] == labels) {
+                self.context.namespaces.insert(home.clone(), name.clone());
             }
         }
         Ok(())
@@ -62,15 +72,28 @@ impl GuestSide {
 
     /// Removes the guest namespaces; whether they are gone.
     pub(crate) fn close(&self, cluster: &mut Cluster, now: Now) -> Result<bool, ApiError> {
+        self.remove(cluster, now, |_| true)
+    }
+
+    /// Removes this lease's guest namespaces of these names; whether they are gone.
+    fn remove(
+        &self,
+        cluster: &mut Cluster,
+        now: Now,
+        which: impl Fn(&str) -> bool,
+    ) -> Result<bool, ApiError> {
+        let contract = self.context.contract.to_string();
         let mut gone = true;
-        for namespace in self.context.namespaces.values() {
-            let key = Key::new("Namespace", "", namespace);
-            if let Some(found) = cluster.get(&key) {
-                if found["metadata"]["deletionTimestamp"].is_null() {
-                    cluster.delete(now, &key, None, None)?;
-                }
-                gone &= cluster.get(&key).is_none();
+        let all = cluster.objects("Namespace");
+        let ours = all.filter(|(key, found)| {
+            found["metadata"]["labels"][CONTRACT] == contract && which(&key.name)
+        });
+        let ours = ours.map(|(key, found)| (key.clone(), found["metadata"].clone()));
+        for (key, metadata) in ours.collect::<Vec<_>>() {
+            if metadata["deletionTimestamp"].is_null() {
+                cluster.delete(now, &key, None, None)?;
             }
+            gone &= cluster.get(&key).is_none();
         }
         Ok(gone)
     }
@@ -190,7 +213,7 @@ impl GuestSide {
 
     fn ownership(&self, item: &Item, present: &Value) -> Ownership {
         let labels = &present["metadata"]["labels"];
-        if labels[forge::labels::CONTRACT] != self.context.contract.to_string() {
+        if labels[CONTRACT] != self.context.contract.to_string() {
             return Ownership::Foreign;
         }
         match item {

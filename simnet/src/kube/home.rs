@@ -146,6 +146,7 @@ fn seen(pod: &Value, bodies: &mut Bodies) -> Option<HomePod> {
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         gates: forge::open_gates(pod),
         route: None,
+        place: None,
         refusal: None,
     })
 }

@@ -186,7 +186,7 @@ pub(crate) async fn runs(rome: &Cluster) -> Result<()> {
 }
 
 /// A pod stays where it is, and says why.
-async fn waits(shop: &User<'_>, pod: &str, why: &str) -> Result<()> {
+pub(crate) async fn waits(shop: &User<'_>, pod: &str, why: &str) -> Result<()> {
     let path = "jsonpath={.status.containerStatuses[0].state.waiting.message}";
     wait::until(&format!("{pod} says why it waits"), PATIENCE, || async {
         let said = shop.kubectl(&["get", "pod", pod, "-o", path]).await?;

@@ -3,6 +3,7 @@
 
 mod buyer;
 mod objects;
+mod place;
 mod refused;
 mod seller;
 
@@ -53,6 +54,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     buyer::offloads(rome, turin).await.context("offload")?;
     objects::readable(rome, turin, &contract).await.context("kubectl get")?;
     told.step("offloaded to one provider; each table fits a screen");
+    place::chosen(rome, turin).await.context("a chosen namespace")?;
+    told.step("a name that is taken is said to be; under another the pod runs");
     let written = objects::versions(rome).await?;
     buyer::runs(rome).await.context("a deployment")?;
     told.step("a deployment runs over there, with logs");

@@ -35,6 +35,8 @@ pub(crate) async fn by_schema(rome: &Cluster) -> Result<()> {
         (offload, "default", "{strategy: remote}", "spec.strategy"),
         (offload, "default", "{secrets: {allow: [a], deny: [b]}}", "either allow or deny"),
         (offload, "default", "{secrets: {}}", "either allow or deny"),
+        (offload, "default", "{name: Shop}", "spec.name"),
+        (offload, "default", "{name: kube-mine}", "none of Kubernetes' own"),
     ] {
         let said =
             rome.kubectl_with_input(&["apply", "-f", "-"], &object(kind, name, spec)).await?;

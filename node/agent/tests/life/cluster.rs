@@ -7,7 +7,7 @@ use mercato_broker::Side;
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
-use mercato_offload::message::Outcome;
+use mercato_offload::message::{Outcome, Refusal};
 use mercato_protocol::id::{ContractId, Digest};
 
 /// The config map that every pod needs.
@@ -15,9 +15,10 @@ pub(crate) fn settings() -> ObjectKey {
     key(ObjectKind::ConfigMap, "shop", "settings")
 }
 
-/// The one reason for which anything may be refused: the provider knows first that the
-/// lease has ended.
+/// Why anything may be refused: the provider knows first that the lease has ended, or cannot
+/// have the guest namespace.
 const OVER: &str = "the lease is over";
+const TAKEN: &str = "the namespace is another's";
 
 /// What outlives the daemon.
 #[derive(Default)]
@@ -26,8 +27,14 @@ pub(crate) struct Cluster {
     pub(crate) pods: BTreeMap<Uid, (HomePod, bool)>,
     /// Provider: guest objects.
     pub(crate) guests: BTreeMap<Item, Observed>,
+    /// Home: what the guest namespace is to be called.
+    place: Option<String>,
+    /// Home: pods that wait for their namespace.
+    pub(crate) waiting: BTreeSet<Uid>,
     /// Provider: guest namespaces that are there.
     pub(crate) namespaces: BTreeMap<String, String>,
+    /// Provider: names of namespaces that are others'.
+    pub(crate) taken: BTreeSet<String>,
     /// Home: the virtual node is there.
     pub(crate) node: bool,
     /// Every pod that was ever made here as a guest.
@@ -52,11 +59,22 @@ impl Cluster {
             terminal: false,
             gates: Vec::new(),
             route: None,
+            place: self.place.clone(),
             refusal: None,
             pod,
         };
         self.pods.insert(pod.pod.uid.clone(), (pod.clone(), false));
         vec![Input::Home(contract, home::Input::Pod(pod))]
+    }
+
+    /// A person chooses another name for the guest namespace, or none in particular.
+    pub(crate) fn call(&mut self, contract: ContractId, name: Option<&str>) -> Vec<Input> {
+        self.place = name.map(str::to_owned);
+        let pods = self.pods.values_mut().map(|(pod, _)| {
+            pod.place = name.map(str::to_owned);
+            Input::Home(contract, home::Input::Pod(pod.clone()))
+        });
+        pods.collect()
     }
 
     /// A person, or a drain, asks for the end of a pod.
@@ -69,7 +87,7 @@ impl Cluster {
     pub(crate) fn follow(&mut self, desire: LeaseDesire) -> Vec<Input> {
         let (contract, phase, side) = (desire.contract.id, desire.phase, desire.side);
         let first = self.followed.is_none();
-        self.namespaces.extend(desire.namespaces.clone());
+        self.namespaces = desire.namespaces.clone();
         self.followed = Some(desire);
         let mut inputs = Vec::new();
         match side {
@@ -133,17 +151,19 @@ impl Cluster {
                     None => vec![gone(pod.uid)],
                     Some((seen, told)) => {
                         *told = true;
+                        self.waiting.remove(&pod.uid);
                         seen.terminal |= outcome.is_some();
                         vec![home::Input::Written(pod.uid), home::Input::Pod(seen.clone())]
                     }
                 }
             }
             HomeWork::Write(pod, Write::Refusal(refusal)) => {
-                assert_eq!(refusal.reason, OVER, "{pod:?}");
+                assert!([OVER, TAKEN].contains(&&*refusal.reason), "{pod:?}");
+                self.waiting.insert(pod.uid.clone());
                 vec![home::Input::Written(pod.uid)]
             }
             HomeWork::ObjectRefused(key, refusal) => {
-                assert_eq!(refusal.reason, OVER, "{key:?}");
+                assert!([OVER, TAKEN].contains(&&*refusal.reason), "{key:?}");
                 vec![]
             }
             HomeWork::Unwatch(_) | HomeWork::Event(..) => vec![],
@@ -154,12 +174,11 @@ impl Cluster {
 
     pub(crate) fn at_provider(&mut self, contract: ContractId, work: GuestWork) -> Vec<Input> {
         let inputs = match work {
+            GuestWork::Apply(item, ..) if self.is_taken(item.namespace()) => {
+                let refusal = Refusal { path: String::new(), reason: TAKEN.to_owned() };
+                vec![guest::Input::NotWritten(item, guest::Failure::Refused(refusal))]
+            }
             GuestWork::Apply(item, digest, _) => {
-                let namespace = match &item {
-                    Item::Object(key) => &key.namespace,
-                    Item::Pod(pod) => &pod.namespace,
-                };
-                assert!(self.namespaces.contains_key(namespace), "applied before its namespace");
                 let pod = match &item {
                     Item::Pod(pod) if !self.guests.contains_key(&item) => {
                         assert!(self.ran.insert(pod.uid.clone()), "{pod:?} runs twice");
@@ -206,6 +225,11 @@ impl Cluster {
             },
         };
         inputs.into_iter().map(|input| Input::Guest(contract, input)).collect()
+    }
+
+    fn is_taken(&self, home: &str) -> bool {
+        let name = self.namespaces.get(home).expect("applied before its namespace");
+        self.taken.contains(name)
     }
 
     /// Whether this pod runs here as a guest.

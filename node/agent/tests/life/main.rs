@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod cluster;
+mod names;
 mod story;
 mod world;

@@ -7,7 +7,7 @@ use mercato_broker::{
 use mercato_offload::key::Uid;
 use mercato_offload::message::{self, Route, ToGuest};
 use mercato_protocol::envelope::KeyPair;
-use mercato_protocol::id::{Digest, PublicKey};
+use mercato_protocol::id::{ContractId, Digest, PublicKey};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
@@ -15,8 +15,8 @@ use mercato_protocol::terms::{Class, NetworkIsolation, Platform, PodSecurity};
 
 use crate::world::{World, at};
 
-const SELLER: usize = 0;
-const BUYER: usize = 1;
+pub(crate) const SELLER: usize = 0;
+pub(crate) const BUYER: usize = 1;
 
 fn resources(cpu_millis: u64) -> Resources {
     Resources { cpu_millis, memory_bytes: 1 << 30, pods: 10, ..Resources::default() }
@@ -136,12 +136,24 @@ impl People {
 }
 
 /// The lease that both sides find active.
-fn active(world: &World) -> Option<mercato_protocol::id::ContractId> {
+pub(crate) fn active(world: &World) -> Option<ContractId> {
     let id = |node: usize| {
         let mut deals = world.nodes[node].agent.broker().deals();
         deals.find(|deal| deal.state() == State::Active).map(Deal::id)
     };
     id(BUYER).filter(|deal| id(SELLER) == Some(*deal))
+}
+
+/// A world in which a lease has begun.
+pub(crate) fn leased() -> (World, ContractId) {
+    let (mut world, mut people) = (World::new(), People::default());
+    loop {
+        if let Some(id) = active(&world) {
+            return (world, id);
+        }
+        people.act(&mut world);
+        world.step();
+    }
 }
 
 /// Closed on both sides, and nothing left in either cluster.
@@ -246,16 +258,10 @@ fn without_a_disk_nothing_new_is_promised() {
 /// What reaches a lease from anybody but its other side, or in the wrong role, does nothing.
 #[test]
 fn a_stranger_has_no_word_in_a_lease() {
-    let mut world = World::new();
-    let mut people = People::default();
-    while active(&world).is_none() {
-        people.act(&mut world);
-        world.step();
-    }
-    let contract = active(&world).unwrap();
+    let (mut world, contract) = leased();
     let item = mercato_offload::key::Item::Object(crate::cluster::settings());
     let route = Route { origin: world.cluster_id(BUYER), path: vec![], hops: 0 };
-    let put = ToGuest::Put { item, digest: Digest([1; 32]), route };
+    let put = ToGuest::Put { item, digest: Digest([1; 32]), route, place: None };
     let frame =
         message::Frame { from: 9, to: 9, seq: 1, ack: 0, answer: true, statements: vec![put] };
     let mut hear = |node: usize, peer| {

@@ -55,12 +55,14 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
             let mut context = shared.context.clone();
             let (mut followed, mut streams) = (BTreeSet::new(), SelectAll::new());
             loop {
-                let all = context.borrow_and_update().namespaces.clone();
-                for namespace in all.into_values().filter(|ns| followed.insert(ns.clone())) {
+                let all: BTreeSet<String> =
+                    context.borrow_and_update().namespaces.values().cloned().collect();
+                followed.retain(|of| all.contains(of));
+                for namespace in all.into_iter().filter(|ns| followed.insert(ns.clone())) {
                     let fields = Some("involvedObject.kind=Pod,source=kubelet".to_owned());
                     let which = Selection { fields, ..Selection::namespace(&namespace) };
-                    streams
-                        .push(changes(&shared.cluster, EVENT, which, |event| Said::read(&event)));
+                    let all = changes(&shared.cluster, EVENT, which, |event| Said::read(&event));
+                    streams.push(all.take_until(shared.left(namespace).boxed()).boxed());
                 }
                 loop {
                     tokio::select! {

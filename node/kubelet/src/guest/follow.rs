@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, pending};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge;
@@ -30,6 +30,7 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
             loop {
                 let namespaces: Vec<_> =
                     context.borrow_and_update().namespaces.values().cloned().collect();
+                seen.0.retain(|(_, of), _| of.as_ref().is_none_or(|of| namespaces.contains(of)));
                 for namespace in namespaces {
                     seen.add(&shared, &mut streams, (CONFIG_MAP, Some(namespace.clone())));
                     seen.add(&shared, &mut streams, (SECRET, Some(namespace)));
@@ -79,10 +80,12 @@ impl Seen {
         let contract = shared.context().contract;
         let (kind, namespace) = source.clone();
         let labels = Some(format!("{CONTRACT}={contract}"));
-        let which = Selection { namespace, labels, fields: None };
+        let which = Selection { namespace: namespace.clone(), labels, fields: None };
         let reader = shared.clone();
         let read = move |object: Value| observe(&reader, &object);
-        let changes = changes(&shared.cluster, kind, which, read);
+        let left =
+            namespace.map(|of| shared.left(of)).map_or_else(|| pending().boxed(), FutureExt::boxed);
+        let changes = changes(&shared.cluster, kind, which, read).take_until(left);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
     }
 

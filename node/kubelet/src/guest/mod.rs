@@ -117,6 +117,17 @@ impl Shared {
         self.context.borrow().clone()
     }
 
+    /// Until this namespace is none of the lease's any more.
+    fn left(&self, namespace: String) -> impl Future<Output = ()> + Send + 'static {
+        let mut context = self.context.clone();
+        async move {
+            let none =
+                |all: &Arc<GuestContext>| all.namespaces.values().all(|one| *one != namespace);
+            // An error means that all of this side ends.
+            let _ = context.wait_for(none).await;
+        }
+    }
+
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
@@ -115,6 +117,25 @@ async fn a_guest_is_created_with_our_marks() {
     assert!(request.starts_with("POST /api/v1/namespaces/shop-rome/pods"), "{request}");
     assert_eq!(object["metadata"]["labels"][HOME_UID], "u1");
     assert_eq!(object["metadata"]["finalizers"][0], forge::FINALIZER);
+}
+
+#[tokio::test]
+async fn a_namespace_that_was_left_is_not_looked_at_any_more() {
+    let cluster = scripted(move |_, path, _| {
+        // Nothing can be listed where the rights have gone.
+        if path.contains("watch=") || path.contains("/shop-rome/") {
+            return status(403, "forbidden");
+        }
+        (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
+    });
+    let (side, mut inputs) = GuestSide::start(cluster, context(), Bodies::default());
+    let moved = BTreeMap::from([("shop".into(), "shop-eu".into())]);
+    side.set_context(GuestContext { namespaces: moved, ..context() });
+    // The list is whole without what the old namespace would tell.
+    let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
+    assert_eq!(told.unwrap(), Some(Input::Synced(Vec::new())));
+    let left = |name: &str| side.shared.left(name.to_owned()).now_or_never().is_some();
+    assert!(left("shop-rome") && !left("shop-eu"));
 }
 
 #[tokio::test]

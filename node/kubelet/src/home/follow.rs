@@ -133,6 +133,13 @@ impl Teller<'_> {
         if !runs && !how.targets.permit(&config.node, &config.provider) {
             return Some(told(seen, pod, Err(not_a_target(id, &config.node))));
         }
+        let place = match how.name.place(&id.namespace) {
+            Err(reason) if !runs => {
+                let path = "metadata.namespace".to_owned();
+                return Some(told(seen, pod, Err(Refusal { path, reason })));
+            }
+            place => place.unwrap_or_default(),
+        };
         let environment = self.environment(id).await;
         let exported = export(pod, &how, &environment);
         let needs = forge::needs(&exported);
@@ -144,7 +151,8 @@ impl Teller<'_> {
             .bodies
             .keep(&Item::Pod(id.clone()), &exported)
             .map_err(|error| Refusal { path: String::new(), reason: error.to_string() });
-        Some(told(seen, pod, kept.map(|digest| (digest, needs))))
+        let told = told(seen, pod, kept.map(|digest| (digest, needs)));
+        Some(HomePod { place, ..told })
     }
 
     async fn environment(&mut self, pod: &PodId) -> Environment {
@@ -199,6 +207,7 @@ fn told(seen: &Seen, pod: &Value, sent: Result<(Digest, Vec<ObjectKey>), Refusal
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         gates: forge::open_gates(pod),
         route: None,
+        place: None,
         refusal,
     }
 }

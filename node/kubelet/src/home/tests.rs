@@ -15,7 +15,9 @@ use tokio::sync::{mpsc, watch};
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
 use crate::limits;
-use crate::offload_namespace::{Known, OptIn, OptedIn, Scope, Secrets, Strategy, Targets};
+use crate::offload_namespace::{
+    GuestName, Known, OptIn, OptedIn, Scope, Secrets, Strategy, Targets,
+};
 use crate::testing::{scripted, status};
 
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
@@ -88,6 +90,7 @@ async fn bed(
         api_access: true,
         secrets: Secrets::All,
         targets: Targets::All,
+        name: GuestName::Default,
     };
     let (opted_in, receiver) = watch::channel(opted_in("shop", both));
     let config = HomeConfig {
@@ -138,6 +141,7 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
         api_access: false,
         secrets: Secrets::All,
         targets: Targets::All,
+        name: GuestName::Default,
     };
     bed.opted_in.send_replace(opted_in("other", both));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
@@ -177,11 +181,31 @@ async fn a_pod_on_a_node_that_its_namespace_may_not_go_to_is_refused() {
         api_access: false,
         secrets: Secrets::All,
         targets: Targets::new([targets.to_owned()]),
+        name: GuestName::Default,
     };
     for (targets, path) in [("lyon", Some("spec.nodeName")), ("turin", None)] {
         bed.opted_in.send_replace(opted_in("shop", to(targets)));
         let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
         assert_eq!(told.refusal.map(|refusal| refusal.path).as_deref(), path, "{targets}");
+    }
+}
+
+#[tokio::test]
+async fn a_pod_says_where_it_is_to_be() {
+    let (mut bed, told) = bed("shop", None, (200, json!({}))).await;
+    assert_eq!(told.place, None, "the provider's to name");
+    let called = |name: &str| OptIn {
+        strategy: Strategy::Both,
+        api_access: false,
+        secrets: Secrets::All,
+        targets: Targets::All,
+        name: GuestName::from(name),
+    };
+    for (name, place) in [("same", Some("shop")), ("shop-eu", Some("shop-eu")), ("kube-x", None)] {
+        bed.opted_in.send_replace(opted_in("shop", called(name)));
+        let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
+        assert_eq!(told.place.as_deref(), place);
+        assert_eq!(told.refusal.is_some(), place.is_none(), "{name}: {:?}", told.refusal);
     }
 }
 

@@ -3,6 +3,7 @@
 //! holds its rights in it, and a mutating webhook lets the pods of a labelled one
 //! go where its strategy says.
 
+mod guest_name;
 mod mutate;
 mod opt_in;
 mod secrets;
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+pub use guest_name::GuestName;
 pub use opt_in::{opt_in, opt_out, opted_in};
 pub use secrets::Secrets;
 pub use targets::Targets;
@@ -29,7 +31,7 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
 use crate::limits;
-use crate::names::{API_ACCESS, CONTRACT, OFFLOAD, SECRETS, TARGETS};
+use crate::names::{API_ACCESS, CONTRACT, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS};
 use crate::watch::{Change, Selection, changes};
 
 /// Where the pods of a namespace may run.
@@ -69,6 +71,8 @@ pub struct OptIn {
     pub secrets: Secrets,
     /// Which virtual nodes they may go to.
     pub targets: Targets,
+    /// What its guest namespaces are called.
+    pub name: GuestName,
 }
 
 /// Which namespaces may leave home.
@@ -103,7 +107,8 @@ impl Scope {
         let api_access = annotations[API_ACCESS] == "home";
         let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
         let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
-        Some(OptIn { strategy, api_access, secrets, targets })
+        let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
+        Some(OptIn { strategy, api_access, secrets, targets, name })
     }
 }
 
@@ -331,8 +336,8 @@ mod tests {
 
     #[test]
     fn a_label_that_is_no_strategy_opts_nothing_in() {
-        let (secrets, targets) = (Secrets::All, Targets::All);
-        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets, targets };
+        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
+        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets, targets, name };
         assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both.clone()));
         assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
         let plain = |name: &str| json!({ "metadata": { "name": name } });
@@ -353,8 +358,8 @@ mod tests {
         });
         let account = Account { user: "anna".into() };
         let mut rights = Rights { cluster, account, webhook: None, held: None };
-        let (secrets, targets) = (Secrets::All, Targets::All);
-        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets };
+        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
+        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
         rights.take(&BTreeMap::from([("shop".into(), how)])).await.unwrap();
         let requests = requests.lock().unwrap();
         let listed =

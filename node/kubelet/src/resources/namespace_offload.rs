@@ -32,6 +32,8 @@ use super::condition::Condition;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.name) || !self.name.startsWith('kube-')")
+    .message("a guest namespace is none of Kubernetes' own: name it otherwise"))]
 pub struct NamespaceOffloadSpec {
     /// Where its pods may run.
     #[serde(default)]
@@ -44,6 +46,12 @@ pub struct NamespaceOffloadSpec {
     /// Which secrets may leave home with the pods that use them; left out: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Secrets>,
+    /// What the namespace is called at a provider: `same`, as here; or this name; left out, or
+    /// `default`: as the provider has it. A new name holds once none of its pods is there under
+    /// another; where it is taken, its pods wait, and say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = LABEL))]
+    pub name: Option<String>,
     /// Whether its pods elsewhere get tokens for this cluster's API server.
     #[serde(default)]
     pub api_access: ApiAccess,
@@ -51,6 +59,9 @@ pub struct NamespaceOffloadSpec {
 
 /// What a node may be called; a fingerprint is so, too.
 const NODE: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+
+/// What a namespace may be called.
+const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// Where the pods of a namespace may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -77,6 +77,8 @@ pub enum Input {
     Written(Item),
     /// A write failed.
     NotWritten(Item, Failure),
+    /// This home namespace has another guest namespace: what was refused is tried again.
+    Moved(String),
     /// The lease is over: nothing more is admitted, and what is there is removed.
     Close,
     /// The deadline of `wakeup` has come.

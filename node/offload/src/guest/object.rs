@@ -31,6 +31,11 @@ impl Object {
         self.wanted.is_none() && self.seen.is_none() && self.doing.is_none()
     }
 
+    /// It is, or may be, in its guest namespace.
+    pub(super) fn holds_place(&self) -> bool {
+        self.seen.is_some() || self.doing.is_some()
+    }
+
     pub(super) fn step(&self, closing: bool) -> Option<Step> {
         if self.doing.is_some() {
             return None;

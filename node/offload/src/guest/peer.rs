@@ -21,7 +21,7 @@ impl GuestSession {
         }
         for statement in received.statements {
             match statement {
-                ToGuest::Put { item, digest, route } => {
+                ToGuest::Put { item, digest, route, .. } => {
                     self.on_put(now, item, digest, &route, out);
                 }
                 ToGuest::Delete { pod, grace_s } => self.on_delete(now, &pod, grace_s, out),

@@ -24,6 +24,8 @@ pub(super) struct Pod {
     pub(super) seen: Option<(Digest, ObservedPod)>,
     /// The API server said that it is not there, since we last tried to make it.
     pub(super) absent: bool,
+    /// An attempt to make it may have worked without our knowing.
+    pub(super) in_doubt: bool,
     /// It was seen with a terminal phase before anyone deleted it.
     pub(super) settled: bool,
     /// We end it, for this reason.
@@ -77,6 +79,7 @@ impl Pod {
             life: None,
             seen: None,
             absent: false,
+            in_doubt: false,
             settled: false,
             evicted: None,
             ended_at_ms: None,
@@ -97,6 +100,11 @@ impl Pod {
     /// Something of it is, or may be, at the API server under its name.
     pub(super) fn holds_name(&self) -> bool {
         self.seen.is_some() || self.doing.is_some() || self.life == Some(Life::Made)
+    }
+
+    /// Something of it is, or may be, in its guest namespace.
+    pub(super) fn holds_place(&self) -> bool {
+        self.holds_name() || self.in_doubt && !self.is_over()
     }
 
     pub(super) fn step(&self, around: Surroundings) -> Option<Step> {

@@ -93,6 +93,15 @@ impl GuestSession {
         self.pods.values().filter(|pod| pod.holds_name()).count()
     }
 
+    /// Whether anything of this home namespace is, or may be, in its guest namespace.
+    pub fn holds(&self, namespace: &str) -> bool {
+        let pod = |pod: &Pod| pod.id.namespace == namespace && pod.holds_place();
+        let object = |(key, object): (&ObjectKey, &Object)| {
+            key.namespace == namespace && object.holds_place()
+        };
+        !self.synced || self.pods.values().any(pod) || self.objects.iter().any(object)
+    }
+
     /// Takes one input.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let mut out = Vec::new();
@@ -114,6 +123,7 @@ impl GuestSession {
             Input::Event(pod, event) => self.on_event(pod, event),
             Input::Written(item) => self.on_written(now, &item, &mut out),
             Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
+            Input::Moved(namespace) => self.on_moved(now, &namespace, &mut out),
             Input::Close => {
                 self.closing = true;
                 self.step_all(now, &mut out);
@@ -180,6 +190,7 @@ impl GuestSession {
                 let outcome = pod.vanished();
                 pod.seen = None;
                 pod.absent = true;
+                pod.in_doubt = false;
                 pod.deleted = None;
                 if pod.life == Some(Life::Made) {
                     self.over(&id.uid, outcome, out);
@@ -233,8 +244,10 @@ impl GuestSession {
             }
             Item::Pod(id) => {
                 let Some(pod) = self.pods.get_mut(&id.uid) else { return };
-                let Pod { doing, refusal, missing, wanted, deleted, .. } = pod;
+                let Pod { doing, refusal, missing, wanted, deleted, in_doubt, .. } = pod;
                 *deleted = None;
+                *in_doubt |=
+                    matches!(doing, Some(Step::Apply(..))) && failure == Failure::Transient;
                 (doing, refusal, missing, wanted)
             }
         };
@@ -269,6 +282,16 @@ impl GuestSession {
         self.unsaid.insert(item.clone());
         self.step(now, item, out);
         self.step_namesakes(now, item, out);
+    }
+
+    fn on_moved(&mut self, now: Now, namespace: &str, out: &mut Vec<Effect>) {
+        let pods = self.pods.values().map(|pod| Item::Pod(pod.id.clone()));
+        let items = self.objects.keys().cloned().map(Item::Object).chain(pods);
+        let within = |item: &Item| item.namespace() == namespace;
+        for item in items.filter(within).collect::<Vec<_>>() {
+            self.retries.clear(&item);
+            self.step(now, &item, out);
+        }
     }
 
     fn out_of_room(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Vec<Effect>) {

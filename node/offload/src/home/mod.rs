@@ -40,7 +40,9 @@ pub struct HomePod {
     /// [`crate::forge::open_gates`]: its readiness gates that are open, by home's word.
     pub gates: Vec<String>,
     /// For a pod that is itself a guest here: how it came.
-    pub route: Option<Route>,
+    pub route: Option<Box<Route>>,
+    /// What its guest namespace is to be called; none: the provider's to name.
+    pub place: Option<String>,
     /// Why it must not leave at all (its namespace is not opted in, say).
     pub refusal: Option<Refusal>,
 }

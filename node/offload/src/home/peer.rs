@@ -229,7 +229,9 @@ impl HomeSession {
             None => ToGuest::Drop(key.clone()),
             Some(digest) => {
                 let (item, route) = (Item::Object(key.clone()), self.config.route(None));
-                ToGuest::Put { item, digest, route }
+                let user = object.users.first().and_then(|uid| self.pods.get(uid)?.seen.as_ref());
+                let place = user.and_then(|user| user.place.clone());
+                ToGuest::Put { item, digest, route, place }
             }
         })
     }

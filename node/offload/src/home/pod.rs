@@ -113,7 +113,8 @@ impl Pod {
         }
         let seen = self.seen.as_ref().filter(|seen| self.is_wanted(seen) && !ended)?;
         let (item, digest) = (Item::Pod(id()), seen.digest);
-        let said = ToGuest::Put { item, digest, route: config.route(seen.route.as_ref()) };
+        let (route, place) = (config.route(seen.route.as_deref()), seen.place.clone());
+        let said = ToGuest::Put { item, digest, route, place };
         self.told.put = Some(digest);
         self.known_there = true;
         self.refusal = None;

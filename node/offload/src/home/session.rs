@@ -158,6 +158,12 @@ impl HomeSession {
             // Whether it is ready follows from the gates, too.
             pod.make_status_again();
         }
+        if pod.report.is_none()
+            && pod.seen.as_ref().is_some_and(|before| before.place != seen.place)
+        {
+            // Perhaps it waits for a namespace that the provider cannot give it.
+            pod.told.put = None;
+        }
         pod.seen = Some(seen);
         self.mind_needs(&uid, out);
         if was_unknown {

@@ -355,6 +355,7 @@ fn seen(pod: &Pod) -> HomePod {
         terminal: pod.is_terminal(),
         gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
         route: None,
+        place: None,
         refusal: None,
     }
 }

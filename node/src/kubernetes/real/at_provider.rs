@@ -17,7 +17,7 @@ use mercato_offload::guest;
 use mercato_offload::key::Item;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::retry::Backoff;
 use super::{Shared, meaning};
@@ -29,16 +29,24 @@ struct AtProvider {
     task: LeaseTask,
     priority_class: Option<String>,
     namespaces: BTreeMap<String, Namespace>,
-    making: JoinSet<(String, Result<(), Failure>)>,
+    making: JoinSet<(GuestNamespace, Result<(), Failure>)>,
     /// What the quotas of the namespaces say.
     quantity: Resources,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
 }
 
-/// How a guest namespace is; kept by home namespace.
-#[derive(Debug, PartialEq, Eq)]
-enum Namespace {
+/// A guest namespace; kept by home namespace.
+struct Namespace {
+    name: String,
+    state: State,
+    /// What makes it, or will look at it again: one at a time.
+    making: AbortHandle,
+}
+
+/// How a guest namespace is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
     BeingMade,
     There,
     /// The cluster will not have it as it is; it is tried again now and then.
@@ -65,10 +73,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         };
         if ended {
             this.making.shutdown().await;
-            let desire = this.task.desire.borrow().clone();
-            this.shared
-                .unmade()
-                .retain(|name, _| !desire.namespaces.values().any(|own| own == name));
+            this.shared.unmade().retain(|(contract, _), _| *contract != this.task.contract);
             this.remove().await;
             this.task.news(LeaseNews::Removed).await;
         }
@@ -82,9 +87,9 @@ impl AtProvider {
         self.ensure_priority().await;
         self.make_missing();
         // What is there already is all told at once, so that nothing of it seems to be gone.
-        while self.namespaces.values().any(|namespace| *namespace == Namespace::BeingMade) {
-            if let Some(Ok((home, made))) = self.making.join_next().await {
-                self.on_made(home, made).await;
+        while self.namespaces.values().any(|namespace| namespace.state == State::BeingMade) {
+            if let Some(Ok((of, made))) = self.making.join_next().await {
+                self.on_made(of, made).await;
             }
         }
         let (cluster, bodies) = (self.shared.cluster.clone(), self.task.bodies.clone());
@@ -103,12 +108,12 @@ impl AtProvider {
     async fn perform_all(&mut self, side: &GuestSide) {
         let mut namespaces = guest_namespace::follow(&self.shared.cluster, &self.task.contract);
         loop {
-            self.make_missing();
+            self.keep_up(side);
             tokio::select! {
                 changed = self.task.desire.changed() => if changed.is_err() { return },
                 Some(made) = self.making.join_next() => {
-                    let Ok((home, made)) = made else { continue };
-                    self.on_made(home, made).await;
+                    let Ok((of, made)) = made else { continue };
+                    self.on_made(of, made).await;
                     side.set_context(self.context());
                     for work in std::mem::take(&mut self.waiting) {
                         self.perform(side, work).await;
@@ -129,7 +134,7 @@ impl AtProvider {
                 Seen::There(all) => !all.contains(name),
                 Seen::Gone(gone) => gone == name,
             };
-            if gone && self.namespaces.get(home) == Some(&Namespace::There) {
+            if gone && self.state(home, name) == Some(&State::There) {
                 tracing::warn!(namespace = name, contract = %self.task.contract.short(),
                     "a guest namespace was removed, and is made again");
                 self.make(&desire, home, name, Duration::ZERO);
@@ -137,27 +142,43 @@ impl AtProvider {
         }
     }
 
+    /// How the guest namespace of that name is.
+    fn state(&self, home: &str, name: &str) -> Option<&State> {
+        let known = self.namespaces.get(home).filter(|known| known.name == name);
+        known.map(|known| &known.state)
+    }
+
+    /// Makes it, instead of one of another name.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
         let wanted = meaning::namespace(desire, home, name);
         let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
-        self.making.spawn(async move {
+        let before = self.namespaces.remove(home);
+        before.iter().for_each(|before| before.making.abort());
+        let (same, other) = match before {
+            Some(before) if before.name == name => (Some(before.state), None),
+            before => (None, before.map(|before| before.name)),
+        };
+        let making = self.making.spawn(async move {
             tokio::time::sleep(after).await;
-            make(cluster, account, wanted, Backoff::default()).await
+            make(cluster, account, wanted, other).await
         });
+        let (name, state) = (name.to_owned(), same.unwrap_or(State::BeingMade));
+        self.namespaces.insert(home.to_owned(), Namespace { name, state, making });
     }
 
     async fn perform(&mut self, side: &GuestSide, work: GuestWork) {
         // The desire that came before this work may not have been looked at yet.
-        self.make_missing();
-        match self.namespaces.get(&item(&work).key().namespace) {
-            Some(Namespace::BeingMade) => self.waiting.push(work),
-            Some(Namespace::Refused(why)) => {
+        self.keep_up(side);
+        let state = self.namespaces.get(item(&work).namespace()).map(|known| &known.state);
+        match state {
+            Some(State::BeingMade) => self.waiting.push(work),
+            Some(State::Refused(why)) => {
                 let refusal = Refusal { path: "metadata.namespace".into(), reason: why.clone() };
                 let refused =
                     guest::Input::NotWritten(item(&work), guest::Failure::Refused(refusal));
                 self.task.guest(refused).await;
             }
-            Some(Namespace::There) | None => match work {
+            Some(State::There) | None => match work {
                 GuestWork::Apply(item, digest, route) => side.apply(item, digest, route),
                 GuestWork::Update(pod, digest, route) => side.update(pod, digest, route),
                 GuestWork::Delete(item, grace_s) => side.delete(item, grace_s),
@@ -185,32 +206,52 @@ impl AtProvider {
         }
     }
 
-    /// Makes the namespaces that are missing, and all of them right again for another
-    /// quantity.
-    fn make_missing(&mut self) {
-        let desire = self.task.desire.borrow_and_update().clone();
-        let quantity = &desire.contract.terms.quantity;
-        let resized = std::mem::replace(&mut self.quantity, quantity.clone()) != *quantity;
-        for (home, name) in &desire.namespaces {
-            if resized || !self.namespaces.contains_key(home) {
-                self.namespaces.entry(home.clone()).or_insert(Namespace::BeingMade);
-                self.make(&desire, home, name, Duration::ZERO);
-            }
+    /// With what is desired. Nothing is looked for any more where a namespace had another name.
+    fn keep_up(&mut self, side: &GuestSide) {
+        if self.make_missing() {
+            side.set_context(self.context());
         }
     }
 
-    async fn on_made(&mut self, home: String, made: Result<(), Failure>) {
-        let desire = self.task.desire.borrow().clone();
-        let Some(name) = desire.namespaces.get(&home).cloned() else { return };
-        let Err(failure) = made else {
-            self.shared.unmade().remove(&name);
-            self.namespaces.insert(home, Namespace::There);
-            return;
+    /// Makes the namespaces that are missing, or have got another name, and all of them right
+    /// again for another quantity. Whether one has got another name.
+    fn make_missing(&mut self) -> bool {
+        let desire = self.task.desire.borrow_and_update().clone();
+        let quantity = &desire.contract.terms.quantity;
+        let resized = std::mem::replace(&mut self.quantity, quantity.clone()) != *quantity;
+        let mut renamed = false;
+        for (home, name) in &desire.namespaces {
+            let is_new = self.state(home, name).is_none();
+            renamed |= is_new && self.namespaces.contains_key(home);
+            if resized || is_new {
+                self.make(&desire, home, name, Duration::ZERO);
+            }
+        }
+        renamed
+    }
+
+    async fn on_made(&mut self, of: GuestNamespace, made: Result<(), Failure>) {
+        let GuestNamespace { home, name, .. } = of;
+        if self.state(&home, &name).is_none() {
+            return; // it has got another name meanwhile
+        }
+        let place = (self.task.contract, home.clone());
+        let state = match made {
+            Ok(()) => {
+                self.shared.unmade().remove(&place);
+                State::There
+            }
+            Err(failure) => {
+                self.on_failure(&home, &failure).await;
+                let desire = self.task.desire.borrow().clone();
+                self.make(&desire, &home, &name, limits::CLUSTER_RETRY_MAX);
+                self.shared.unmade().insert(place, failure.message.clone());
+                State::Refused(failure.message)
+            }
         };
-        self.on_failure(&home, &failure).await;
-        self.make(&desire, &home, &name, limits::CLUSTER_RETRY_MAX);
-        self.shared.unmade().insert(name, failure.message.clone());
-        self.namespaces.insert(home, Namespace::Refused(failure.message));
+        if let Some(known) = self.namespaces.get_mut(&home) {
+            known.state = state;
+        }
     }
 
     /// A right that is missing ends the lease; anything else may pass.
@@ -223,8 +264,9 @@ impl AtProvider {
 
     fn context(&self) -> GuestContext {
         let desire = self.task.desire.borrow().clone();
-        let there = |home: &&String| self.namespaces.get(*home) == Some(&Namespace::There);
-        let namespaces = desire.namespaces.iter().filter(|(home, _)| there(home));
+        let namespaces = desire.namespaces.iter();
+        let namespaces =
+            namespaces.filter(|(home, name)| self.state(home, name) == Some(&State::There));
         let namespaces = namespaces.map(|(home, name)| (home.clone(), name.clone())).collect();
         meaning::context(&desire, namespaces, self.priority_class.clone())
     }
@@ -248,7 +290,7 @@ impl AtProvider {
         let existing = guest_namespace::existing(cluster).await?;
         let mut gone = true;
         for name in existing.iter().filter(|(_, of)| **of == id).map(|(name, _)| name) {
-            gone &= guest_namespace::remove(cluster, name, &self.task.contract).await?;
+            gone &= guest_namespace::remove(cluster, name, &self.task.contract, None).await?;
         }
         if gone && self.task.desire.borrow().contract.terms.class == terms::Class::Spot {
             let mut spot = self.shared.spot.lock().await;
@@ -261,20 +303,29 @@ impl AtProvider {
     }
 }
 
-/// Makes a guest namespace, however long the cluster takes to be able to.
+/// Makes a guest namespace instead of the other, which nothing is in any more, however long
+/// the cluster takes to be able to.
 async fn make(
     cluster: Cluster,
     account: Account,
     wanted: GuestNamespace,
-    mut backoff: Backoff,
-) -> (String, Result<(), Failure>) {
+    other: Option<String>,
+) -> (GuestNamespace, Result<(), Failure>) {
+    let mut backoff = Backoff::default();
     loop {
-        match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
+        let made = async {
+            if let Some(other) = &other {
+                let (contract, home) = (&wanted.contract, Some(&*wanted.home));
+                guest_namespace::remove(&cluster, other, contract, home).await?;
+            }
+            guest_namespace::ensure(&cluster, &account, wanted.clone()).await
+        };
+        match made.await {
             Err(failure) if failure.is_transient() => {
                 tracing::debug!(%failure, namespace = wanted.name, "not yet made");
                 backoff.wait().await;
             }
-            done => return (wanted.home, done),
+            done => return (wanted, done),
         }
     }
 }

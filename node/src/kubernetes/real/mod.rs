@@ -23,7 +23,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
 use mercato_kubelet::offload_namespace::{
-    Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out, opted_in,
+    GuestName, Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out, opted_in,
 };
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
@@ -71,8 +71,8 @@ struct Shared {
     spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// Certificates by virtual node.
     serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
-    /// Guest namespaces that cannot be made, with the reason, by name.
-    unmade: Mutex<BTreeMap<String, String>>,
+    /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
+    unmade: Mutex<BTreeMap<(ContractId, String), String>>,
     meters: Meters,
 }
 
@@ -182,9 +182,12 @@ impl Kubernetes for Real {
             admin::Secrets::Deny(names) => Secrets::Deny(names),
         };
         let (api_access, targets) = (offload.api_access, Targets::new(offload.to));
-        let how = OptIn { strategy, api_access, secrets, targets };
+        let name = offload.name.as_deref().map(GuestName::from).unwrap_or_default();
+        let called = name.place(&offload.namespace);
+        let how = OptIn { strategy, api_access, secrets, targets, name };
         let shared = self.now();
         async move {
+            called?;
             let shared = shared?;
             let how = if offload.further {
                 let before = opted_in(&shared.cluster, &offload.namespace).await;
@@ -297,7 +300,7 @@ impl Shared {
         }
     }
 
-    fn unmade(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {
         self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

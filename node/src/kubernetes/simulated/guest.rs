@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use mercato_agent::{GuestWork, LeaseDesire, LeaseNews, Phase};
 use mercato_cluster_model::Key;
+use mercato_kubelet::guest_namespace::taken;
 use mercato_kubelet::names;
 use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
@@ -47,7 +48,7 @@ impl Guest {
         match self.desire.phase {
             Phase::Open { .. } | Phase::Suspended => self.make_namespaces(),
             Phase::Draining => {}
-            Phase::Ended => self.remove_namespaces(),
+            Phase::Ended => self.remove_namespaces(|_| true),
         }
     }
 
@@ -62,16 +63,29 @@ impl Guest {
 
     fn make_namespaces(&self) {
         let contract = self.task.contract.to_string();
-        let missing = |name: &str| {
-            let key = Key::new("Namespace", "", name);
-            self.cluster.look(|cluster| cluster.get(&key).is_none())
-        };
+        let wanted = |name: &str| self.desire.namespaces.values().any(|guest| guest == name);
+        self.remove_namespaces(|name| !wanted(name));
+        let missing = |name: &str| self.namespace(name).is_none();
         for (home, guest) in self.desire.namespaces.iter().filter(|(_, guest)| missing(guest)) {
             let namespace = json!({ "kind": "Namespace", "metadata": { "name": guest,
                 "labels": { names::CONTRACT: contract, names::HOME_NAMESPACE: home } } });
             // One that came meanwhile is what was wanted.
             let _ = self.cluster.change(|cluster, now| cluster.create(now, namespace));
         }
+    }
+
+    fn namespace(&self, name: &str) -> Option<Value> {
+        let key = Key::new("Namespace", "", name);
+        self.cluster.look(|cluster| cluster.get(&key).cloned())
+    }
+
+    /// Whether the guest namespace of that name is this lease's, for that home namespace.
+    fn is_ours(&self, home: &str, name: &str) -> bool {
+        let labels = self.namespace(name).map(|found| found["metadata"]["labels"].clone());
+        labels.is_some_and(|labels| {
+            labels[names::CONTRACT] == self.task.contract.to_string()
+                && labels[names::HOME_NAMESPACE] == home
+        })
     }
 
     fn namespaces(&self) -> Vec<Value> {
@@ -81,13 +95,13 @@ impl Guest {
         all
     }
 
-    fn remove_namespaces(&self) {
+    fn remove_namespaces(&self, which: impl Fn(&str) -> bool) {
         for namespace in self.namespaces() {
             let metadata = &namespace["metadata"];
-            if !metadata["deletionTimestamp"].is_null() {
+            let name = metadata["name"].as_str().unwrap_or_default();
+            if !metadata["deletionTimestamp"].is_null() || !which(name) {
                 continue;
             }
-            let name = metadata["name"].as_str().unwrap_or_default();
             let key = Key::new("Namespace", "", name);
             // One that has gone is what was wanted.
             let _ = self.cluster.change(|cluster, now| cluster.delete(now, &key, None, None));
@@ -176,6 +190,13 @@ impl Guest {
         route: &Route,
         create: bool,
     ) -> Result<(), Failure> {
+        let home = item.namespace();
+        if let Some(name) =
+            self.desire.namespaces.get(home).filter(|name| !self.is_ours(home, name))
+        {
+            let (path, reason) = ("metadata.namespace".to_owned(), taken(name, home));
+            return Err(Failure::Refused(Refusal { path, reason }));
+        }
         let body = self.task.bodies.object(&digest).ok_or(Failure::MissingBody)?;
         let forged = forge::forge(item, &body, digest, route, &self.context());
         let forged = forged.map_err(Failure::Refused)?;
@@ -219,9 +240,11 @@ impl Guest {
     }
 
     fn context(&self) -> GuestContext {
+        let all = self.desire.namespaces.iter();
+        let ours = all.filter(|(home, name)| self.is_ours(home, name));
         GuestContext {
             contract: self.task.contract,
-            namespaces: self.desire.namespaces.clone(),
+            namespaces: ours.map(|(home, name)| (home.clone(), name.clone())).collect(),
             pod_security: PodSecurity::default(),
             priority_class: None,
             runtime_class: None,

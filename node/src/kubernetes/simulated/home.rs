@@ -156,9 +156,13 @@ impl Home {
         let digest = self.task.bodies.keep(&Item::Pod(id.clone()), &exported).ok()?;
         let metadata = &pod["metadata"];
         let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-        let refusal = (!self.cluster.may_leave(&id.namespace)).then(|| Refusal {
+        let not_offloaded =
+            || format!("namespace {0} is not offloaded: mercato offload {0}", id.namespace);
+        let name = self.cluster.leaves(&id.namespace).ok_or_else(not_offloaded);
+        let place = name.and_then(|name| name.place(&id.namespace));
+        let refusal = place.as_ref().err().map(|reason| Refusal {
             path: "metadata.namespace".to_owned(),
-            reason: format!("namespace {0} is not offloaded: mercato offload {0}", id.namespace),
+            reason: reason.clone(),
         });
         Some(HomePod {
             pod: id,
@@ -169,6 +173,7 @@ impl Home {
             terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
             gates: forge::open_gates(pod),
             route: None,
+            place: place.unwrap_or_default(),
             refusal,
         })
     }

@@ -14,6 +14,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_kubelet::names;
+use mercato_kubelet::offload_namespace::GuestName;
 use mercato_kubelet::stream::{Opened, Refused};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
@@ -111,11 +112,12 @@ impl Simulated {
         self.look(|cluster| cluster.list(kind).1)
     }
 
-    /// Whether pods of a namespace may leave.
-    fn may_leave(&self, namespace: &str) -> bool {
+    /// Whether pods of a namespace may leave, and what their guest namespace is to be called.
+    fn leaves(&self, namespace: &str) -> Option<GuestName> {
         let key = Key::new("Namespace", "", namespace);
-        let labelled = |object: &Value| !object["metadata"]["labels"][names::OFFLOAD].is_null();
-        self.look(|cluster| cluster.get(&key).is_some_and(labelled))
+        let metadata = self.look(|cluster| Some(cluster.get(&key)?["metadata"].clone()))?;
+        let name = metadata["annotations"][names::GUEST_NAMESPACE].as_str().map(GuestName::from);
+        (!metadata["labels"][names::OFFLOAD].is_null()).then(|| name.unwrap_or_default())
     }
 }
 
@@ -142,10 +144,15 @@ async fn tick(shared: std::sync::Weak<Shared>) {
 const IDLE_MS: u64 = 50;
 
 impl Simulated {
-    /// Gives a namespace these labels and no others.
-    fn mark(&self, namespace: &str, labels: &Value) -> BoxFuture<'static, Result<(), String>> {
+    /// Gives a namespace these labels and annotations, and no others.
+    fn mark(
+        &self,
+        namespace: &str,
+        labels: &Value,
+        annotations: &Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let object = json!({ "kind": "Namespace",
-            "metadata": { "name": namespace, "labels": labels } });
+            "metadata": { "name": namespace, "labels": labels, "annotations": annotations } });
         let applied = self.change(|cluster, now| cluster.apply(now, object));
         async move { applied.map(drop).map_err(|error| error.to_string()) }.boxed()
     }
@@ -182,12 +189,13 @@ impl Kubernetes for Simulated {
     }
 
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
-        let Offload { namespace, strategy, .. } = offload;
-        self.mark(&namespace, &json!({ names::OFFLOAD: strategy }))
+        let Offload { namespace, strategy, name, .. } = offload;
+        let annotations = json!({ names::GUEST_NAMESPACE: name });
+        self.mark(&namespace, &json!({ names::OFFLOAD: strategy }), &annotations)
     }
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        self.mark(&namespace, &json!({}))
+        self.mark(&namespace, &json!({}), &json!({}))
     }
 
     fn trouble(&self) -> Option<String> {

@@ -129,13 +129,16 @@ pub(crate) fn unchecked(value: &impl Wire) -> Vec<u8> {
 /// What reads well and breaks a rule of its type.
 fn rules() -> Vec<Case> {
     let put = |change: fn(&mut Route)| {
-        let workload::ToGuest::Put { item, digest, mut route } = samples::put() else { panic!() };
+        let workload::ToGuest::Put { item, digest, mut route, place } = samples::put() else {
+            panic!()
+        };
         change(&mut route);
-        let put = workload::ToGuest::Put { item, digest, route };
+        let put = workload::ToGuest::Put { item, digest, route, place };
         unchecked(&samples::to_guest(vec![put], vec![]))
     };
     let stray = put(|route| route.path.clear());
     let far = put(|route| route.path = vec![route.origin; 9]);
+    let placed = |name: &str| unchecked(&samples::to_guest(vec![samples::placed(name)], vec![]));
     let bodies = |lengths: &[u32]| {
         let head = |length: &u32| BodyHead { digest: Digest([4; 32]), length: *length };
         unchecked(&samples::to_guest(vec![samples::put()], lengths.iter().map(head).collect()))
@@ -154,6 +157,9 @@ fn rules() -> Vec<Case> {
         ("workload", "a place for no statement", silent, "Invalid"),
         ("workload", "a path that begins elsewhere", stray, "Invalid"),
         ("workload", "a path too long", far, "TooLong"),
+        ("workload", "a place with a path in it", placed("../shop"), "Invalid"),
+        ("workload", "a place too long", placed(&"a".repeat(64)), "Invalid"),
+        ("workload", "a place of Kubernetes", placed("kube-system"), "Invalid"),
         ("ad-body", "pools out of order", pools, "Invalid"),
         ("ad-body", "no class", unchecked(&body), "Invalid"),
         ("ad-lease", "a life of nothing", lease(|lease| lease.ttl_s = 0), "Invalid"),

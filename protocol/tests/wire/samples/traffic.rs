@@ -88,7 +88,13 @@ fn frame<T>(seq: u64, statements: Vec<T>) -> Frame<T> {
 pub(crate) fn put() -> ToGuest {
     let origin = consumer_identity().cluster_id();
     let route = Route { origin, path: vec![origin], hops: 0 };
-    ToGuest::Put { item: Item::Pod(pod()), digest: body_head().digest, route }
+    ToGuest::Put { item: Item::Pod(pod()), digest: body_head().digest, route, place: None }
+}
+
+/// With a guest namespace of this name.
+pub(crate) fn placed(name: &str) -> ToGuest {
+    let ToGuest::Put { item, digest, route, .. } = put() else { panic!() };
+    ToGuest::Put { item, digest, route, place: Some(name.to_owned()) }
 }
 
 pub(crate) fn to_guest(statements: Vec<ToGuest>, bodies: Vec<BodyHead>) -> Workload {
@@ -131,6 +137,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
         ("put", to_guest(vec![put()], vec![body_head()])),
+        ("put in a chosen namespace", to_guest(vec![placed("shop-eu")], vec![body_head()])),
         ("from home", to_guest(from_home, vec![])),
         ("inventory", to_home(inventory, vec![])),
         ("statuses", to_home(statuses, vec![body_head()])),

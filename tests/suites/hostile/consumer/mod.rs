@@ -72,7 +72,8 @@ impl Consumer<'_> {
 
     pub(crate) fn wants(&self, item: Item, digest: Digest) -> ToGuest {
         let (origin, path) = (self.impostor.cluster, vec![self.impostor.cluster]);
-        ToGuest::Put { item, digest, route: Route { origin, path, hops: 0 } }
+        let route = Route { origin, path, hops: 0 };
+        ToGuest::Put { item, digest, route, place: None }
     }
 
     /// What is said of an item, once it is as it should be.

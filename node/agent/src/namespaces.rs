@@ -1,0 +1,127 @@
+//! What the guest namespaces of a lease are called at the provider: as home would have it, or
+//! after the home namespace and its cluster. Whether the cluster can have a namespace of that
+//! name is not known here: where it cannot, its guests are refused.
+
+use std::collections::BTreeSet;
+
+use mercato_broker::Desired;
+use mercato_offload::message::{Frame, ToGuest};
+use mercato_protocol::id::Digest;
+use mercato_protocol::time::Now;
+
+use crate::lease::Lease;
+use crate::limits;
+use crate::record::Record;
+use crate::vocabulary::Effect;
+
+impl Lease {
+    /// Hears what guest namespaces the items that the consumer sends are to be in, and under
+    /// which names; `peer` is what the consumer's cluster is called.
+    pub(crate) fn hear_names(&mut self, frame: &Frame<ToGuest>, peer: Option<&str>) {
+        // One that is suspended may open again, and home does not say it again then.
+        if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
+            return;
+        }
+        for statement in &frame.statements {
+            let ToGuest::Put { item, place, .. } = statement else { continue };
+            let home = item.namespace();
+            if self.is_named(home, place.as_deref(), peer) {
+                self.unmet.remove(home);
+            } else if self.unmet.len() < limits::NAMESPACES {
+                self.unmet.insert(home.to_owned(), place.clone());
+            }
+        }
+    }
+
+    /// Whether the namespace has the name that it is to have.
+    fn is_named(&self, home: &str, place: Option<&str>, peer: Option<&str>) -> bool {
+        let Some(guest) = self.namespaces.get(home) else { return false };
+        match place {
+            Some(place) => place == guest,
+            None => self.own_names(home, peer).contains(guest),
+        }
+    }
+
+    /// Whether home has chosen none of the names.
+    pub(crate) fn names_are_ours(&self, peer: Option<&str>) -> bool {
+        let ours = |(home, name): (&String, &String)| self.own_names(home, peer).contains(name);
+        self.namespaces.iter().all(ours)
+    }
+
+    /// Whether a guest namespace has to be named, if that can be.
+    pub(crate) fn is_to_name(&self) -> bool {
+        !self.unmet.is_empty()
+    }
+
+    /// Names them, where there is none yet, and anew where nothing of the home namespace is
+    /// held; `taken` are names that other leases have. Says which home namespaces they are of.
+    pub(crate) fn name(
+        &mut self,
+        now: Now,
+        peer: Option<&str>,
+        taken: &BTreeSet<String>,
+        out: &mut Vec<Effect>,
+    ) -> Vec<String> {
+        let mut named = Vec::new();
+        for (home, place) in std::mem::take(&mut self.unmet) {
+            if !self.can_name(now, &home) {
+                self.unmet.insert(home, place);
+                continue;
+            }
+            let guest = place.unwrap_or_else(|| self.free_name(&home, peer, taken));
+            if self.namespaces.insert(home.clone(), guest).is_some() {
+                self.renamed_ms = Some(now.mono_ms);
+            }
+            named.push(home);
+        }
+        if !named.is_empty() {
+            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
+        }
+        named
+    }
+
+    fn can_name(&self, now: Now, home: &str) -> bool {
+        if self.namespaces.contains_key(home) {
+            let since_ms = self.renamed_ms.map(|at| now.mono_ms.saturating_sub(at));
+            !self.holds(home) && since_ms.is_none_or(|since_ms| since_ms >= limits::RENAME_MS)
+        } else {
+            self.namespaces.len() < limits::NAMESPACES
+        }
+    }
+
+    /// The first of its own names that no lease has, this one included.
+    fn free_name(&self, home: &str, peer: Option<&str>, taken: &BTreeSet<String>) -> String {
+        let own = |name: &str| self.namespaces.values().any(|guest| guest == name);
+        let free = |name: &String| is_label(name) && !taken.contains(name) && !own(name);
+        let names = self.own_names(home, peer);
+        let last = names.last().cloned().unwrap_or_default();
+        names.into_iter().find(free).unwrap_or(last)
+    }
+
+    /// What a guest namespace is called that is to have no name in particular: `shop-rome`;
+    /// where another lease has that, or it is too long, with the contract's id.
+    fn own_names(&self, home: &str, peer: Option<&str>) -> Vec<String> {
+        let short = self.id().short();
+        let room = limits::NAMESPACE_BYTES - short.len() - 1;
+        let head = home.get(..room.min(home.len())).unwrap_or(home).trim_end_matches('-');
+        let plain = peer.map(|peer| format!("{home}-{}", slug(peer)));
+        let with_id = format!("{head}-{short}");
+        let whole = format!("{:.63}", Digest::of(home.as_bytes()));
+        plain.into_iter().chain([with_id, whole]).collect()
+    }
+}
+
+/// What people call a cluster, as part of a DNS label.
+fn slug(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    name.chars().map(plain).collect::<String>().trim_matches('-').to_owned()
+}
+
+/// Whether a namespace may be called so: a DNS label (RFC 1123).
+fn is_label(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let inner = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let bytes = name.as_bytes();
+    let fits = bytes.len() <= limits::NAMESPACE_BYTES;
+    fits && bytes.iter().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}

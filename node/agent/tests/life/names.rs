@@ -1,0 +1,151 @@
+//! What guest namespaces are called: by the provider, or as home would have it; and what
+//! becomes of a name that the provider cannot give.
+
+use mercato_agent::{Input, LeaseNews, Record};
+use mercato_offload::key::Uid;
+use mercato_protocol::id::ContractId;
+
+use crate::cluster::Cluster;
+use crate::story::{BUYER, SELLER, active, leased};
+use crate::world::World;
+
+/// A world with a lease, and those who use it.
+struct Shop {
+    world: World,
+    id: ContractId,
+}
+
+impl Shop {
+    fn opens() -> Self {
+        let (world, id) = leased();
+        Self { world, id }
+    }
+
+    fn at_home(&mut self, act: impl FnOnce(&mut Cluster, ContractId) -> Vec<Input>) {
+        let inputs = act(&mut self.world.nodes[BUYER].cluster, self.id);
+        inputs.into_iter().for_each(|input| self.world.tell(BUYER, input));
+    }
+
+    /// A pod is made, whose guest namespace is to be called so.
+    fn create(&mut self, uid: &str, name: Option<&str>) {
+        self.call(name);
+        self.at_home(|home, id| home.create(id, uid));
+    }
+
+    fn call(&mut self, name: Option<&str>) {
+        self.at_home(|home, id| home.call(id, name));
+    }
+
+    fn takes(&mut self, name: &str) {
+        self.world.nodes[SELLER].cluster.taken.insert(name.to_owned());
+    }
+
+    fn until(&mut self, what: &str, is: impl Fn(&World) -> bool) {
+        for _ in 0..20_000 {
+            if is(&self.world) {
+                return;
+            }
+            self.world.step();
+        }
+        panic!("{what} never was: {:?}", self.world.nodes[SELLER].cluster.namespaces);
+    }
+
+    fn until_it_waits(&mut self, uid: &str) {
+        self.until("a pod that waits", |world| {
+            world.nodes[BUYER].cluster.waiting.contains(&Uid(uid.into()))
+        });
+    }
+
+    fn until_it_runs(&mut self, uid: &str) {
+        self.until("a pod that runs", |world| {
+            world.nodes[SELLER].cluster.runs(uid) && world.nodes[BUYER].cluster.shows(uid)
+        });
+    }
+
+    fn name(&self) -> &str {
+        &self.world.nodes[SELLER].cluster.namespaces["shop"]
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_is_never_another_one_until_home_chooses_so() {
+    let mut shop = Shop::opens();
+    shop.takes("payments");
+    shop.create("one", Some("payments"));
+    shop.until_it_waits("one");
+    assert_eq!(shop.name(), "payments");
+    assert!(!shop.world.nodes[SELLER].cluster.runs("one"));
+    // Nothing else is tried, also by a provider that starts again.
+    shop.world.restart(SELLER, None);
+    for _ in 0..200 {
+        shop.world.step();
+    }
+    assert_eq!(shop.name(), "payments");
+    shop.call(None);
+    shop.until_it_runs("one");
+    assert_eq!(shop.name(), "shop-turin");
+    let named = |record: &Record| {
+        matches!(record, Record::Namespaces(id, all)
+            if *id == shop.id && all["shop"] == "shop-turin")
+    };
+    assert!(shop.world.nodes[SELLER].records().iter().any(named));
+}
+
+#[test]
+fn a_name_that_home_has_chosen_is_no_reason_to_end_the_lease() {
+    let mut shop = Shop::opens();
+    shop.create("one", Some("payments"));
+    shop.until_it_runs("one");
+    let failed = |shop: &mut Shop| {
+        let news = LeaseNews::Failed("names begin with team-".to_owned());
+        shop.world.tell(SELLER, Input::Lease(shop.id, news));
+        for _ in 0..200 {
+            shop.world.step();
+        }
+        active(&shop.world).is_none()
+    };
+    assert!(!failed(&mut shop));
+    let mut shop = Shop::opens();
+    shop.create("one", None);
+    shop.until_it_runs("one");
+    assert!(failed(&mut shop), "the provider cannot do what it sold");
+}
+
+#[test]
+fn a_choice_in_haste_holds_a_moment_later() {
+    let mut shop = Shop::opens();
+    for name in ["payments", "billing"] {
+        shop.takes(name);
+    }
+    shop.create("one", Some("payments"));
+    shop.until_it_waits("one");
+    let since_ms = shop.world.now_ms;
+    shop.call(Some("billing"));
+    shop.until("another name", |world| world.nodes[SELLER].cluster.namespaces["shop"] == "billing");
+    assert!(shop.world.now_ms - since_ms < 1_000, "the first choice holds at once");
+    shop.call(Some("shop"));
+    shop.until_it_runs("one");
+    assert_eq!(shop.name(), "shop");
+    assert!(shop.world.now_ms - since_ms >= 5_000, "namespaces are not made at will");
+}
+
+#[test]
+fn a_name_stays_as_long_as_anything_is_there() {
+    let mut shop = Shop::opens();
+    shop.create("one", None);
+    shop.until_it_runs("one");
+    shop.create("two", Some("shop-eu"));
+    for _ in 0..200 {
+        shop.world.step();
+    }
+    assert_eq!(shop.name(), "shop-turin");
+    // The second waits for the name of the first; what both need is there all the time.
+    shop.at_home(|home, id| home.delete(id, &Uid("one".into())));
+    shop.until_it_runs("two");
+    assert_eq!(shop.name(), "shop-turin");
+    shop.at_home(|home, id| home.delete(id, &Uid("two".into())));
+    shop.until("an empty namespace", |world| world.nodes[SELLER].cluster.guests.is_empty());
+    shop.create("three", Some("shop-eu"));
+    shop.until_it_runs("three");
+    assert_eq!(shop.name(), "shop-eu");
+}

@@ -1,0 +1,90 @@
+//! Guest namespaces that have other names: what home says again, and when the provider holds
+//! nothing of a home namespace, so that it may be elsewhere.
+
+mod told;
+
+use mercato_offload::guest::{self, Failure};
+use mercato_offload::home;
+use mercato_offload::key::{Item, ObjectKind, key};
+use mercato_offload::message::{Report, Stage, ToGuest, ToHome};
+use mercato_protocol::id::Digest;
+
+use told::{Asked, Lied, at_home, pod, put, refusal};
+
+/// The names under which things were put.
+fn places(told: &[ToGuest]) -> Vec<(&Item, Option<&str>)> {
+    let mut places = Vec::new();
+    for said in told {
+        let ToGuest::Put { item, place, .. } = said else { continue };
+        places.push((item, place.as_deref()));
+    }
+    places
+}
+
+#[test]
+fn another_name_is_said_of_what_may_wait_for_it() {
+    let mut lied = Lied::to();
+    let (web, keys) = (Item::Pod(pod("u1", "web")), key(ObjectKind::Secret, "shop", "keys"));
+    let called =
+        |name: &str| home::Input::Pod(home::HomePod { place: Some(name.to_owned()), ..at_home() });
+    lied.takes(called("shop-eu"));
+    lied.says(vec![ToHome::HaveEnd]);
+    let digest = Some(Digest::of(b"keys"));
+    lied.takes(home::Input::Object { key: keys.clone(), digest });
+    let keys = Item::Object(keys);
+    assert_eq!(places(&lied.told), [(&web, Some("shop-eu")), (&keys, Some("shop-eu"))]);
+    lied.told.clear();
+    lied.says(vec![ToHome::Refused { item: web.clone(), refusal: refusal() }]);
+    lied.takes(called("shop-eu"));
+    assert_eq!(places(&lied.told), [], "nothing is new");
+    lied.takes(called("shop-us"));
+    assert_eq!(places(&lied.told), [(&web, Some("shop-us"))]);
+    lied.told.clear();
+    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
+    lied.takes(called("shop-fr"));
+    assert_eq!(places(&lied.told), [], "it is there, and stays where it is");
+}
+
+#[test]
+fn what_was_refused_is_tried_at_once_in_another_place() {
+    let mut asked = Asked::of_provider();
+    let items =
+        [Item::Object(key(ObjectKind::Secret, "shop", "keys")), Item::Pod(pod("u1", "web"))];
+    for item in &items {
+        asked.is_told(put(item.clone()));
+        assert!(asked.session.holds("shop"), "it is being made");
+        let refused = guest::Input::NotWritten(item.clone(), Failure::Refused(refusal()));
+        let told = ToHome::Refused { item: item.clone(), refusal: refusal() };
+        assert_eq!(asked.says(refused), [told]);
+        assert!(!asked.session.holds("shop"));
+    }
+    assert_eq!(asked.does(guest::Input::Moved("other".to_owned())), []);
+    let again = asked.does(guest::Input::Moved("shop".to_owned()));
+    let tried = |item: &Item| {
+        again.iter().any(|effect| matches!(effect, guest::Effect::Apply(of, ..) if of == item))
+    };
+    assert!(items.iter().all(tried), "{again:?}");
+}
+
+#[test]
+fn what_may_be_there_is_held() {
+    let mut asked = Asked::of_provider();
+    let web = Item::Pod(pod("u1", "web"));
+    asked.is_told(put(web.clone()));
+    asked.does(guest::Input::NotWritten(web.clone(), Failure::Transient));
+    assert!(asked.session.holds("shop"), "it may have been made");
+    assert!(!asked.session.holds("other"));
+    asked.does(guest::Input::Moved("shop".to_owned()));
+    asked.does(guest::Input::NotWritten(web.clone(), Failure::Refused(refusal())));
+    assert!(asked.session.holds("shop"), "by the first attempt");
+    asked.does(guest::Input::Gone(web.clone()));
+    asked.does(guest::Input::NotWritten(web.clone(), Failure::Refused(refusal())));
+    assert!(!asked.session.holds("shop"), "the first attempt has come to nothing");
+    asked.does(guest::Input::Moved("shop".to_owned()));
+    asked.does(guest::Input::Written(web));
+    assert!(asked.session.holds("shop"));
+    let config = guest::Config { cluster: told::PROVIDER, consumer: told::HOME, transit: false };
+    let unknown = guest::GuestSession::restore(config, []);
+    assert!(unknown.holds("shop"), "before it is known what is there");
+}
