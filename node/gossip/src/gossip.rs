@@ -34,6 +34,8 @@ pub struct Gossip {
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
     pub(crate) tell_ms: u64,
+    /// When those are told next that others tell sooner, monotonic.
+    pub(crate) later_ms: u64,
     /// When a neighbour is next compared with, monotonic.
     pub(crate) reconcile_ms: u64,
 }
@@ -51,6 +53,7 @@ impl Gossip {
             givers: BTreeMap::new(),
             shunned: BTreeMap::new(),
             tell_ms: u64::MAX,
+            later_ms: 0,
             reconcile_ms: 0,
             rng,
         }
@@ -140,7 +143,7 @@ impl Gossip {
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
             self.givers.retain(|_, giver| *giver != peer);
-            // Others may have spared us what it told.
+            // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
             self.recount();
         }
@@ -166,7 +169,7 @@ impl Gossip {
         let held = self.shelf.of(&news.mark().publisher).map(|slot| *slot.news.mark());
         if held.is_none_or(|held| news.mark().supersedes(&held)) {
             let place = self.shelve(now, news, State::Held);
-            self.tell_others(place);
+            self.tell_others(now, place);
         }
     }
 

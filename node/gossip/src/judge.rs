@@ -27,7 +27,7 @@ impl Gossip {
             let giver = self.givers.remove(&place);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
-                self.tell_others(place);
+                self.tell_others(now, place);
                 continue;
             }
             slot.state = State::Over;

@@ -28,9 +28,11 @@ pub const LANE_BURST: u64 = 20;
 
 /// A neighbour that pulled nothing of so many marks hears them sooner from others.
 pub const UNPULLED: usize = 32;
-/// What we pass on is told to so many of those at least, on average: where everybody does,
-/// six clusters in a million hear of a publication only when they reconcile.
-pub const FANOUT: u32 = 12;
+/// So many of those, on average, drawn anew with each reconciliation, are told all the same:
+/// one whose other neighbours stop telling it hears of everything from as many.
+pub const TOLD_LATER: u32 = 4;
+/// They are told so late, in one message: most will have said that they hold it.
+pub const LATER_MS: std::ops::RangeInclusive<u64> = 3_000..=5_000;
 
 /// Publishers kept that are known: trusted, certified, connected, or bound by contract.
 pub const KNOWN_PUBLISHERS: usize = 20_000;

@@ -18,8 +18,12 @@ pub(crate) struct Neighbour {
     pub(crate) untold: Vec<Place>,
     /// Marks that it was told since it last pulled what is not our own.
     pub(crate) unpulled: usize,
-    /// When it may be told next.
+    /// Whether it is told what others tell it sooner, in case they do not.
+    pub(crate) is_told_later: bool,
+    /// When it is told next, where there is something to tell.
     pub(crate) tell_ms: u64,
+    /// Not before it may be.
+    pub(crate) free_ms: u64,
     /// Publishers wanted at its word first.
     pub(crate) wants: usize,
     /// Publishers that it was asked for and has not answered.
@@ -53,7 +57,9 @@ impl Neighbour {
             knows: Bits::default(),
             untold,
             unpulled: 0,
+            is_told_later: true,
             tell_ms: 0,
+            free_ms: 0,
             wants: 0,
             asked: 0,
             waiting: VecDeque::new(),

@@ -16,19 +16,28 @@ use crate::table::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
-    /// The neighbours that do not hold it are to be told: of our own word all, of others'
-    /// those that hear of it from us first, and some of the rest.
-    pub(crate) fn tell_others(&mut self, place: Place) {
-        let slot = self.shelf.slot(place);
-        let own = slot.is_some_and(|slot| slot.news.mark().publisher == self.me);
-        let count = self.neighbours.len() as u32;
+    /// The neighbours that do not hold it are to be told: of our own word and of what ends
+    /// something all at once; of the rest those at once that hear of it from us first, and a
+    /// few of the others later, in one message.
+    pub(crate) fn tell_others(&mut self, now: Now, place: Place) {
+        let Some(slot) = self.shelf.slot(place) else { return };
+        let hurry = slot.news.mark().publisher == self.me || slot.news.is_urgent();
+        if self.later_ms <= now.mono_ms {
+            self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
+        }
         for (_, neighbour) in self.neighbours.iter_mut() {
-            let heard = neighbour.knows.has(place);
-            let spared = !own && neighbour.is_served() && count > limits::FANOUT;
-            if !heard && (!spared || self.rng.random_ratio(limits::FANOUT, count)) {
-                neighbour.untold.push(place);
-                self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
+            if neighbour.knows.has(place) {
+                continue;
             }
+            if hurry || !neighbour.is_served() {
+                neighbour.tell_ms = neighbour.tell_ms.min(neighbour.free_ms);
+            } else if !neighbour.is_told_later {
+                continue;
+            } else if neighbour.untold.is_empty() {
+                neighbour.tell_ms = self.later_ms;
+            }
+            neighbour.untold.push(place);
+            self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
         }
     }
 
@@ -47,7 +56,8 @@ impl Gossip {
                 self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
                 continue;
             }
-            neighbour.tell_ms = now.mono_ms + limits::ANNOUNCE_MS;
+            neighbour.free_ms = now.mono_ms + limits::ANNOUNCE_MS;
+            neighbour.tell_ms = neighbour.free_ms;
             let peer = neighbour.key;
             let mut untold = std::mem::take(&mut neighbour.untold);
             untold.sort_unstable();

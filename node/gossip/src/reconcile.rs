@@ -25,6 +25,10 @@ impl Gossip {
         for place in self.shelf.sweep(now) {
             self.neighbours.iter_mut().for_each(|(_, neighbour)| neighbour.knows.clear(place));
         }
+        let count = self.neighbours.len() as u32;
+        for (_, neighbour) in self.neighbours.iter_mut() {
+            neighbour.is_told_later = self.rng.random_ratio(limits::TOLD_LATER.min(count), count);
+        }
         let nth = self.rng.random_range(0..self.neighbours.len());
         let peer = self.neighbours.iter().nth(nth).map(|(peer, _)| peer);
         if let Some(peer) = peer {
