@@ -59,6 +59,9 @@ pub enum Exclusion {
     /// The provider would not sign what it offers, less than an hour ago.
     #[error("it lately would not sign what it offers")]
     NotAsOffered,
+    /// The provider refused as much of this very offer, and has made no new one since.
+    #[error("it has just refused as much, and offers nothing new since")]
+    Refused,
     /// Another provider was asked for.
     #[error("another provider was asked for")]
     OtherProvider,

@@ -24,6 +24,9 @@ pub const OPEN_PER_ORGANISATION: usize = 64;
 pub const OPEN_OF_STRANGERS: usize = 16;
 /// What is remembered of strangers whose requests came to nothing; the oldest go first.
 pub const ENDED_OF_STRANGERS: usize = 64;
+/// What is remembered of all negotiations that came to nothing; the oldest go first, and
+/// leave room for new ones.
+pub const ENDED: usize = 1_024;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;
 /// So long nothing is ordered of a provider that would not sign what it offers, unless it is

@@ -1,5 +1,7 @@
 //! What the owner asks for, and what a buyer's request is answered.
 
+use std::collections::BTreeSet;
+
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
@@ -123,6 +125,7 @@ impl Broker {
         let chosen = self.choose(now, demand)?;
         let id = id.unwrap_or_else(|| self.random_id());
         self.open_order(now, id, (&chosen, demand), (note, None), effects)?;
+        self.forget_ended(effects);
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }
 
@@ -273,7 +276,7 @@ impl Broker {
         }
         let said = turn.said;
         self.store(now, deal, said, effects);
-        self.forget_strangers(effects);
+        self.forget_ended(effects);
     }
 
     fn judge(&self, message: &Verified<Message>, request: &Request) -> Verdict {
@@ -315,18 +318,17 @@ impl Broker {
         }
     }
 
-    /// Drops what is remembered of strangers' requests beyond the bound, oldest first.
-    fn forget_strangers(&mut self, effects: &mut Vec<Effect>) {
-        let mut ended: Vec<_> = self
-            .deals
-            .values()
-            .filter(|deal| deal.side == Side::Provider && self.is_stranger(&deal.peer()))
-            .filter(|deal| deal.stage.state() == State::Terminated)
-            .map(|deal| (deal.opened_ms, deal.id()))
-            .collect();
-        ended.sort_unstable();
-        let excess = ended.len().saturating_sub(limits::ENDED_OF_STRANGERS);
-        ended.into_iter().take(excess).for_each(|(_, id)| self.forget(id, effects));
+    /// Drops what is remembered beyond the bounds of negotiations that came to nothing, the
+    /// oldest first: those of strangers, and all.
+    fn forget_ended(&mut self, effects: &mut Vec<Effect>) {
+        let ended = self.deals.values().filter(|deal| deal.stage.state() == State::Terminated);
+        let ended: Vec<&Deal> = ended.collect();
+        let strange = |deal: &&Deal| deal.side == Side::Provider && self.is_stranger(&deal.peer());
+        let strangers = ended.iter().copied().filter(strange).collect();
+        let of_strangers = oldest_beyond(limits::ENDED_OF_STRANGERS, strangers);
+        let of_all = oldest_beyond(limits::ENDED, ended);
+        let over: BTreeSet<NegotiationId> = of_strangers.into_iter().chain(of_all).collect();
+        over.into_iter().for_each(|id| self.forget(id, effects));
     }
 
     /// Whether the buyer's organisation has as much open as it may.
@@ -344,6 +346,15 @@ impl Broker {
         };
         open.count() >= most
     }
+}
+
+/// The oldest of these, so that no more than `most` are left.
+fn oldest_beyond(most: usize, mut deals: Vec<&Deal>) -> Vec<NegotiationId> {
+    let beyond = deals.len().saturating_sub(most);
+    if beyond > 0 {
+        deals.sort_unstable_by_key(|deal| (deal.opened_ms, deal.id()));
+    }
+    deals.into_iter().take(beyond).map(Deal::id).collect()
 }
 
 impl From<CodecError> for Refusal {

@@ -1,18 +1,19 @@
 //! What the owner looks at: offers, deals, statements. Nothing here changes anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::ad::{Ad, AdBody, PoolRow};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::invoice::Credit;
+use mercato_protocol::negotiation::TerminateReason;
 use mercato_protocol::price::{Money, PriceError, Usage};
-use mercato_protocol::resources::Resource;
+use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
 use crate::book::{Knowledge, Market, Sight, Whom};
 use crate::broker::Broker;
-use crate::deal::{Agreement, Deal, Side};
+use crate::deal::{Agreement, Deal, Side, Stage};
 use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::policy::{BuyPolicy, SharePolicy};
@@ -69,7 +70,22 @@ impl Broker {
     pub(crate) fn sight(&self, now: Now, demand: &Demand) -> Sight {
         let reputation = reputations(now, self.deals.values());
         let unfaithful = unfaithful(now, self.deals.values());
-        Sight { reputation, unfaithful, budgets: self.budgets_left(now, &demand.namespaces) }
+        let refused = self.refused(&demand.quantity);
+        let budgets = self.budgets_left(now, &demand.namespaces);
+        Sight { reputation, unfaithful, refused, budgets }
+    }
+
+    /// The providers that would not sell so much of what they still advertise.
+    fn refused(&self, asked: &Resources) -> BTreeSet<ClusterId> {
+        let stands = |deal: &&Deal| {
+            use TerminateReason as Reason;
+            let Stage::Terminated { reason, .. } = deal.stage() else { return false };
+            let as_much = *reason == Reason::NoCapacity && deal.terms().quantity.fits(asked)
+                || [Reason::AdUnknown, Reason::PriceChanged].contains(reason);
+            let offer = || self.book.ad(&deal.peer()).map(|ad| ad.digest);
+            as_much && deal.side() == Side::Consumer && offer() == Some(deal.request.ad)
+        };
+        self.deals.values().filter(stands).map(Deal::peer).collect()
     }
 
     /// All that decides beside the offers themselves.

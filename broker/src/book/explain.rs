@@ -133,6 +133,7 @@ impl<'s> Explanation<'s> {
         match need {
             Need::Unblocked => "not blocked".to_owned(),
             Need::Faithful => "signs what it offers".to_owned(),
+            Need::Unrefused => "has not just refused as much".to_owned(),
             Need::Trusted => "trusted".to_owned(),
             Need::Provider(provider) => format!("provider {}", provider.short()),
             Need::Class => {
@@ -197,6 +198,7 @@ fn gap(
             Exclusion::Blocked
             | Exclusion::Untrusted
             | Exclusion::NotAsOffered
+            | Exclusion::Refused
             | Exclusion::OtherProvider
             | Exclusion::Class(_)
             | Exclusion::TermTooShort(_)
@@ -211,6 +213,7 @@ fn gap(
         Need::Unblocked
         | Need::Trusted
         | Need::Faithful
+        | Need::Unrefused
         | Need::Provider(_)
         | Need::Class
         | Need::LongEnough

@@ -21,6 +21,8 @@ pub(super) enum Need<'a> {
     Trusted,
     /// What it signs is what it offers.
     Faithful,
+    /// It has not just refused as much.
+    Unrefused,
     Provider(ClusterId),
     Class,
     LongEnough,
@@ -84,7 +86,10 @@ impl<'a> Needs<'a> {
             Whom::Trusted => Need::Trusted,
         }];
         // Who is asked for by name gets another chance.
-        needs.push(demand.from.map_or(Need::Faithful, Need::Provider));
+        match demand.from {
+            Some(from) => needs.push(Need::Provider(from)),
+            None => needs.extend([Need::Faithful, Need::Unrefused]),
+        }
         needs.extend(demand.class.map(|_| Need::Class));
         needs.extend(timed.then_some(Need::LongEnough));
         needs.extend(timed.then_some(Need::ShortEnough));
@@ -129,6 +134,7 @@ impl<'a> Needs<'a> {
                 Need::Unblocked
                 | Need::Trusted
                 | Need::Faithful
+                | Need::Unrefused
                 | Need::Provider(_)
                 | Need::Class
                 | Need::LongEnough
@@ -155,6 +161,7 @@ impl<'a> Needs<'a> {
             Need::Unblocked => known.standing != Standing::Blocked,
             Need::Trusted => known.standing == Standing::Trusted,
             Need::Faithful => !known.unfaithful,
+            Need::Unrefused => !known.refused,
             Need::Provider(provider) => *provider == listing.provider,
             Need::Class => {
                 let offered = &listing.ad.body.terms.classes;
@@ -209,6 +216,7 @@ impl<'a> Needs<'a> {
             Need::Unblocked
             | Need::Trusted
             | Need::Faithful
+            | Need::Unrefused
             | Need::Provider(_)
             | Need::Class
             | Need::LongEnough
@@ -282,6 +290,7 @@ impl<'a> Needs<'a> {
             Need::Unblocked => Exclusion::Blocked,
             Need::Trusted => Exclusion::Untrusted,
             Need::Faithful => Exclusion::NotAsOffered,
+            Need::Unrefused => Exclusion::Refused,
             Need::Provider(_) => Exclusion::OtherProvider,
             Need::Class => Exclusion::Class(self.demand.class.unwrap_or_default()),
             Need::LongEnough => Exclusion::TermTooShort(terms.min_term_s),

@@ -42,6 +42,8 @@ pub(crate) struct Sight {
     pub(crate) reputation: BTreeMap<ClusterId, u64>,
     /// Those that lately would not sign what they offer.
     pub(crate) unfaithful: BTreeSet<ClusterId>,
+    /// Those that refused as much of what they still offer.
+    pub(crate) refused: BTreeSet<ClusterId>,
     /// What is left of every budget that is bought from.
     pub(crate) budgets: Vec<Money>,
 }
@@ -55,6 +57,8 @@ pub(crate) struct Known<'a> {
     pub(crate) reputation: Option<u64>,
     /// It lately would not sign what it offers.
     pub(crate) unfaithful: bool,
+    /// It refused as much of what it still offers.
+    pub(crate) refused: bool,
 }
 
 impl<'a> Knowledge<'a> {
@@ -66,6 +70,7 @@ impl<'a> Knowledge<'a> {
             rtt_us: self.round_trips.get(&listing.key).copied(),
             reputation: self.sight.reputation.get(provider).copied(),
             unfaithful: self.sight.unfaithful.contains(provider),
+            refused: self.sight.refused.contains(provider),
         }
     }
 }

@@ -7,5 +7,6 @@ mod faults;
 mod model;
 mod paths;
 mod policy;
+mod refused;
 mod story;
 mod world;

@@ -129,6 +129,11 @@ impl Records {
         }
     }
 
+    /// The one of this key.
+    pub fn get(&self, key: &RecordKey) -> Option<&Record> {
+        self.0.get(key)
+    }
+
     /// Each of them, by key.
     pub fn iter(&self) -> impl Iterator<Item = &Record> {
         self.0.values()

@@ -18,8 +18,11 @@ use crate::world::World;
 
 /// A seller looks at its price so often, in ms.
 const PRICE_MS: u64 = 600_000;
-/// Who finds no offer looks again after so many ms.
+/// Who finds no offer looks again after so many ms, and after twice as many each further time.
 const AGAIN_MS: u64 = 15_000;
+/// But at least so often.
+const AGAIN_MOST_MS: u64 = 120_000;
+
 impl World {
     fn market(&mut self) -> &mut Market {
         self.people.market.as_mut().expect("only traders trade")
@@ -148,7 +151,9 @@ impl World {
                 self.measures.find_ms.push(waited_ms);
             }
             Ok(Reply::Done | Reply::Asked { .. }) | Err(_) => {
-                (job.state, job.look_ms) = (State::Waiting, at_ms + AGAIN_MS);
+                let wait_ms = (AGAIN_MS << job.in_vain).min(AGAIN_MOST_MS);
+                job.in_vain = (job.in_vain + 1).min(8);
+                (job.state, job.look_ms) = (State::Waiting, at_ms + wait_ms);
                 let demand = demand(job);
                 let why = self.why_not(at, &demand);
                 self.measures.refuse(why);
@@ -162,6 +167,7 @@ impl World {
         let market = agent.broker().browse(self.sites[at].now(self.at_ms), demand, true);
         let reason = |why: &Exclusion| match why {
             Exclusion::Untrusted => "only strangers offer it",
+            Exclusion::Refused => "sold out meanwhile",
             Exclusion::NotAsOffered => "the seller lately would not sign what it offers",
             Exclusion::TooDear { .. } => "too dear",
             Exclusion::Short { resource: Resource::Gpu(_), .. } => "no GPU is free",
