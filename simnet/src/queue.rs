@@ -1,14 +1,20 @@
 //! What is yet to happen, in order of virtual time; what is due at once in the order in
 //! which it was planned.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::limits;
 
 /// Events of one run.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
-    events: BTreeMap<(u64, u64), E>,
+    /// When, the how-manieth that was planned, and where it is kept: small, since the heap
+    /// moves it about.
+    due: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    events: Vec<Option<E>>,
+    /// Places where none is kept.
+    free: Vec<usize>,
     planned: u64,
 }
 
@@ -18,7 +24,7 @@ pub(crate) struct Overflow;
 
 impl<E> Default for Queue<E> {
     fn default() -> Self {
-        Self { events: BTreeMap::new(), planned: 0 }
+        Self { due: BinaryHeap::new(), events: Vec::new(), free: Vec::new(), planned: 0 }
     }
 }
 
@@ -29,22 +35,29 @@ impl<E> Queue<E> {
     ///
     /// If [`limits::EVENTS`] are planned already.
     pub(crate) fn push(&mut self, at_ms: u64, event: E) -> Result<(), Overflow> {
-        if self.events.len() >= limits::EVENTS {
+        if self.due.len() >= limits::EVENTS {
             return Err(Overflow);
         }
         self.planned += 1;
-        self.events.insert((at_ms, self.planned), event);
+        let place = self.free.pop().unwrap_or(self.events.len());
+        match self.events.get_mut(place) {
+            Some(kept) => *kept = Some(event),
+            None => self.events.push(Some(event)),
+        }
+        self.due.push(Reverse((at_ms, self.planned, place)));
         Ok(())
     }
 
     /// The next event and its time.
     pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
-        self.events.pop_first().map(|((at_ms, _), event)| (at_ms, event))
+        let Reverse((at_ms, _, place)) = self.due.pop()?;
+        self.free.push(place);
+        Some((at_ms, self.events.get_mut(place)?.take()?))
     }
 
     /// When the next event is.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.events.first_key_value().map(|((at_ms, _), _)| *at_ms)
+        self.due.peek().map(|Reverse((at_ms, ..))| *at_ms)
     }
 }
 

@@ -10,7 +10,7 @@ use mercato_cluster_model::{Cluster, Script};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
-use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
@@ -41,8 +41,12 @@ pub(crate) struct Site {
     pub(crate) effects: u64,
     /// When the agent wants to be woken, as far as that is planned already.
     pub(crate) wake_ms: Option<u64>,
+    /// When its controllers and kubelets go on, as far as that is planned already.
+    pub(crate) advance_ms: Option<u64>,
     /// The watches have something to tell, and will.
     pub(crate) watch_planned: bool,
+    /// Deals that the write under way touches.
+    pub(crate) writing: Vec<NegotiationId>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
     /// What it does against the others, if anything.
@@ -103,7 +107,9 @@ impl Site {
             leases: BTreeMap::new(),
             effects: 0,
             wake_ms: None,
+            advance_ms: None,
             watch_planned: false,
+            writing: Vec::new(),
             disk_full: false,
             attack: None,
             tried: 0,

@@ -9,7 +9,7 @@ use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
-use crate::check::{Checks, Violation, ensure};
+use crate::check::{Checks, Violation, ensure, touched};
 use crate::dice::Dice;
 use crate::event::Event;
 use crate::faults::Faults;
@@ -159,7 +159,7 @@ impl World {
             Event::Written { at, run } if self.sites[at].run == run => self.on_written(at),
             Event::Wake { .. } | Event::Written { .. } => Ok(()),
             Event::Watch { at } => self.on_watch(at),
-            Event::Advance { at } => self.kube_changed(at),
+            Event::Advance { at } => self.on_advance(at),
             Event::Work { at, run, contract, work } => self.on_work(at, run, contract, work),
             Event::Answer { at, run, input } if self.sites[at].run == run => self.tell(at, *input),
             Event::Answer { .. } => Ok(()),
@@ -204,7 +204,9 @@ impl World {
 
     /// Writes what is to be written, and does what is free to be done.
     fn go_on(&mut self, at: usize) -> Result<(), Violation> {
-        if self.sites[at].gate.write().is_some() {
+        if let Some(changes) = self.sites[at].gate.write() {
+            let touched = touched(changes);
+            self.sites[at].writing = touched;
             let (delay_ms, run) = (self.dice.disk.within(1..=8), self.sites[at].run);
             self.plan_event(delay_ms, Event::Written { at, run })?;
         }
@@ -263,7 +265,7 @@ impl World {
             return self.rebuild(at, Some("no space left on device".to_owned()));
         }
         self.sites[at].gate.written();
-        self.check_records(at)?;
+        self.check_written(at)?;
         self.go_on(at)
     }
 
@@ -346,7 +348,7 @@ impl World {
         let now = cluster_now(self.at_ms);
         self.sites[at].kube.advance(now);
         if let Some(due_ms) = self.sites[at].kube.wakeup_ms() {
-            self.plan_event(due_ms.saturating_sub(self.at_ms).max(1), Event::Advance { at })?;
+            self.plan_advance(at, due_ms.max(self.at_ms + 1))?;
         }
         if !self.sites[at].watch_planned {
             self.sites[at].watch_planned = true;
@@ -354,6 +356,21 @@ impl World {
             self.plan_event(delay_ms, Event::Watch { at })?;
         }
         self.check_pods(at)
+    }
+
+    /// Unless an earlier look at the cluster is planned already, which plans the next.
+    fn plan_advance(&mut self, at: usize, due_ms: u64) -> Result<(), Violation> {
+        let planned = &mut self.sites[at].advance_ms;
+        if planned.is_some_and(|planned_ms| planned_ms <= due_ms) {
+            return Ok(());
+        }
+        *planned = Some(due_ms);
+        self.plan_event(due_ms - self.at_ms, Event::Advance { at })
+    }
+
+    fn on_advance(&mut self, at: usize) -> Result<(), Violation> {
+        self.sites[at].advance_ms.take_if(|planned_ms| *planned_ms <= self.at_ms);
+        self.kube_changed(at)
     }
 
     pub(crate) fn place_of(&self, cluster: ClusterId) -> Option<usize> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::{Record, Records};
+use mercato_agent::{Change, Record, RecordKey, Records};
 use mercato_broker::{self as broker, Deal, Side, Stage};
 use mercato_protocol::id::{ContractId, Digest, NegotiationId};
 use mercato_protocol::receipt::Receipt;
@@ -22,22 +22,29 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
+    /// Looks at these deals of a cluster; all that it has promised is counted if one of them
+    /// holds any.
     pub(crate) fn check(
         &mut self,
         at: usize,
         site: &Site,
         sellable: &Resources,
+        which: &[NegotiationId],
     ) -> Result<(), Violation> {
-        let mut taken = Resources::default();
-        for deal in deals(site.gate.records()) {
-            if takes(deal) {
-                let sum = taken.checked_add(&deal.terms().quantity);
-                taken = sum.map_err(|error| Violation(error.to_string()))?;
-            }
+        let records = site.gate.records();
+        let mut promises = false;
+        for deal in which.iter().filter_map(|id| deal(records, *id)) {
+            promises |= takes(deal);
             self.check_receipt(at, deal)?;
             self.check_end(at, deal)?;
         }
-        let short = taken.shortage(sellable);
+        if !promises {
+            return Ok(());
+        }
+        let holding = deals(records).filter(|deal| takes(deal));
+        let mut taken = holding.map(|deal| &deal.terms().quantity);
+        let taken = taken.try_fold(Resources::default(), |sum, one| sum.checked_add(one));
+        let short = taken.map_err(|error| Violation(error.to_string()))?.shortage(sellable);
         ensure(short.is_none(), || format!("{}: more {short:?} is promised than sold", site.name))
     }
 
@@ -74,8 +81,11 @@ impl Disk {
     fn check_end(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
         let place = (at, deal.id());
         let over = matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
-        let state = format!("{:?}", deal.state());
         let before = self.ended.get(&place);
+        if !over && before.is_none() {
+            return Ok(());
+        }
+        let state = format!("{:?}", deal.state());
         ensure(before.is_none_or(|before| *before == state), || {
             format!("{:.8} was {before:?} and is {state} again", deal.id())
         })?;
@@ -99,19 +109,23 @@ impl Disk {
 }
 
 pub(crate) fn deals(records: &Records) -> impl Iterator<Item = &Deal> {
-    records.iter().filter_map(|record| match record {
-        Record::Broker(broker::Record::Deal(deal)) => Some(&**deal),
+    records.iter().filter_map(as_deal)
+}
+
+pub(crate) fn deal(records: &Records, id: NegotiationId) -> Option<&Deal> {
+    records.get(&RecordKey::Broker(broker::RecordKey::Deal(id))).and_then(as_deal)
+}
+
+fn as_deal(record: &Record) -> Option<&Deal> {
+    match record {
+        Record::Broker(broker::Record::Deal(deal)) => Some(deal),
         Record::Broker(_)
         | Record::Home(..)
         | Record::Guest(..)
         | Record::Namespaces(..)
         | Record::Federation(_)
         | Record::Key(..) => None,
-    })
-}
-
-pub(crate) fn deal(records: &Records, id: NegotiationId) -> Option<&Deal> {
-    deals(records).find(|deal| deal.id() == id)
+    }
 }
 
 /// Whether a provider's capacity is held for it.
@@ -127,6 +141,15 @@ pub(crate) fn next_seq(records: &Records, id: NegotiationId) -> Option<u32> {
 }
 
 pub(crate) fn is_over(records: &Records, contract: &str) -> bool {
-    let of = deals(records).find(|deal| deal.id().to_string() == contract);
+    let of = contract.parse().ok().and_then(|id| deal(records, id));
     of.is_some_and(|deal| matches!(deal.stage(), Stage::Closed { .. }))
+}
+
+/// The deals that a write touches.
+pub(crate) fn touched(changes: &[Change]) -> Vec<NegotiationId> {
+    let id = |change: &Change| match change {
+        Change::Put(Record::Broker(broker::Record::Deal(deal))) => Some(deal.id()),
+        Change::Put(_) | Change::Erase(_) => None,
+    };
+    changes.iter().filter_map(id).collect()
 }

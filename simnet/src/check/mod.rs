@@ -8,9 +8,10 @@ mod wire;
 
 use mercato_agent::Effect;
 use mercato_cluster_model::Cluster;
-use mercato_protocol::id::ClusterId;
+use mercato_protocol::id::{ClusterId, NegotiationId};
 use thiserror::Error;
 
+pub(crate) use disk::touched;
 pub(crate) use goal::Goal;
 
 use crate::world::World;
@@ -55,13 +56,18 @@ impl World {
         self.checks.wire.check((at, site, now), &mut self.openings, effect)
     }
 
-    /// Right after something was written to disk.
-    pub(crate) fn check_records(&mut self, at: usize) -> Result<(), Violation> {
+    /// Right after something was written to disk: what the write has touched.
+    pub(crate) fn check_written(&mut self, at: usize) -> Result<(), Violation> {
+        let touched = std::mem::take(&mut self.sites[at].writing);
+        self.check_deals(at, &touched)
+    }
+
+    fn check_deals(&mut self, at: usize, which: &[NegotiationId]) -> Result<(), Violation> {
         let site = &self.sites[at];
-        if site.attack.is_some() {
+        if site.attack.is_some() || which.is_empty() {
             return Ok(());
         }
-        self.checks.disk.check(at, site, &self.plan.shared(at))
+        self.checks.disk.check(at, site, &self.plan.shared(at), which)
     }
 
     /// Right after something changed in a cluster.
@@ -75,7 +81,9 @@ impl World {
     /// Every so often: everything.
     pub(crate) fn check_all(&mut self) -> Result<(), Violation> {
         for at in 0..self.sites.len() {
-            self.check_records(at)?;
+            let all: Vec<_> =
+                disk::deals(self.sites[at].gate.records()).map(|deal| deal.id()).collect();
+            self.check_deals(at, &all)?;
             self.check_pods(at)?;
         }
         self.checks.disk.compare()

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Effect, Frame, GuestWork, Record, Records};
+use mercato_agent::{Effect, Frame, GuestWork, Record, RecordKey, Records};
 use mercato_broker as broker;
 use mercato_cluster_model::Key;
 use mercato_gossip::Open as _;
@@ -54,7 +54,10 @@ impl Wire {
                 self.is_signed(at, site, *contract)?;
                 let records = site.gate.records();
                 if let Frame::ToGuest(frame) = frame {
-                    frame.statements.iter().try_for_each(|said| self.on_deletion(site, said))?;
+                    frame
+                        .statements
+                        .iter()
+                        .try_for_each(|said| self.on_deletion(site, *contract, said))?;
                 }
                 let (used, kept) = match frame {
                     Frame::ToGuest(frame) => (frame.from, home_epoch(records, *contract)),
@@ -102,15 +105,13 @@ impl Wire {
         let before = *self.publications.entry(place).or_insert(mark.digest);
         let numbers = format!("{}/{}", mark.epoch, mark.seq);
         ensure(before == mark.digest, || format!("number {numbers} is used for two contents"))?;
-        let reserved = site.gate.records().iter().find_map(|record| match record {
-            Record::Broker(broker::Record::Series { epoch, next_seq }) => Some((*epoch, *next_seq)),
-            Record::Broker(_)
-            | Record::Federation(_)
-            | Record::Home(..)
-            | Record::Guest(..)
-            | Record::Namespaces(..)
-            | Record::Key(..) => None,
-        });
+        let kept = site.gate.records().get(&RecordKey::Broker(broker::RecordKey::Series));
+        let reserved = match kept {
+            Some(Record::Broker(broker::Record::Series { epoch, next_seq })) => {
+                Some((*epoch, *next_seq))
+            }
+            Some(_) | None => None,
+        };
         let known = reserved.is_some_and(|reserved| (mark.epoch, mark.seq) < reserved);
         ensure(known, || format!("number {numbers} is used, the disk has {reserved:?}"))
     }
@@ -144,14 +145,20 @@ impl Wire {
     }
 
     /// That a pod which home has already removed is to end, only the disk can know.
-    fn on_deletion(&mut self, site: &Site, said: &ToGuest) -> Result<(), Violation> {
+    fn on_deletion(
+        &mut self,
+        site: &Site,
+        contract: ContractId,
+        said: &ToGuest,
+    ) -> Result<(), Violation> {
         let ToGuest::Delete { pod, grace_s: 0 } = said else { return Ok(()) };
         if self.entombed.contains(pod) {
             return Ok(());
         }
         let found = site.kube.get(&Key::new("Pod", &pod.namespace, &pod.name));
         let is_here = found.is_some_and(|found| found["metadata"]["uid"] == pod.uid.0.as_str());
-        let on_disk = site.gate.records().iter().any(
+        let tombstone = RecordKey::Home(contract, home::RecordKey::Tombstone(pod.uid.clone()));
+        let on_disk = site.gate.records().get(&tombstone).is_some_and(
             |record| matches!(record, Record::Home(_, home::Record::Tombstone(id)) if id == pod),
         );
         if on_disk {
@@ -169,9 +176,9 @@ impl Wire {
     ) -> Result<(), Violation> {
         self.is_signed(at, site, contract)?;
         let Some(pod) = released(work) else { return Ok(()) };
-        let over = site.gate.records().iter().any(|record| {
-            matches!(record, Record::Guest(of, guest::Record::Pod(id, Life::Over(_)))
-                if *of == contract && id == pod)
+        let life = RecordKey::Guest(contract, guest::RecordKey::Pod(pod.uid.clone()));
+        let over = site.gate.records().get(&life).is_some_and(|record| {
+            matches!(record, Record::Guest(_, guest::Record::Pod(id, Life::Over(_))) if id == pod)
         });
         ensure(over, || format!("{} is let go before its end is on disk", pod.key()))
     }
@@ -212,27 +219,15 @@ fn signed_by_provider(body: &Body) -> Option<(u32, Digest)> {
 }
 
 fn home_epoch(records: &Records, contract: ContractId) -> u64 {
-    let epoch = records.iter().find_map(|record| match record {
-        Record::Home(of, home::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
-        Record::Broker(_)
-        | Record::Federation(_)
-        | Record::Home(..)
-        | Record::Guest(..)
-        | Record::Namespaces(..)
-        | Record::Key(..) => None,
-    });
-    epoch.unwrap_or(0)
+    match records.get(&RecordKey::Home(contract, home::RecordKey::Epoch)) {
+        Some(Record::Home(_, home::Record::Epoch(epoch))) => *epoch,
+        Some(_) | None => 0,
+    }
 }
 
 fn guest_epoch(records: &Records, contract: ContractId) -> u64 {
-    let epoch = records.iter().find_map(|record| match record {
-        Record::Guest(of, guest::Record::Epoch(epoch)) if *of == contract => Some(*epoch),
-        Record::Broker(_)
-        | Record::Federation(_)
-        | Record::Home(..)
-        | Record::Guest(..)
-        | Record::Namespaces(..)
-        | Record::Key(..) => None,
-    });
-    epoch.unwrap_or(0)
+    match records.get(&RecordKey::Guest(contract, guest::RecordKey::Epoch)) {
+        Some(Record::Guest(_, guest::Record::Epoch(epoch))) => *epoch,
+        Some(_) | None => 0,
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Job {
     pub(crate) state: State,
     /// When it is looked at next.
     pub(crate) look_ms: u64,
+    /// How often no offer was found.
+    pub(crate) in_vain: u32,
     /// It was found an offer, ordered, running: when.
     pub(crate) ordered_ms: Option<u64>,
     pub(crate) is_running: bool,
@@ -73,6 +75,7 @@ impl Job {
             minutes: dice.within(MINUTES),
             state: State::Waiting,
             look_ms: at_ms,
+            in_vain: 0,
             ordered_ms: None,
             is_running: false,
             was_interrupted: false,
