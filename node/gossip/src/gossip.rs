@@ -34,6 +34,9 @@ pub struct Gossip {
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
     pub(crate) tell_ms: u64,
+    /// Until then nobody is taken for one that others tell sooner: what is known of that is
+    /// of before the last neighbour came. Monotonic.
+    pub(crate) settled_ms: u64,
     /// When those are told next that others tell sooner, monotonic.
     pub(crate) later_ms: u64,
     /// When a neighbour is next compared with, monotonic.
@@ -53,6 +56,7 @@ impl Gossip {
             givers: BTreeMap::new(),
             shunned: BTreeMap::new(),
             tell_ms: u64::MAX,
+            settled_ms: 0,
             later_ms: 0,
             reconcile_ms: 0,
             rng,
@@ -131,6 +135,7 @@ impl Gossip {
         let untold = young.map(|(place, _)| place).collect();
         let place = self.neighbours.insert(Neighbour::new(peer, untold));
         self.tell_ms = 0;
+        self.settled_ms = now.mono_ms + limits::UNSETTLED_MS;
         self.recount();
         // One of the two is enough.
         if self.me < peer {

@@ -28,6 +28,9 @@ pub const LANE_BURST: u64 = 20;
 
 /// A neighbour that pulled nothing of so many marks hears them sooner from others.
 pub const UNPULLED: usize = 32;
+/// What is so young that a parted network comes together meanwhile: who hears what sooner
+/// shows only after that.
+pub const UNSETTLED_MS: u64 = 10_000;
 /// So many of those, on average, drawn anew with each reconciliation, are told all the same:
 /// one whose other neighbours stop telling it hears of everything from as many.
 pub const TOLD_LATER: u32 = 4;

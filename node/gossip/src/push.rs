@@ -16,12 +16,13 @@ use crate::table::Place;
 use crate::vocabulary::Effect;
 
 impl Gossip {
-    /// The neighbours that do not hold it are to be told: of our own word and of what ends
-    /// something all at once; of the rest those at once that hear of it from us first, and a
-    /// few of the others later, in one message.
+    /// The neighbours that do not hold it are to be told: of our own word, of what ends
+    /// something, and while the neighbours have just changed, all at once; of the rest those
+    /// at once that hear of it from us first, and a few of the others later, in one message.
     pub(crate) fn tell_others(&mut self, now: Now, place: Place) {
         let Some(slot) = self.shelf.slot(place) else { return };
-        let hurry = slot.news.mark().publisher == self.me || slot.news.is_urgent();
+        let own = slot.news.mark().publisher == self.me;
+        let hurry = own || slot.news.is_urgent() || now.mono_ms < self.settled_ms;
         if self.later_ms <= now.mono_ms {
             self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
         }
