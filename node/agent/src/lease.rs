@@ -26,6 +26,8 @@ pub(crate) struct Lease {
     /// Names that home has asked for, or none in particular, where there is another or none
     /// yet, by home namespace.
     pub(crate) unmet: BTreeMap<String, Option<String>>,
+    /// Home namespaces of what home has said last.
+    pub(crate) heard: BTreeSet<String>,
     /// When a guest namespace has last got another name, monotonic.
     pub(crate) renamed_ms: Option<u64>,
     /// What is kept of it, to be erased with it.
@@ -72,9 +74,18 @@ impl Lease {
             }
         };
         let key = other_side(&spec).key;
-        let (unmet, renamed_ms) = (BTreeMap::new(), None);
-        let (said, ends_ms) = (None, None);
-        Self { spec, key, session, namespaces, unmet, renamed_ms, kept, said, ends_ms }
+        Self {
+            spec,
+            key,
+            session,
+            namespaces,
+            unmet: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            renamed_ms: None,
+            kept,
+            said: None,
+            ends_ms: None,
+        }
     }
 
     /// The other side has changed its key; which lease this is.
@@ -98,6 +109,14 @@ impl Lease {
             Session::Home(session) => session.pods(),
             Session::Guest(session) => session.pods(),
             Session::Resting => 0,
+        }
+    }
+
+    /// Whether anything of this home namespace is known.
+    pub(crate) fn mentions(&self, namespace: &str) -> bool {
+        match &self.session {
+            Session::Guest(session) => session.mentions(namespace),
+            Session::Home(_) | Session::Resting => true,
         }
     }
 

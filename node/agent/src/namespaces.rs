@@ -22,9 +22,11 @@ impl Lease {
         if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
             return;
         }
+        self.heard.clear();
         for statement in &frame.statements {
             let ToGuest::Put { item, place, .. } = statement else { continue };
             let home = item.namespace();
+            self.heard.insert(home.to_owned());
             if self.is_named(home, place.as_deref(), peer) {
                 self.unmet.remove(home);
             } else if self.unmet.len() < limits::NAMESPACES {
@@ -64,6 +66,10 @@ impl Lease {
     ) -> Vec<String> {
         let mut named = Vec::new();
         for (home, place) in std::mem::take(&mut self.unmet) {
+            let is_new = !self.namespaces.contains_key(&home);
+            if is_new && self.namespaces.len() == limits::NAMESPACES {
+                self.leave_one(&named);
+            }
             if !self.can_name(now, &home) {
                 self.unmet.insert(home, place);
                 continue;
@@ -78,6 +84,17 @@ impl Lease {
             out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
         }
         named
+    }
+
+    /// Gives up a namespace in which there is nothing and nothing is to be, if there is one:
+    /// namespaces come and go at home, for as long as the lease lasts.
+    fn leave_one(&mut self, named: &[String]) {
+        let is_idle = |home: &&String| {
+            !named.contains(home) && !self.heard.contains(*home) && !self.mentions(home)
+        };
+        if let Some(idle) = self.namespaces.keys().find(is_idle).cloned() {
+            self.namespaces.remove(&idle);
+        }
     }
 
     fn can_name(&self, now: Now, home: &str) -> bool {

@@ -51,10 +51,21 @@ impl Cluster {
 
     /// A person makes a pod on the virtual node.
     pub(crate) fn create(&mut self, contract: ContractId, uid: &str) -> Vec<Input> {
-        let pod = PodId { uid: Uid(uid.into()), namespace: "shop".into(), name: "web".into() };
+        self.create_in(contract, "shop", uid)
+    }
+
+    /// The same in any namespace; only in the shop it needs something.
+    pub(crate) fn create_in(
+        &mut self,
+        contract: ContractId,
+        namespace: &str,
+        uid: &str,
+    ) -> Vec<Input> {
+        let pod = PodId { uid: Uid(uid.into()), namespace: namespace.into(), name: "web".into() };
+        let needs = Some(settings()).filter(|needed| needed.namespace == namespace);
         let pod = HomePod {
             digest: Digest::of(uid.as_bytes()),
-            needs: vec![settings()],
+            needs: needs.into_iter().collect(),
             deletion_grace_s: None,
             terminal: false,
             gates: Vec::new(),

@@ -149,3 +149,24 @@ fn a_name_stays_as_long_as_anything_is_there() {
     shop.until_it_runs("three");
     assert_eq!(shop.name(), "shop-eu");
 }
+
+#[test]
+fn namespaces_come_and_go_for_as_long_as_the_lease_lasts() {
+    let mut shop = Shop::opens();
+    shop.create("keeper", None);
+    shop.until_it_runs("keeper");
+    for n in 0..70 {
+        let (namespace, uid) = (format!("run-{n}"), Uid(format!("pod-{n}")));
+        shop.at_home(|home, id| home.create_in(id, &namespace, &uid.0));
+        shop.until_it_runs(&uid.0);
+        shop.at_home(|home, id| home.delete(id, &uid));
+        shop.until("a pod that is gone", |world| {
+            !world.nodes[BUYER].cluster.pods.contains_key(&uid)
+                && !world.nodes[SELLER].cluster.runs(&uid.0)
+        });
+    }
+    let namespaces = &shop.world.nodes[SELLER].cluster.namespaces;
+    assert_eq!(namespaces.len(), 64);
+    assert!(namespaces.contains_key("shop"), "something is in it");
+    assert!(namespaces.contains_key("run-69"));
+}

@@ -93,6 +93,14 @@ impl GuestSession {
         self.pods.values().filter(|pod| pod.holds_name()).count()
     }
 
+    /// Whether anything of this home namespace is known: held, wanted, or yet to be taken note
+    /// of by home.
+    pub fn mentions(&self, namespace: &str) -> bool {
+        !self.synced
+            || self.pods.values().any(|pod| pod.id.namespace == namespace)
+            || self.objects.keys().any(|key| key.namespace == namespace)
+    }
+
     /// Whether anything of this home namespace is, or may be, in its guest namespace.
     pub fn holds(&self, namespace: &str) -> bool {
         let pod = |pod: &Pod| pod.id.namespace == namespace && pod.holds_place();

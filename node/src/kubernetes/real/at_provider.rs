@@ -30,6 +30,9 @@ struct AtProvider {
     priority_class: Option<String>,
     namespaces: BTreeMap<String, Namespace>,
     making: JoinSet<(GuestNamespace, Result<(), Failure>)>,
+    /// Guest namespaces that are not wanted any more go; by home namespace.
+    leaving: BTreeMap<String, AbortHandle>,
+    goers: JoinSet<()>,
     /// What the quotas of the namespaces say.
     quantity: Resources,
     /// Work in namespaces that are being made; bounded as the queue is.
@@ -63,6 +66,8 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         priority_class: None,
         namespaces: BTreeMap::new(),
         making: JoinSet::new(),
+        leaving: BTreeMap::new(),
+        goers: JoinSet::new(),
         quantity,
         waiting: Vec::new(),
     };
@@ -152,6 +157,7 @@ impl AtProvider {
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
         let wanted = meaning::namespace(desire, home, name);
         let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
+        self.leaving.remove(home).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
         before.iter().for_each(|before| before.making.abort());
         let (same, other) = match before {
@@ -214,20 +220,45 @@ impl AtProvider {
     }
 
     /// Makes the namespaces that are missing, or have got another name, and all of them right
-    /// again for another quantity. Whether one has got another name.
+    /// again for another quantity; those that are not desired any more go. Whether one has got
+    /// another name, or goes.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
         let quantity = &desire.contract.terms.quantity;
         let resized = std::mem::replace(&mut self.quantity, quantity.clone()) != *quantity;
-        let mut renamed = false;
+        let mut moved = false;
+        let is_left = |home: &&String| !desire.namespaces.contains_key(*home);
+        for home in self.namespaces.keys().filter(is_left).cloned().collect::<Vec<_>>() {
+            self.leave(home);
+            moved = true;
+        }
         for (home, name) in &desire.namespaces {
             let is_new = self.state(home, name).is_none();
-            renamed |= is_new && self.namespaces.contains_key(home);
+            moved |= is_new && self.namespaces.contains_key(home);
             if resized || is_new {
                 self.make(&desire, home, name, Duration::ZERO);
             }
         }
-        renamed
+        moved
+    }
+
+    /// Removes a guest namespace in which there is nothing any more.
+    fn leave(&mut self, home: String) {
+        let Some(left) = self.namespaces.remove(&home) else { return };
+        left.making.abort();
+        self.shared.unmade().remove(&(self.task.contract, home.clone()));
+        let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
+        let of = home.clone();
+        let going = self.goers.spawn(async move {
+            let mut backoff = Backoff::default();
+            while guest_namespace::remove(&cluster, &left.name, &contract, Some(&of)).await.is_err()
+            {
+                backoff.wait().await;
+            }
+        });
+        while self.goers.try_join_next().is_some() {}
+        self.leaving.retain(|_, going| !going.is_finished());
+        self.leaving.insert(home, going);
     }
 
     async fn on_made(&mut self, of: GuestNamespace, made: Result<(), Failure>) {
