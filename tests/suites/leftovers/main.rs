@@ -126,7 +126,8 @@ async fn interrupt(_: &Stage) -> Result<()> {
     use std::os::unix::process::CommandExt;
     let bed = name("interrupt");
     let mut up = lab(&bed, &["up", "rome"]).process_group(0).spawn()?;
-    let control = Path::new(leftovers::ROOT).join(&bed).join("rome.cluster");
+    // The first that is there of it: the cluster may be up a moment after its own.
+    let control = Path::new(leftovers::ROOT).join(&bed).join("control");
     wait::until("the bed is coming up", Duration::from_secs(30), || async { Ok(control.exists()) })
         .await?;
     let group = Pid::from_raw(i32::try_from(up.id())?);
