@@ -10,8 +10,9 @@ use mercato_tests::user::User;
 use mercato_tests::wait;
 use serde_json::Value;
 
-/// How long both sides may take to agree again once nothing is broken any more.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+/// How long both sides may take to agree again once nothing is broken any more. Kubernetes' own
+/// controllers come back to an API server that was away for a minute only after a while.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The virtual node in Rome.
 pub(crate) const NODE: &str = "mercato-turin";
 /// The namespace that is offloaded,
