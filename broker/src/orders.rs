@@ -125,7 +125,6 @@ impl Broker {
         let chosen = self.choose(now, demand)?;
         let id = id.unwrap_or_else(|| self.random_id());
         self.open_order(now, id, (&chosen, demand), (note, None), effects)?;
-        self.forget_ended(effects);
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }
 
@@ -172,6 +171,7 @@ impl Broker {
         deal.talk.ask(&mut turn, Kind::Request, opening)?;
         let said = turn.said;
         self.store(now, deal, said, effects);
+        self.forget_ended(effects);
         Ok(())
     }
 

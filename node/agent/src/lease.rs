@@ -28,8 +28,9 @@ pub(crate) struct Lease {
     pub(crate) unmet: BTreeMap<String, Option<String>>,
     /// Home namespaces of what home has said last.
     pub(crate) heard: BTreeSet<String>,
-    /// When a guest namespace has last got another name, monotonic.
-    pub(crate) renamed_ms: Option<u64>,
+    /// When a guest namespace was last given up, for another name or another home namespace,
+    /// monotonic.
+    pub(crate) moved_ms: Option<u64>,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
@@ -81,7 +82,7 @@ impl Lease {
             namespaces,
             unmet: BTreeMap::new(),
             heard: BTreeSet::new(),
-            renamed_ms: None,
+            moved_ms: None,
             kept,
             said: None,
             ends_ms: None,

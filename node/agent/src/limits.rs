@@ -4,9 +4,9 @@
 pub const NAMESPACES: usize = 64;
 /// The name of a namespace, in bytes: a DNS label (RFC 1123).
 pub const NAMESPACE_BYTES: usize = 63;
-/// From one new name of a guest namespace of a lease to the next: the cluster makes one and
+/// From one guest namespace of a lease that is given up to the next: the cluster makes one and
 /// removes another for each. A guess.
-pub const RENAME_MS: u64 = 5_000;
+pub const MOVE_MS: u64 = 5_000;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;

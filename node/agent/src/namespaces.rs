@@ -66,9 +66,12 @@ impl Lease {
     ) -> Vec<String> {
         let mut named = Vec::new();
         for (home, place) in std::mem::take(&mut self.unmet) {
+            if !self.is_wanted(&home) {
+                continue; // what was to be in it is over, and never came there
+            }
             let is_new = !self.namespaces.contains_key(&home);
             if is_new && self.namespaces.len() == limits::NAMESPACES {
-                self.leave_one(&named);
+                self.leave_one(now, &named);
             }
             if !self.can_name(now, &home) {
                 self.unmet.insert(home, place);
@@ -76,7 +79,7 @@ impl Lease {
             }
             let guest = place.unwrap_or_else(|| self.free_name(&home, peer, taken));
             if self.namespaces.insert(home.clone(), guest).is_some() {
-                self.renamed_ms = Some(now.mono_ms);
+                self.moved_ms = Some(now.mono_ms);
             }
             named.push(home);
         }
@@ -88,22 +91,32 @@ impl Lease {
 
     /// Gives up a namespace in which there is nothing and nothing is to be, if there is one:
     /// namespaces come and go at home, for as long as the lease lasts.
-    fn leave_one(&mut self, named: &[String]) {
-        let is_idle = |home: &&String| {
-            !named.contains(home) && !self.heard.contains(*home) && !self.mentions(home)
-        };
-        if let Some(idle) = self.namespaces.keys().find(is_idle).cloned() {
+    fn leave_one(&mut self, now: Now, named: &[String]) {
+        let is_idle = |home: &&String| !named.contains(home) && !self.is_wanted(home);
+        let idle = self.namespaces.keys().find(is_idle).cloned();
+        if let Some(idle) = idle.filter(|_| self.may_move(now)) {
             self.namespaces.remove(&idle);
+            self.moved_ms = Some(now.mono_ms);
         }
+    }
+
+    /// Whether anything of it is known, or has just been heard of.
+    fn is_wanted(&self, home: &str) -> bool {
+        self.heard.contains(home) || self.mentions(home)
     }
 
     fn can_name(&self, now: Now, home: &str) -> bool {
         if self.namespaces.contains_key(home) {
-            let since_ms = self.renamed_ms.map(|at| now.mono_ms.saturating_sub(at));
-            !self.holds(home) && since_ms.is_none_or(|since_ms| since_ms >= limits::RENAME_MS)
+            !self.holds(home) && self.may_move(now)
         } else {
             self.namespaces.len() < limits::NAMESPACES
         }
+    }
+
+    /// Whether the last was given up so long ago that another may be.
+    fn may_move(&self, now: Now) -> bool {
+        let since_ms = self.moved_ms.map(|at| now.mono_ms.saturating_sub(at));
+        since_ms.is_none_or(|since_ms| since_ms >= limits::MOVE_MS)
     }
 
     /// The first of its own names that no lease has, this one included.

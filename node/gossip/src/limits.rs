@@ -28,14 +28,14 @@ pub const LANE_BURST: u64 = 20;
 
 /// A neighbour that pulled nothing of so many marks hears them sooner from others.
 pub const UNPULLED: usize = 32;
-/// What is so young that a parted network comes together meanwhile: who hears what sooner
-/// shows only after that.
-pub const UNSETTLED_MS: u64 = 10_000;
 /// So many of those, on average, drawn anew with each reconciliation, are told all the same:
 /// one whose other neighbours stop telling it hears of everything from as many.
 pub const TOLD_LATER: u32 = 4;
 /// They are told so late, in one message: most will have said that they hold it.
 pub const LATER_MS: std::ops::RangeInclusive<u64> = 3_000..=5_000;
+/// For so long after a neighbour has come nobody counts as one that others tell sooner: halves
+/// of a network that come together are one again by then.
+pub const UNSETTLED_MS: u64 = 10_000;
 
 /// Publishers kept that are known: trusted, certified, connected, or bound by contract.
 pub const KNOWN_PUBLISHERS: usize = 20_000;

@@ -19,6 +19,7 @@ pub(crate) fn settings() -> ObjectKey {
 /// have the guest namespace.
 const OVER: &str = "the lease is over";
 const TAKEN: &str = "the namespace is another's";
+const NO_ROOM: &str = "the lease has all the namespaces that it may";
 
 /// What outlives the daemon.
 #[derive(Default)]
@@ -169,12 +170,12 @@ impl Cluster {
                 }
             }
             HomeWork::Write(pod, Write::Refusal(refusal)) => {
-                assert!([OVER, TAKEN].contains(&&*refusal.reason), "{pod:?}");
+                assert!([OVER, TAKEN, NO_ROOM].contains(&&*refusal.reason), "{pod:?}");
                 self.waiting.insert(pod.uid.clone());
                 vec![home::Input::Written(pod.uid)]
             }
             HomeWork::ObjectRefused(key, refusal) => {
-                assert!([OVER, TAKEN].contains(&&*refusal.reason), "{key:?}");
+                assert!([OVER, TAKEN, NO_ROOM].contains(&&*refusal.reason), "{key:?}");
                 vec![]
             }
             HomeWork::Unwatch(_) | HomeWork::Event(..) => vec![],
@@ -185,8 +186,7 @@ impl Cluster {
 
     pub(crate) fn at_provider(&mut self, contract: ContractId, work: GuestWork) -> Vec<Input> {
         let inputs = match work {
-            GuestWork::Apply(item, ..) if self.is_taken(item.namespace()) => {
-                let refusal = Refusal { path: String::new(), reason: TAKEN.to_owned() };
+            GuestWork::Apply(item, ..) if let Some(refusal) = self.refuses(item.namespace()) => {
                 vec![guest::Input::NotWritten(item, guest::Failure::Refused(refusal))]
             }
             GuestWork::Apply(item, digest, _) => {
@@ -238,9 +238,16 @@ impl Cluster {
         inputs.into_iter().map(|input| Input::Guest(contract, input)).collect()
     }
 
-    fn is_taken(&self, home: &str) -> bool {
-        let name = self.namespaces.get(home).expect("applied before its namespace");
-        self.taken.contains(name)
+    /// Why nothing of this home namespace can be here.
+    fn refuses(&self, home: &str) -> Option<Refusal> {
+        let reason = match self.namespaces.get(home) {
+            Some(name) if self.taken.contains(name) => TAKEN,
+            Some(_) => return None,
+            None => NO_ROOM,
+        };
+        let is_full = self.namespaces.len() == 64;
+        assert!(is_full || reason == TAKEN, "applied before its namespace");
+        Some(Refusal { path: String::new(), reason: reason.to_owned() })
     }
 
     /// Whether this pod runs here as a guest.
