@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
 
 use crate::limits;
-use crate::sighting::SightingId;
+use crate::sighting::{Kind, SightingId};
 
 /// Whom a sighting speaks of: a key, or whoever answers there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,16 @@ impl Contact {
     pub(crate) fn new(now_ms: u64, rng: &mut ChaCha12Rng) -> Self {
         let due_ms = now_ms + rng.random_range(0..=limits::FIRST_DIAL_MS);
         Self { failures: 0, due_ms, dialled_ms: None, up_ms: None, sightings: BTreeSet::new() }
+    }
+
+    /// Whether the owner lists it.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.kinds().any(|kind| kind == Kind::List)
+    }
+
+    /// The kinds of sources that saw it, some more than once.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.sightings.iter().map(|id| id.source.kind())
     }
 
     pub(crate) fn start(&mut self, now_ms: u64) {

@@ -1,6 +1,5 @@
-//! The directory: sightings per peer, and the decision whom to dial when. Dialling,
-//! and proving who answers, is left to the network layer; choosing neighbours among
-//! the connected to gossip.
+//! The directory: sightings per peer, and what became of dials. Dialling, and proving who
+//! answers, is left to the network layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,24 +32,26 @@ impl Seen {
 }
 
 /// A dial under way.
-struct Dialling {
-    who: Who,
+pub(crate) struct Dialling {
+    pub(crate) who: Who,
     /// When it counts as failed without an answer.
-    until_ms: u64,
+    pub(crate) until_ms: u64,
 }
 
 /// Whom we know. See the crate's page.
 pub struct Directory {
-    me: PublicKey,
-    rng: ChaCha12Rng,
+    pub(crate) me: PublicKey,
+    pub(crate) rng: ChaCha12Rng,
     seen: BTreeMap<SightingId, Seen>,
-    contacts: BTreeMap<Who, Contact>,
+    pub(crate) contacts: BTreeMap<Who, Contact>,
     /// And whether we dialled.
-    connected: BTreeMap<PublicKey, bool>,
-    blocked: BTreeSet<PublicKey>,
-    kept: BTreeSet<PublicKey>,
-    dials: BTreeMap<u64, Dialling>,
-    attempts: u64,
+    pub(crate) connected: BTreeMap<PublicKey, bool>,
+    pub(crate) blocked: BTreeSet<PublicKey>,
+    pub(crate) kept: BTreeSet<PublicKey>,
+    /// Those that we dialled and nobody needs any more, and when we part with them.
+    pub(crate) released: BTreeMap<PublicKey, u64>,
+    pub(crate) dials: BTreeMap<u64, Dialling>,
+    pub(crate) attempts: u64,
     /// When something is next due, at the earliest.
     wake_ms: Option<u64>,
 }
@@ -66,6 +67,7 @@ impl Directory {
             connected: BTreeMap::new(),
             blocked: BTreeSet::new(),
             kept: BTreeSet::new(),
+            released: BTreeMap::new(),
             dials: BTreeMap::new(),
             attempts: 0,
             wake_ms: None,
@@ -89,13 +91,14 @@ impl Directory {
             Input::Disconnected(peer) => self.on_disconnected(now_ms, peer, &mut effects),
             Input::Block(peer) => drop(self.blocked.insert(peer)),
             Input::Unblock(peer) => drop(self.blocked.remove(&peer)),
-            Input::Keep(peer) => drop(self.kept.insert(peer)),
-            Input::Release(peer) => drop(self.kept.remove(&peer)),
+            Input::Keep(peer) => self.on_keep(peer),
+            Input::Release(peer) => self.on_release(now_ms, peer),
             Input::Replaced(peer) => self.on_replaced(now_ms, peer, &mut effects),
             Input::Tick => is_new = false,
         }
         if is_new || self.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms) {
             self.expire(now_ms, &mut effects);
+            self.hang_up_due(now_ms, &mut effects);
             self.dial_due(now_ms, &mut effects);
             self.wake_ms = self.next_ms();
         }
@@ -109,11 +112,13 @@ impl Directory {
 
     fn next_ms(&self) -> Option<u64> {
         // Whether one counts is costly to tell: only those before the earliest so far are asked.
-        let mut next_ms = self.dials.values().map(|dial| dial.until_ms).min().unwrap_or(u64::MAX);
-        let full = self.is_full();
+        let given_up = self.dials.values().map(|dial| dial.until_ms);
+        let parting = self.released.values().copied();
+        let mut next_ms = given_up.chain(parting).min().unwrap_or(u64::MAX);
         if self.dials.len() < limits::DIALS {
+            let room = self.room();
             for (who, contact) in &self.contacts {
-                if contact.due_ms < next_ms && self.wanted(who, contact, full) {
+                if contact.due_ms < next_ms && self.wanted(who, contact, room) {
                     next_ms = contact.due_ms;
                 }
             }
@@ -208,7 +213,7 @@ impl Directory {
     /// that nobody needs gives way.
     fn make_room(&mut self, source: Source, effects: &mut Vec<Effect>) -> bool {
         let of_witness = |id: &SightingId| id.source == source;
-        let of_kind = |id: &SightingId| id.source.same_kind(source);
+        let of_kind = |id: &SightingId| id.source.kind() == source.kind();
         let witness_full = matches!(source, Source::Peer(_))
             && self.seen.keys().filter(|id| of_witness(id)).count()
                 >= limits::SIGHTINGS_PER_WITNESS;
@@ -275,6 +280,7 @@ impl Directory {
 
     fn on_disconnected(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
         self.connected.remove(&peer);
+        self.released.remove(&peer);
         let who = Who::Peer(peer);
         let Some(contact) = self.contacts.get_mut(&who) else { return };
         contact.down(now_ms, who.longest_pause(&self.kept), &mut self.rng);
@@ -288,7 +294,7 @@ impl Directory {
     }
 
     fn on_replaced(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
-        self.kept.remove(&peer);
+        self.on_release(now_ms, peer);
         let seen = self.contacts.get(&Who::Peer(peer)).map(|contact| contact.sightings.clone());
         for id in seen.unwrap_or_default() {
             match self.seen.get(&id) {
@@ -324,64 +330,17 @@ impl Directory {
         seen.sighting.id.source != Source::List && !key(&seen.who()).is_some_and(needed)
     }
 
-    fn dial_due(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
-        let full = self.is_full();
-        let mut due: Vec<(bool, u64, Who)> = self
-            .contacts
-            .iter()
-            .filter(|(who, contact)| contact.due_ms <= now_ms && self.wanted(who, contact, full))
-            .map(|(who, contact)| (!self.is_kept(who), contact.due_ms, who.clone()))
-            .collect();
-        due.sort();
-        let free = limits::DIALS.saturating_sub(self.dials.len());
-        for (_, _, who) in due.into_iter().take(free) {
-            let Some(contact) = self.contacts.get(&who) else { continue };
-            let addresses = self.addresses_of(contact);
-            self.attempts += 1;
-            let attempt = self.attempts;
-            effects.push(Effect::Dial { attempt, peer: key(&who), addresses });
-            if let Some(contact) = self.contacts.get_mut(&who) {
-                contact.start(now_ms);
-            }
-            let until_ms = now_ms + limits::DIAL_TIMEOUT_MS;
-            self.dials.insert(attempt, Dialling { who, until_ms });
-        }
-    }
-
-    /// Whether a dial would serve: there is somewhere to dial, and room for one more; it
-    /// is not up, not blocked, not us, and no dial is under way. `full`: as
-    /// [`is_full`](Self::is_full) says.
-    fn wanted(&self, who: &Who, contact: &Contact, full: bool) -> bool {
-        let room = !full || self.is_kept(who);
-        let idle = key(who).is_none_or(|peer| {
-            !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
-        });
-        !contact.sightings.is_empty()
-            && room
-            && idle
-            && self.dials.values().all(|dial| dial.who != *who)
-    }
-
-    /// Whether as many connections were dialled as may be.
-    fn is_full(&self) -> bool {
-        self.connected.values().filter(|dialled| **dialled).count() >= limits::OUTBOUND
-    }
-
-    fn is_kept(&self, who: &Who) -> bool {
-        key(who).is_some_and(|peer| self.kept.contains(&peer))
-    }
-
     fn sightings_of(&self, contact: &Contact) -> impl Iterator<Item = &Seen> {
         contact.sightings.iter().filter_map(|id| self.seen.get(id))
     }
 
-    fn addresses_of(&self, contact: &Contact) -> Vec<Address> {
+    pub(crate) fn addresses_of(&self, contact: &Contact) -> Vec<Address> {
         let all = self.sightings_of(contact).map(|seen| seen.sighting.addresses.as_slice());
         address::choose(&all.collect::<Vec<_>>(), contact.failures as usize)
     }
 }
 
-fn key(who: &Who) -> Option<PublicKey> {
+pub(crate) fn key(who: &Who) -> Option<PublicKey> {
     match who {
         Who::Peer(peer) => Some(*peer),
         Who::Unknown(_) => None,

@@ -1,7 +1,7 @@
 //! Whom we know and when to dial.
 //!
 //! Sources (LAN, list, peers) report [`Sighting`]s; the [`Directory`] gathers them
-//! per peer, dials with back-off within bounds, and forgets what is gone. Pure: the
+//! per peer, dials as many as are needed, with back-off, and forgets what is gone. Pure: the
 //! clock and the seed are arguments.
 //!
 //! A sighting is a hint. It says where somebody may be found and, perhaps, who
@@ -9,6 +9,7 @@
 //! settled below this crate. Whether to trade with a peer is decided elsewhere.
 
 mod address;
+mod choice;
 mod contact;
 mod directory;
 pub mod limits;

@@ -17,6 +17,14 @@ pub const DIALS: usize = 8;
 /// Connections that we dialled, beyond which no more are but for those to be kept: what
 /// the network layer grants.
 pub const OUTBOUND: usize = 32;
+/// Neighbours, whoever dialled: with fewer we dial more. What the model of `spread` needs to
+/// reach 99 % of 1,000 clusters within eight round trips.
+pub const NEIGHBOURS: usize = 8;
+/// Of these so many are of our own choice: those that strangers open, or leases need, do not
+/// say alone what we hear.
+pub const CHOSEN: usize = 4;
+/// So long a connection stays that was dialled because it was needed.
+pub const LINGER_MS: u64 = 60_000;
 
 /// The first dial comes within this time of the sighting, so that two clusters that
 /// see each other at one moment seldom dial each other at one moment.

@@ -19,10 +19,23 @@ pub enum Source {
     Peer(PublicKey),
 }
 
+/// A [`Source`], whichever the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    List,
+    Dns,
+    Lan,
+    Peer,
+}
+
 impl Source {
-    /// Whether both are of one kind, whichever the peer.
-    pub(crate) fn same_kind(self, other: Self) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::List => Kind::List,
+            Self::Dns => Kind::Dns,
+            Self::Lan => Kind::Lan,
+            Self::Peer(_) => Kind::Peer,
+        }
     }
 }
 

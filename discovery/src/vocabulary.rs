@@ -21,8 +21,8 @@ pub enum Input {
     Connected {
         /// The proven key.
         peer: PublicKey,
-        /// Whether we dialled. Only such connections count against the bound: those that
-        /// strangers open must not keep us from choosing our own.
+        /// Whether we dialled: connections that strangers open must not keep us from choosing
+        /// our own.
         dialled: bool,
     },
     /// The last connection to a peer is gone.
@@ -31,9 +31,10 @@ pub enum Input {
     Block(PublicKey),
     /// The owner relents.
     Unblock(PublicKey),
-    /// A lease needs this peer: dialled before others and beyond the bound, never forgotten.
+    /// A lease or a negotiation needs this peer: dialled before others and beyond the bounds,
+    /// never forgotten.
     Keep(PublicKey),
-    /// No lease needs this peer any more.
+    /// Nothing needs this peer any more.
     Release(PublicKey),
     /// This key speaks for nobody any more: whoever is where it was seen proves another.
     Replaced(PublicKey),
@@ -64,6 +65,8 @@ pub enum Effect {
         /// Where; never empty.
         addresses: Vec<Address>,
     },
+    /// Close the connections with this peer: there are enough without it.
+    HangUp(PublicKey),
     /// No sighting of this peer is left, nor a connection.
     Forget(PublicKey),
 }

@@ -37,7 +37,7 @@ impl World {
                 let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
                 self.plan_event(delay_ms, Event::Dialled { at, run, attempt, peer, to })
             }
-            Effect::Refuse(peer) => match self.by_key.get(&peer).copied() {
+            Effect::HangUp(peer) => match self.by_key.get(&peer).copied() {
                 Some(peer) => self.disconnect(at, peer),
                 None => Ok(()),
             },

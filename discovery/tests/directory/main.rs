@@ -1,8 +1,11 @@
 //! The directory against a small world: whatever happened before, once every peer
-//! answers, each one that may be dialled is found, by wakeups alone.
+//! answers, each one that is wanted is found, and others until there are enough, by wakeups
+//! alone.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod world;
+
+use std::collections::BTreeSet;
 
 use mercato_discovery::{DialFailure, Input, Report, Source, limits};
 use mercato_protocol::id::PublicKey;
@@ -12,7 +15,7 @@ use world::{Step, World, peer, sighting, step};
 
 proptest! {
     #[test]
-    fn everybody_who_may_be_dialled_is_found(steps in prop::collection::vec(step(), 1..120)) {
+    fn everybody_who_is_wanted_is_found(steps in prop::collection::vec(step(), 1..120)) {
         let mut world = World::new();
         for step in steps {
             world.step(step);
@@ -32,8 +35,12 @@ proptest! {
                 _ => break,
             }
         }
+        let enough = world.connected.len() >= limits::NEIGHBOURS;
         for known in world.directory.known() {
-            prop_assert!(known.connected || known.blocked, "not found: {known:?}");
+            let wanted = known.sources.contains(&Source::List)
+                || known.peer.is_some_and(|peer| world.kept.contains(&peer));
+            let spared = enough && !wanted;
+            prop_assert!(known.connected || known.blocked || spared, "not found: {known:?}");
         }
     }
 }
@@ -163,31 +170,88 @@ fn a_flood_of_sightings_stays_bounded_and_spares_whom_we_need() {
     assert!(world.dials.len() <= limits::DIALS);
 }
 
-#[test]
-fn strangers_who_connect_do_not_keep_us_from_dialling() {
+/// A world with so many connections that strangers opened.
+fn beset(strangers: u8) -> World {
     let mut world = World::new();
-    for n in 100..200 {
+    for n in 100..100 + strangers {
+        world.connected.insert(peer(n));
         world.feed(Input::Connected { peer: peer(n), dialled: false });
     }
-    world.feed(Input::Report(Report::Seen(sighting(1, Source::Lan))));
+    world
+}
+
+/// Sees these, and answers every dial, until no more are dialled; says who was dialled.
+fn dialled(world: &mut World, seen: impl IntoIterator<Item = (u8, Source)>) -> BTreeSet<PublicKey> {
+    let before = world.connected.clone();
+    seen.into_iter().for_each(|(n, source)| world.step(Step::Seen(n, source)));
     world.step(Step::Wait(limits::FIRST_DIAL_MS));
-    assert_eq!(world.dials.len(), 1);
+    while !world.dials.is_empty() {
+        world.answer(true);
+    }
+    &world.connected - &before
 }
 
 #[test]
-fn enough_is_enough_but_for_whom_a_lease_needs() {
-    let mut world = World::new();
-    for n in 100..100 + limits::OUTBOUND as u8 {
+fn strangers_who_connect_do_not_keep_us_from_choosing_our_own() {
+    let seen = (1..50).map(|n| (n, Source::Lan));
+    assert_eq!(dialled(&mut beset(100), seen.clone()).len(), limits::CHOSEN);
+    assert_eq!(dialled(&mut beset(0), seen.clone()).len(), limits::NEIGHBOURS);
+    assert_eq!(dialled(&mut beset(2), seen).len(), limits::NEIGHBOURS - 2);
+}
+
+#[test]
+fn no_source_alone_says_whom_we_know() {
+    let flood = (1..90).map(|n| (n, Source::Lan));
+    let others = [(91, Source::Dns), (92, Source::Peer(peer(92)))];
+    let dialled = dialled(&mut beset(20), flood.chain(others));
+    assert_eq!(dialled.len(), limits::CHOSEN);
+    assert!(dialled.contains(&peer(91)) && dialled.contains(&peer(92)), "{dialled:?}");
+}
+
+#[test]
+fn enough_is_enough_but_for_whom_the_owner_lists_or_a_lease_needs() {
+    let mut world = beset(0);
+    dialled(&mut world, (1..30).map(|n| (n, Source::Lan)));
+    assert_eq!(dialled(&mut world, [(40, Source::Lan)]).len(), 0);
+    assert_eq!(dialled(&mut world, [(41, Source::List)]), [peer(41)].into());
+    world.step(Step::Keep(40));
+    assert_eq!(dialled(&mut world, []), [peer(40)].into());
+    for n in 50..50 + limits::OUTBOUND as u8 {
         world.connect(peer(n));
     }
-    for n in 1..3 {
-        world.feed(Input::Report(Report::Seen(sighting(n, Source::Lan))));
+    assert_eq!(dialled(&mut world, [(42, Source::List)]).len(), 0);
+    world.step(Step::Keep(43));
+    assert_eq!(dialled(&mut world, [(43, Source::Lan)]), [peer(43)].into());
+}
+
+#[test]
+fn who_was_dialled_because_it_was_needed_is_left_when_it_is_not() {
+    let mut world = beset(0);
+    dialled(&mut world, (1..30).map(|n| (n, Source::Lan)));
+    for n in [40, 41] {
+        world.step(Step::Keep(n));
     }
-    world.step(Step::Wait(limits::FIRST_DIAL_MS));
-    assert_eq!(world.dials.len(), 0);
-    world.step(Step::Keep(2));
-    let dialled: Vec<_> = world.dials.values().map(|(expected, _)| *expected).collect();
-    assert_eq!(dialled, [Some(peer(2))]);
+    dialled(&mut world, [(40, Source::Lan), (41, Source::Lan)]);
+    for n in [40, 41] {
+        world.step(Step::Release(n));
+    }
+    world.step(Step::Wait(limits::LINGER_MS - 1));
+    assert!(world.connected.contains(&peer(40)), "more may follow");
+    world.step(Step::Keep(41));
+    world.step(Step::Wait(1));
+    assert!(!world.connected.contains(&peer(40)));
+    assert!(world.connected.contains(&peer(41)), "it is needed again");
+    assert_eq!(world.connected.len(), limits::NEIGHBOURS + 1);
+}
+
+#[test]
+fn who_was_needed_stays_where_there_are_few() {
+    let mut world = World::new();
+    world.step(Step::Keep(1));
+    dialled(&mut world, [(1, Source::Lan)]);
+    world.step(Step::Release(1));
+    world.step(Step::Wait(2 * limits::LINGER_MS));
+    assert!(world.connected.contains(&peer(1)));
 }
 
 #[test]

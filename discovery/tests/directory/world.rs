@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) blocked: BTreeSet<PublicKey>,
     pub(crate) dials: BTreeMap<u64, (Option<PublicKey>, PublicKey)>,
     pub(crate) forgotten: Vec<PublicKey>,
+    pub(crate) parted: Vec<PublicKey>,
     pub(crate) kept: BTreeSet<PublicKey>,
     /// When each sighting that counts was last good, as far as the world knows.
     pub(crate) seen_ms: BTreeMap<SightingId, u64>,
@@ -44,6 +45,7 @@ impl World {
             blocked: BTreeSet::new(),
             dials: BTreeMap::new(),
             forgotten: Vec::new(),
+            parted: Vec::new(),
             kept: BTreeSet::new(),
             seen_ms: BTreeMap::new(),
         }
@@ -63,11 +65,20 @@ impl World {
                     let there = peer(u8::try_from(port - 1_000).unwrap());
                     assert!(self.dials.insert(attempt, (expected, there)).is_none());
                 }
+                Effect::HangUp(peer) => {
+                    assert!(!self.kept.contains(&peer), "parted with one that is needed");
+                    self.parted.push(peer);
+                }
                 Effect::Forget(peer) => self.forgotten.push(peer),
             }
         }
         if let Some(deadline) = self.directory.wakeup() {
             assert!(!deadline.is_due(self.now), "a wakeup that is due was not served");
+        }
+        for peer in std::mem::take(&mut self.parted) {
+            assert!(self.connected.remove(&peer), "parted with one that is not there");
+            self.renew(peer);
+            self.feed(Input::Disconnected(peer));
         }
     }
 

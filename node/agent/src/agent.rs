@@ -261,7 +261,7 @@ impl Agent {
             if self.peers.is_first_outdated(cluster) {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
             }
-            out.push(Effect::Refuse(key));
+            out.push(Effect::HangUp(key));
             return self.direct(now, mercato_discovery::Input::Replaced(key), out);
         }
         self.peers.connect(peer);
@@ -317,6 +317,7 @@ impl Agent {
                 mercato_discovery::Effect::Dial { attempt, peer, addresses } => {
                     out.push(Effect::Dial { attempt, peer, addresses });
                 }
+                mercato_discovery::Effect::HangUp(peer) => out.push(Effect::HangUp(peer)),
                 // Nothing else is kept by sighting.
                 mercato_discovery::Effect::Forget(_) => {}
             }

@@ -78,7 +78,7 @@ impl Agent {
         out.push(Effect::Notice(Notice::Rekeyed(cluster)));
         if self.peers.connected().contains_key(&before) {
             self.on_disconnected(now, before, out);
-            out.push(Effect::Refuse(before));
+            out.push(Effect::HangUp(before));
         }
         self.direct(now, mercato_discovery::Input::Replaced(before), out);
         self.rekey_leases(now, cluster, latest, out);

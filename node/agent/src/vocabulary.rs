@@ -121,8 +121,8 @@ pub enum Effect {
         /// Where, the best first; never empty.
         addresses: Vec<Address>,
     },
-    /// Close this peer's connections: it speaks for nobody.
-    Refuse(PublicKey),
+    /// Close the connections with this peer: it speaks for nobody, or nothing needs it.
+    HangUp(PublicKey),
     /// Close and refuse this peer's connections (`true`), or no longer.
     Block(PublicKey, bool),
     /// Tell a neighbour. May get lost.

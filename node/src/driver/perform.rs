@@ -32,7 +32,7 @@ impl Driver {
                     handle.tell(Input::Dialled { attempt, result }).await;
                 });
             }
-            Effect::Refuse(peer) => {
+            Effect::HangUp(peer) => {
                 let net = self.net.clone();
                 tokio::spawn(async move { net.disconnect(peer).await });
             }

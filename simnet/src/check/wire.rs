@@ -78,7 +78,7 @@ impl Wire {
             | Effect::Persist(_)
             | Effect::Dial { .. }
             | Effect::Block(..)
-            | Effect::Refuse(_)
+            | Effect::HangUp(_)
             | Effect::Forget(_)
             | Effect::Reply(..)
             | Effect::Federation(..)

@@ -25,7 +25,7 @@ fn members() -> (Node, Node, Node) {
 
 fn is_refused(by: &mut Node, who: &Node) -> bool {
     let effects = by.feed(Input::Connected { peer: who.owner(), dialled: false });
-    let refused = effects.contains(&Effect::Refuse(who.key()));
+    let refused = effects.contains(&Effect::HangUp(who.key()));
     assert_eq!(by.agent.connected().contains_key(&who.key()), !refused);
     refused
 }
@@ -89,7 +89,7 @@ fn the_connection_of_the_old_key_ends_with_it() {
     assert!(other.agent.connected().contains_key(&old));
     one.rotate(12);
     let effects = other.feed(Input::Connected { peer: one.owner(), dialled: false });
-    assert!(effects.contains(&Effect::Refuse(old)));
+    assert!(effects.contains(&Effect::HangUp(old)));
     assert!(effects.contains(&Effect::Notice(Notice::Rekeyed(one.id()))));
     let connected: Vec<_> = other.agent.connected().keys().collect();
     assert_eq!(connected, [&one.key()]);

@@ -260,7 +260,7 @@ impl World {
                 vec![]
             }
             Effect::Block(..)
-            | Effect::Refuse(_)
+            | Effect::HangUp(_)
             | Effect::Federation(..)
             | Effect::Join { .. }
             | Effect::Introduce => vec![],

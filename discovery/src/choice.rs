@@ -1,0 +1,149 @@
+//! Whom to dial and with whom to part: those that somebody needs and those that the owner
+//! lists are always wanted; of all others a few, for the network's sake.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::PublicKey;
+use rand::seq::IndexedRandom as _;
+
+use crate::contact::{Contact, Who};
+use crate::directory::{Dialling, Directory, key};
+use crate::limits;
+use crate::sighting::Kind;
+use crate::vocabulary::Effect;
+
+/// Why a peer is dialled, the best reason first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
+    /// A lease or a negotiation needs it.
+    Needed,
+    /// The owner lists it.
+    Listed,
+    /// One as good as another.
+    Neighbour,
+}
+
+impl Directory {
+    pub(crate) fn on_keep(&mut self, peer: PublicKey) {
+        self.kept.insert(peer);
+        self.released.remove(&peer);
+    }
+
+    /// Nothing needs it any more; or soon something else will.
+    pub(crate) fn on_release(&mut self, now_ms: u64, peer: PublicKey) {
+        if self.kept.remove(&peer) && self.connected.get(&peer) == Some(&true) {
+            self.released.insert(peer, now_ms + limits::LINGER_MS);
+        }
+    }
+
+    /// Parts with those that were dialled because they were needed, where there are enough
+    /// without them.
+    pub(crate) fn hang_up_due(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        let due = self.released.extract_if(.., |_, part_ms| *part_ms <= now_ms);
+        let due: Vec<PublicKey> = due.map(|(peer, _)| peer).collect();
+        let contact = |peer: &PublicKey| self.contacts.get(&Who::Peer(*peer));
+        let unlisted =
+            due.into_iter().filter(|peer| contact(peer).is_none_or(|of| !of.is_listed()));
+        let (ours, all) = (self.ours(), self.connected.len());
+        let spare = ours.saturating_sub(limits::CHOSEN).min(all.saturating_sub(limits::NEIGHBOURS));
+        effects.extend(unlisted.take(spare).map(Effect::HangUp));
+    }
+
+    pub(crate) fn dial_due(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        while self.dials.len() < limits::DIALS
+            && let Some(who) = self.next_due(now_ms)
+        {
+            self.dial(now_ms, who, effects);
+        }
+    }
+
+    /// The one with the best claim. Among equals chance decides, for those of the kind of
+    /// source that has brought the fewest: no source alone says whom we know.
+    fn next_due(&mut self, now_ms: u64) -> Option<Who> {
+        let room = self.room();
+        let is_due = |who: &Who, contact: &Contact| {
+            contact.due_ms <= now_ms && self.wanted(who, contact, room)
+        };
+        let mut due: Vec<(&Who, &Contact)> =
+            self.contacts.iter().filter(|(who, contact)| is_due(who, contact)).collect();
+        if due.len() > 1 {
+            let brought = self.brought();
+            let of_kind = |kind| brought.get(&kind).copied().unwrap_or(0);
+            let rank = |(who, contact): &(&Who, &Contact)| {
+                (self.claim(who, contact), contact.kinds().map(of_kind).min())
+            };
+            let best = due.iter().map(rank).min();
+            due.retain(|due| Some(rank(due)) == best);
+        }
+        let equals: Vec<Who> = due.into_iter().map(|(who, _)| who.clone()).collect();
+        equals.choose(&mut self.rng).cloned()
+    }
+
+    fn dial(&mut self, now_ms: u64, who: Who, effects: &mut Vec<Effect>) {
+        let Some(contact) = self.contacts.get(&who) else { return };
+        let addresses = self.addresses_of(contact);
+        self.attempts += 1;
+        let attempt = self.attempts;
+        effects.push(Effect::Dial { attempt, peer: key(&who), addresses });
+        if let Some(contact) = self.contacts.get_mut(&who) {
+            contact.start(now_ms);
+        }
+        let until_ms = now_ms + limits::DIAL_TIMEOUT_MS;
+        self.dials.insert(attempt, Dialling { who, until_ms });
+    }
+
+    /// Whether a dial would serve: there is somewhere to dial, and room for its claim; it is
+    /// not up, not blocked, not us, and no dial is under way. `room`: as
+    /// [`room`](Self::room) says.
+    pub(crate) fn wanted(&self, who: &Who, contact: &Contact, room: Claim) -> bool {
+        let idle = key(who).is_none_or(|peer| {
+            !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
+        });
+        !contact.sightings.is_empty()
+            && idle
+            && self.claim(who, contact) <= room
+            && self.dials.values().all(|dial| dial.who != *who)
+    }
+
+    /// The weakest claim for which there is room.
+    pub(crate) fn room(&self) -> Claim {
+        let dialled = self.connected.values().filter(|dialled| **dialled).count();
+        let under_way = self.dials.values().filter(|dial| !self.is_kept(&dial.who)).count();
+        if dialled + under_way >= limits::OUTBOUND {
+            return Claim::Needed;
+        }
+        let enough = self.ours() + under_way >= limits::CHOSEN
+            && self.connected.len() + under_way >= limits::NEIGHBOURS;
+        if enough { Claim::Listed } else { Claim::Neighbour }
+    }
+
+    fn claim(&self, who: &Who, contact: &Contact) -> Claim {
+        match () {
+            () if self.is_kept(who) => Claim::Needed,
+            () if contact.is_listed() => Claim::Listed,
+            () => Claim::Neighbour,
+        }
+    }
+
+    /// Neighbours of our own choice: we dialled, and nothing needs them.
+    fn ours(&self) -> usize {
+        let ours = |(peer, dialled): &(&PublicKey, &bool)| **dialled && !self.kept.contains(*peer);
+        self.connected.iter().filter(ours).count()
+    }
+
+    /// How many that we dialled, or are dialling, each kind of source has brought.
+    fn brought(&self) -> BTreeMap<Kind, usize> {
+        let up = self.connected.iter().filter(|(_, dialled)| **dialled);
+        let up = up.map(|(peer, _)| Who::Peer(*peer));
+        let whom = up.chain(self.dials.values().map(|dial| dial.who.clone()));
+        let mut brought = BTreeMap::new();
+        for contact in whom.filter_map(|who| self.contacts.get(&who)) {
+            contact.kinds().for_each(|kind| *brought.entry(kind).or_default() += 1);
+        }
+        brought
+    }
+
+    fn is_kept(&self, who: &Who) -> bool {
+        key(who).is_some_and(|peer| self.kept.contains(&peer))
+    }
+}
