@@ -23,6 +23,15 @@ pub(crate) enum Claim {
     Neighbour,
 }
 
+/// What may be dialled besides those that are needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Whom the owner lists.
+    listed: bool,
+    /// Others, from this time on; never.
+    neighbours_ms: Option<u64>,
+}
+
 impl Directory {
     pub(crate) fn on_keep(&mut self, peer: PublicKey) {
         self.kept.insert(peer);
@@ -62,7 +71,7 @@ impl Directory {
     fn next_due(&mut self, now_ms: u64) -> Option<Who> {
         let room = self.room();
         let is_due = |who: &Who, contact: &Contact| {
-            contact.due_ms <= now_ms && self.wanted(who, contact, room)
+            self.due_ms(who, contact, room).is_some_and(|due_ms| due_ms <= now_ms)
         };
         let mut due: Vec<(&Who, &Contact)> =
             self.contacts.iter().filter(|(who, contact)| is_due(who, contact)).collect();
@@ -85,6 +94,9 @@ impl Directory {
         self.attempts += 1;
         let attempt = self.attempts;
         effects.push(Effect::Dial { attempt, peer: key(&who), addresses });
+        if self.claim(&who, contact) == Claim::Neighbour {
+            self.more_ms = now_ms + limits::MORE_MS;
+        }
         if let Some(contact) = self.contacts.get_mut(&who) {
             contact.start(now_ms);
         }
@@ -92,29 +104,34 @@ impl Directory {
         self.dials.insert(attempt, Dialling { who, until_ms });
     }
 
-    /// Whether a dial would serve: there is somewhere to dial, and room for its claim; it is
-    /// not up, not blocked, not us, and no dial is under way. `room`: as
-    /// [`room`](Self::room) says.
-    pub(crate) fn wanted(&self, who: &Who, contact: &Contact, room: Claim) -> bool {
+    /// When a dial would serve: there is somewhere to dial, and room for its claim; it is not
+    /// up, not blocked, not us, and no dial is under way.
+    pub(crate) fn due_ms(&self, who: &Who, contact: &Contact, room: Room) -> Option<u64> {
         let idle = key(who).is_none_or(|peer| {
             !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
         });
-        !contact.sightings.is_empty()
-            && idle
-            && self.claim(who, contact) <= room
-            && self.dials.values().all(|dial| dial.who != *who)
+        let from_ms = match self.claim(who, contact) {
+            Claim::Needed => Some(0),
+            Claim::Listed => room.listed.then_some(0),
+            Claim::Neighbour => room.neighbours_ms,
+        };
+        let serves = idle
+            && !contact.sightings.is_empty()
+            && self.dials.values().all(|dial| dial.who != *who);
+        from_ms.filter(|_| serves).map(|from_ms| from_ms.max(contact.due_ms))
     }
 
-    /// The weakest claim for which there is room.
-    pub(crate) fn room(&self) -> Claim {
+    pub(crate) fn room(&self) -> Room {
         let dialled = self.connected.values().filter(|dialled| **dialled).count();
         let under_way = self.dials.values().filter(|dial| !self.is_kept(&dial.who)).count();
-        if dialled + under_way >= limits::OUTBOUND {
-            return Claim::Needed;
-        }
-        let enough = self.ours() + under_way >= limits::CHOSEN
-            && self.connected.len() + under_way >= limits::NEIGHBOURS;
-        if enough { Claim::Listed } else { Claim::Neighbour }
+        let listed = dialled + under_way < limits::OUTBOUND;
+        let neighbours_ms = match () {
+            () if !listed => None,
+            () if self.ours() + under_way < limits::CHOSEN => Some(0),
+            () if self.connected.len() + under_way < limits::NEIGHBOURS => Some(self.more_ms),
+            () => None,
+        };
+        Room { listed, neighbours_ms }
     }
 
     fn claim(&self, who: &Who, contact: &Contact) -> Claim {

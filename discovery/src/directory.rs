@@ -52,6 +52,8 @@ pub struct Directory {
     pub(crate) released: BTreeMap<PublicKey, u64>,
     pub(crate) dials: BTreeMap<u64, Dialling>,
     pub(crate) attempts: u64,
+    /// When one more neighbour may be dialled, where those of our own choice are there.
+    pub(crate) more_ms: u64,
     /// When something is next due, at the earliest.
     wake_ms: Option<u64>,
 }
@@ -70,6 +72,7 @@ impl Directory {
             released: BTreeMap::new(),
             dials: BTreeMap::new(),
             attempts: 0,
+            more_ms: 0,
             wake_ms: None,
         }
     }
@@ -118,8 +121,10 @@ impl Directory {
         if self.dials.len() < limits::DIALS {
             let room = self.room();
             for (who, contact) in &self.contacts {
-                if contact.due_ms < next_ms && self.wanted(who, contact, room) {
-                    next_ms = contact.due_ms;
+                if contact.due_ms < next_ms
+                    && let Some(due_ms) = self.due_ms(who, contact, room)
+                {
+                    next_ms = next_ms.min(due_ms);
                 }
             }
         }

@@ -180,13 +180,15 @@ fn beset(strangers: u8) -> World {
     world
 }
 
-/// Sees these, and answers every dial, until no more are dialled; says who was dialled.
+/// Sees these, and answers every dial, for a minute; says who was dialled.
 fn dialled(world: &mut World, seen: impl IntoIterator<Item = (u8, Source)>) -> BTreeSet<PublicKey> {
     let before = world.connected.clone();
     seen.into_iter().for_each(|(n, source)| world.step(Step::Seen(n, source)));
-    world.step(Step::Wait(limits::FIRST_DIAL_MS));
-    while !world.dials.is_empty() {
-        world.answer(true);
+    for _ in 0..60 {
+        world.step(Step::Wait(1_000));
+        while !world.dials.is_empty() {
+            world.answer(true);
+        }
     }
     &world.connected - &before
 }
@@ -197,6 +199,16 @@ fn strangers_who_connect_do_not_keep_us_from_choosing_our_own() {
     assert_eq!(dialled(&mut beset(100), seen.clone()).len(), limits::CHOSEN);
     assert_eq!(dialled(&mut beset(0), seen.clone()).len(), limits::NEIGHBOURS);
     assert_eq!(dialled(&mut beset(2), seen).len(), limits::NEIGHBOURS - 2);
+}
+
+#[test]
+fn those_beyond_our_own_choice_are_dialled_one_by_one() {
+    let mut world = World::new();
+    (1..50).for_each(|n| world.step(Step::Seen(n, Source::Lan)));
+    world.step(Step::Wait(limits::FIRST_DIAL_MS));
+    assert_eq!(world.dials.len(), limits::CHOSEN);
+    world.step(Step::Wait(limits::MORE_MS));
+    assert_eq!(world.dials.len(), limits::CHOSEN + 1);
 }
 
 #[test]

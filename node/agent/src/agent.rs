@@ -15,6 +15,7 @@ use rand_chacha::ChaCha12Rng;
 
 use crate::federation::Federated;
 use crate::lease::Lease;
+use crate::leases::Leases;
 use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
 use crate::vocabulary::{Effect, Input, Notice};
@@ -30,7 +31,7 @@ pub struct Agent {
     pub(crate) gossip: Gossip,
     pub(crate) peers: Peers,
     pub(crate) federated: Federated,
-    pub(crate) leases: BTreeMap<ContractId, Lease>,
+    pub(crate) leases: Leases,
     /// Records of leases that the broker has not spoken of yet.
     pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
     /// Where each deal stood when it was last told.
@@ -95,7 +96,7 @@ impl Agent {
             config,
             peers,
             federated,
-            leases: BTreeMap::new(),
+            leases: Leases::default(),
             shelved,
             states,
             for_broker: VecDeque::new(),
@@ -165,6 +166,7 @@ impl Agent {
         }
         self.trade(now, &mut out);
         self.tell_known(now, &mut out);
+        self.leases.look();
         out
     }
 
@@ -173,11 +175,14 @@ impl Agent {
         if !self.started {
             return Some(Deadline::Mono(0));
         }
-        let federation = self.federation_wakeup();
-        let parts =
-            [self.broker.wakeup(), self.directory.wakeup(), self.gossip.wakeup(), federation];
-        let leases = self.leases.values().map(Lease::wakeup);
-        Deadline::earliest(self.last, parts.into_iter().chain(leases))
+        let parts = [
+            self.broker.wakeup(),
+            self.directory.wakeup(),
+            self.gossip.wakeup(),
+            self.federation_wakeup(),
+            self.leases.wakeup(),
+        ];
+        Deadline::earliest(self.last, parts)
     }
 
     /// Why the records cannot be written, if so.

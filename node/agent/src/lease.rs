@@ -170,6 +170,12 @@ impl Lease {
         self.handle_guest(now, guest, out);
     }
 
+    /// Whether the time alone can change anything of it, now.
+    pub(crate) fn is_to_wake(&self, now: Now) -> bool {
+        let drains = matches!(self.spec.desired, Desired::Drained | Desired::Gone);
+        drains || self.is_to_name() || self.wakeup().is_some_and(|deadline| deadline.is_due(now))
+    }
+
     pub(crate) fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
         if self.wakeup().is_some_and(|deadline| deadline.is_due(now)) {
             self.handle_home(now, home::Input::Wake, out);

@@ -1,15 +1,55 @@
 //! Which leases there are, and what reaches their sessions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
-use mercato_protocol::time::Now;
+use mercato_protocol::time::{Deadline, Now};
 
 use crate::agent::Agent;
 use crate::lease::Lease;
 use crate::vocabulary::{Effect, Frame, LeaseNews};
+
+/// All leases, and when the first of them is next due: asked for after each input, nearly all
+/// of which are gossip and touch no lease.
+#[derive(Default)]
+pub(crate) struct Leases {
+    all: BTreeMap<ContractId, Lease>,
+    due: Option<Deadline>,
+    touched: bool,
+}
+
+impl Leases {
+    /// To be called once what was touched is as it is to be.
+    pub(crate) fn look(&mut self) {
+        if std::mem::take(&mut self.touched) {
+            // All of one clock.
+            self.due = self.all.values().filter_map(Lease::wakeup).min();
+        }
+    }
+
+    /// When the first is next due, as of the last look.
+    pub(crate) fn wakeup(&self) -> Option<Deadline> {
+        self.due
+    }
+}
+
+impl Deref for Leases {
+    type Target = BTreeMap<ContractId, Lease>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
+impl DerefMut for Leases {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.touched = true;
+        &mut self.all
+    }
+}
 
 impl Agent {
     /// The broker says how a lease is to be.
@@ -105,8 +145,8 @@ impl Agent {
     }
 
     pub(crate) fn wake_leases(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let ids: Vec<ContractId> = self.leases.keys().copied().collect();
-        for id in ids {
+        let due = self.leases.values().filter(|lease| lease.is_to_wake(now));
+        for id in due.map(Lease::id).collect::<Vec<_>>() {
             self.name_namespaces(now, id, out);
             if let Some(lease) = self.leases.get_mut(&id) {
                 lease.wake(now, out);

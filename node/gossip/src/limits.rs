@@ -27,7 +27,7 @@ pub const LANE_MS: u64 = 1_000;
 pub const LANE_BURST: u64 = 20;
 
 /// A neighbour that pulled nothing of so many marks hears them sooner from others.
-pub const UNPULLED: usize = 32;
+pub const UNPULLED: usize = 8;
 /// So many of those, on average, drawn anew with each reconciliation, are told all the same:
 /// one whose other neighbours stop telling it hears of everything from as many.
 pub const TOLD_LATER: u32 = 4;

@@ -63,8 +63,9 @@ impl World {
         {
             let total: u64 = body.pools.iter().map(|pool| pool.total.cpu_millis).sum();
             let free: u64 = rows.iter().map(|row| row.free.cpu_millis).sum();
-            let sold = 100 - free.saturating_mul(100) / total.max(1);
-            trader.price_percent = match sold {
+            // The total is rounded down, what is free is exact.
+            let sold = total.saturating_sub(free);
+            trader.price_percent = match sold * 100 / total.max(1) {
                 75.. => (before * 115 / 100).min(190),
                 0..25 => (before * 92 / 100).max(50),
                 25..75 => before,
