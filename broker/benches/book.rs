@@ -49,14 +49,15 @@ fn publisher(n: usize, pools: usize) -> Ad {
     const MODELS: [(&str, u64); 5] =
         [("h100", 80), ("h200", 141), ("a100", 40), ("l4", 24), ("l40s", 48)];
     let mut ad = fair::ad(&format!("provider-{n}"));
-    ad.body.pools.clear();
     ad.lease.rows.clear();
-    ad.body.jurisdiction = Some(COUNTRIES[n % COUNTRIES.len()].to_owned());
-    ad.body.carbon_g_per_kwh = Some(u32::try_from(20 + n * 37 % 700).unwrap());
+    let body = fair::body(&mut ad);
+    body.pools.clear();
+    body.jurisdiction = Some(COUNTRIES[n % COUNTRIES.len()].to_owned());
+    body.carbon_g_per_kwh = Some(u32::try_from(20 + n * 37 % 700).unwrap());
     let assurance =
         if n.is_multiple_of(3) { Assurance::ThirdParty } else { Assurance::SelfAsserted };
     let name = "cert.iso27001".parse().unwrap();
-    ad.body.attributes = vec![Attribute { name, value: "true".to_owned(), assurance }];
+    body.attributes = vec![Attribute { name, value: "true".to_owned(), assurance }];
     let price = format!(
         "cpu=0.0{} EUR/h, memory=0.00{} EUR/h, gpu.h100={}.{} EUR/h",
         1 + n % 9,

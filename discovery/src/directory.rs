@@ -108,6 +108,14 @@ impl Directory {
         effects
     }
 
+    /// A peer has said again what it says of itself; false if that is not known any more.
+    pub fn hears(&mut self, now: Now, peer: &PublicKey) -> bool {
+        let own = Source::Peer(*peer);
+        let Some(contact) = self.contacts.get(&Who::Peer(*peer)) else { return false };
+        let Some(id) = contact.sightings.iter().find(|id| id.source == own) else { return false };
+        self.seen.get_mut(id).map(|seen| seen.at_ms = now.mono_ms).is_some()
+    }
+
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
         self.wake_ms.map(Deadline::Mono)

@@ -1,6 +1,8 @@
 //! The advertisement: a small signed lease, renewed often, that names the hash of a
 //! body, fetched once. How both spread is gossip's; what to offer is the broker's.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -160,10 +162,12 @@ pub struct Ad {
     pub digest: Digest,
     /// The key that signed.
     pub key: PublicKey,
+    /// What the owner calls the cluster.
+    pub name: String,
     /// What is free.
     pub lease: AdLease,
-    /// Where, and on what terms.
-    pub body: AdBody,
+    /// Where, and on what terms. Shared: an advertisement is renewed often and changed seldom.
+    pub body: Arc<AdBody>,
 }
 
 impl AdLease {
@@ -198,11 +202,15 @@ impl Ad {
         if !pools.eq(lease.rows.iter().map(|row| &row.pool)) {
             return Err(AdError::OtherPools);
         }
-        Ok(Self { digest: lease.digest(), key: *lease.key(), lease: (**lease).clone(), body })
+        Ok(Self {
+            digest: lease.digest(),
+            key: *lease.key(),
+            name: owner.name,
+            lease: (**lease).clone(),
+            body: Arc::new(body),
+        })
     }
-}
 
-impl Ad {
     /// The same with another lease of the same body and key, about which all was checked;
     /// none if it has another.
     pub fn renewed(&self, lease: &Verified<AdLease>) -> Option<Result<Self, AdError>> {
@@ -217,8 +225,9 @@ impl Ad {
             Ok(Self {
                 digest: lease.digest(),
                 key: self.key,
+                name: self.name.clone(),
                 lease: (**lease).clone(),
-                body: self.body.clone(),
+                body: Arc::clone(&self.body),
             })
         })
     }

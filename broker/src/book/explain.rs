@@ -112,7 +112,7 @@ impl<'s> Explanation<'s> {
                 alone: tally.alone,
                 nearest: Miss {
                     provider: listing.ad.lease.provider,
-                    name: listing.name.clone(),
+                    name: listing.ad.name.clone(),
                     pool: listing.pool(nearest.row).0.id.clone(),
                     lacks: lacks.into_iter().map(|n| self.why(n, listing, nearest.row)).collect(),
                 },
@@ -249,7 +249,7 @@ fn heard(
             known.words(asked).map(str::to_owned).collect()
         }
         Attribute::Ad(asked) => {
-            let said = of_ad(&listing.ad.body, &listing.name).into_iter();
+            let said = of_ad(&listing.ad.body, &listing.ad.name).into_iter();
             said.filter(|(fact, _)| *fact == asked).map(|(_, said)| show(said)).collect()
         }
         Attribute::Claim { .. } => {

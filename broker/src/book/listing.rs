@@ -29,8 +29,6 @@ pub(crate) struct Listing {
     pub(crate) expires_ms: u64,
     /// The terms on offer, in seconds.
     pub(crate) terms_s: RangeInclusive<u64>,
-    /// What the provider calls itself.
-    pub(crate) name: String,
     /// Every price that it asks, once.
     pub(crate) prices: Vec<Tariff>,
     facts: [u64; AdFact::SINGLE],
@@ -80,9 +78,9 @@ impl Used {
 }
 
 impl Listing {
-    pub(crate) fn new(ad: Box<Ad>, name: String) -> Self {
+    pub(crate) fn new(ad: Box<Ad>) -> Self {
         let (mut facts, mut sets) = ([UNSAID; AdFact::SINGLE], Vec::new());
-        for (fact, said) in of_ad(&ad.body, &name) {
+        for (fact, said) in of_ad(&ad.body, &ad.name) {
             match facts.get_mut(fact as usize) {
                 Some(place) => *place = said.value().raw(),
                 None => sets.push((fact, said.value())),
@@ -123,7 +121,6 @@ impl Listing {
             key,
             expires_ms,
             terms_s,
-            name,
             prices,
             facts,
             columns,

@@ -116,12 +116,7 @@ impl Book {
                 None => {}
             }
         }
-        let before = self.listings.get(&provider);
-        let name = match before.filter(|before| before.ad.lease.body == ad.lease.body) {
-            Some(before) => before.name.clone(),
-            None => ad.body.owner(now).map(|owner| owner.name).unwrap_or_default(),
-        };
-        self.listings.insert(provider, Listing::new(ad, name));
+        self.listings.insert(provider, Listing::new(ad));
     }
 
     /// The provider offers nothing any more, unless it said something later.
@@ -149,7 +144,7 @@ impl Book {
     /// Whoever offers something, by the name that it gives itself.
     pub(crate) fn providers(&self, now: Now) -> impl Iterator<Item = (&Ad, &str)> {
         let live = self.listings.values().filter(move |listing| !listing.is_over(now));
-        live.map(|listing| (&*listing.ad, listing.name.as_str()))
+        live.map(|listing| (&*listing.ad, listing.ad.name.as_str()))
     }
 
     /// What suits a demand, and, if asked for, why the rest does not.
@@ -216,7 +211,7 @@ fn candidate(
     free.gpus.retain(|_, free| *free > 0);
     Candidate {
         provider: lease.provider,
-        name: listing.name.clone(),
+        name: listing.ad.name.clone(),
         key: *key,
         standing: known.standing,
         jurisdiction: body.jurisdiction.clone(),

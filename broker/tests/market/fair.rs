@@ -51,8 +51,14 @@ pub(crate) fn ad(name: &str) -> Ad {
         ttl_s: 900,
         rows: Vec::new(),
     };
-    let ad = Ad { digest: Digest::of(name.as_bytes()), key: key.public(), lease, body };
+    let (digest, key) = (Digest::of(name.as_bytes()), key.public());
+    let ad = Ad { digest, key, name: name.to_owned(), lease, body: Arc::new(body) };
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", "free", None)
+}
+
+/// What may be changed of it.
+pub(crate) fn body(ad: &mut Ad) -> &mut AdBody {
+    Arc::make_mut(&mut ad.body)
 }
 
 /// One more pool, by ascending id.
@@ -61,7 +67,7 @@ pub(crate) fn with_pool(mut ad: Ad, id: &str, free: &str, price: &str, gpu: Opti
     free.gpus.extend(gpu.iter().map(|gpu| (gpu.model.clone(), gpu.count)));
     let id: mercato_protocol::text::PoolId = id.parse().unwrap();
     let price = Price::from_text(price).unwrap();
-    ad.body.pools.push(Pool {
+    body(&mut ad).pools.push(Pool {
         id: id.clone(),
         goods: Goods::Compute,
         platform: Platform { arch: "amd64".parse().unwrap(), os: "linux".parse().unwrap() },

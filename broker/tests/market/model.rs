@@ -9,7 +9,7 @@ use mercato_protocol::price::{Price, Usage};
 use mercato_protocol::resources::Resources;
 use proptest::prelude::*;
 
-use crate::fair::{NOW, ad, broker, found, gpu, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, with_pool};
 
 /// One offer: a country, processors, GPUs of a model with so much memory, cents an hour.
 type Offer = (Option<usize>, u64, Option<(usize, u64, u64)>, Option<u64>);
@@ -78,8 +78,8 @@ fn published(offers: &[Offer]) -> (Vec<Ad>, BTreeMap<String, Offer>) {
     for country in [None, Some(0), Some(1), Some(2)] {
         let name = country.map_or("nowhere", |n: usize| COUNTRIES[n]);
         let mut ad = ad(name);
-        ad.body.jurisdiction = country.map(|n| COUNTRIES[n].to_owned());
-        ad.body.pools.clear();
+        body(&mut ad).jurisdiction = country.map(|n| COUNTRIES[n].to_owned());
+        body(&mut ad).pools.clear();
         ad.lease.rows.clear();
         for (n, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.0 == country) {
             let (_, cpu, gpus, cents) = offer;

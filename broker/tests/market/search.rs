@@ -12,13 +12,13 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Class;
 use mercato_protocol::time::Now;
 
-use crate::fair::{NOW, ad, broker, found, gpu, selecting, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, selecting, with_pool};
 
 /// A provider that asks so much for a processor, in hundredths of a euro.
 fn asking(name: &str, cents: u64) -> Ad {
     let mut ad = ad(name);
     ad.lease.rows.clear();
-    ad.body.pools.clear();
+    body(&mut ad).pools.clear();
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", &format!("cpu=0.{cents:02} EUR/h"), None)
 }
 
@@ -30,8 +30,8 @@ fn wanting(cpu: &str, sort: Sort) -> Demand {
 #[test]
 fn offers_are_sorted_by_what_is_asked_for() {
     let mut ads = [asking("far", 10), asking("near", 30), asking("green", 12)];
-    ads[2].body.carbon_g_per_kwh = Some(20);
-    ads[0].body.carbon_g_per_kwh = Some(500);
+    body(&mut ads[2]).carbon_g_per_kwh = Some(20);
+    body(&mut ads[0]).carbon_g_per_kwh = Some(500);
     let keys = [ads[0].key, ads[1].key];
     let mut broker = broker(ads);
     let trips = BTreeMap::from([(keys[0], 90_000), (keys[1], 2_000)]);
@@ -79,8 +79,8 @@ fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
 fn an_explanation_names_the_term_and_the_nearest_miss() {
     let offer = |name, country: &str, model, count, gib| {
         let mut ad = ad(name);
-        ad.body.jurisdiction = Some(country.to_owned());
-        ad.body.pools.clear();
+        body(&mut ad).jurisdiction = Some(country.to_owned());
+        body(&mut ad).pools.clear();
         ad.lease.rows.clear();
         let price = "gpu.h100=2.40 EUR/h, gpu.a100=1.50 EUR/h";
         with_pool(ad, "gpus", "cpu=8,memory=64Gi,pods=20", price, Some(gpu(model, count, gib)))

@@ -5,7 +5,7 @@ use mercato_broker::syntax::{FromText as _, Show as _};
 use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::gpu::GpuMode;
 
-use crate::fair::{ad, broker, gpu, select, with_pool};
+use crate::fair::{ad, body, broker, gpu, select, with_pool};
 
 const DOCS: &str = include_str!("../../../docs/selectors.md");
 
@@ -122,11 +122,11 @@ fn each_attribute_decides() {
         let (name, value) = (name.parse().unwrap(), value.to_owned());
         Attribute { name, value, assurance }
     };
-    says.body.jurisdiction = Some("IT".to_owned());
-    says.body.region = Some("Turin, north".to_owned());
-    says.body.carbon_g_per_kwh = Some(180);
-    says.body.storage_classes = vec!["fast".to_owned(), "slow".to_owned()];
-    says.body.attributes = vec![
+    body(&mut says).jurisdiction = Some("IT".to_owned());
+    body(&mut says).region = Some("Turin, north".to_owned());
+    body(&mut says).carbon_g_per_kwh = Some(180);
+    body(&mut says).storage_classes = vec!["fast".to_owned(), "slow".to_owned()];
+    body(&mut says).attributes = vec![
         claim("cert.iso27001", "true", Assurance::Issuer),
         claim("org.tier", "gold", Assurance::SelfAsserted),
     ];
@@ -175,7 +175,7 @@ fn each_attribute_decides() {
 fn terms_on_gpus_are_about_the_same_gpus() {
     let price = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h, gpu.l4=0.40 EUR/h";
     let mut both = with_pool(ad("turin"), "gpus", "cpu=8", price, Some(gpu("h100", 2, 80)));
-    both.body.pools[1].gpus.push(gpu("l4", 8, 24));
+    body(&mut both).pools[1].gpus.push(gpu("l4", 8, 24));
     both.lease.rows[1].free.gpus.insert("l4".parse().unwrap(), 8);
     let broker = broker([both]);
     for (selector, matches) in [

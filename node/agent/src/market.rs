@@ -1,5 +1,7 @@
 //! Between broker and gossip: what spreads, what is said, what the owner decides.
 
+use std::sync::Arc;
+
 use mercato_broker::Effect as Wanted;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
@@ -40,6 +42,9 @@ impl Agent {
                 if let Some(peer) = self.peers.reach(&to) {
                     out.push(Effect::Negotiation { peer, message });
                 } else if let Some(key) = self.peers.key(&to) {
+                    if let Some(ad) = self.broker.ad(&to).cloned() {
+                        self.sight(now, &ad, out);
+                    }
                     self.direct(now, mercato_discovery::Input::Keep(key), out);
                 }
             }
@@ -166,7 +171,11 @@ impl Agent {
         if self.peers.offers(cluster, true) {
             out.push(Effect::Notice(Notice::Offered(cluster)));
         }
-        self.sight(now, &ad, out);
+        let known = self.broker.ad(&cluster).map(|known| &known.body);
+        let same = known.is_some_and(|known| Arc::ptr_eq(known, &ad.body));
+        if !(same && self.directory.hears(now, &ad.key)) {
+            self.sight(now, &ad, out);
+        }
         self.for_broker.push_back(mercato_broker::Input::Ad(Box::new(ad)));
         Verdict::Accept
     }
