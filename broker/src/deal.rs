@@ -181,6 +181,12 @@ impl Deal {
         asks || self.stage.is_signed_once()
     }
 
+    /// Whether the other side has to be reached: it runs, or something waits for an answer.
+    pub fn needs_peer(&self) -> bool {
+        let over = matches!(self.stage, Stage::Closed { .. } | Stage::Terminated { .. });
+        !over || !self.talk.waiting.is_empty()
+    }
+
     /// How the lease is to be in this cluster; none: there never was one.
     pub(crate) fn desired(&self) -> Option<Desired> {
         let ends_ms = self.ends_ms()?;

@@ -33,16 +33,19 @@ pub(crate) struct Room {
 }
 
 impl Directory {
-    pub(crate) fn on_keep(&mut self, peer: PublicKey) {
-        self.kept.insert(peer);
+    /// Whether that is new.
+    pub(crate) fn on_keep(&mut self, peer: PublicKey) -> bool {
         self.released.remove(&peer);
+        self.kept.insert(peer)
     }
 
-    /// Nothing needs it any more; or soon something else will.
-    pub(crate) fn on_release(&mut self, now_ms: u64, peer: PublicKey) {
-        if self.kept.remove(&peer) && self.connected.get(&peer) == Some(&true) {
+    /// Nothing needs it any more; or soon something else will. Whether that is new.
+    pub(crate) fn on_release(&mut self, now_ms: u64, peer: PublicKey) -> bool {
+        let was_kept = self.kept.remove(&peer);
+        if was_kept && self.connected.get(&peer) == Some(&true) {
             self.released.insert(peer, now_ms + limits::LINGER_MS);
         }
+        was_kept
     }
 
     /// Parts with those that were dialled because they were needed, where there are enough

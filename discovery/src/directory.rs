@@ -94,8 +94,8 @@ impl Directory {
             Input::Disconnected(peer) => self.on_disconnected(now_ms, peer, &mut effects),
             Input::Block(peer) => drop(self.blocked.insert(peer)),
             Input::Unblock(peer) => drop(self.blocked.remove(&peer)),
-            Input::Keep(peer) => self.on_keep(peer),
-            Input::Release(peer) => self.on_release(now_ms, peer),
+            Input::Keep(peer) => is_new = self.on_keep(peer),
+            Input::Release(peer) => is_new = self.on_release(now_ms, peer),
             Input::Replaced(peer) => self.on_replaced(now_ms, peer, &mut effects),
             Input::Tick => is_new = false,
         }
@@ -307,7 +307,7 @@ impl Directory {
     }
 
     fn on_replaced(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
-        self.on_release(now_ms, peer);
+        self.kept.remove(&peer);
         let seen = self.contacts.get(&Who::Peer(peer)).map(|contact| contact.sightings.clone());
         for id in seen.unwrap_or_default() {
             match self.seen.get(&id) {

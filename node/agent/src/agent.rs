@@ -219,6 +219,11 @@ impl Agent {
         (of(Side::Consumer), of(Side::Provider))
     }
 
+    /// The key that speaks for a cluster, if it was met or heard of.
+    pub fn key(&self, cluster: &ClusterId) -> Option<PublicKey> {
+        self.peers.key(cluster)
+    }
+
     /// Who is connected, by key.
     pub fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
         self.peers.connected()

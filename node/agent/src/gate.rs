@@ -82,6 +82,11 @@ impl Gate {
         &self.records
     }
 
+    /// What was not released yet, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter().map(|(_, effect)| effect)
+    }
+
     /// What is to be done next; nothing as long as it has to wait.
     pub fn release(&mut self) -> Option<Effect> {
         self.effects.pop_front_if(|(group, _)| *group <= self.durable).map(|(_, effect)| effect)

@@ -65,6 +65,7 @@ impl Agent {
             Standing::Trusted => self.known_changed = true,
             Standing::Blocked => self.judge(now, cluster, out),
         }
+        self.hold(now, cluster, out);
     }
 
     /// The key before speaks for nobody any more, whoever is connected with it.

@@ -71,7 +71,7 @@ impl Agent {
             if let Some(lease) = self.leases.get_mut(&id) {
                 lease.key = key;
             }
-            self.direct(now, mercato_discovery::Input::Keep(key), out);
+            self.hold(now, party.cluster, out);
             self.desire(now, id, out);
             if self.peers.connected().contains_key(&key)
                 && let Some(lease) = self.leases.get_mut(&id)
@@ -90,11 +90,9 @@ impl Agent {
 
     fn forget(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
         let Some(lease) = self.leases.remove(&id) else { return };
-        let (cluster, key) = (lease.peer().cluster, lease.key);
+        let cluster = lease.peer().cluster;
         lease.erase(out);
-        if self.leases.values().all(|other| other.peer().cluster != cluster) {
-            self.direct(now, mercato_discovery::Input::Release(key), out);
-        }
+        self.hold(now, cluster, out);
     }
 
     /// Says how a lease is to be, as long as anything of it is left.
@@ -136,9 +134,7 @@ impl Agent {
         let of_peer = |lease: &&mut Lease| lease.peer().cluster == cluster;
         let leases = self.leases.values_mut().filter(of_peer);
         let ids: Vec<ContractId> = leases.map(|lease| lease.rekey(key)).collect();
-        if !ids.is_empty() {
-            self.direct(now, mercato_discovery::Input::Keep(key), out);
-        }
+        self.hold(now, cluster, out);
         for id in ids {
             self.desire(now, id, out);
         }

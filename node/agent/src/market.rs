@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use mercato_broker::Effect as Wanted;
+use mercato_broker::{Deal, Effect as Wanted};
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError, AdLease};
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::negotiation::State;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
@@ -37,15 +36,14 @@ impl Agent {
                 out.push(Effect::Persist(Change::Erase(RecordKey::Broker(key))));
             }
             Wanted::Send { to, message } => {
-                // One that is not connected misses it, and is told again: it is dialled even
-                // where there are enough connections.
+                // One that is not connected misses it, and is told again.
                 if let Some(peer) = self.peers.reach(&to) {
                     out.push(Effect::Negotiation { peer, message });
-                } else if let Some(key) = self.peers.key(&to) {
+                } else {
                     if let Some(ad) = self.broker.ad(&to).cloned() {
                         self.sight(now, &ad, out);
                     }
-                    self.direct(now, mercato_discovery::Input::Keep(key), out);
+                    self.hold(now, to, out);
                 }
             }
             Wanted::Publish { lease, body } => {
@@ -76,10 +74,8 @@ impl Agent {
                 self.keep_keys(&deal.peer(), out);
                 if self.states.insert(id, state) != Some(state) {
                     out.push(Effect::Notice(Notice::Deal { id, side, state }));
-                    if state == State::Terminated {
-                        self.release(now, deal.peer(), out);
-                    }
                 }
+                self.hold(now, deal.peer(), out);
             }
             mercato_broker::Record::Series { .. }
             | mercato_broker::Record::Share(_)
@@ -87,13 +83,17 @@ impl Agent {
         }
     }
 
-    /// A connection to this cluster is needed no longer, unless for a lease.
-    fn release(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
-        if let Some(key) = self.peers.key(&cluster)
-            && self.leases.values().all(|lease| lease.peer().cluster != cluster)
-        {
-            self.direct(now, mercato_discovery::Input::Release(key), out);
-        }
+    /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
+    pub(crate) fn hold(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
+        let Some(key) = self.peers.key(&cluster) else { return };
+        let needs = |deal: &Deal| deal.peer() == cluster && deal.needs_peer();
+        let needed = self.broker.deals().any(needs)
+            || self.leases.values().any(|lease| lease.peer().cluster == cluster);
+        let input = match needed {
+            true => mercato_discovery::Input::Keep(key),
+            false => mercato_discovery::Input::Release(key),
+        };
+        self.direct(now, input, out);
     }
 
     /// In this federation, by whomever: a publication says itself whose it is.

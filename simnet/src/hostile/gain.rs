@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_agent::Agent;
 use mercato_broker::limits::{OPEN_OF_STRANGERS, UNSIGNED_CLOSES};
 use mercato_broker::{Deal, Side, Stage, Standing};
+use mercato_gossip::News;
 use mercato_gossip::limits::UNKNOWN_PUBLISHERS;
+use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
 use super::Character;
@@ -63,7 +66,7 @@ impl World {
             }
             Character::Equivocator => {
                 let proven = self.sites[at].tried > 0 && self.fraud_is_old(at);
-                let trusting = if proven { self.trusting(id) } else { 0 };
+                let trusting = if proven { self.trusting(at) } else { 0 };
                 (trusting, 0, "clusters that trust it a minute after it said two things")
             }
             Character::Flooder => (
@@ -176,11 +179,21 @@ impl World {
         windows.max().unwrap_or(0)
     }
 
-    /// Honest clusters that would buy of this one.
-    fn trusting(&self, provider: ClusterId) -> u64 {
+    /// Honest clusters that would buy of this one. One that holds the proof, and has never met
+    /// the cluster, cannot know yet whose key that is.
+    fn trusting(&self, at: usize) -> u64 {
+        let (provider, key) = (self.sites[at].id(), self.sites[at].key());
+        let proven = |news: &News| {
+            matches!(news.publication(), VerifiedPublication::Equivocation(proof)
+                if *proof.publisher() == key)
+        };
+        let warned = |agent: &Agent| {
+            agent.key(&provider).is_none() && agent.gossip().latest(&key).is_some_and(proven)
+        };
         let trusts = |site: &Site| {
-            let mut agents = site.agent.iter();
-            agents.any(|agent| agent.broker().standing(&provider) == Standing::Trusted)
+            site.agent.as_ref().is_some_and(|agent| {
+                agent.broker().standing(&provider) == Standing::Trusted && !warned(agent)
+            })
         };
         self.honest_up().filter(|(_, site)| trusts(site)).count() as u64
     }
