@@ -191,7 +191,7 @@ fn a_lease_and_its_body_make_an_advertisement() {
     let body = samples::small_body();
     let lease = samples::signed_lease().open(trust, samples::NOW).unwrap();
     let ad = Ad::assemble(&lease, &body.to_bytes().unwrap(), samples::NOW).unwrap();
-    assert_eq!((ad.digest, &ad.body), (lease.digest(), &body));
+    assert_eq!((ad.digest, &*ad.body), (lease.digest(), &body));
 
     let assemble = |key: &KeyPair, body: &AdBody, change: fn(&mut AdLease)| {
         let mut lease = samples::ad_lease(body);
