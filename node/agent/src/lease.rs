@@ -153,6 +153,11 @@ impl Lease {
         }
     }
 
+    /// Whether nothing of it is left in the cluster.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.ends_ms.is_some()
+    }
+
     /// Whether it is over and nobody waits for its word: at home at once; at the provider
     /// after some time, since home may hold pods that never came there, and asks after them.
     pub(crate) fn is_done(&self, now: Now) -> bool {

@@ -83,6 +83,8 @@ impl Agent {
             out.push(Effect::Forget(id));
             if let Some(lease) = self.leases.get_mut(&id) {
                 lease.retire(now, out);
+                let cluster = lease.peer().cluster;
+                self.hold(now, cluster, out);
             }
         }
         self.settle(now, id, out);
@@ -188,7 +190,7 @@ impl Agent {
     fn name_namespaces(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
         let Some(lease) = self.leases.get(&id).filter(|lease| lease.is_to_name()) else { return };
         let name = self.peer_name(&lease.key);
-        let others = self.leases.values().filter(|other| other.id() != id);
+        let others = self.leases.values().filter(|other| other.id() != id && !other.is_retired());
         let taken: BTreeSet<String> =
             others.flat_map(|other| other.namespaces.values().cloned()).collect();
         let Some(lease) = self.leases.get_mut(&id) else { return };

@@ -12,6 +12,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::lease::Lease;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
 use crate::vocabulary::{Effect, Notice};
@@ -84,11 +85,12 @@ impl Agent {
     }
 
     /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
+    /// Of a lease that is over nothing is left to say but what home asks for.
     pub(crate) fn hold(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
         let Some(key) = self.peers.key(&cluster) else { return };
-        let needs = |deal: &Deal| deal.peer() == cluster && deal.needs_peer();
-        let needed = self.broker.deals().any(needs)
-            || self.leases.values().any(|lease| lease.peer().cluster == cluster);
+        let negotiates = |deal: &Deal| deal.peer() == cluster && deal.needs_peer();
+        let shares = |lease: &Lease| lease.peer().cluster == cluster && !lease.is_retired();
+        let needed = self.broker.deals().any(negotiates) || self.leases.values().any(shares);
         let input = match needed {
             true => mercato_discovery::Input::Keep(key),
             false => mercato_discovery::Input::Release(key),

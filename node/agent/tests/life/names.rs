@@ -2,11 +2,13 @@
 //! becomes of a name that the provider cannot give.
 
 use mercato_agent::{Input, LeaseNews, Record};
+use mercato_broker::{Command, Deal};
 use mercato_offload::key::Uid;
 use mercato_protocol::id::ContractId;
+use mercato_protocol::negotiation::State;
 
 use crate::cluster::Cluster;
-use crate::story::{BUYER, SELLER, active, leased};
+use crate::story::{BUYER, SELLER, active, is_over, leased, order};
 use crate::world::World;
 
 /// A world with a lease, and those who use it.
@@ -175,4 +177,30 @@ fn namespaces_come_and_go_for_as_long_as_the_lease_lasts() {
     assert!(namespaces.contains_key("run-69"));
     let took_ms = shop.world.now_ms - full_ms;
     assert!(took_ms >= 5 * 5_000, "six are not made and removed at will, but in {took_ms} ms");
+}
+
+#[test]
+fn the_name_of_a_lease_that_is_over_is_free_again() {
+    let mut shop = Shop::opens();
+    shop.create("one", None);
+    shop.until_it_runs("one");
+    let text = "done".to_owned();
+    shop.world.command(BUYER, Command::Cancel { deal: shop.id, text });
+    shop.until("a lease that is over", is_over);
+    for node in [BUYER, SELLER] {
+        shop.world.nodes[node].cluster.unfollow();
+    }
+    shop.world.command(BUYER, order());
+    let request = |world: &World| {
+        let mut deals = world.nodes[SELLER].agent.broker().deals();
+        deals.find(|deal| deal.state() == State::Review).map(Deal::id)
+    };
+    shop.until("a request", |world| request(world).is_some());
+    let request = request(&shop.world).unwrap();
+    shop.world.command(SELLER, Command::Accept(request));
+    shop.until("another lease", |world| active(world).is_some());
+    shop.id = request;
+    shop.create("two", None);
+    shop.until_it_runs("two");
+    assert_eq!(shop.name(), "shop-turin");
 }

@@ -56,7 +56,7 @@ fn policy() -> SharePolicy {
     }
 }
 
-fn order() -> Command {
+pub(crate) fn order() -> Command {
     let demand = Demand { quantity: resources(2_000), term_s: 3_600, ..Demand::default() };
     Command::Order { demand, note: String::new(), id: None }
 }
@@ -157,7 +157,7 @@ pub(crate) fn leased() -> (World, ContractId) {
 }
 
 /// Closed on both sides, and nothing left in either cluster.
-fn is_over(world: &World) -> bool {
+pub(crate) fn is_over(world: &World) -> bool {
     let clusters = [BUYER, SELLER].map(|node| &world.nodes[node].cluster);
     clusters.iter().all(|cluster| {
         let empty = cluster.pods.is_empty() && cluster.guests.is_empty();
