@@ -1,13 +1,14 @@
 //! Whole negotiations between two brokers in one process, without disk: an order at the
 //! posted price, from the owner's command to the contract that both have signed. Every
-//! message is opened as in the daemon, and records are made and thrown away.
+//! message is opened as in the daemon, and records are made and thrown away. A thread has two
+//! brokers of its own.
 
 #![allow(missing_docs, clippy::disallowed_methods, clippy::unwrap_used, reason = "a benchmark may")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "few effects of many are looked at")]
 
 use std::sync::Arc;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Demand, Effect, Input, Inventory, PoolInventory,
     SharePolicy, Standing,
@@ -130,20 +131,27 @@ fn sent(effects: Vec<Effect>) -> Vec<Signed<Message>> {
 
 fn negotiations(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("negotiation");
-    group.throughput(Throughput::Elements(CONTRACTS)).sample_size(20);
+    group.sample_size(20);
     let ready = || {
         let mut market = Market::open();
         market.buy_many();
         market
     };
-    group.bench_function("at a posted price, both sides", |bench| {
-        let measured = |mut market: Market| {
-            market.buy_many();
-            assert_eq!(market.contracts(), 2 * CONTRACTS);
-            market
-        };
-        bench.iter_batched(ready, measured, BatchSize::LargeInput);
-    });
+    for threads in [1, 2] {
+        group.throughput(Throughput::Elements(threads * CONTRACTS));
+        let id = BenchmarkId::new("at a posted price, both sides", threads);
+        group.bench_function(id, |bench| {
+            let markets = || (0..threads).map(|_| ready()).collect();
+            let measured = |mut markets: Vec<Market>| {
+                std::thread::scope(|scope| {
+                    markets.iter_mut().for_each(|market| drop(scope.spawn(|| market.buy_many())));
+                });
+                assert!(markets.iter().all(|market| market.contracts() == 2 * CONTRACTS));
+                markets
+            };
+            bench.iter_batched(markets, measured, BatchSize::LargeInput);
+        });
+    }
     group.finish();
 }
 

@@ -1,6 +1,8 @@
 //! One purchase from end to end, and each refusal on the way.
 
-use mercato_broker::{Approve, Command, Desired, Input, Refusal, Reply, Side, Stage, Standing};
+use mercato_broker::{
+    Approve, Command, Desired, Input, Refusal, Reply, Side, Stage, Standing, limits,
+};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
 use mercato_protocol::resources::Resource;
@@ -191,4 +193,22 @@ fn resources_of_offer() -> mercato_protocol::resources::Resources {
         pods: 100,
         ..resources(0)
     }
+}
+
+#[test]
+fn what_came_to_nothing_is_remembered_within_bounds() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    for n in 0..limits::ENDED + 10 {
+        let (demand, note) = (demand(2_000), String::new());
+        let command = match n % 2 {
+            0 => Command::Rfq { demand, note },
+            _ => Command::Order { demand, note, id: None },
+        };
+        world.command(BUYER, command).unwrap();
+        let open = world.nodes[BUYER].broker.deals().find(|deal| deal.state() == State::Requested);
+        let open = open.expect("one was asked for").id();
+        world.command(BUYER, Command::Cancel { deal: open, text: String::new() }).unwrap();
+    }
+    let remembered = world.nodes[BUYER].broker.deals().count();
+    assert!(remembered <= limits::ENDED + 1, "{remembered}");
 }

@@ -10,6 +10,7 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
+use crate::grid::Grid;
 use crate::item::News;
 use crate::limits;
 use crate::neighbour::Neighbour;
@@ -26,10 +27,15 @@ pub struct Gossip {
     pub(crate) rng: ChaCha12Rng,
     pub(crate) known: Arc<BTreeSet<PublicKey>>,
     pub(crate) neighbours: Table<Neighbour>,
+    /// Who holds what is on the shelf.
+    pub(crate) holders: Grid,
+    /// Who had the latest from us: a renewal with the same body is sent to it unasked.
+    pub(crate) takers: Grid,
     pub(crate) shelf: Shelf,
     pub(crate) wants: Wants,
-    /// Which neighbour brought what is not judged yet, by place on the shelf.
-    pub(crate) givers: BTreeMap<Place, Place>,
+    /// Which neighbour brought what is not judged yet, and whether unasked, by place on the
+    /// shelf.
+    pub(crate) givers: BTreeMap<Place, (Place, bool)>,
     /// Until when they are, monotonic.
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
@@ -52,6 +58,8 @@ impl Gossip {
             shelf: Shelf::new(rng.random()),
             known: Arc::default(),
             neighbours: Table::new(rng.random()),
+            holders: Grid::default(),
+            takers: Grid::default(),
             wants: Wants::new(rng.random()),
             givers: BTreeMap::new(),
             shunned: BTreeMap::new(),
@@ -107,7 +115,7 @@ impl Gossip {
 
     /// What is held of `publisher`.
     pub fn latest(&self, publisher: &PublicKey) -> Option<&News> {
-        self.shelf.of(publisher).filter(|slot| slot.is_held()).map(|slot| &slot.news)
+        self.shelf.find(publisher).filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 
     /// Neighbours that are not shunned.
@@ -129,11 +137,12 @@ impl Gossip {
             let phase_ms = self.rng.random_range(0..limits::RECONCILE_MS);
             self.reconcile_ms = now.mono_ms + phase_ms;
         }
-        let young_ms = now.mono_ms.saturating_sub(limits::SETTLED_MS);
         let slots = self.shelf.slots();
-        let young = slots.filter(|(_, slot)| slot.is_held() && slot.since_ms() >= young_ms);
+        let young = slots.filter(|(_, slot)| slot.is_held() && !slot.is_settled(now));
         let untold = young.map(|(place, _)| place).collect();
-        let place = self.neighbours.insert(Neighbour::new(peer, untold));
+        let place = self.neighbours.insert(Neighbour::new(now, peer, untold));
+        self.holders.clear_peer(place);
+        self.takers.clear_peer(place);
         self.tell_ms = 0;
         self.settled_ms = now.mono_ms + limits::UNSETTLED_MS;
         self.recount();
@@ -147,7 +156,7 @@ impl Gossip {
     pub(crate) fn leave(&mut self, now: Now, peer: Place) {
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
-            self.givers.retain(|_, giver| *giver != peer);
+            self.givers.retain(|_, (giver, _)| *giver != peer);
             // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
             self.recount();
@@ -156,7 +165,11 @@ impl Gossip {
 
     fn on_message(&mut self, now: Now, peer: Place, opened: Opened, effects: &mut Vec<Effect>) {
         match opened.message {
-            Message::Announce { marks } => self.on_marks(now, peer, &marks),
+            Message::Announce { marks } => {
+                for mark in &marks {
+                    self.on_announced(now, peer, mark);
+                }
+            }
             Message::Pull { wants } => self.on_pull(peer, &wants, effects),
             Message::Push { .. } => self.on_push(now, peer, &opened, effects),
             Message::Root { session, root } => self.on_root(now, peer, session, root, effects),
@@ -171,18 +184,22 @@ impl Gossip {
 
     /// What we say ourselves needs no judgement.
     fn publish(&mut self, now: Now, news: News) {
-        let held = self.shelf.of(&news.mark().publisher).map(|slot| *slot.news.mark());
+        let held = self.shelf.find(&news.mark().publisher).map(|(_, slot)| *slot.news.mark());
         if held.is_none_or(|held| news.mark().supersedes(&held)) {
             let place = self.shelve(now, news, State::Held);
-            self.tell_others(now, place);
+            self.tell_others(now, place, false);
         }
     }
 
     /// Puts what is later on the shelf. Nobody is known to hold it.
     pub(crate) fn shelve(&mut self, now: Now, news: News, state: State) -> Place {
         let Self { me, known, neighbours, shelf, .. } = self;
-        let place = shelf.put(now, news, state, |key| is_known(*me, known, neighbours, key));
-        neighbours.iter_mut().for_each(|(_, neighbour)| neighbour.knows.clear(place));
+        let is_known = |key: &PublicKey| is_known(*me, known, neighbours, key);
+        let (place, renews) = shelf.put(now, news, state, is_known);
+        self.holders.clear_place(place);
+        if !renews {
+            self.takers.clear_place(place);
+        }
         place
     }
 

@@ -36,6 +36,11 @@ impl Item {
         &self.publication
     }
 
+    /// When its publisher says that it begins, wall clock.
+    pub(crate) fn starts_ms(&self) -> u64 {
+        self.publication.validity_ms().0
+    }
+
     /// When every clock within the skew that is allowed finds it over.
     pub(crate) fn ends_ms(&self) -> u64 {
         self.publication.validity_ms().1.saturating_add(CLOCK_SKEW_MS)

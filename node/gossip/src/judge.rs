@@ -18,21 +18,22 @@ impl Gossip {
         effects: &mut Vec<Effect>,
     ) {
         for (mark, verdict) in verdicts {
-            let Some(place) = self.shelf.find(&mark.publisher) else { continue };
+            let Some((place, _)) = self.shelf.find(&mark.publisher) else { continue };
             let slot = self.shelf.slot_mut(place);
             let judged = |slot: &&mut crate::shelf::Slot| {
                 slot.state == State::New && slot.news.mark() == mark
             };
             let Some(slot) = slot.filter(judged) else { continue };
             let giver = self.givers.remove(&place);
+            let unasked = giver.is_some_and(|(_, unasked)| unasked);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
-                self.tell_others(now, place);
+                self.tell_others(now, place, unasked);
                 continue;
             }
             slot.state = State::Over;
             slot.news.body = None;
-            if let (Verdict::Reject, Some(giver)) = (verdict, giver) {
+            if let (Verdict::Reject, Some((giver, _))) = (verdict, giver) {
                 self.blame(now, giver, limits::REJECTED_POINTS, effects);
             }
         }

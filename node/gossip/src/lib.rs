@@ -13,6 +13,7 @@
 //! connections are the network layer's.
 
 mod gossip;
+mod grid;
 mod item;
 mod judge;
 pub mod limits;

@@ -6,7 +6,8 @@ pub const ANNOUNCE_MS: u64 = 100;
 pub const URGENT_BYTES: usize = 2_048;
 /// Between two reconciliations that we open with a random neighbour.
 pub const RECONCILE_MS: u64 = 30_000;
-/// What is younger is still on its way, and stays out of a reconciliation.
+/// What is younger is still on its way, and stays out of a reconciliation: what was issued in
+/// the last one to two of these.
 pub const SETTLED_MS: u64 = 10_000;
 /// One neighbour's reconciliations are answered no more often.
 pub const ANSWER_ROOT_MS: u64 = 5_000;

@@ -1,10 +1,10 @@
-//! What is kept of one neighbour: what it is known to hold, what it is yet to be told,
-//! how long its answers take, how much it may bring of publishers that nobody knows, and
-//! what counts against it.
+//! What is kept of one neighbour: what it is yet to be told, how long its answers take, how
+//! much it may bring of publishers that nobody knows, and what counts against it.
 
 use std::collections::VecDeque;
 
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::Now;
 
 use crate::limits;
 use crate::table::{Keyed, Place};
@@ -12,14 +12,14 @@ use crate::table::{Keyed, Place};
 #[derive(Debug)]
 pub(crate) struct Neighbour {
     pub(crate) key: PublicKey,
-    /// Where what it holds is what we hold.
-    pub(crate) knows: Bits,
     /// What it is yet to be told.
     pub(crate) untold: Vec<Place>,
-    /// Marks that it was told since it last pulled what is not our own.
+    /// Marks that it was told since it last took from us what is not our own.
     pub(crate) unpulled: usize,
     /// Whether it is told what others tell it sooner, in case they do not.
     pub(crate) is_told_later: bool,
+    /// Until then it is told everything at once, monotonic.
+    pub(crate) settled_ms: u64,
     /// When it is told next, where there is something to tell.
     pub(crate) tell_ms: u64,
     /// Not before it may be.
@@ -50,14 +50,14 @@ impl Keyed for Neighbour {
 }
 
 impl Neighbour {
-    /// One that is yet to be told of these.
-    pub(crate) fn new(key: PublicKey, untold: Vec<Place>) -> Self {
+    /// One that has come now, and is yet to be told of these.
+    pub(crate) fn new(now: Now, key: PublicKey, untold: Vec<Place>) -> Self {
         Self {
             key,
-            knows: Bits::default(),
             untold,
             unpulled: 0,
             is_told_later: true,
+            settled_ms: now.mono_ms + limits::UNSETTLED_MS,
             tell_ms: 0,
             free_ms: 0,
             wants: 0,
@@ -126,37 +126,13 @@ impl Bucket {
     }
 }
 
-/// A set of places.
-#[derive(Debug, Default)]
-pub(crate) struct Bits(Vec<u64>);
-
-impl Bits {
-    pub(crate) fn has(&self, place: Place) -> bool {
-        self.0.get(place as usize / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
-    }
-
-    pub(crate) fn set(&mut self, place: Place) {
-        let word = place as usize / 64;
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        self.0[word] |= 1 << (place % 64);
-    }
-
-    pub(crate) fn clear(&mut self, place: Place) {
-        if let Some(word) = self.0.get_mut(place as usize / 64) {
-            *word &= !(1 << (place % 64));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_lane_admits_a_burst_and_then_one_by_one() {
-        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
+        let mut neighbour = Neighbour::new(Now::default(), PublicKey([0; 32]), Vec::new());
         let mut admitted = |now_ms| (0..100).filter(|_| neighbour.admit(now_ms)).count();
         assert_eq!(admitted(0), 20);
         assert_eq!(admitted(999), 0);
@@ -167,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_counts_against_a_neighbour_is_forgiven_slowly() {
-        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
+        let mut neighbour = Neighbour::new(Now::default(), PublicKey([0; 32]), Vec::new());
         assert!(neighbour.bears(0, 99));
         assert!(!neighbour.bears(9_999, 1));
         assert!(neighbour.bears(10_000, 1));
@@ -176,7 +152,7 @@ mod tests {
 
     #[test]
     fn patience_follows_the_answers() {
-        let mut neighbour = Neighbour::new(PublicKey([0; 32]), Vec::new());
+        let mut neighbour = Neighbour::new(Now::default(), PublicKey([0; 32]), Vec::new());
         assert_eq!(neighbour.patience_ms(), 1_000);
         neighbour.measure(1);
         assert_eq!(neighbour.patience_ms(), 300);
@@ -184,17 +160,5 @@ mod tests {
         assert!(neighbour.patience_ms() > 300);
         (0..100).for_each(|_| neighbour.slow());
         assert_eq!(neighbour.patience_ms(), 5_000);
-    }
-
-    #[test]
-    fn bits_are_set_and_cleared() {
-        let mut bits = Bits::default();
-        assert!(!bits.has(200));
-        bits.set(200);
-        bits.set(3);
-        assert!(bits.has(200) && bits.has(3) && !bits.has(4));
-        bits.clear(200);
-        bits.clear(9_999);
-        assert!(!bits.has(200) && bits.has(3));
     }
 }

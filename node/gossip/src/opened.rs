@@ -52,6 +52,7 @@ impl Opened {
     pub fn open_with(mut message: Message, check: &mut impl Open) -> Self {
         let (mut items, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         if let Message::Push { publications, bodies } = &mut message {
+            items.reserve_exact(publications.len());
             for publication in std::mem::take(publications) {
                 match check.item(&publication) {
                     Ok(item) => items.push(item),

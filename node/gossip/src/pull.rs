@@ -7,17 +7,17 @@ use std::sync::Arc;
 use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublication};
 use mercato_protocol::id::Digest;
-use mercato_protocol::limits::GOSSIP_ITEMS;
 use mercato_protocol::time::Now;
 
 use crate::gossip::{Gossip, send};
 use crate::item::{Item, News};
 use crate::limits;
 use crate::opened::Opened;
-use crate::shelf::State;
+use crate::push::in_messages;
+use crate::shelf::{Slot, State};
 use crate::table::Place;
 use crate::vocabulary::Effect;
-use crate::want::Want;
+use crate::want::{Claim, Want};
 
 /// How a mark stands to what is held.
 enum Relation {
@@ -33,27 +33,33 @@ enum Relation {
 }
 
 impl Gossip {
-    /// `peer` holds these.
-    pub(crate) fn on_marks(&mut self, now: Now, peer: Place, marks: &[Mark]) {
-        for mark in marks {
-            let (held, due_ms) = match self.relation(mark) {
-                Relation::New => (false, now.mono_ms),
-                Relation::Later(rested_ms) => (true, rested_ms.max(now.mono_ms)),
-                Relation::Conflict => (true, now.mono_ms),
-                Relation::Same(place) => {
-                    self.knows(peer, place);
-                    continue;
-                }
-                Relation::Older => continue,
-            };
-            if let Some(want) = self.want_of(mark) {
-                want.claim(peer, *mark);
-            } else if self.has_room(now, peer, mark, held) {
-                let mut want = Want::new(mark.publisher, peer, due_ms);
-                want.claim(peer, *mark);
-                self.want(want);
-            }
+    /// `peer` holds this. If we do, too, it has it of somebody else; says whether that is so.
+    pub(crate) fn on_announced(&mut self, now: Now, peer: Place, mark: &Mark) -> bool {
+        let held = self.on_mark(now, peer, mark);
+        if let Some(place) = held {
+            self.takers.clear(place, peer);
         }
+        held.is_some()
+    }
+
+    /// `peer` holds this; says where we do.
+    pub(crate) fn on_mark(&mut self, now: Now, peer: Place, mark: &Mark) -> Option<Place> {
+        let (held, due_ms) = match self.relation(mark) {
+            Relation::New => (false, now.mono_ms),
+            Relation::Later(rested_ms) => (true, rested_ms.max(now.mono_ms)),
+            Relation::Conflict => (true, now.mono_ms),
+            Relation::Same(place) => {
+                self.holders.set(place, peer);
+                return Some(place);
+            }
+            Relation::Older => return None,
+        };
+        if let Some(want) = self.want_of(mark) {
+            want.claim(peer, mark);
+        } else if self.has_room(now, peer, mark, held) {
+            self.want(Want::new(*mark, peer, due_ms));
+        }
+        None
     }
 
     fn want_of(&mut self, mark: &Mark) -> Option<&mut Want> {
@@ -70,27 +76,16 @@ impl Gossip {
     }
 
     fn relation(&self, mark: &Mark) -> Relation {
-        let found = self.shelf.find(&mark.publisher);
-        let Some((place, slot)) = found.and_then(|place| Some((place, self.shelf.slot(place)?)))
-        else {
-            return Relation::New;
-        };
+        let Some((place, slot)) = self.shelf.find(&mark.publisher) else { return Relation::New };
         let held = slot.news.mark();
         if mark.digest == held.digest {
             Relation::Same(place)
         } else if mark.supersedes(held) {
-            Relation::Later(slot.rested_ms())
+            Relation::Later(due_ms(slot, mark))
         } else if mark.conflicts(held) && held.epoch < LAST_EPOCH {
             Relation::Conflict
         } else {
             Relation::Older
-        }
-    }
-
-    /// `peer` holds what we hold there.
-    fn knows(&mut self, peer: Place, place: Place) {
-        if let Some(neighbour) = self.neighbours.get_mut(peer) {
-            neighbour.knows.set(place);
         }
     }
 
@@ -119,8 +114,7 @@ impl Gossip {
         }
         for (peer, wants) in pulls {
             let Some(neighbour) = self.neighbours.get(peer) else { continue };
-            let pulls = wants.chunks(GOSSIP_ITEMS).map(|wants| wants.to_vec());
-            effects.extend(pulls.map(|wants| send(neighbour.key, Message::Pull { wants })));
+            in_messages(wants, |wants| effects.push(send(neighbour.key, Message::Pull { wants })));
         }
     }
 
@@ -135,7 +129,7 @@ impl Gossip {
             self.blame(now, late, limits::EMPTY_POINTS, effects);
         }
         let want = self.wants.get_mut(place)?;
-        let publisher = want.publisher;
+        let publisher = want.mark.publisher;
         let Some(claim) = want.next() else {
             self.drop_want(place);
             return None;
@@ -153,7 +147,7 @@ impl Gossip {
         want.asked = Some((peer, now.mono_ms));
         let whole = want.whole;
         self.wants.schedule(place, due_ms);
-        let body = self.shelf.of(&publisher).and_then(|slot| slot.news.body.as_ref());
+        let body = self.shelf.find(&publisher).and_then(|(_, slot)| slot.news.body.as_ref());
         let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
         Some((peer, Pull { publisher, held }))
     }
@@ -180,8 +174,8 @@ impl Gossip {
         Some(want)
     }
 
-    /// What was not asked for is dropped, but for what ends something: of what we hold it is
-    /// taken, of anyone else it is as good as announced.
+    /// What was not asked for is taken if it ends or renews what we hold; else it is as good as
+    /// announced. Whoever sends unasked what is here already is told so, and no longer does.
     pub(crate) fn on_push(
         &mut self,
         now: Now,
@@ -191,6 +185,7 @@ impl Gossip {
     ) {
         let forged = opened.forged() as u64;
         self.blame(now, peer, forged * limits::FORGED_POINTS, effects);
+        let mut here = Vec::new();
         for item in &opened.items {
             let wanted = self.wants.find(&item.mark().publisher);
             let asked = wanted.filter(|place| {
@@ -198,40 +193,53 @@ impl Gossip {
             });
             if let Some(place) = asked {
                 self.answered(now, peer, place);
-                self.on_item(now, peer, item, opened, effects);
-            } else if item.names().is_none() {
-                if self.may_end(now, item) {
-                    self.on_item(now, peer, item, opened, effects);
-                } else {
-                    self.on_marks(now, peer, &[*item.mark()]);
-                }
+                self.on_item(now, peer, item, opened, false, effects);
+            } else if self.may_come_unasked(now, item) {
+                self.on_item(now, peer, item, opened, true, effects);
+            } else if self.on_announced(now, peer, item.mark()) && item.names().is_some() {
+                here.push(*item.mark());
+            }
+        }
+        if let Some(neighbour) = self.neighbours.get(peer).filter(|_| !here.is_empty()) {
+            effects.push(send(neighbour.key, Message::Announce { marks: here }));
+        }
+    }
+
+    /// A publisher that we know may end its lease at any time, but not over and over. It may
+    /// renew what we hold at the pace of all leases.
+    fn may_come_unasked(&self, now: Now, item: &Item) -> bool {
+        let publisher = &item.mark().publisher;
+        let Some((_, slot)) = self.shelf.find(publisher) else {
+            return item.names().is_none() && self.is_known(publisher);
+        };
+        let body = slot.news.body.as_deref();
+        let rested = slot.rested_ms() <= now.mono_ms;
+        match item.publication() {
+            VerifiedPublication::Lease(lease) => {
+                let renews = body.is_some_and(|body| *body.digest() == lease.body);
+                renews && rested && item.mark().supersedes(slot.news.mark())
+            }
+            VerifiedPublication::Equivocation(_) => true,
+            VerifiedPublication::Withdraw(_) | VerifiedPublication::Revocations(..) => {
+                rested || body.is_some()
             }
         }
     }
 
-    /// A publisher that we know may end its lease at any time, but not over and over.
-    fn may_end(&self, now: Now, item: &Item) -> bool {
-        let publisher = &item.mark().publisher;
-        let held = self.shelf.of(publisher);
-        held.map_or(self.is_known(publisher), |slot| {
-            let proof = matches!(item.publication(), VerifiedPublication::Equivocation(_));
-            proof || slot.rested_ms() <= now.mono_ms || slot.news.body.is_some()
-        })
-    }
-
-    /// The word of a publisher that is wanted, or urgent.
+    /// The word of a publisher that is wanted, or may come unasked.
     fn on_item(
         &mut self,
         now: Now,
         peer: Place,
         item: &Arc<Item>,
         opened: &Opened,
+        unasked: bool,
         effects: &mut Vec<Effect>,
     ) {
         let mark = *item.mark();
         match self.relation(&mark) {
             Relation::New | Relation::Later(_) => match self.complete(item, opened) {
-                Some(news) => self.learn(now, peer, news, effects),
+                Some(news) => self.learn(now, peer, news, unasked, effects),
                 None => self.miss_body(now, peer, &mark),
             },
             // Another of our own: a copy of this cluster's state. Whoever numbers has to know.
@@ -240,15 +248,16 @@ impl Gossip {
                 effects.extend(self.complete(item, opened).map(Effect::Learned));
             }
             Relation::Conflict => {
-                let held = self.shelf.of(&mark.publisher).map(|slot| slot.news.publication());
+                let held =
+                    self.shelf.find(&mark.publisher).map(|(_, slot)| slot.news.publication());
                 let proof = held.and_then(|held| Equivocation::between(held, item.publication()));
                 let news = proof.and_then(|p| News::plain(VerifiedPublication::Equivocation(p)));
                 if let Some(news) = news {
-                    self.learn(now, peer, news, effects);
+                    self.learn(now, peer, news, unasked, effects);
                 }
             }
             Relation::Same(place) => {
-                self.knows(peer, place);
+                self.holders.set(place, peer);
                 self.settle(now, &mark);
             }
             // Less than it said that it had: the next is asked at once.
@@ -263,7 +272,8 @@ impl Gossip {
     /// With the body that is here or came along.
     fn complete(&self, item: &Arc<Item>, opened: &Opened) -> Option<News> {
         let body = item.names().and_then(|digest| {
-            let held = self.shelf.of(&item.mark().publisher).and_then(|s| s.news.body.as_ref());
+            let held = self.shelf.find(&item.mark().publisher);
+            let held = held.and_then(|(_, slot)| slot.news.body.as_ref());
             held.into_iter().chain(&opened.bodies).find(|body| body.digest() == digest)
         });
         News::whole(Arc::clone(item), body.cloned())
@@ -281,11 +291,18 @@ impl Gossip {
         self.wants.schedule(place, now.mono_ms);
     }
 
-    fn learn(&mut self, now: Now, peer: Place, news: News, effects: &mut Vec<Effect>) {
+    fn learn(
+        &mut self,
+        now: Now,
+        peer: Place,
+        news: News,
+        unasked: bool,
+        effects: &mut Vec<Effect>,
+    ) {
         let mark = *news.mark();
         let place = self.shelve(now, news.clone(), State::New);
-        self.knows(peer, place);
-        self.givers.insert(place, peer);
+        self.holders.set(place, peer);
+        self.givers.insert(place, (peer, unasked));
         self.settle(now, &mark);
         effects.push(Effect::Learned(news));
     }
@@ -295,22 +312,26 @@ impl Gossip {
     fn settle(&mut self, now: Now, held: &Mark) {
         let wanted = self.wants.find(&held.publisher);
         let Some(mut want) = wanted.and_then(|place| self.drop_want(place)) else { return };
-        let shelved = self.shelf.find(&held.publisher);
-        for claim in want.claims.iter().filter(|claim| claim.mark == *held) {
+        let shelved = self.shelf.find(&held.publisher).map(|(place, _)| place);
+        for claim in want.claims.iter().filter(|claim| claim.mark(&want.mark) == held) {
             if let Some(place) = shelved {
-                self.knows(claim.peer, place);
+                self.holders.set(place, claim.peer);
             }
         }
         if let Some((asked, _)) = want.asked.take() {
             self.released(now, asked);
         }
-        want.claims.retain(|claim| claim.mark.supersedes(held) || claim.mark.conflicts(held));
-        let Some(first) = want.claims.first().map(|claim| claim.peer) else { return };
-        let proves = want.claims.iter().any(|claim| claim.mark.conflicts(held));
+        let Want { mark, mut claims, .. } = want;
+        claims.retain(|claim| {
+            let mark = claim.mark(&mark);
+            mark.supersedes(held) || mark.conflicts(held)
+        });
+        let Some(first) = claims.first().map(|claim| claim.peer) else { return };
+        let proves = claims.iter().any(|claim| claim.mark(&mark).conflicts(held));
         let slot = shelved.and_then(|place| self.shelf.slot(place)).filter(|_| !proves);
-        let due_ms = slot.map_or(0, |slot| slot.rested_ms()).max(now.mono_ms);
-        let claims = want.claims;
-        self.want(Want { claims, ..Want::new(held.publisher, first, due_ms) });
+        let due_ms = |claim: &Claim| slot.map_or(0, |slot| due_ms(slot, claim.mark(&mark)));
+        let due_ms = claims.iter().map(due_ms).min().unwrap_or(0).max(now.mono_ms);
+        self.want(Want { claims, ..Want::new(mark, first, due_ms) });
     }
 
     /// Measures how long `peer` took, if it was the one that was asked.
@@ -324,6 +345,11 @@ impl Gossip {
             self.released(now, peer);
         }
     }
+}
+
+/// When this is taken of the publisher there: a proof against it at once.
+fn due_ms(slot: &Slot, mark: &Mark) -> u64 {
+    if mark.epoch == LAST_EPOCH { 0 } else { slot.rested_ms() }
 }
 
 /// As in a [`Pull`].

@@ -12,6 +12,7 @@ use crate::gossip::{Gossip, send};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
 use crate::pull::prefix;
+use crate::shelf::Slot;
 use crate::table::Place;
 use crate::vocabulary::Effect;
 
@@ -19,18 +20,23 @@ impl Gossip {
     /// The neighbours that do not hold it are to be told: of our own word, of what ends
     /// something, and while the neighbours have just changed, all at once; of the rest those
     /// at once that hear of it from us first, and a few of the others later, in one message.
-    pub(crate) fn tell_others(&mut self, now: Now, place: Place) {
+    /// What came unasked goes on as it came: at once to those alone that took the last from us,
+    /// and to new neighbours.
+    pub(crate) fn tell_others(&mut self, now: Now, place: Place, unasked: bool) {
         let Some(slot) = self.shelf.slot(place) else { return };
         let own = slot.news.mark().publisher == self.me;
-        let hurry = own || slot.news.is_urgent() || now.mono_ms < self.settled_ms;
+        let unsettled = !unasked && now.mono_ms < self.settled_ms;
+        let hurry = own || slot.news.is_urgent() || unsettled;
         if self.later_ms <= now.mono_ms {
             self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
         }
-        for (_, neighbour) in self.neighbours.iter_mut() {
-            if neighbour.knows.has(place) {
+        for (peer, neighbour) in self.neighbours.iter_mut() {
+            if self.holders.has(place, peer) {
                 continue;
             }
-            if hurry || !neighbour.is_served() {
+            let new = now.mono_ms < neighbour.settled_ms;
+            let first = self.takers.has(place, peer) || !unasked && !neighbour.is_served();
+            if hurry || new || first {
                 neighbour.tell_ms = neighbour.tell_ms.min(neighbour.free_ms);
             } else if !neighbour.is_told_later {
                 continue;
@@ -43,13 +49,13 @@ impl Gossip {
     }
 
     /// Tells whom it is time to tell. What ends something is hardly larger than its mark,
-    /// and its publisher may be about to stop: it goes whole.
+    /// and its publisher may be about to stop: it goes whole. So does what the neighbour takes.
     pub(crate) fn tell_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
         if now.mono_ms < self.tell_ms {
             return;
         }
         self.tell_ms = u64::MAX;
-        for (_, neighbour) in self.neighbours.iter_mut() {
+        for (at, neighbour) in self.neighbours.iter_mut() {
             if neighbour.untold.is_empty() {
                 continue;
             }
@@ -63,37 +69,53 @@ impl Gossip {
             let mut untold = std::mem::take(&mut neighbour.untold);
             untold.sort_unstable();
             untold.dedup();
-            let (mut marks, mut urgent) = (Vec::new(), Batch::default());
+            let (mut marks, mut whole) = (Vec::with_capacity(untold.len()), Batch::default());
             for place in untold {
                 let slot = self.shelf.slot(place).filter(|slot| slot.is_held());
-                let Some(slot) = slot.filter(|_| !neighbour.knows.has(place)) else { continue };
+                let Some(slot) = slot.filter(|_| !self.holders.has(place, at)) else { continue };
                 if slot.news.is_urgent() {
-                    urgent.add(peer, &slot.news, None, effects);
+                    whole.add(peer, &slot.news, None, effects);
+                } else if self.takers.has(place, at) {
+                    whole.add(peer, &slot.news, None, effects);
+                    if slot.news.mark().publisher != self.me {
+                        neighbour.unpulled = 0;
+                    }
                 } else {
                     marks.push(*slot.news.mark());
                 }
             }
-            urgent.send(peer, effects);
+            whole.send(peer, effects);
             neighbour.unpulled += marks.len();
-            let announces = marks.chunks(GOSSIP_ITEMS).map(|marks| marks.to_vec());
-            effects.extend(announces.map(|marks| send(peer, Message::Announce { marks })));
+            in_messages(marks, |marks| effects.push(send(peer, Message::Announce { marks })));
         }
     }
 
-    pub(crate) fn on_pull(&mut self, peer: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
-        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
+    pub(crate) fn on_pull(&mut self, from: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
+        let Some(neighbour) = self.neighbours.get_mut(from) else { return };
         if wants.iter().any(|want| want.publisher != self.me) {
             neighbour.unpulled = 0;
         }
         let peer = neighbour.key;
         let mut batch = Batch::default();
         for want in wants {
-            let Some(news) = self.latest(&want.publisher) else { continue };
+            let held = self.shelf.find(&want.publisher).filter(|(_, slot)| slot.is_held());
+            let Some((place, Slot { news, .. })) = held else { continue };
+            if news.body.is_some() {
+                self.takers.set(place, from);
+            }
             let body = news.body.as_ref();
             let body = body.filter(|body| want.held != Some(prefix(body.digest())));
             batch.add(peer, news, body.map(|body| body.bytes()), effects);
         }
         batch.send(peer, effects);
+    }
+}
+
+/// As many as go into one message at a time.
+pub(crate) fn in_messages<T>(mut items: Vec<T>, mut send: impl FnMut(Vec<T>)) {
+    while !items.is_empty() {
+        let rest = items.split_off(items.len().min(GOSSIP_ITEMS));
+        send(std::mem::replace(&mut items, rest));
     }
 }
 

@@ -23,7 +23,8 @@ impl Gossip {
         }
         self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
         for place in self.shelf.sweep(now) {
-            self.neighbours.iter_mut().for_each(|(_, neighbour)| neighbour.knows.clear(place));
+            self.holders.clear_place(place);
+            self.takers.clear_place(place);
         }
         let count = self.neighbours.len() as u32;
         for (_, neighbour) in self.neighbours.iter_mut() {
@@ -122,8 +123,10 @@ impl Gossip {
         let ours = self.shelf.slots().filter(|(_, slot)| is_there(slot.news.mark()));
         let ours: Vec<(Place, Mark)> =
             ours.map(|(place, slot)| (place, *slot.news.mark())).collect();
-        ours.iter().for_each(|(place, _)| neighbour.knows.clear(*place));
-        self.on_marks(now, peer, marks);
+        ours.iter().for_each(|(place, _)| self.holders.clear(*place, peer));
+        for mark in marks {
+            self.on_mark(now, peer, mark);
+        }
         let theirs: BTreeSet<&Mark> = marks.iter().collect();
         let later = |ours: &Mark| {
             let least = Mark { digest: Digest([0; 32]), ..*ours };

@@ -60,8 +60,12 @@ impl Slot {
         self.since_ms() + full_ms.max(limits::LEASE_DISTANCE_MS)
     }
 
-    fn is_settled(&self, now: Now) -> bool {
-        self.is_held() && self.since_ms() + limits::SETTLED_MS <= now.mono_ms
+    /// Whether it has had time to come everywhere. By what its publisher says and in whole steps,
+    /// so that two that compare what they hold leave out the same.
+    pub(crate) fn is_settled(&self, now: Now) -> bool {
+        const STEP_MS: u64 = limits::SETTLED_MS;
+        let before_ms = now.wall_ms.saturating_sub(limits::SETTLED_MS) / STEP_MS * STEP_MS;
+        self.is_held() && self.news.item.starts_ms() <= before_ms
     }
 
     /// From then on nobody takes anything of this publisher's that came before.
@@ -70,17 +74,19 @@ impl Slot {
         self.state == State::Over && self.since_ms() + longest_ms < now.mono_ms
     }
 
-    /// Takes what was found to be later.
-    fn replace(&mut self, now: Now, news: News, state: State) {
+    /// Takes what was found to be later; says whether its body is the same.
+    fn replace(&mut self, now: Now, news: News, state: State) -> bool {
         const CHANGE_S: u16 = (limits::BODY_DISTANCE_MS / 1_000) as u16;
         let since_ds = tenths(now);
         let rested_s = since_ds.saturating_sub(self.since_ds) / 10;
         self.changes_s = self.changes_s.saturating_sub(rested_s.try_into().unwrap_or(u16::MAX));
-        let body = |news: &News| news.body.as_ref().map(|body| *body.digest());
-        if self.news.body.is_some() && news.body.is_some() && body(&self.news) != body(&news) {
+        let bodies = (self.news.body.as_deref(), news.body.as_deref());
+        let renews = matches!(bodies, (Some(old), Some(new)) if old.digest() == new.digest());
+        if !renews && bodies.0.is_some() && bodies.1.is_some() {
             self.changes_s = self.changes_s.saturating_add(CHANGE_S);
         }
         (self.news, self.since_ds, self.state) = (news, since_ds, state);
+        renews
     }
 }
 
@@ -95,8 +101,10 @@ impl Shelf {
         Self { slots: Table::new(seed), strangers: 0 }
     }
 
-    pub(crate) fn find(&self, publisher: &PublicKey) -> Option<Place> {
-        self.slots.find(publisher)
+    /// What is known of `publisher`, and where.
+    pub(crate) fn find(&self, publisher: &PublicKey) -> Option<(Place, &Slot)> {
+        let place = self.slots.find(publisher)?;
+        Some((place, self.slot(place)?))
     }
 
     pub(crate) fn slot(&self, place: Place) -> Option<&Slot> {
@@ -105,10 +113,6 @@ impl Shelf {
 
     pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
         self.slots.get_mut(place)
-    }
-
-    pub(crate) fn of(&self, publisher: &PublicKey) -> Option<&Slot> {
-        self.slot(self.find(publisher)?)
     }
 
     /// Every slot with its place.
@@ -130,23 +134,24 @@ impl Shelf {
         }
     }
 
-    /// Puts `news`, that was found to be later, in the place of what is there.
+    /// Puts `news`, that was found to be later, in the place of what is there; says whether it
+    /// has the same body.
     pub(crate) fn put(
         &mut self,
         now: Now,
         news: News,
         state: State,
         is_known: impl Fn(&PublicKey) -> bool,
-    ) -> Place {
-        if let Some(place) = self.find(&news.mark().publisher)
+    ) -> (Place, bool) {
+        if let Some(place) = self.slots.find(&news.mark().publisher)
             && let Some(slot) = self.slot_mut(place)
         {
-            slot.replace(now, news, state);
-            return place;
+            return (place, slot.replace(now, news, state));
         }
         let stranger = !is_known(&news.mark().publisher);
         self.strangers += usize::from(stranger);
-        self.slots.insert(Slot { news, since_ds: tenths(now), changes_s: 0, state, stranger })
+        let slot = Slot { news, since_ds: tenths(now), changes_s: 0, state, stranger };
+        (self.slots.insert(slot), false)
     }
 
     /// Lets go of what no peer would take any more; says which places became free.

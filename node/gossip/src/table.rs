@@ -60,7 +60,7 @@ impl<T: Keyed> Table<T> {
         }
         let place = self.free.pop().unwrap_or_else(|| {
             if self.rows.len() == self.rows.capacity() {
-                self.rows.reserve_exact(self.rows.len() / 16 + 16);
+                self.rows.reserve_exact(self.rows.len() / 8 + 64);
             }
             self.rows.push(None);
             Place::try_from(self.rows.len() - 1).expect("fewer rows than 2^32")

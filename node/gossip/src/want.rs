@@ -12,7 +12,8 @@ use crate::table::{Keyed, Place, Table};
 /// Something later of one publisher, that is on its way here.
 #[derive(Debug)]
 pub(crate) struct Want {
-    pub(crate) publisher: PublicKey,
+    /// What was said first to be held of it; most say the same.
+    pub(crate) mark: Mark,
     /// At whose word first: it counts against that neighbour's room, while it is one.
     pub(crate) first: Option<Place>,
     /// One of each neighbour at most, or those that claim falsely would keep the others out.
@@ -29,37 +30,41 @@ pub(crate) struct Want {
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) peer: Place,
-    pub(crate) mark: Mark,
     /// Whether it was asked for it.
     pub(crate) asked: bool,
+    /// What it holds, if that is something else.
+    other: Option<Box<Mark>>,
+}
+
+impl Claim {
+    /// What it holds, where most hold `mark`.
+    pub(crate) fn mark<'a>(&'a self, mark: &'a Mark) -> &'a Mark {
+        self.other.as_deref().unwrap_or(mark)
+    }
 }
 
 impl Keyed for Want {
     fn key(&self) -> &PublicKey {
-        &self.publisher
+        &self.mark.publisher
     }
 }
 
 impl Want {
-    pub(crate) fn new(publisher: PublicKey, first: Place, due_ms: u64) -> Self {
-        Self {
-            publisher,
-            first: Some(first),
-            claims: Vec::new(),
-            asked: None,
-            whole: false,
-            due_ms,
-        }
+    /// `first` holds `mark`.
+    pub(crate) fn new(mark: Mark, first: Place, due_ms: u64) -> Self {
+        let claims = vec![Claim { peer: first, asked: false, other: None }];
+        Self { mark, first: Some(first), claims, asked: None, whole: false, due_ms }
     }
 
     /// `peer` holds `mark`; what it said before it no longer does.
-    pub(crate) fn claim(&mut self, peer: Place, mark: Mark) {
+    pub(crate) fn claim(&mut self, peer: Place, mark: &Mark) {
+        let other = (*mark != self.mark).then(|| Box::new(*mark));
         if let Some(claim) = self.claims.iter_mut().find(|claim| claim.peer == peer) {
-            if claim.mark != mark {
-                *claim = Claim { peer, mark, asked: false };
+            if claim.other != other {
+                *claim = Claim { peer, asked: false, other };
             }
         } else {
-            self.claims.push(Claim { peer, mark, asked: false });
+            self.claims.push(Claim { peer, asked: false, other });
         }
     }
 

@@ -110,15 +110,17 @@ fn hour() {
     );
 }
 
-/// Many clusters, which say their ads one after the other, three milliseconds apart.
+/// Many clusters that all start within ten seconds.
 fn many(size: usize) {
+    const START_MS: usize = 1_000;
     let mut network = Network::new(size, 1, MIXED_MS);
     let mut ads = Ads::new(size);
     let cpu_before = cpu_s();
-    for step in 0..size {
+    for node in 0..size {
         let at_ms = network.at_ms;
-        network.publish(step, ads.ad(step, 1, at_ms));
-        network.run(3);
+        network.publish(node, ads.ad(node, 1, at_ms));
+        let started_ms = ((node + 1) * START_MS / size) as u64;
+        network.run(started_ms.saturating_sub(at_ms));
     }
     let all = size * (size - 1);
     network.run_until(60_000, |network| network.learned == all);

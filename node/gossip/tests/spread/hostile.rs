@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mercato_gossip::{Effect, Input, Opened, Verdict, limits};
+use mercato_gossip::{Effect, Input, News, Opened, Verdict, limits};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
@@ -75,13 +75,25 @@ fn a_neighbour_that_promises_too_much_is_asked_for_little_at_a_time() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_dropped() {
+fn what_was_not_asked_for_is_only_announced() {
     let mut network = line(2);
-    let news = ad(0, 1, b"body", 0);
-    let Message::Push { publications, .. } = push(news.publication()) else { panic!() };
-    let bodies = vec![Blob(b"body".as_slice().into())];
-    assert_eq!(feed(&mut network, Message::Push { publications, bodies }), []);
+    let whole = |news: &News| {
+        let Message::Push { publications, .. } = push(news.publication()) else { panic!() };
+        let bodies = vec![Blob(news.body().unwrap().into())];
+        Message::Push { publications, bodies }
+    };
+    let first = ad(0, 1, b"body", 0);
+    assert_eq!(pulls(&mut network, whole(&first)), 1);
     assert_eq!(network.marks(1), []);
+    let mut network = line(2);
+    network.feed(0, Input::Publish(first));
+    network.run(2_000);
+    // Sooner than leases are renewed, and then another body.
+    let learned = |effects: Vec<Effect>| matches!(effects[..], [Effect::Learned(_)]);
+    assert_eq!(feed(&mut network, whole(&ad(0, 2, b"body", 2_000))), []);
+    network.run(20_000);
+    assert_eq!(pulls(&mut network, whole(&ad(0, 3, b"another", 22_000))), 1);
+    assert!(learned(feed(&mut network, whole(&ad(0, 3, b"another", 22_000)))));
 }
 
 #[test]
@@ -198,7 +210,7 @@ fn two_ads_for_one_number_prove_a_fraud_to_all() {
 
 #[test]
 fn nobody_proves_what_was_not_done() {
-    let word = |news: &mercato_gossip::News| match news.publication() {
+    let word = |news: &News| match news.publication() {
         VerifiedPublication::Lease(lease) => Word::Lease(lease.signed().clone()),
         VerifiedPublication::Withdraw(end) => Word::Withdraw(end.signed().clone()),
         VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => panic!(),

@@ -21,6 +21,74 @@ fn a_body_is_fetched_once_and_renewals_come_without_it() {
     }
 }
 
+/// What was sent since, by kind: announcements, pulls, pushes.
+fn sent(network: &Network, since: usize) -> [usize; 3] {
+    let mut sent = [0; 3];
+    for effect in &network.trace[since..] {
+        match effect {
+            Effect::Send { message: Message::Announce { .. }, .. } => sent[0] += 1,
+            Effect::Send { message: Message::Pull { .. }, .. } => sent[1] += 1,
+            Effect::Send { message: Message::Push { .. }, .. } => sent[2] += 1,
+            Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => {}
+        }
+    }
+    sent
+}
+
+#[test]
+fn a_renewal_goes_unasked_to_whoever_took_the_last() {
+    let mut network = line(4);
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(15_000);
+    for (seq, body, kinds) in
+        [(2, "body", [0, 0, 3]), (3, "body", [0, 0, 3]), (4, "another", [3, 3, 3])]
+    {
+        let before = network.trace.len();
+        let at_ms = network.at_ms;
+        network.feed(0, Input::Publish(ad(0, seq, body.as_bytes(), at_ms)));
+        network.run(1_500);
+        assert_eq!(sent(&network, before), kinds, "{seq}");
+        assert!((1..4).all(|node| network.learned[node][&keys(0).public()].mark().seq == seq));
+        network.run(15_000);
+    }
+}
+
+/// Of two ways to a node the one that is slower is left after a renewal or two.
+#[test]
+fn a_renewal_comes_once_in_the_end() {
+    let mut network = Network::new(4, 1);
+    for (a, b) in [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3), (1, 2)] {
+        network.link(a, b);
+    }
+    network.run(15_000);
+    for seq in 1..=6 {
+        let before = network.trace.len();
+        let at_ms = network.at_ms;
+        network.feed(0, Input::Publish(ad(0, seq, b"body", at_ms)));
+        network.run(15_000);
+        assert!((1..4).all(|node| network.learned[node][&keys(0).public()].mark().seq == seq));
+        if seq > 3 {
+            assert_eq!(sent(&network, before)[1..], [0, 3], "{seq}");
+        }
+    }
+}
+
+/// Nobody notices that the way a renewal took is broken; others tell of it later.
+#[test]
+fn a_neighbour_that_sends_nothing_any_more_is_made_up_for() {
+    let mut network = Network::new(3, 1);
+    for (a, b) in [(0, 1), (1, 2), (0, 2)] {
+        network.link(a, b);
+    }
+    network.feed(0, Input::Publish(ad(0, 1, b"body", 0)));
+    network.run(15_000);
+    network.mute = Some((0, 2));
+    let at_ms = network.at_ms;
+    network.feed(0, Input::Publish(ad(0, 2, b"body", at_ms)));
+    network.run(*limits::LATER_MS.end() + 500);
+    assert_eq!(network.learned[2][&keys(0).public()].mark().seq, 2);
+}
+
 #[test]
 fn a_withdrawal_outruns_the_rates_and_its_publisher() {
     let mut network = line(3);

@@ -1,0 +1,120 @@
+//! For each place on the shelf a set of neighbours, by their places: a bit for each, those of
+//! one publication side by side.
+
+use crate::table::Place;
+
+#[derive(Debug, Default)]
+pub(crate) struct Grid {
+    /// Bytes for each publication.
+    width: usize,
+    rows: Vec<u8>,
+}
+
+impl Grid {
+    pub(crate) fn has(&self, place: Place, peer: Place) -> bool {
+        let (byte, bit) = split(peer);
+        self.row(place).get(byte).is_some_and(|byte| byte & bit != 0)
+    }
+
+    pub(crate) fn set(&mut self, place: Place, peer: Place) {
+        let (byte, bit) = split(peer);
+        if byte >= self.width {
+            self.widen(byte + 1);
+        }
+        let start = place as usize * self.width;
+        if self.rows.len() <= start {
+            let longer = start + self.width;
+            if self.rows.capacity() < longer {
+                self.rows.reserve_exact(longer + longer / 8 + 64 - self.rows.len());
+            }
+            self.rows.resize(longer, 0);
+        }
+        self.rows[start + byte] |= bit;
+    }
+
+    pub(crate) fn clear(&mut self, place: Place, peer: Place) {
+        let (byte, bit) = split(peer);
+        let start = place as usize * self.width;
+        if byte < self.width && start < self.rows.len() {
+            self.rows[start + byte] &= !bit;
+        }
+    }
+
+    /// Nobody has it any more.
+    pub(crate) fn clear_place(&mut self, place: Place) {
+        let start = place as usize * self.width;
+        if start < self.rows.len() {
+            self.rows[start..start + self.width].fill(0);
+        }
+    }
+
+    /// It has nothing any more.
+    pub(crate) fn clear_peer(&mut self, peer: Place) {
+        let (byte, bit) = split(peer);
+        if byte < self.width {
+            self.rows.iter_mut().skip(byte).step_by(self.width).for_each(|row| *row &= !bit);
+        }
+    }
+
+    fn row(&self, place: Place) -> &[u8] {
+        let start = place as usize * self.width;
+        self.rows.get(start..start + self.width).unwrap_or_default()
+    }
+
+    fn widen(&mut self, width: usize) {
+        let mut rows = Vec::new();
+        if self.width > 0 {
+            rows.reserve_exact(self.rows.len() / self.width * width);
+            for row in self.rows.chunks_exact(self.width) {
+                rows.extend_from_slice(row);
+                rows.resize(rows.len() + width - self.width, 0);
+            }
+        }
+        (self.rows, self.width) = (rows, width);
+    }
+}
+
+fn split(peer: Place) -> (usize, u8) {
+    (peer as usize / 8, 1 << (peer % 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_set_of_pairs(
+            steps in prop::collection::vec((0_u32..40, 0_u32..20, 0..8), 0..200),
+        ) {
+            let (mut grid, mut model) = (Grid::default(), BTreeSet::new());
+            for (place, peer, kind) in steps {
+                match kind {
+                    0 => {
+                        grid.clear_place(place);
+                        model.retain(|(other, _)| *other != place);
+                    }
+                    1 => {
+                        grid.clear_peer(peer);
+                        model.retain(|(_, other)| *other != peer);
+                    }
+                    2 => {
+                        grid.clear(place, peer);
+                        model.remove(&(place, peer));
+                    }
+                    _ => {
+                        grid.set(place, peer);
+                        model.insert((place, peer));
+                    }
+                }
+                let all = (0..50).flat_map(|place| (0..30).map(move |peer| (place, peer)));
+                let held: BTreeSet<_> = all.filter(|(place, peer)| grid.has(*place, *peer)).collect();
+                prop_assert_eq!(&held, &model);
+            }
+        }
+    }
+}
