@@ -141,8 +141,6 @@ impl Gossip {
         let young = slots.filter(|(_, slot)| slot.is_held() && !slot.is_settled(now));
         let untold = young.map(|(place, _)| place).collect();
         let place = self.neighbours.insert(Neighbour::new(now, peer, untold));
-        self.holders.clear_peer(place);
-        self.takers.clear_peer(place);
         self.tell_ms = 0;
         self.settled_ms = now.mono_ms + limits::UNSETTLED_MS;
         self.recount();
@@ -156,6 +154,8 @@ impl Gossip {
     pub(crate) fn leave(&mut self, now: Now, peer: Place) {
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
+            self.holders.clear_peer(peer);
+            self.takers.clear_peer(peer);
             self.givers.retain(|_, (giver, _)| *giver != peer);
             // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
@@ -187,7 +187,8 @@ impl Gossip {
         let held = self.shelf.find(&news.mark().publisher).map(|(_, slot)| *slot.news.mark());
         if held.is_none_or(|held| news.mark().supersedes(&held)) {
             let place = self.shelve(now, news, State::Held);
-            self.tell_others(now, place, false);
+            let renews = self.takers.any(place);
+            self.tell_others(now, place, renews);
         }
     }
 

@@ -40,6 +40,11 @@ impl Grid {
         }
     }
 
+    /// Whether anybody has it.
+    pub(crate) fn any(&self, place: Place) -> bool {
+        self.row(place).iter().any(|byte| *byte != 0)
+    }
+
     /// Nobody has it any more.
     pub(crate) fn clear_place(&mut self, place: Place) {
         let start = place as usize * self.width;
@@ -114,6 +119,10 @@ mod tests {
                 let all = (0..50).flat_map(|place| (0..30).map(move |peer| (place, peer)));
                 let held: BTreeSet<_> = all.filter(|(place, peer)| grid.has(*place, *peer)).collect();
                 prop_assert_eq!(&held, &model);
+                for place in 0..50 {
+                    let any = model.iter().any(|(other, _)| *other == place);
+                    prop_assert_eq!(grid.any(place), any);
+                }
             }
         }
     }

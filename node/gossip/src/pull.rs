@@ -185,6 +185,9 @@ impl Gossip {
     ) {
         let forged = opened.forged() as u64;
         self.blame(now, peer, forged * limits::FORGED_POINTS, effects);
+        if self.neighbours.get(peer).is_none() {
+            return;
+        }
         let mut here = Vec::new();
         for item in &opened.items {
             let wanted = self.wants.find(&item.mark().publisher);

@@ -20,13 +20,13 @@ impl Gossip {
     /// The neighbours that do not hold it are to be told: of our own word, of what ends
     /// something, and while the neighbours have just changed, all at once; of the rest those
     /// at once that hear of it from us first, and a few of the others later, in one message.
-    /// What came unasked goes on as it came: at once to those alone that took the last from us,
-    /// and to new neighbours.
-    pub(crate) fn tell_others(&mut self, now: Now, place: Place, unasked: bool) {
+    /// A renewal `on_its_way`, as the last went, goes at once to those alone that took the last
+    /// from us, and to new neighbours.
+    pub(crate) fn tell_others(&mut self, now: Now, place: Place, on_its_way: bool) {
         let Some(slot) = self.shelf.slot(place) else { return };
         let own = slot.news.mark().publisher == self.me;
-        let unsettled = !unasked && now.mono_ms < self.settled_ms;
-        let hurry = own || slot.news.is_urgent() || unsettled;
+        let unsettled = now.mono_ms < self.settled_ms;
+        let hurry = slot.news.is_urgent() || !on_its_way && (own || unsettled);
         if self.later_ms <= now.mono_ms {
             self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
         }
@@ -35,7 +35,7 @@ impl Gossip {
                 continue;
             }
             let new = now.mono_ms < neighbour.settled_ms;
-            let first = self.takers.has(place, peer) || !unasked && !neighbour.is_served();
+            let first = self.takers.has(place, peer) || !on_its_way && !neighbour.is_served();
             if hurry || new || first {
                 neighbour.tell_ms = neighbour.tell_ms.min(neighbour.free_ms);
             } else if !neighbour.is_told_later {

@@ -65,7 +65,7 @@ pub(crate) struct Network {
     pub(crate) lost: u32,
     pub(crate) doubled: u32,
     /// Nothing of the first's comes to the second, without a word.
-    pub(crate) mute: Option<(usize, usize)>,
+    pub(crate) mute: Vec<(usize, usize)>,
     /// Publications that were opened before: opening is pure, and slow.
     opened: BTreeMap<Publication, Arc<Item>>,
     pub(crate) trace: Vec<Effect>,
@@ -86,7 +86,7 @@ impl Network {
             rng: ChaCha12Rng::seed_from_u64(seed),
             lost: 0,
             doubled: 0,
-            mute: None,
+            mute: Vec::new(),
             opened: BTreeMap::new(),
             trace: Vec::new(),
         }
@@ -113,7 +113,7 @@ impl Network {
                     }
                     let copies = u32::from(self.rng.random_range(0..100) >= self.lost)
                         + u32::from(self.rng.random_range(0..100) < self.doubled);
-                    for _ in 0..copies * u32::from(self.mute != Some((node, to))) {
+                    for _ in 0..copies * u32::from(!self.mute.contains(&(node, to))) {
                         let arrives_ms = self.at_ms + self.rng.random_range(1..=120);
                         self.sent += 1;
                         self.flying.insert((arrives_ms, self.sent), (node, to, message.clone()));
