@@ -35,10 +35,11 @@ pub const RETRY_MS: u64 = 500;
 /// Longest wait between two attempts, in ms: as long as the kubelet's crash back-off.
 pub const RETRY_MAX_MS: u64 = 300_000;
 
-/// How long a guest that finds no room may stay so before it is given back to its
-/// owner as out of resources, in ms. A guess: autoscalers take minutes, but what was
-/// sold is there already.
-pub const UNSCHEDULABLE_MS: u64 = 60_000;
+/// How long a guest that finds no room, in the lease or on a node, may stay so before it is
+/// given back to its owner as out of resources, in ms. A guess: autoscalers take minutes, but
+/// what was sold is there already; and those that are to leave take their time, more of it after
+/// an API server was away.
+pub const ROOMLESS_MS: u64 = 60_000;
 
 /// How long a guest that has ended by the provider's own doing is kept for home to take
 /// its last status, in ms; a drain at the provider waits for it.

@@ -2,12 +2,13 @@
 
 mod told;
 
-use mercato_offload::guest;
+use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::limits;
-use mercato_offload::message::{EventKind, PodEvent, Refusal, Report, Stage, ToHome};
+use mercato_offload::message::{EventKind, Outcome, PodEvent, Refusal, Report, Stage, ToHome};
 use mercato_protocol::id::Digest;
+use mercato_protocol::time::Deadline;
 
 use told::{Asked, Lied, NOW, pod, put, refusal};
 
@@ -127,7 +128,7 @@ fn words_that_are_too_long_for_a_message_are_clipped() {
     let item = Item::Pod(pod("u1", "web"));
     asked.is_told(put(item.clone()));
     let long = "é".repeat(2_000);
-    let failure = guest::Failure::Refused(Refusal { path: long.clone(), reason: long });
+    let failure = Failure::Refused(Refusal { path: long.clone(), reason: long });
     let said = asked.says(guest::Input::NotWritten(item, failure));
     assert!(matches!(said[..], [ToHome::Refused { .. }]), "{said:?}");
 }
@@ -140,4 +141,46 @@ fn started(count: u32) -> PodEvent {
         message: "Container started".to_owned(),
         count,
     }
+}
+
+/// The API server finds the lease full, each time that the pod is to be made there; says how
+/// often, until it is given up, and how long that took.
+fn tries(asked: &mut Asked, web: &Item, at_most: usize) -> (usize, u64) {
+    let mut now = NOW;
+    for tries in 1..=at_most {
+        let message = "exceeded quota".to_owned();
+        let full = Failure::Full(Outcome::Failed { reason: "OutOfpods".to_owned(), message });
+        let done = asked.session.handle(now, guest::Input::NotWritten(web.clone(), full));
+        let over = |effect: &guest::Effect| {
+            let guest::Effect::Persist(Record::Pod(_, life)) = effect else { return false };
+            matches!(life, Life::Over(Outcome::Failed { reason, .. }) if reason == "OutOfpods")
+        };
+        if done.iter().any(over) {
+            return (tries, now.mono_ms - NOW.mono_ms);
+        }
+        loop {
+            let Some(Deadline::Mono(at_ms)) = asked.session.wakeup() else { panic!("it waits") };
+            now.mono_ms = now.mono_ms.max(at_ms);
+            let woken = asked.session.handle(now, guest::Input::Wake);
+            if woken.iter().any(|effect| matches!(effect, guest::Effect::Apply(..))) {
+                break;
+            }
+        }
+    }
+    (at_most, now.mono_ms - NOW.mono_ms)
+}
+
+#[test]
+fn what_finds_the_lease_full_waits_a_minute_for_others_to_leave() {
+    let web = Item::Pod(pod("u1", "web"));
+    let mut asked = Asked::of_provider();
+    asked.is_told(put(web.clone()));
+    let (often, took_ms) = tries(&mut asked, &web, 100);
+    assert!((5..12).contains(&often), "{often}");
+    assert!((limits::ROOMLESS_MS..2 * limits::ROOMLESS_MS).contains(&took_ms), "{took_ms}");
+    let mut asked = Asked::of_provider();
+    asked.is_told(put(web.clone()));
+    tries(&mut asked, &web, 3);
+    let made = asked.does(guest::Input::Written(web));
+    assert!(matches!(made[..], [guest::Effect::Persist(Record::Pod(_, Life::Made))]), "{made:?}");
 }

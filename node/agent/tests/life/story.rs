@@ -255,6 +255,29 @@ fn without_a_disk_nothing_new_is_promised() {
     }
 }
 
+#[test]
+fn a_provider_that_nobody_sees_any_more_is_found_by_its_advertisement() {
+    let (mut world, people) = (World::new(), People::default());
+    while world.nodes[BUYER].agent.broker().providers(at(world.now_ms)).next().is_none() {
+        people.sell(&mut world);
+        world.step();
+    }
+    world.lose_sight();
+    let until_ms = world.now_ms + 120_000;
+    while world.now_ms < until_ms {
+        world.step();
+        assert!(!world.is_linked());
+    }
+    let provider = world.cluster_id(SELLER);
+    world.command(BUYER, Command::Peer(provider, Standing::Trusted));
+    world.command(BUYER, order());
+    for _ in 0..100 {
+        world.step();
+    }
+    let state = world.nodes[SELLER].agent.broker().deals().next().map(Deal::state);
+    assert_eq!(state, Some(State::Review));
+}
+
 /// What reaches a lease from anybody but its other side, or in the wrong role, does nothing.
 #[test]
 fn a_stranger_has_no_word_in_a_lease() {

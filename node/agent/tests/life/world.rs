@@ -98,6 +98,23 @@ impl World {
         self.tell(node, Input::Inventory(crate::story::inventory()));
     }
 
+    /// The connection breaks, and nobody sees the other any more.
+    pub(crate) fn lose_sight(&mut self) {
+        self.link = None;
+        for node in 0..2 {
+            let other = self.key(1 - node);
+            for source in [Source::List, Source::Peer(other)] {
+                let id = SightingId { source, instance: other.to_string() };
+                self.tell(node, Input::Sighted(Report::Gone(id)));
+            }
+            self.tell(node, Input::Disconnected(other));
+        }
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
     pub(crate) fn cluster_id(&self, node: usize) -> ClusterId {
         self.nodes[node].config.cluster()
     }

@@ -140,10 +140,11 @@ fn failed_at(path: &str, failure: Failure) -> GuestFailure {
         return refused("the provider's cluster cannot do this to a pod that runs".to_owned());
     }
     let failure = failed(failure);
-    if let GuestFailure::OutOf(Outcome::Failed { message, .. }) = failure {
-        return refused(message);
+    match failure {
+        GuestFailure::OutOf(Outcome::Failed { message, .. })
+        | GuestFailure::Full(Outcome::Failed { message, .. }) => refused(message),
+        other => other,
     }
-    failure
 }
 
 /// What can be resized in place.

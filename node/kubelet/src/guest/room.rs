@@ -66,7 +66,9 @@ impl Room {
                      {asked}{unit} is asked for"
                 );
                 let reason = format!("OutOf{resource}");
-                return Err(Failure::OutOf(Outcome::Failed { reason, message }));
+                let outcome = Outcome::Failed { reason, message };
+                let ever = u128::from(*asked) <= u128::from(sold);
+                return Err(if ever { Failure::Full(outcome) } else { Failure::OutOf(outcome) });
             }
         }
         taken.set(item, Some(wanted));
@@ -154,7 +156,7 @@ mod tests {
         let claim = |(item, pod): &(Item, Value)| room.claim(item, pod, &context);
         let (first, second) = (pod("shop", "a", "1500m"), pod("bank", "b", "501m"));
         assert_eq!(claim(&first), Ok(()));
-        let Err(Failure::OutOf(Outcome::Failed { reason, message })) = claim(&second) else {
+        let Err(Failure::Full(Outcome::Failed { reason, message })) = claim(&second) else {
             panic!("more than there is")
         };
         assert_eq!((reason.as_str(), message.contains("1500")), ("OutOfcpu", true));
@@ -164,7 +166,7 @@ mod tests {
         gpu["spec"]["containers"][0]["resources"]["limits"] = json!({ "nvidia.com/gpu": "1" });
         assert!(matches!(claim(&(item, gpu)), Err(Failure::OutOf(_))), "none was bought");
         assert_eq!(claim(&pod("bank", "c", "0")), Ok(()));
-        assert!(matches!(claim(&pod("bank", "d", "0")), Err(Failure::OutOf(_))), "a fourth pod");
+        assert!(matches!(claim(&pod("bank", "d", "0")), Err(Failure::Full(_))), "a fourth pod");
         room.release(&first.0);
         assert_eq!(claim(&pod("bank", "d", "1")), Ok(()));
     }

@@ -181,9 +181,11 @@ async fn refusals_are_told_apart() {
         let Input::NotWritten(_, failure) = bed.apply(&item, &body).await else { panic!() };
         let class = match &failure {
             Failure::Transient => "transient",
-            Failure::OutOf(Outcome::Failed { reason, .. }) if reason == "OutOfcpu" => "out",
+            Failure::Full(Outcome::Failed { reason, .. }) if reason == "OutOfcpu" => "out",
             Failure::Refused(_) => "refused",
-            Failure::OutOf(_) | Failure::MissingBody | Failure::Absent => "another",
+            Failure::OutOf(_) | Failure::Full(_) | Failure::MissingBody | Failure::Absent => {
+                "another"
+            }
         };
         assert_eq!(class, expected, "{code} {message}");
     }

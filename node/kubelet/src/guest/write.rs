@@ -264,10 +264,12 @@ impl Place {
 /// What is there goes on as it is: a change for which there is no room is refused.
 fn kept(failure: GuestFailure) -> GuestFailure {
     match failure {
-        GuestFailure::OutOf(Outcome::Failed { message, .. }) => {
+        GuestFailure::OutOf(Outcome::Failed { message, .. })
+        | GuestFailure::Full(Outcome::Failed { message, .. }) => {
             refused("spec.containers.resources", &message)
         }
         other @ (GuestFailure::OutOf(Outcome::Succeeded)
+        | GuestFailure::Full(Outcome::Succeeded)
         | GuestFailure::Transient
         | GuestFailure::Absent
         | GuestFailure::MissingBody

@@ -86,7 +86,7 @@ pub fn classify(status: &Value) -> Failure {
             let resource = resource.and_then(|rest| rest.split(['=', ',']).next());
             let resource = resource.unwrap_or("Resources").trim_start_matches("requests.");
             let reason = format!("OutOf{}", resource.trim_start_matches("limits."));
-            Failure::OutOf(Outcome::Failed { reason, message: message.to_owned() })
+            Failure::Full(Outcome::Failed { reason, message: message.to_owned() })
         }
         400 | 403 | 413 | 422 => Failure::Refused(refusal("", message)),
         _ => Failure::Transient,

@@ -96,8 +96,11 @@ pub enum Failure {
     MissingBody,
     /// Against the contract or the cluster's policy, or a foreign object has that name.
     Refused(Refusal),
-    /// There is no room, as in `OutOfcpu`: the owner should place it elsewhere.
+    /// There will be no room, as in `OutOfcpu`: the owner should place it elsewhere.
     OutOf(Outcome),
+    /// There is none as long as others do not leave, and some may be about to: the same once
+    /// that has been so for too long.
+    Full(Outcome),
 }
 
 impl Failure {
@@ -106,6 +109,7 @@ impl Failure {
         match self {
             Self::Refused(refusal) => Self::Refused(refusal.clipped()),
             Self::OutOf(outcome) => Self::OutOf(outcome.clipped()),
+            Self::Full(outcome) => Self::Full(outcome.clipped()),
             other @ (Self::Transient | Self::Absent | Self::MissingBody) => other,
         }
     }

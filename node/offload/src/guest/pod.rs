@@ -32,8 +32,8 @@ pub(super) struct Pod {
     pub(super) evicted: Option<Outcome>,
     /// Since when it has been over but for our finalizer, in ms of the monotonic clock.
     pub(super) ended_at_ms: Option<u64>,
-    /// Since when the scheduler has found no room for it, likewise.
-    pub(super) unschedulable_at_ms: Option<u64>,
+    /// Since when there has been no room for it, likewise.
+    pub(super) roomless_at_ms: Option<u64>,
     /// The grace of the deletion that was asked for.
     pub(super) deleted: Option<Option<u32>>,
     pub(super) doing: Option<Step>,
@@ -83,7 +83,7 @@ impl Pod {
             settled: false,
             evicted: None,
             ended_at_ms: None,
-            unschedulable_at_ms: None,
+            roomless_at_ms: None,
             deleted: None,
             doing: None,
             refusal: None,

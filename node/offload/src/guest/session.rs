@@ -9,6 +9,7 @@ use super::pod::{Pod, Step};
 use super::{Config, Effect, Failure, Input, Life, Observed, Record};
 use crate::channel::Channel;
 use crate::key::{Item, ObjectKey, PodId, Uid};
+use crate::limits;
 use crate::message::{Outcome, PodEvent, ToHome};
 use crate::retry::Retries;
 
@@ -171,9 +172,8 @@ impl GuestSession {
                 let pod = self.life(id);
                 pod.settled |= seen.terminal.is_some() && !seen.deleting;
                 pod.ended_at_ms = seen.ended.then(|| pod.ended_at_ms.unwrap_or(now.mono_ms));
-                let room = seen.unschedulable.is_some();
-                let since = pod.unschedulable_at_ms.unwrap_or(now.mono_ms);
-                pod.unschedulable_at_ms = room.then_some(since);
+                let since = pod.roomless_at_ms.unwrap_or(now.mono_ms);
+                pod.roomless_at_ms = seen.unschedulable.is_some().then_some(since);
                 pod.absent = false;
                 pod.seen = Some((observed.digest, seen));
             }
@@ -277,7 +277,11 @@ impl GuestSession {
             (Step::Apply(..), Failure::OutOf(outcome)) => {
                 self.out_of_room(now, item, outcome, out);
             }
-            (_, Failure::OutOf(_) | Failure::Refused(_) | Failure::MissingBody)
+            (Step::Apply(..), Failure::Full(outcome)) => self.full(now, item, outcome, out),
+            (
+                _,
+                Failure::OutOf(_) | Failure::Full(_) | Failure::Refused(_) | Failure::MissingBody,
+            )
             | (_, Failure::Transient | Failure::Absent) => {
                 self.retries.back_off(now.mono_ms, item);
             }
@@ -299,6 +303,18 @@ impl GuestSession {
         for item in items.filter(within).collect::<Vec<_>>() {
             self.retries.clear(&item);
             self.step(now, &item, out);
+        }
+    }
+
+    /// Home counts no longer what it has told to leave, but the lease does until it is gone.
+    fn full(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Vec<Effect>) {
+        if let Item::Pod(id) = item
+            && let Some(pod) = self.pods.get_mut(&id.uid)
+            && now.mono_ms < *pod.roomless_at_ms.get_or_insert(now.mono_ms) + limits::ROOMLESS_MS
+        {
+            self.retries.back_off(now.mono_ms, item);
+        } else {
+            self.out_of_room(now, item, outcome, out);
         }
     }
 

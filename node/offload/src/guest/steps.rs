@@ -80,7 +80,7 @@ impl GuestSession {
     /// what time alone will change.
     fn mind_time(&mut self, now: Now, uid: &Uid) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let roomless = pod.unschedulable_at_ms.map(|at| at + limits::UNSCHEDULABLE_MS);
+        let roomless = pod.roomless_at_ms.map(|at| at + limits::ROOMLESS_MS);
         if roomless.is_some_and(|at| at <= now.mono_ms) && pod.evicted.is_none() {
             pod.evicted = pod.seen.as_ref().and_then(|(_, seen)| seen.unschedulable.clone());
         }

@@ -306,7 +306,7 @@ fn errors_are_told_apart() {
     assert!(matches!(answer(403, "violates PodSecurity"), Failure::Refused(_)));
     let full = answer(403, "exceeded quota: q, requested: requests.cpu=2, used: ...");
     assert!(matches!(full,
-        Failure::OutOf(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
+        Failure::Full(Outcome::Failed { reason, .. }) if reason == "OutOfcpu"));
 }
 
 #[test]
