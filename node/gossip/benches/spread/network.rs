@@ -94,7 +94,6 @@ pub(crate) struct Network {
     pub(crate) marks: usize,
     pub(crate) bodies: usize,
     nodes: Vec<Gossip>,
-    numbers: HashMap<PublicKey, usize>,
     keys: Vec<PublicKey>,
     /// One way, by both ends, the smaller first.
     links: BTreeMap<(usize, usize), u64>,
@@ -168,7 +167,6 @@ impl Network {
             marks: 0,
             bodies: 0,
             nodes: keys.iter().map(|key| Gossip::new(*key, rng.random())).collect(),
-            numbers: keys.iter().copied().zip(0..).collect(),
             keys,
             links: BTreeMap::new(),
             neighbours: vec![Vec::new(); size],
@@ -267,9 +265,8 @@ impl Network {
     }
 
     fn send(&mut self, from: usize, peer: PublicKey, message: Message) {
-        let to = self.numbers[&peer];
-        let Some((_, delay_ms)) = self.neighbours[from].iter().find(|(other, _)| *other == to)
-        else {
+        let is_it = |(other, _): &&(usize, u64)| self.keys[*other] == peer;
+        let Some(&(to, delay_ms)) = self.neighbours[from].iter().find(is_it) else {
             panic!("told one that is no neighbour");
         };
         self.messages += 1;
@@ -278,7 +275,7 @@ impl Network {
             Message::Push { bodies, .. } => self.bodies += bodies.len(),
             Message::Pull { .. } | Message::Root { .. } | Message::Buckets { .. } => {}
         }
-        let slot = usize::try_from(*delay_ms).unwrap() - 1;
+        let slot = usize::try_from(delay_ms).unwrap() - 1;
         self.flying[slot].push((from, to, message));
     }
 
