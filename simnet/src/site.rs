@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Config, Gate, LeaseDesire, Records};
+use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
 use mercato_cluster_model::{Cluster, Script};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
@@ -45,8 +45,8 @@ pub(crate) struct Site {
     pub(crate) advance_ms: Option<u64>,
     /// The watches have something to tell, and will.
     pub(crate) watch_planned: bool,
-    /// Deals that the write under way touches.
-    pub(crate) writing: Vec<NegotiationId>,
+    /// What is being written.
+    pub(crate) writing: Vec<Change>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
     /// What it does against the others, if anything.

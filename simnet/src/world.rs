@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Effect, Input};
+use mercato_agent::{Change, Effect, Input};
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
-use crate::check::{Checks, Violation, ensure, touched};
+use crate::check::{Checks, Violation, ensure};
 use crate::dice::Dice;
 use crate::event::Event;
 use crate::faults::Faults;
@@ -204,9 +204,8 @@ impl World {
 
     /// Writes what is to be written, and does what is free to be done.
     fn go_on(&mut self, at: usize) -> Result<(), Violation> {
-        if let Some(changes) = self.sites[at].gate.write() {
-            let touched = touched(changes);
-            self.sites[at].writing = touched;
+        if let Some(changes) = self.sites[at].gate.write().map(<[Change]>::to_vec) {
+            self.sites[at].writing = changes;
             let (delay_ms, run) = (self.dice.disk.within(1..=8), self.sites[at].run);
             self.plan_event(delay_ms, Event::Written { at, run })?;
         }

@@ -11,7 +11,6 @@ use mercato_cluster_model::Cluster;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use thiserror::Error;
 
-pub(crate) use disk::touched;
 pub(crate) use goal::Goal;
 
 use crate::world::World;
@@ -58,8 +57,9 @@ impl World {
 
     /// Right after something was written to disk: what the write has touched.
     pub(crate) fn check_written(&mut self, at: usize) -> Result<(), Violation> {
-        let touched = std::mem::take(&mut self.sites[at].writing);
-        self.check_deals(at, &touched)
+        let changes = std::mem::take(&mut self.sites[at].writing);
+        self.checks.wire.on_written(at, &changes);
+        self.check_deals(at, &disk::touched(&changes))
     }
 
     fn check_deals(&mut self, at: usize, which: &[NegotiationId]) -> Result<(), Violation> {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Effect, Frame, GuestWork, Record, RecordKey, Records};
+use mercato_agent::{Change, Effect, Frame, GuestWork, Record, RecordKey};
 use mercato_broker as broker;
 use mercato_cluster_model::Key;
 use mercato_gossip::Open as _;
@@ -35,9 +35,40 @@ pub(crate) struct Wire {
     signed: BTreeSet<(usize, ContractId)>,
     /// Pods that are gone from home, and that its disk has known of.
     entombed: BTreeSet<PodId>,
+    /// The last epoch that was ever on disk, by cluster, contract and side.
+    epochs: BTreeMap<(usize, ContractId, Side), u64>,
+}
+
+/// Of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Home,
+    Guest,
 }
 
 impl Wire {
+    /// What a session has on disk it may rest on, even if the same write, or one before what it
+    /// says is let go, removes it again, since the lease is over.
+    pub(crate) fn on_written(&mut self, at: usize, changes: &[Change]) {
+        for change in changes {
+            let (contract, side, epoch) = match change {
+                Change::Put(Record::Home(id, home::Record::Epoch(epoch))) => {
+                    (*id, Side::Home, *epoch)
+                }
+                Change::Put(Record::Guest(id, guest::Record::Epoch(epoch))) => {
+                    (*id, Side::Guest, *epoch)
+                }
+                Change::Put(Record::Home(_, home::Record::Tombstone(pod))) => {
+                    self.entombed.insert(pod.clone());
+                    continue;
+                }
+                Change::Put(_) | Change::Erase(_) => continue,
+            };
+            let last = self.epochs.entry((at, contract, side)).or_default();
+            *last = epoch.max(*last);
+        }
+    }
+
     pub(crate) fn check(
         &mut self,
         (at, site, now): (usize, &Site, Now),
@@ -52,17 +83,14 @@ impl Wire {
             Effect::Negotiation { message, .. } => self.on_negotiation(at, site, openings, message),
             Effect::Workload { contract, frame, .. } => {
                 self.is_signed(at, site, *contract)?;
-                let records = site.gate.records();
                 if let Frame::ToGuest(frame) = frame {
-                    frame
-                        .statements
-                        .iter()
-                        .try_for_each(|said| self.on_deletion(site, *contract, said))?;
+                    frame.statements.iter().try_for_each(|said| self.on_deletion(site, said))?;
                 }
-                let (used, kept) = match frame {
-                    Frame::ToGuest(frame) => (frame.from, home_epoch(records, *contract)),
-                    Frame::ToHome(frame) => (frame.from, guest_epoch(records, *contract)),
+                let (used, side) = match frame {
+                    Frame::ToGuest(frame) => (frame.from, Side::Home),
+                    Frame::ToHome(frame) => (frame.from, Side::Guest),
                 };
+                let kept = self.epochs.get(&(at, *contract, side)).copied().unwrap_or(0);
                 ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
             }
             Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
@@ -148,25 +176,11 @@ impl Wire {
     }
 
     /// That a pod which home has already removed is to end, only the disk can know.
-    fn on_deletion(
-        &mut self,
-        site: &Site,
-        contract: ContractId,
-        said: &ToGuest,
-    ) -> Result<(), Violation> {
+    fn on_deletion(&self, site: &Site, said: &ToGuest) -> Result<(), Violation> {
         let ToGuest::Delete { pod, grace_s: 0 } = said else { return Ok(()) };
-        if self.entombed.contains(pod) {
-            return Ok(());
-        }
         let found = site.kube.get(&Key::new("Pod", &pod.namespace, &pod.name));
         let is_here = found.is_some_and(|found| found["metadata"]["uid"] == pod.uid.0.as_str());
-        let tombstone = RecordKey::Home(contract, home::RecordKey::Tombstone(pod.uid.clone()));
-        let on_disk = site.gate.records().get(&tombstone).is_some_and(
-            |record| matches!(record, Record::Home(_, home::Record::Tombstone(id)) if id == pod),
-        );
-        if on_disk {
-            self.entombed.insert(pod.clone());
-        }
+        let on_disk = self.entombed.contains(pod);
         ensure(is_here || on_disk, || format!("no tombstone of {} is on disk", pod.key()))
     }
 
@@ -218,19 +232,5 @@ fn signed_by_provider(body: &Body) -> Option<(u32, Digest)> {
             Some((*number, contract.digest()))
         }
         _ => None,
-    }
-}
-
-fn home_epoch(records: &Records, contract: ContractId) -> u64 {
-    match records.get(&RecordKey::Home(contract, home::RecordKey::Epoch)) {
-        Some(Record::Home(_, home::Record::Epoch(epoch))) => *epoch,
-        Some(_) | None => 0,
-    }
-}
-
-fn guest_epoch(records: &Records, contract: ContractId) -> u64 {
-    match records.get(&RecordKey::Guest(contract, guest::RecordKey::Epoch)) {
-        Some(Record::Guest(_, guest::Record::Epoch(epoch))) => *epoch,
-        Some(_) | None => 0,
     }
 }
