@@ -93,6 +93,11 @@ impl Deal {
         self.talk.peer
     }
 
+    /// The key that it had last, as far as this deal knows.
+    pub fn peer_key(&self) -> PublicKey {
+        self.talk.key
+    }
+
     /// Which side this cluster is on.
     pub fn side(&self) -> Side {
         self.side

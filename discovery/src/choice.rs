@@ -15,7 +15,7 @@ use crate::vocabulary::Effect;
 /// Why a peer is dialled, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
-    /// A lease or a negotiation needs it.
+    /// A lease or a negotiation needs it, or did a moment ago: the last word may be lost.
     Needed,
     /// The owner lists it.
     Listed,
@@ -42,7 +42,7 @@ impl Directory {
     /// Nothing needs it any more; or soon something else will. Whether that is new.
     pub(crate) fn on_release(&mut self, now_ms: u64, peer: PublicKey) -> bool {
         let was_kept = self.kept.remove(&peer);
-        if was_kept && self.connected.get(&peer) == Some(&true) {
+        if was_kept {
             self.released.insert(peer, now_ms + limits::LINGER_MS);
         }
         was_kept
@@ -54,8 +54,10 @@ impl Directory {
         let due = self.released.extract_if(.., |_, part_ms| *part_ms <= now_ms);
         let due: Vec<PublicKey> = due.map(|(peer, _)| peer).collect();
         let contact = |peer: &PublicKey| self.contacts.get(&Who::Peer(*peer));
-        let unlisted =
-            due.into_iter().filter(|peer| contact(peer).is_none_or(|of| !of.is_listed()));
+        let unlisted = due.into_iter().filter(|peer| {
+            let dialled = self.connected.get(peer) == Some(&true);
+            dialled && contact(peer).is_none_or(|of| !of.is_listed())
+        });
         let (ours, all) = (self.ours(), self.connected.len());
         let spare = ours.saturating_sub(limits::CHOSEN).min(all.saturating_sub(limits::NEIGHBOURS));
         effects.extend(unlisted.take(spare).map(Effect::HangUp));
@@ -140,6 +142,7 @@ impl Directory {
     fn claim(&self, who: &Who, contact: &Contact) -> Claim {
         match () {
             () if self.is_kept(who) => Claim::Needed,
+            () if key(who).is_some_and(|peer| self.released.contains_key(&peer)) => Claim::Needed,
             () if contact.is_listed() => Claim::Listed,
             () => Claim::Neighbour,
         }

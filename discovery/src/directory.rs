@@ -48,7 +48,8 @@ pub struct Directory {
     pub(crate) connected: BTreeMap<PublicKey, bool>,
     pub(crate) blocked: BTreeSet<PublicKey>,
     pub(crate) kept: BTreeSet<PublicKey>,
-    /// Those that we dialled and nobody needs any more, and when we part with them.
+    /// Those that nobody needs any more, and until when they are as if somebody did; then we part
+    /// with them if we dialled.
     pub(crate) released: BTreeMap<PublicKey, u64>,
     pub(crate) dials: BTreeMap<u64, Dialling>,
     pub(crate) attempts: u64,
@@ -293,7 +294,6 @@ impl Directory {
 
     fn on_disconnected(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
         self.connected.remove(&peer);
-        self.released.remove(&peer);
         let who = Who::Peer(peer);
         let Some(contact) = self.contacts.get_mut(&who) else { return };
         contact.down(now_ms, who.longest_pause(&self.kept), &mut self.rng);

@@ -87,10 +87,12 @@ impl Agent {
     /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
     /// Of a lease that is over nothing is left to say but what home asks for.
     pub(crate) fn hold(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
-        let Some(key) = self.peers.key(&cluster) else { return };
-        let negotiates = |deal: &Deal| deal.peer() == cluster && deal.needs_peer();
+        let with_it = || self.broker.deals().filter(|deal| deal.peer() == cluster);
+        // After a restart only the deals may know it.
+        let key = self.peers.key(&cluster).or_else(|| with_it().next().map(Deal::peer_key));
+        let Some(key) = key else { return };
         let shares = |lease: &Lease| lease.peer().cluster == cluster && !lease.is_retired();
-        let needed = self.broker.deals().any(negotiates) || self.leases.values().any(shares);
+        let needed = with_it().any(Deal::needs_peer) || self.leases.values().any(shares);
         let input = match needed {
             true => mercato_discovery::Input::Keep(key),
             false => mercato_discovery::Input::Release(key),
