@@ -110,7 +110,7 @@ fn hour() {
     );
 }
 
-/// Many clusters that all start within ten seconds.
+/// Many clusters that all start within a second.
 fn many(size: usize) {
     const START_MS: usize = 1_000;
     let mut network = Network::new(size, 1, MIXED_MS);
