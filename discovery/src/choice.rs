@@ -43,7 +43,9 @@ impl Directory {
     pub(crate) fn on_release(&mut self, now_ms: u64, peer: PublicKey) -> bool {
         let was_kept = self.kept.remove(&peer);
         if was_kept {
-            self.released.insert(peer, now_ms + limits::LINGER_MS);
+            let connected = self.connected.contains_key(&peer);
+            let for_ms = if connected { limits::LINGER_MS } else { limits::OWED_MS };
+            self.released.insert(peer, now_ms + for_ms);
         }
         was_kept
     }

@@ -286,6 +286,9 @@ impl Directory {
 
     fn on_connected(&mut self, now_ms: u64, peer: PublicKey, dialled: bool) {
         self.connected.insert(peer, dialled);
+        if let Some(until_ms) = self.released.get_mut(&peer) {
+            *until_ms = now_ms + limits::LINGER_MS;
+        }
         let rng = &mut self.rng;
         let contact =
             self.contacts.entry(Who::Peer(peer)).or_insert_with(|| Contact::new(now_ms, rng));
@@ -294,6 +297,9 @@ impl Directory {
 
     fn on_disconnected(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
         self.connected.remove(&peer);
+        if let Some(until_ms) = self.released.get_mut(&peer) {
+            *until_ms = now_ms + limits::OWED_MS;
+        }
         let who = Who::Peer(peer);
         let Some(contact) = self.contacts.get_mut(&who) else { return };
         contact.down(now_ms, who.longest_pause(&self.kept), &mut self.rng);

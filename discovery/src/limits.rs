@@ -25,8 +25,10 @@ pub const CHOSEN: usize = 4;
 pub const NEIGHBOURS: usize = 8;
 /// From one of those to the next, so that others have time to dial us.
 pub const MORE_MS: u64 = 10_000;
-/// So long a connection stays that was dialled because it was needed, or is dialled again.
+/// So long a connection stays that was dialled because it was needed.
 pub const LINGER_MS: u64 = 60_000;
+/// So long one that broke before that is dialled again: the last word may be lost.
+pub const OWED_MS: u64 = 600_000;
 
 /// The first dial comes within this time of the sighting, so that two clusters that
 /// see each other at one moment seldom dial each other at one moment.

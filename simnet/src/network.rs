@@ -48,6 +48,8 @@ impl World {
         };
         let is_up = result.is_ok();
         self.tell(at, Input::Dialled { attempt, result })?;
+        // It may have crashed as it heard of it.
+        let is_up = is_up && self.sites[at].agent.is_some();
         match reached {
             Some(other) if is_up => self.connect(at, other),
             Some(_) | None => Ok(()),

@@ -241,6 +241,7 @@ impl Agent {
         self.resume_federation(now, out);
         self.for_broker.push_back(mercato_broker::Input::Tick);
         self.trade(now, out);
+        self.recall(now, out);
         // What no lease stands for any more.
         for record in std::mem::take(&mut self.shelved).into_values().flatten() {
             out.push(Effect::Persist(Change::Erase(record.key())));

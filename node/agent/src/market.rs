@@ -1,8 +1,10 @@
 //! Between broker and gossip: what spreads, what is said, what the owner decides.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_broker::{Deal, Effect as Wanted};
+use mercato_broker::{Deal, Effect as Wanted, Stage};
+use mercato_discovery::limits::OWED_MS;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError, AdLease};
@@ -98,6 +100,22 @@ impl Agent {
             false => mercato_discovery::Input::Release(key),
         };
         self.direct(now, input, out);
+    }
+
+    /// What closed a moment before the restart may have said its last word in vain.
+    pub(crate) fn recall(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let lately = |deal: &&Deal| {
+            let Stage::Closed { at_ms, .. } = deal.stage() else { return false };
+            at_ms.saturating_add(OWED_MS) > now.wall_ms
+        };
+        let closed = self.broker.deals().filter(lately);
+        let closed = closed.map(|deal| (deal.peer(), deal.peer_key()));
+        for (cluster, key) in closed.collect::<BTreeMap<_, _>>() {
+            let key = self.peers.key(&cluster).unwrap_or(key);
+            self.direct(now, mercato_discovery::Input::Keep(key), out);
+            self.direct(now, mercato_discovery::Input::Release(key), out);
+            self.hold(now, cluster, out);
+        }
     }
 
     /// In this federation, by whomever: a publication says itself whose it is.

@@ -67,13 +67,11 @@ impl Grid {
     }
 
     fn widen(&mut self, width: usize) {
-        let mut rows = Vec::new();
-        if self.width > 0 {
-            rows.reserve_exact(self.rows.len() / self.width * width);
-            for row in self.rows.chunks_exact(self.width) {
-                rows.extend_from_slice(row);
-                rows.resize(rows.len() + width - self.width, 0);
-            }
+        let places = self.rows.len().checked_div(self.width).unwrap_or(0);
+        let mut rows = Vec::with_capacity(places * width);
+        for place in 0..places {
+            rows.extend_from_slice(&self.rows[place * self.width..][..self.width]);
+            rows.resize((place + 1) * width, 0);
         }
         (self.rows, self.width) = (rows, width);
     }
