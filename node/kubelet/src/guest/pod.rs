@@ -143,7 +143,12 @@ fn failed_at(path: &str, failure: Failure) -> GuestFailure {
     match failure {
         GuestFailure::OutOf(Outcome::Failed { message, .. })
         | GuestFailure::Full(Outcome::Failed { message, .. }) => refused(message),
-        other => other,
+        other @ (GuestFailure::OutOf(Outcome::Succeeded)
+        | GuestFailure::Full(Outcome::Succeeded)
+        | GuestFailure::Transient
+        | GuestFailure::Absent
+        | GuestFailure::MissingBody
+        | GuestFailure::Refused(_)) => other,
     }
 }
 
