@@ -4,7 +4,6 @@
 use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
 use mercato_offload::forge::{self, Refusal};
 use mercato_offload::guest::Failure as GuestFailure;
-use mercato_offload::message::Outcome;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
@@ -140,16 +139,7 @@ fn failed_at(path: &str, failure: Failure) -> GuestFailure {
         return refused("the provider's cluster cannot do this to a pod that runs".to_owned());
     }
     let failure = failed(failure);
-    match failure {
-        GuestFailure::OutOf(Outcome::Failed { message, .. })
-        | GuestFailure::Full(Outcome::Failed { message, .. }) => refused(message),
-        other @ (GuestFailure::OutOf(Outcome::Succeeded)
-        | GuestFailure::Full(Outcome::Succeeded)
-        | GuestFailure::Transient
-        | GuestFailure::Absent
-        | GuestFailure::MissingBody
-        | GuestFailure::Refused(_)) => other,
-    }
+    super::write::kept(path, failure)
 }
 
 /// What can be resized in place.

@@ -89,7 +89,10 @@ async fn write(
         },
     };
     match place.ownership(shared, item, &present) {
-        Ownership::Ours => shared.room.claim(item, &forged, &shared.context()).map_err(kept)?,
+        Ownership::Ours => shared
+            .room
+            .claim(item, &forged, &shared.context())
+            .map_err(|failure| kept("spec.containers.resources", failure))?,
         Ownership::Earlier => return Err(GuestFailure::Transient),
         Ownership::Foreign => {
             return Err(refused(
@@ -262,12 +265,10 @@ impl Place {
 }
 
 /// What is there goes on as it is: a change for which there is no room is refused.
-fn kept(failure: GuestFailure) -> GuestFailure {
+pub(super) fn kept(path: &str, failure: GuestFailure) -> GuestFailure {
     match failure {
         GuestFailure::OutOf(Outcome::Failed { message, .. })
-        | GuestFailure::Full(Outcome::Failed { message, .. }) => {
-            refused("spec.containers.resources", &message)
-        }
+        | GuestFailure::Full(Outcome::Failed { message, .. }) => refused(path, &message),
         other @ (GuestFailure::OutOf(Outcome::Succeeded)
         | GuestFailure::Full(Outcome::Succeeded)
         | GuestFailure::Transient
