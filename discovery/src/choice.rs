@@ -15,10 +15,12 @@ use crate::vocabulary::Effect;
 /// Why a peer is dialled, the best reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
-    /// A lease or a negotiation needs it, or did a moment ago: the last word may be lost.
+    /// A lease or a negotiation needs it.
     Needed,
     /// The owner lists it.
     Listed,
+    /// It was needed a moment ago: the last word may be lost.
+    Owed,
     /// One as good as another.
     Neighbour,
 }
@@ -26,7 +28,7 @@ pub(crate) enum Claim {
 /// What may be dialled besides those that are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Whom the owner lists.
+    /// Whom the owner lists, or whom we may owe a word.
     listed: bool,
     /// Others, from this time on; never.
     neighbours_ms: Option<u64>,
@@ -119,7 +121,7 @@ impl Directory {
         });
         let from_ms = match self.claim(who, contact) {
             Claim::Needed => Some(0),
-            Claim::Listed => room.listed.then_some(0),
+            Claim::Listed | Claim::Owed => room.listed.then_some(0),
             Claim::Neighbour => room.neighbours_ms,
         };
         let serves = idle
@@ -144,8 +146,8 @@ impl Directory {
     fn claim(&self, who: &Who, contact: &Contact) -> Claim {
         match () {
             () if self.is_kept(who) => Claim::Needed,
-            () if key(who).is_some_and(|peer| self.released.contains_key(&peer)) => Claim::Needed,
             () if contact.is_listed() => Claim::Listed,
+            () if key(who).is_some_and(|peer| self.released.contains_key(&peer)) => Claim::Owed,
             () => Claim::Neighbour,
         }
     }

@@ -48,8 +48,8 @@ pub struct Directory {
     pub(crate) connected: BTreeMap<PublicKey, bool>,
     pub(crate) blocked: BTreeSet<PublicKey>,
     pub(crate) kept: BTreeSet<PublicKey>,
-    /// Those that nobody needs any more, and until when they are as if somebody did; then we part
-    /// with them if we dialled.
+    /// Those that nobody needs any more, and until when they are dialled again if they break off;
+    /// then we part with them if we dialled.
     pub(crate) released: BTreeMap<PublicKey, u64>,
     pub(crate) dials: BTreeMap<u64, Dialling>,
     pub(crate) attempts: u64,

@@ -64,7 +64,7 @@ impl Slot {
     /// so that two that compare what they hold leave out the same.
     pub(crate) fn is_settled(&self, now: Now) -> bool {
         const STEP_MS: u64 = limits::SETTLED_MS;
-        let before_ms = now.wall_ms.saturating_sub(limits::SETTLED_MS) / STEP_MS * STEP_MS;
+        let before_ms = now.wall_ms.saturating_sub(STEP_MS) / STEP_MS * STEP_MS;
         self.is_held() && self.news.item.starts_ms() <= before_ms
     }
 

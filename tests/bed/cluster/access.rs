@@ -183,6 +183,14 @@ impl Cluster {
         self.end(part, Signal::SIGTERM)
     }
 
+    /// Makes a part fail: it ends as a Go program that panics does, with an exit code.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn crash(&self, part: &str) -> Result<()> {
+        self.signal(part, Signal::SIGQUIT)
+    }
+
     fn end(&self, part: &str, signal: Signal) -> Result<()> {
         self.signal(part, signal)?;
         let name = self.part(part);

@@ -142,10 +142,10 @@ pub(super) fn start_controllers(cluster: &Cluster) -> Result<()> {
         ("use-service-account-credentials", "true".into()),
         ("secure-port", "0".into()),
     ]));
-    cluster.start(1, "kube-controller-manager", "kube-controller-manager", &controllers)?;
+    cluster.keep_up("kube-controller-manager", &controllers)?;
     let mut scheduler = common("scheduler");
     scheduler.push("--secure-port=0".into());
-    cluster.start(1, "kube-scheduler", "kube-scheduler", &scheduler)
+    cluster.keep_up("kube-scheduler", &scheduler)
 }
 
 fn start_etcd(cluster: &Cluster) -> Result<()> {

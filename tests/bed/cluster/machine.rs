@@ -75,6 +75,7 @@ pub(super) fn make(place: &Place, cluster: &str, index: u8, number: u8) -> Resul
             ("V6".into(), address_v6(index, number).to_string()),
         ],
         log,
+        restarts: false,
     })?;
     wait::until_blocking(&format!("{holder} is made"), PATIENCE, || {
         let said = fs::read_to_string(&said)?;

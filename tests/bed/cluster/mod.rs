@@ -215,15 +215,28 @@ impl Cluster {
         self.start_system(number, name, &path.to_string_lossy(), args)
     }
 
+    /// The same, for one that ends when it has lost its API server and counts on its kubelet to
+    /// start it again.
+    fn keep_up(&self, name: &str, args: &[String]) -> Result<()> {
+        let path = self.kit.program(name);
+        let program = self.program(1, name, &path.to_string_lossy(), args)?;
+        self.place.supervisor().start(Program { restarts: true, ..program })
+    }
+
     fn start_system(&self, number: u8, name: &str, path: &str, args: &[String]) -> Result<()> {
+        self.place.supervisor().start(self.program(number, name, path, args)?)
+    }
+
+    fn program(&self, number: u8, name: &str, path: &str, args: &[String]) -> Result<Program> {
         let process = machine::process(&self.place, &self.spec.name, number)?;
         let enter = ["nsenter", "--net", "--mount", "--target", &process.to_string(), "--", path]
             .map(str::to_owned);
-        self.place.supervisor().start(Program {
+        Ok(Program {
             name: format!("{}/{name}", self.spec.name),
             argv: enter.into_iter().chain(args.iter().cloned()).collect(),
             env: Vec::new(),
             log: self.data().join("logs").join(name),
+            restarts: false,
         })
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
@@ -24,6 +25,9 @@ pub const BED_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 255, 254);
 pub const LAN_V6: &str = "fd77::ffff/64";
 /// The bridge that is the LAN.
 pub const LAN_BRIDGE: &str = "lan";
+
+/// Before a program that has failed is started again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Everything that was started, by name.
 #[derive(Default)]
@@ -128,11 +132,23 @@ impl Programs {
         Ok(())
     }
 
+    /// Starts a program that has failed again, after a pause.
+    fn restart_soon(self: &Arc<Self>, name: String) {
+        let programs = Arc::clone(self);
+        std::thread::spawn(move || {
+            std::thread::sleep(PAUSE);
+            // Somebody else may have been sooner.
+            if let Err(error) = programs.handle(Request::Restart(name.clone())) {
+                eprintln!("{name} is not started again: {error:#}");
+            }
+        });
+    }
+
     /// Collects whatever ends, orphans included, for as long as the bed lives.
     ///
     /// It looks first and collects under the lock: a child that fails to start is
     /// collected by whoever starts it.
-    fn reap(&self) {
+    fn reap(self: &Arc<Self>) {
         loop {
             let ended = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
             let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,11 +160,14 @@ impl Programs {
                         Ok(WaitStatus::Signaled(_, signal, _)) => -(signal as i32),
                         Ok(_) | Err(_) => continue,
                     };
-                    let mut running = by_name.values_mut().map(|(_, status)| status);
-                    if let Some(status) =
-                        running.find(|status| status.pid == pid.as_raw() && status.exit.is_none())
-                    {
+                    let mut running = by_name.values_mut();
+                    let ended = running
+                        .find(|(_, status)| status.pid == pid.as_raw() && status.exit.is_none());
+                    if let Some((program, status)) = ended {
                         status.exit = Some(exit);
+                        if program.restarts && exit > 0 {
+                            self.restart_soon(program.name.clone());
+                        }
                     }
                 }
                 Err(Errno::ECHILD) => drop(self.started.wait(by_name)),

@@ -31,6 +31,8 @@ pub struct Program {
     pub env: Vec<(String, String)>,
     /// Where its output goes (appended).
     pub log: PathBuf,
+    /// Whether it is started again when it fails, as a kubelet does with a cluster's own parts.
+    pub restarts: bool,
 }
 
 /// What a client asks of init: one JSON line, answered by one [`Answer`] line.

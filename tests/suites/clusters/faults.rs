@@ -1,5 +1,6 @@
 //! Parts that are paused, killed, restarted; and what is told of a failure.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -28,6 +29,14 @@ pub(crate) async fn parts(stage: &Stage) -> Result<()> {
         Ok(pisa.kubectl(&get).await?.ok()?.contains("kept"))
     })
     .await?;
+
+    pisa.crash("kube-scheduler")?;
+    let log = pisa.data_outside().join("logs/kube-scheduler");
+    wait::until("the scheduler is started again", PATIENCE, || async {
+        Ok(fs::read_to_string(&log)?.matches("Starting Kubernetes Scheduler").count() == 2)
+    })
+    .await?;
+
     ensure!(pisa.restart("etcd").is_err(), "a part that runs was started again");
     ensure!(pisa.pause("no-such-part").is_err(), "an unknown part was paused");
     Ok(())
@@ -44,7 +53,7 @@ pub(crate) async fn exit_code(stage: &Stage) -> Result<()> {
 pub(crate) async fn dump(stage: &Stage) -> Result<()> {
     let dir = tempfile::tempdir()?;
     stage.cluster("rome").dump(dir.path()).await?;
-    let read = |name: &str| std::fs::read_to_string(dir.path().join("rome").join(name));
+    let read = |name: &str| fs::read_to_string(dir.path().join("rome").join(name));
     ensure!(read("kubelet-2.log")?.contains("rome-2"), "no log of the second kubelet");
     ensure!(read("objects.txt")?.contains("node/rome-1"), "no nodes among the objects");
     ensure!(read("events.txt")?.contains("NodeReady"), "no events");

@@ -49,9 +49,14 @@ async fn while_cut(pair: &Pair<'_>, cut: Instant, length: Duration) -> Result<()
     let ran: Vec<_> = items(&pair.guests(), "pods").await?.iter().map(uid).collect();
     pair.peer_is(false).await?;
     println!("unreachable {:.1?} after the link was cut", cut.elapsed());
+    // Each side finds out for itself, from what it has sent in vain.
     for (daemon, peer) in [(&pair.home, "turin"), (&pair.provider, "rome")] {
-        let status = daemon.mercato(&["status"]).await?.ok()?;
-        ensure!(status.contains(&format!("{peer} is not reached")), "{status}");
+        wait::until(&format!("{peer} is not reached"), MINUTE / 2, || async {
+            let status = daemon.mercato(&["status"]).await?.ok()?;
+            ensure!(status.contains(&format!("{peer} is not reached")), "{status}");
+            Ok(true)
+        })
+        .await?;
     }
     let forced = ["--grace-period=0", "--force"];
     delete(pair, "deleted", &["--wait=false"]).await?;

@@ -4,8 +4,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::write::REFUSED;
+
 /// What can be taken back once it is not said any more; in a patch what is left out stays.
 const TAKEN_BACK: [&str; 4] = ["reason", "message", "allocatedResources", "resources"];
+/// And what a refusal said, once there is a guest: it may have nothing to say of containers yet.
+const SAID_BY_REFUSAL: [&str; 2] = ["containerStatuses", "initContainerStatuses"];
 
 /// The strategic merge patch that makes the status `known` say what `said` does; none if
 /// it does.
@@ -14,7 +18,8 @@ pub(super) fn status_patch(said: &Value, known: &Value) -> Option<Value> {
     let differs = |(name, value): &(&String, &Value)| !is_same(value, &known[name.as_str()]);
     let mut patch: Map<String, Value> =
         fields.filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect();
-    for field in TAKEN_BACK {
+    let of_refusal = SAID_BY_REFUSAL.into_iter().filter(|_| known["reason"] == REFUSED);
+    for field in TAKEN_BACK.into_iter().chain(of_refusal) {
         if said[field].is_null() && !known[field].is_null() {
             patch.insert(field.to_owned(), Value::Null);
         }
@@ -107,5 +112,20 @@ mod tests {
         let patch = json!({ "phase": "Running", "message": null, "allocatedResources": null,
             "conditions": [{ "$patch": "delete", "type": "PodResizePending" }] });
         assert_eq!(status_patch(&said, &known), Some(patch));
+    }
+
+    #[test]
+    fn containers_wait_for_a_refusal_until_there_is_a_guest() {
+        let waits = json!([{ "name": "app", "state": { "waiting": { "reason": REFUSED } } }]);
+        let said = json!({ "phase": "Pending" });
+        let known = |reason: &str| json!({ "phase": "Pending", "reason": reason, "containerStatuses": waits });
+        let patch = json!({ "reason": null, "containerStatuses": null });
+        assert_eq!(status_patch(&said, &known(REFUSED)), Some(patch));
+        let patch = json!({ "reason": null });
+        assert_eq!(
+            status_patch(&said, &known("Evicted")),
+            Some(patch),
+            "what the guest has said stays"
+        );
     }
 }

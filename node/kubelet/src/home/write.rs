@@ -225,7 +225,7 @@ fn text(refusal: &Refusal) -> String {
     }
 }
 
-const REFUSED: &str = "OffloadRefused";
+pub(super) const REFUSED: &str = "OffloadRefused";
 
 #[cfg(test)]
 mod tests {
