@@ -85,7 +85,10 @@ impl Directory {
         let mut is_new = true;
         match input {
             Input::Report(Report::Seen(sighting)) => {
-                is_new = self.on_seen(now_ms, sighting, &mut effects);
+                if let Some(who) = self.on_seen(now_ms, sighting, &mut effects) {
+                    self.wake_for(now_ms, &who);
+                }
+                is_new = false;
             }
             Input::Report(Report::Gone(id)) => self.remove(&id, &mut effects),
             Input::Dialled { attempt, result } => {
@@ -120,6 +123,16 @@ impl Directory {
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
         self.wake_ms.map(Deadline::Mono)
+    }
+
+    /// Of one about whom something new was said, when all are looked at again: there may be
+    /// thousands, and most of the time nobody is to be dialled.
+    fn wake_for(&mut self, now_ms: u64, who: &Who) {
+        let contact = self.contacts.get(who).filter(|_| self.dials.len() < limits::DIALS);
+        let due_ms = contact.and_then(|contact| self.due_ms(who, contact, self.room()));
+        let expires_ms = now_ms + limits::FORGET_MS;
+        let next_ms = due_ms.map_or(expires_ms, |due_ms| due_ms.min(expires_ms));
+        self.wake_ms = Some(self.wake_ms.map_or(next_ms, |wake_ms| wake_ms.min(next_ms)));
     }
 
     fn next_ms(&self) -> Option<u64> {
@@ -165,23 +178,27 @@ impl Directory {
         })
     }
 
-    /// Whether it says anything new.
-    fn on_seen(&mut self, now_ms: u64, sighting: Sighting, effects: &mut Vec<Effect>) -> bool {
-        let Some(sighting) = sighting.bounded() else { return false };
-        if sighting.peer == Some(self.me) {
-            return false;
-        }
+    /// Of whom it says anything new.
+    fn on_seen(
+        &mut self,
+        now_ms: u64,
+        sighting: Sighting,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Who> {
+        let sighting = sighting.bounded().filter(|of| of.peer != Some(self.me))?;
         let id = sighting.id.clone();
         if let Some(seen) = self.seen.get_mut(&id) {
             seen.at_ms = now_ms;
             if seen.sighting == sighting {
-                return false;
+                return None;
             }
         } else if !self.make_room(id.source, effects) {
-            return false;
+            return None;
         }
-        self.insert(now_ms, Seen { sighting, proven: None, at_ms: now_ms }, effects);
-        true
+        let seen = Seen { sighting, proven: None, at_ms: now_ms };
+        let who = seen.who();
+        self.insert(now_ms, seen, effects);
+        Some(who)
     }
 
     /// Puts the sighting with those of its party, who is soon worth a try, and takes it

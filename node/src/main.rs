@@ -21,6 +21,11 @@ mod telemetry;
 
 use std::process::ExitCode;
 
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
 fn main() -> ExitCode {
     // Before any TLS: two providers may be linked in, and there is one default.
     let provider = rustls::crypto::aws_lc_rs::default_provider();

@@ -15,6 +15,10 @@ use mercato_simnet::{
     Bug, Failure, Federation, Plan, Progress, Run, Strike, Topology, Trial, Trouble, hostile,
     limits, report, sweep,
 };
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Clusters in virtual time.
 #[derive(Parser)]

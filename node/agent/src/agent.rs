@@ -41,8 +41,10 @@ pub struct Agent {
     /// Why records cannot be written.
     pub(crate) degraded: Option<String>,
     started: bool,
-    /// Gossip is yet to be told which publishers are known.
+    /// Gossip is yet to be told which publishers are known,
     pub(crate) known_changed: bool,
+    /// or that these are, too.
+    pub(crate) also_known: Vec<PublicKey>,
     /// The last time that was told, to compare deadlines of both clocks.
     last: Now,
 }
@@ -103,6 +105,7 @@ impl Agent {
             degraded,
             started: false,
             known_changed: false,
+            also_known: Vec::new(),
             last: Now::default(),
         }
     }
@@ -309,7 +312,11 @@ impl Agent {
 
     /// Tells gossip which publishers are known, once for all that changed it.
     fn tell_known(&mut self, now: Now, out: &mut Vec<Effect>) {
+        let also_known = std::mem::take(&mut self.also_known);
         if !std::mem::take(&mut self.known_changed) {
+            for publisher in also_known {
+                self.spread(now, mercato_gossip::Input::AlsoKnown(publisher), out);
+            }
             return;
         }
         let mut known = self.peers.trusted();

@@ -62,7 +62,7 @@ impl Agent {
         }
         match self.peers.standing(&cluster) {
             Standing::Stranger => {}
-            Standing::Trusted => self.known_changed = true,
+            Standing::Trusted => self.also_known.push(key),
             Standing::Blocked => self.judge(now, cluster, out),
         }
         self.hold(now, cluster, out);

@@ -93,6 +93,10 @@ impl Gossip {
                 self.known = publishers;
                 self.recount();
             }
+            Input::AlsoKnown(publisher) => {
+                Arc::make_mut(&mut self.known).insert(publisher);
+                self.shelf.acquaint(&publisher);
+            }
             Input::Tick => {}
         }
         self.ask_due(now, &mut effects);

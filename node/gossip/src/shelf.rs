@@ -134,6 +134,15 @@ impl Shelf {
         }
     }
 
+    /// This one is a stranger no more.
+    pub(crate) fn acquaint(&mut self, publisher: &PublicKey) {
+        let slot = self.slots.find(publisher).and_then(|place| self.slots.get_mut(place));
+        if let Some(slot) = slot.filter(|slot| slot.stranger) {
+            slot.stranger = false;
+            self.strangers -= 1;
+        }
+    }
+
     /// Puts `news`, that was found to be later, in the place of what is there; says whether it
     /// has the same body.
     pub(crate) fn put(

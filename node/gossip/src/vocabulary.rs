@@ -30,6 +30,8 @@ pub enum Input {
     /// These publishers are known, and no others, besides the neighbours and ourselves.
     /// All others share a narrow lane.
     Known(Arc<BTreeSet<PublicKey>>),
+    /// This publisher is known, too.
+    AlsoKnown(PublicKey),
     /// The time of [`Gossip::wakeup`](crate::Gossip::wakeup) has come.
     Tick,
 }

@@ -7,6 +7,10 @@
 mod network;
 
 use network::{Ads, Network};
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() {
     let wanted: Vec<String> =

@@ -53,6 +53,11 @@ fn a_flood_of_strangers_comes_through_a_lane() {
     network.feed(1, Input::Known(Arc::new(known)));
     let marks = (0..100).map(stranger).collect();
     assert_eq!(pulls(&mut network, Message::Announce { marks }), 100);
+    let marks: Vec<Mark> = (100..200).map(stranger).collect();
+    for mark in &marks {
+        network.feed(1, Input::AlsoKnown(mark.publisher));
+    }
+    assert_eq!(pulls(&mut network, Message::Announce { marks }), 100, "one at a time");
 }
 
 #[test]

@@ -16,13 +16,16 @@ use super::{Inventory, NodeView, PodView, sum};
 /// Changes that come together, as a rollout's do, are summed together.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// Pods that take something of a node: the others need not be sent.
+const TAKES: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+
 /// The cluster's inventory, first when all nodes and pods are known, then
 /// whenever it differs. Ends never; an API server out of reach yields nothing.
 pub fn watch(cluster: &Cluster) -> BoxStream<'static, Inventory> {
     let nodes = changes(cluster, NODE, Selection::default(), |node| {
         (key(&node, "name"), NodeView::read(&node).map(Box::new))
     });
-    let pods = changes(cluster, POD, Selection::default(), |pod| {
+    let pods = changes(cluster, POD, Selection::fields(TAKES.to_owned()), |pod| {
         (key(&pod, "uid"), PodView::read(&pod).map(Box::new))
     });
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));
