@@ -83,6 +83,7 @@ impl Agent {
         }
         self.direct(now, mercato_discovery::Input::Replaced(before), out);
         self.rekey_leases(now, cluster, latest, out);
+        self.known_changed = true;
         self.acquaint(now, cluster, latest, out);
     }
 
