@@ -30,12 +30,12 @@ pub(crate) async fn parts(stage: &Stage) -> Result<()> {
     })
     .await?;
 
-    pisa.crash("kube-scheduler")?;
     let log = pisa.data_outside().join("logs/kube-scheduler");
-    wait::until("the scheduler is started again", PATIENCE, || async {
-        Ok(fs::read_to_string(&log)?.matches("Starting Kubernetes Scheduler").count() == 2)
-    })
-    .await?;
+    let starts = || anyhow::Ok(fs::read_to_string(&log)?.matches("Starting Kubernetes").count());
+    let before = starts()?;
+    pisa.crash("kube-scheduler")?;
+    let again = || async { Ok(starts()? > before) };
+    wait::until("the scheduler is started again", PATIENCE, again).await?;
 
     ensure!(pisa.restart("etcd").is_err(), "a part that runs was started again");
     ensure!(pisa.pause("no-such-part").is_err(), "an unknown part was paused");
