@@ -150,6 +150,15 @@ fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
     }
 }
 
+/// What home wants no more.
+fn forgotten(statement: &ToGuest) -> Option<Item> {
+    match statement {
+        ToGuest::Forget(pod) => Some(Item::Pod(pod.clone())),
+        ToGuest::Drop(key) => Some(Item::Object(key.clone())),
+        ToGuest::Put { .. } | ToGuest::Delete { .. } | ToGuest::Want(_) | ToGuest::Taken(_) => None,
+    }
+}
+
 fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
     match statement {
         ToHome::Status { report, pod } => Some((report.status?, Item::Pod(pod.clone()))),
@@ -217,7 +226,8 @@ async fn expected(
     None
 }
 
-/// A message, and the bodies that it names kept.
+/// A message, and the bodies that it names kept. Of what was refused there never was anything
+/// that could be seen to go: home's word is all there is.
 fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> {
     let message = Message::from_bytes(&frame.header)?;
     let named = match &message {
@@ -226,6 +236,9 @@ fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> 
     };
     for body in message.split_bodies(&frame.body)?.values() {
         bodies.receive(body, &named)?;
+    }
+    if let Message::ToGuest { frame, .. } = &message {
+        frame.statements.iter().filter_map(forgotten).for_each(|item| bodies.forget(&item));
     }
     Ok(match message {
         Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
