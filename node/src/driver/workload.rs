@@ -267,3 +267,62 @@ fn statements(frame: &Frame) -> usize {
         Frame::ToHome(frame) => frame.statements.len(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mercato_offload::key::{PodId, Uid};
+    use mercato_protocol::id::ClusterId;
+    use mercato_protocol::workload::Route;
+    use serde_json::json;
+
+    use super::*;
+
+    const STATEMENT: usize = 60_000;
+
+    fn pod(name: &str) -> PodId {
+        let name = name.to_owned();
+        PodId { uid: Uid(name.clone()), namespace: "shop".to_owned(), name }
+    }
+
+    /// What home sends with its objects: one of `pod`'s that differs by `n`.
+    fn put(home: &Bodies, pod: &PodId, n: usize) -> (Digest, ToGuest) {
+        let item = Item::Pod(pod.clone());
+        let object = json!({ "kind": "Pod", "n": n, "fill": "x".repeat(STATEMENT) });
+        let digest = home.keep(&item, &object).unwrap();
+        let origin = ClusterId([1; 32]);
+        let route = Route { origin, path: vec![origin], hops: 1 };
+        (digest, ToGuest::Put { item, digest, route, place: None })
+    }
+
+    /// Home says this, and the provider takes it.
+    fn said(home: &Bodies, provider: &Bodies, statement: ToGuest) {
+        let statements = vec![statement];
+        let frame = mercato_offload::message::Frame {
+            from: 1,
+            to: 1,
+            seq: 1,
+            ack: 0,
+            answer: true,
+            statements,
+        };
+        taken(&framed(Frame::ToGuest(frame), home).unwrap(), provider).unwrap();
+    }
+
+    #[test]
+    fn the_body_of_a_pod_that_never_was_goes_when_home_forgets_it() {
+        for forgets in [false, true] {
+            let (home, provider) = (Bodies::default(), Bodies::default());
+            let (digest, refused) = put(&home, &pod("refused"), 0);
+            said(&home, &provider, refused);
+            if forgets {
+                said(&home, &provider, ToGuest::Forget(pod("refused")));
+            }
+            assert!(provider.bytes(&digest).is_some(), "a write of it may be under way");
+            for n in 0..=mercato_kubelet::limits::SPARE_BODIES / STATEMENT + 1 {
+                let (_, changed) = put(&home, &pod("changes"), n);
+                said(&home, &provider, changed);
+            }
+            assert_eq!(provider.bytes(&digest).is_none(), forgets);
+        }
+    }
+}
