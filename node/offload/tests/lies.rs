@@ -6,7 +6,9 @@ use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::limits;
-use mercato_offload::message::{EventKind, Outcome, PodEvent, Refusal, Report, Stage, ToHome};
+use mercato_offload::message::{
+    EventKind, Outcome, PodEvent, Refusal, Report, Stage, ToGuest, ToHome,
+};
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Deadline;
 
@@ -120,6 +122,25 @@ fn a_status_that_was_replaced_before_it_was_written_is_not_waited_for() {
     assert!(lied.home.wakeup().is_none(), "nothing is to be tried again later");
     lied.takes(missing());
     assert!(lied.home.wakeup().is_some(), "that one is asked for, and tried again");
+}
+
+#[test]
+fn of_a_pod_that_was_refused_and_forgotten_nothing_is_kept() {
+    let mut asked = Asked::of_provider();
+    let web = pod("u1", "web");
+    let item = Item::Pod(web.clone());
+    asked.is_told(put(item.clone()));
+    asked.does(guest::Input::NotWritten(item.clone(), Failure::Refused(refusal())));
+    let delete = asked.is_told(ToGuest::Delete { pod: web.clone(), grace_s: 0 });
+    assert_eq!(delete, [guest::Effect::Delete(item.clone(), Some(0))], "it need not be made first");
+    // Before it is known that it is not there.
+    assert_eq!(asked.is_told(ToGuest::Forget(web.clone())), []);
+    let gone = asked.does(guest::Input::NotWritten(item, Failure::Absent));
+    let erased = guest::Effect::Erase(guest::RecordKey::Pod(web.uid));
+    assert_eq!(gone.last(), Some(&erased), "{gone:?}");
+    asked.session.handle(NOW, guest::Input::LinkDown);
+    let left = format!("{:?}", asked.session);
+    assert!(!left.contains("u1"), "{left}");
 }
 
 #[test]

@@ -102,9 +102,13 @@ impl GuestSession {
 
     fn on_delete(&mut self, now: Now, id: &PodId, grace_s: u32, out: &mut Vec<Effect>) {
         let Some(pod) = self.pod_or_new(id) else { return };
-        pod.grace_s = Some(pod.grace_s.map_or(grace_s, |before| before.min(grace_s)));
+        let before = pod.grace_s;
+        pod.grace_s = Some(before.map_or(grace_s, |before| before.min(grace_s)));
         pod.told = None;
         let item = Item::Pod(id.clone());
+        if pod.grace_s != before {
+            self.retries.clear(&item); // it waited to be made, perhaps
+        }
         self.unsaid.insert(item.clone());
         self.step(now, &item, out);
     }

@@ -98,13 +98,14 @@ impl GuestSession {
         out.push(Effect::Persist(Record::Pod(pod.id.clone(), Life::Made)));
     }
 
-    /// Puts on record that it is over.
+    /// Puts on record that it is over; if home has removed it already, nothing of it is kept.
     pub(super) fn over(&mut self, uid: &Uid, outcome: Outcome, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let life = Life::Over(outcome);
         pod.life = Some(life.clone());
         out.push(Effect::Persist(Record::Pod(pod.id.clone(), life)));
         self.unsaid.insert(Item::Pod(pod.id.clone()));
+        self.forget_if_over(uid, out);
     }
 
     /// An object that nobody wants and that is not there is no more.
@@ -120,15 +121,15 @@ impl GuestSession {
     pub(super) fn forget_if_over(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let done = |pod: &Pod| pod.forgotten && pod.is_over() && !pod.holds_name();
         if self.pods.get(uid).is_some_and(done) {
-            if let Some(pod) = self.pods.remove(uid)
-                && let Some(lives) = self.lives.get_mut(&pod.id.key())
-            {
+            let Some(pod) = self.pods.remove(uid) else { return };
+            if let Some(lives) = self.lives.get_mut(&pod.id.key()) {
                 lives.remove(uid);
                 if lives.is_empty() {
                     self.lives.remove(&pod.id.key());
                 }
             }
             self.alarms.clear(uid);
+            self.retries.clear(&Item::Pod(pod.id));
             out.push(Effect::Erase(RecordKey::Pod(uid.clone())));
         }
     }
