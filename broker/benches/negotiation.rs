@@ -13,7 +13,7 @@ use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Demand, Effect, Input, Inventory, PoolInventory,
     SharePolicy, Standing,
 };
-use mercato_protocol::ad::Ad;
+use mercato_protocol::ad::{Ad, OpenedBody};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
@@ -87,7 +87,8 @@ impl Market {
         });
         let (lease, body) = published.unwrap();
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
-        let ad = Ad::assemble(&lease.open(trust, NOW).unwrap(), &body.0, NOW).unwrap();
+        let opened = OpenedBody::open(&body.0).unwrap();
+        let ad = Ad::assemble(&lease.open(trust, NOW).unwrap(), &opened).unwrap();
         let trusted = Command::Peer(known[0].1, Standing::Trusted);
         buyer.handle(NOW, Input::Command(0, trusted));
         buyer.handle(NOW, Input::Ad(Box::new(ad)));

@@ -4,6 +4,8 @@
 //! jitter. Numbers are reserved in blocks, written ahead, so that none is ever used for
 //! two contents.
 
+use std::sync::Arc;
+
 use mercato_protocol::ad::{AdLease, PoolRow};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::gossip::Withdraw;
@@ -26,9 +28,9 @@ pub(crate) struct Publisher {
     /// Numbers below it are reserved on disk.
     reserved_seq: u64,
     /// What the offer says now; none: nothing is offered.
-    content: Option<Content>,
+    content: Option<Arc<Content>>,
     /// What was said last, since this daemon started.
-    last: Option<Content>,
+    last: Option<Arc<Content>>,
     /// When something was last said.
     said_ms: Option<u64>,
     /// When the last lease is to be renewed.
@@ -65,7 +67,7 @@ impl Publisher {
 
     /// What the offer and the ledger say now.
     pub(crate) fn refresh(&mut self, offer: Option<&Offer>, ledger: Option<&Ledger<'_>>) {
-        self.content = offer.zip(ledger).and_then(|(offer, ledger)| {
+        let content = offer.zip(ledger).and_then(|(offer, ledger)| {
             let rows = offer.body.pools.iter().map(|pool| PoolRow {
                 pool: pool.id.clone(),
                 free: bucket(&ledger.free(pool)),
@@ -75,6 +77,9 @@ impl Publisher {
             let body = body.inspect_err(|error| tracing::warn!(%error, "no advertisement")).ok()?;
             Some(Content { rows: rows.collect(), body })
         });
+        // The very same, where nothing has changed.
+        let last = self.last.as_ref().filter(|last| content.as_ref() == Some(&***last));
+        self.content = last.cloned().or_else(|| content.map(Arc::new));
     }
 
     /// When something is to be published, monotonic.
@@ -83,7 +88,7 @@ impl Publisher {
         match (&self.content, &self.last) {
             (None, None) => None,
             (None, Some(_)) => Some(0),
-            (Some(content), Some(last)) if content == last => Some(self.renew_ms),
+            (Some(content), Some(last)) if Arc::ptr_eq(content, last) => Some(self.renew_ms),
             (Some(_), _) => Some(soon_ms),
         }
     }

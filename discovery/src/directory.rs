@@ -112,14 +112,6 @@ impl Directory {
         effects
     }
 
-    /// A peer has said again what it says of itself; false if that is not known any more.
-    pub fn hears(&mut self, now: Now, peer: &PublicKey) -> bool {
-        let own = Source::Peer(*peer);
-        let Some(contact) = self.contacts.get(&Who::Peer(*peer)) else { return false };
-        let Some(id) = contact.sightings.iter().find(|id| id.source == own) else { return false };
-        self.seen.get_mut(id).map(|seen| seen.at_ms = now.mono_ms).is_some()
-    }
-
     /// When [`Input::Tick`] is next needed.
     pub fn wakeup(&self) -> Option<Deadline> {
         self.wake_ms.map(Deadline::Mono)
@@ -245,11 +237,12 @@ impl Directory {
     fn make_room(&mut self, source: Source, effects: &mut Vec<Effect>) -> bool {
         let of_witness = |id: &SightingId| id.source == source;
         let of_kind = |id: &SightingId| id.source.kind() == source.kind();
+        let first = SightingId { source, instance: String::new() };
+        let by_witness = self.seen.range(first..).take_while(|(id, _)| of_witness(id));
         let witness_full = matches!(source, Source::Peer(_))
-            && self.seen.keys().filter(|id| of_witness(id)).count()
-                >= limits::SIGHTINGS_PER_WITNESS;
-        let kind_full =
-            self.seen.keys().filter(|id| of_kind(id)).count() >= limits::SIGHTINGS_PER_KIND;
+            && by_witness.count() >= limits::SIGHTINGS_PER_WITNESS;
+        let kind_full = self.seen.len() >= limits::SIGHTINGS_PER_KIND
+            && self.seen.keys().filter(|id| of_kind(id)).count() >= limits::SIGHTINGS_PER_KIND;
         if !witness_full && !kind_full {
             return true;
         }

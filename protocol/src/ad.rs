@@ -12,7 +12,7 @@ use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
 use crate::gossip::LAST_EPOCH;
 use crate::gpu::GpuPool;
 use crate::id::{ClusterId, Digest, PublicKey};
-use crate::identity::{Identity, Owner};
+use crate::identity::Identity;
 use crate::limits;
 use crate::price::Price;
 use crate::resources::Resources;
@@ -155,7 +155,18 @@ pub struct OfferTerms {
     pub metering_interval_s: u32,
 }
 
-/// A lease and its body, checked against each other: what a market shows.
+/// A body that was read, and whom its documents make the publisher: what is checked once for
+/// all leases that name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedBody {
+    digest: Digest,
+    body: Arc<AdBody>,
+    cluster: ClusterId,
+    key: PublicKey,
+    name: Arc<str>,
+}
+
+/// A lease and its body, checked against each other: what a market shows. Its copies share both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ad {
     /// The digest of the signed lease; what a contract refers to.
@@ -163,10 +174,10 @@ pub struct Ad {
     /// The key that signed.
     pub key: PublicKey,
     /// What the owner calls the cluster.
-    pub name: String,
+    pub name: Arc<str>,
     /// What is free.
-    pub lease: AdLease,
-    /// Where, and on what terms. Shared: an advertisement is renewed often and changed seldom.
+    pub lease: Arc<AdLease>,
+    /// Where, and on what terms. An advertisement is renewed often and changed seldom.
     pub body: Arc<AdBody>,
 }
 
@@ -177,25 +188,29 @@ impl AdLease {
     }
 }
 
-impl AdBody {
-    /// Whom the publisher's last key stands for.
-    pub fn owner(&self, now: Now) -> Result<Owner, EnvelopeError> {
-        let first = self.identity.open_identity(now)?;
-        self.rotations.iter().try_fold(first, |owner, next| owner.follow(next, now))
+impl OpenedBody {
+    /// Refuses what is malformed, and identity documents that are not valid: those hold at any
+    /// time.
+    pub fn open(bytes: &[u8]) -> Result<Self, AdError> {
+        let body = AdBody::from_bytes(bytes)?;
+        let first = body.identity.open_identity(Now::default())?;
+        let mut later = body.rotations.iter();
+        let owner = later.try_fold(first, |owner, next| owner.follow(next, Now::default()))?;
+        let (cluster, key, name) = (owner.cluster_id(), owner.key, owner.name.into());
+        Ok(Self { digest: Digest::of(bytes), body: Arc::new(body), cluster, key, name })
     }
 }
 
 impl Ad {
-    /// Puts a lease and the body that it names together. Refuses a body of another hash,
-    /// an identity document that is not valid or not of the lease's key and cluster, and
-    /// rows that are not those of the body's pools.
-    pub fn assemble(lease: &Verified<AdLease>, body: &[u8], now: Now) -> Result<Self, AdError> {
-        if Digest::of(body) != lease.body {
+    /// Puts a lease and the body that it names together. Refuses a body of another hash, one
+    /// whose identity documents are not of the lease's key and cluster, and rows that are not
+    /// those of the body's pools.
+    pub fn assemble(lease: &Verified<AdLease>, opened: &OpenedBody) -> Result<Self, AdError> {
+        let OpenedBody { digest, body, cluster, key, name } = opened;
+        if *digest != lease.body {
             return Err(AdError::OtherBody);
         }
-        let body = AdBody::from_bytes(body)?;
-        let owner = body.owner(now)?;
-        if owner.key != *lease.key() || owner.cluster_id() != lease.provider {
+        if key != lease.key() || *cluster != lease.provider {
             return Err(AdError::OtherOwner);
         }
         let pools = body.pools.iter().map(|pool| &pool.id);
@@ -204,31 +219,10 @@ impl Ad {
         }
         Ok(Self {
             digest: lease.digest(),
-            key: *lease.key(),
-            name: owner.name,
-            lease: (**lease).clone(),
-            body: Arc::new(body),
-        })
-    }
-
-    /// The same with another lease of the same body and key, about which all was checked;
-    /// none if it has another.
-    pub fn renewed(&self, lease: &Verified<AdLease>) -> Option<Result<Self, AdError>> {
-        let same = self.lease.body == lease.body
-            && self.lease.provider == lease.provider
-            && self.key == *lease.key();
-        same.then(|| {
-            let pools = self.body.pools.iter().map(|pool| &pool.id);
-            if !pools.eq(lease.rows.iter().map(|row| &row.pool)) {
-                return Err(AdError::OtherPools);
-            }
-            Ok(Self {
-                digest: lease.digest(),
-                key: self.key,
-                name: self.name.clone(),
-                lease: (**lease).clone(),
-                body: Arc::clone(&self.body),
-            })
+            key: *key,
+            name: Arc::clone(name),
+            lease: lease.shared(),
+            body: Arc::clone(body),
         })
     }
 }

@@ -225,8 +225,15 @@ impl<T: Payload> Signed<T> {
         if !value.may_sign(&key, cluster) {
             return Err(EnvelopeError::WrongSigner(key));
         }
-        let payload_len = payload.len();
-        Ok(Verified { value, key, cluster, payload_len, signed: self.clone() })
+        let (value, payload_len) = (Arc::new(value), payload.len());
+        Ok(Verified {
+            value,
+            key,
+            cluster,
+            payload_len,
+            digest: self.digest(),
+            signed: self.clone(),
+        })
     }
 }
 
@@ -247,14 +254,15 @@ pub(crate) fn in_time(validity_ms: Option<(u64, u64)>, now: Now) -> Result<(), E
     Ok(())
 }
 
-/// A value whose signature, signer and time were checked. Made by [`Signed::open`] only:
-/// what was stored is opened again after a restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A value whose signature, signer and time were checked; its copies share it. Made by
+/// [`Signed::open`] only: what was stored is opened again after a restart.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Verified<T> {
-    value: T,
+    value: Arc<T>,
     key: PublicKey,
     cluster: Option<ClusterId>,
     payload_len: usize,
+    digest: Digest,
     signed: Signed<T>,
 }
 
@@ -279,7 +287,7 @@ impl<T> Verified<T> {
 
     /// Of the signed bytes.
     pub fn digest(&self) -> Digest {
-        self.signed.digest()
+        self.digest
     }
 
     /// The bytes that the signature is over, without the envelope.
@@ -289,9 +297,24 @@ impl<T> Verified<T> {
         &bytes[end - self.payload_len..end]
     }
 
+    /// The value, to be shared.
+    pub fn shared(&self) -> Arc<T> {
+        Arc::clone(&self.value)
+    }
+}
+
+impl<T: Clone> Verified<T> {
     /// The value alone.
     pub fn into_value(self) -> T {
-        self.value
+        Arc::unwrap_or_clone(self.value)
+    }
+}
+
+impl<T> Clone for Verified<T> {
+    fn clone(&self) -> Self {
+        let Self { key, cluster, payload_len, digest, .. } = *self;
+        let (value, signed) = (Arc::clone(&self.value), self.signed.clone());
+        Self { value, key, cluster, payload_len, digest, signed }
     }
 }
 

@@ -15,10 +15,10 @@ use mercato_simnet::{
     Bug, Failure, Federation, Plan, Progress, Run, Strike, Topology, Trial, Trouble, hostile,
     limits, report, sweep,
 };
-use tikv_jemallocator::Jemalloc;
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Clusters in virtual time.
 #[derive(Parser)]

@@ -1,23 +1,27 @@
-//! What was opened once: a signature holds for everybody. Whether its time has come is asked
-//! for each cluster's own clock.
+//! What was opened once: a signature holds for everybody, and so does what a body says. Whether
+//! the time of something has come is asked for each cluster's own clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_gossip::{Item, Open};
+use mercato_gossip::{Body, Item, Open};
 use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
 use mercato_protocol::gossip::Publication;
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::Message;
+use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
 use crate::limits;
 
-/// All that were valid when somebody opened them.
+/// All that were valid when somebody opened them. What is gossiped is found by where its bytes
+/// are, which lie there for as long as it is here: whoever passes it on passes on these very
+/// bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
-    items: BTreeMap<Digest, Arc<Item>>,
+    items: BTreeMap<usize, Arc<Item>>,
+    bodies: BTreeMap<usize, Arc<Body>>,
     /// Of negotiations.
     messages: BTreeMap<Digest, Verified<Message>>,
 }
@@ -36,15 +40,14 @@ impl Open for Opener<'_> {
             let opened = publication.open(self.federation, self.now)?;
             Ok(Arc::new(Item::new(opened)))
         };
-        let digest = match publication {
-            Publication::Lease(lease) => lease.digest(),
-            Publication::Withdraw(end) => end.digest(),
-            Publication::Revocations { federation, list } => {
-                Digest::of(&[federation.as_bytes(), list.as_bytes()].concat())
-            }
-            Publication::Equivocation(_) => return fresh(),
+        let bytes = match publication {
+            Publication::Lease(lease) => lease.as_bytes(),
+            Publication::Withdraw(end) => end.as_bytes(),
+            // Of several parts.
+            Publication::Revocations { .. } | Publication::Equivocation(_) => return fresh(),
         };
-        if let Some(item) = self.openings.items.get(&digest) {
+        let place = bytes.as_ptr().addr();
+        if let Some(item) = self.openings.items.get(&place) {
             in_time(item.publication().validity_ms(), self.now)?;
             return Ok(Arc::clone(item));
         }
@@ -52,8 +55,17 @@ impl Open for Opener<'_> {
         if self.openings.items.len() >= limits::OPENED {
             self.openings.items.clear();
         }
-        self.openings.items.insert(digest, Arc::clone(&item));
+        self.openings.items.insert(place, Arc::clone(&item));
         Ok(item)
+    }
+
+    fn body(&mut self, body: Blob) -> Arc<Body> {
+        let bodies = &mut self.openings.bodies;
+        let place = body.0.as_ptr().addr();
+        if bodies.len() >= limits::OPENED && !bodies.contains_key(&place) {
+            bodies.clear();
+        }
+        Arc::clone(bodies.entry(place).or_insert_with(|| Arc::new(Body::new(body))))
     }
 }
 

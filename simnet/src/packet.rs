@@ -87,7 +87,7 @@ impl Packet {
     /// Its length on the wire, with four bytes of length before it.
     pub(crate) fn bytes(&self) -> usize {
         let payload = match self {
-            Self::Gossip(message) => message.to_bytes().map_or(0, |bytes| bytes.len()),
+            Self::Gossip(message) => message.encoded_len(),
             Self::Negotiation(message) => message.as_bytes().len(),
             Self::Workload { frame, bodies, .. } => {
                 let bodies: usize = bodies.iter().map(|body| body.to_string().len()).sum();
@@ -97,7 +97,7 @@ impl Packet {
                     }
                     Frame::ToHome(frame) => workload::Message::ToHome { frame, bodies: Vec::new() },
                 };
-                bodies + message.to_bytes().map_or(0, |bytes| bytes.len())
+                bodies + message.encoded_len()
             }
         };
         payload + 4

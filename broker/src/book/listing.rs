@@ -3,6 +3,7 @@
 //! search of a million offers reads little memory, in its order, and no text.
 
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 use mercato_protocol::ad::{Ad, Assurance, Pool, PoolRow};
 use mercato_protocol::gpu::GpuMode;
@@ -128,6 +129,15 @@ impl Listing {
             sets,
             claims,
             gpus,
+        }
+    }
+
+    /// Takes the provider's later advertisement. A mere renewal has the same facts.
+    pub(crate) fn replace(&mut self, ad: Box<Ad>) {
+        if Arc::ptr_eq(&self.ad.body, &ad.body) && self.ad.lease.rows == ad.lease.rows {
+            (self.expires_ms, self.ad) = (ad.lease.expires_ms(), ad);
+        } else {
+            *self = Self::new(ad);
         }
     }
 

@@ -97,26 +97,33 @@ impl Book {
     /// Takes an advertisement, unless a later one of its provider is known. A full book
     /// drops the stranger that would expire first.
     pub(crate) fn insert(&mut self, now: Now, ad: Box<Ad>, peers: &Peers) {
-        let provider = ad.lease.provider;
-        let known = self.listings.get(&provider).map(|known| number(&known.ad));
-        if known.is_some_and(|known| known >= number(&ad)) || ad.lease.expires_ms() <= now.wall_ms {
+        if ad.lease.expires_ms() <= now.wall_ms {
             return;
         }
-        if known.is_none() && self.listings.len() >= limits::BOOK_PROVIDERS {
-            self.listings.retain(|_, listing| !listing.is_over(now));
-            let strangers = self
-                .listings
-                .iter()
-                .filter(|(cluster, _)| peers.standing(cluster) != Standing::Trusted);
-            let first = strangers.min_by_key(|(_, listing)| listing.expires_ms);
-            let full = self.listings.len() >= limits::BOOK_PROVIDERS;
-            match first.map(|(cluster, _)| *cluster).filter(|_| full) {
-                Some(cluster) => drop(self.listings.remove(&cluster)),
-                None if full => return,
-                None => {}
+        if let Some(known) = self.listings.get_mut(&ad.lease.provider) {
+            if number(&known.ad) < number(&ad) {
+                known.replace(ad);
             }
+        } else if self.makes_room(now, peers) {
+            self.listings.insert(ad.lease.provider, Listing::new(ad));
         }
-        self.listings.insert(provider, Listing::new(ad));
+    }
+
+    /// Whether there is room for one more provider.
+    fn makes_room(&mut self, now: Now, peers: &Peers) -> bool {
+        if self.listings.len() < limits::BOOK_PROVIDERS {
+            return true;
+        }
+        self.listings.retain(|_, listing| !listing.is_over(now));
+        if self.listings.len() < limits::BOOK_PROVIDERS {
+            return true;
+        }
+        let listings = self.listings.iter();
+        let strangers =
+            listings.filter(|(cluster, _)| peers.standing(cluster) != Standing::Trusted);
+        let first = strangers.min_by_key(|(_, listing)| listing.expires_ms);
+        let first = first.map(|(cluster, _)| *cluster);
+        first.is_some_and(|cluster| self.listings.remove(&cluster).is_some())
     }
 
     /// The provider offers nothing any more, unless it said something later.
@@ -144,7 +151,7 @@ impl Book {
     /// Whoever offers something, by the name that it gives itself.
     pub(crate) fn providers(&self, now: Now) -> impl Iterator<Item = (&Ad, &str)> {
         let live = self.listings.values().filter(move |listing| !listing.is_over(now));
-        live.map(|listing| (&*listing.ad, listing.ad.name.as_str()))
+        live.map(|listing| (&*listing.ad, &*listing.ad.name))
     }
 
     /// What suits a demand, and, if asked for, why the rest does not.
@@ -211,7 +218,7 @@ fn candidate(
     free.gpus.retain(|_, free| *free > 0);
     Candidate {
         provider: lease.provider,
-        name: listing.ad.name.clone(),
+        name: listing.ad.name.to_string(),
         key: *key,
         standing: known.standing,
         jurisdiction: body.jurisdiction.clone(),

@@ -1,5 +1,7 @@
 //! One purchase from end to end, and each refusal on the way.
 
+use std::sync::Arc;
+
 use mercato_broker::{
     Approve, Command, Desired, Input, Refusal, Reply, Side, Stage, Standing, limits,
 };
@@ -173,11 +175,9 @@ fn an_advertisement_follows_changes_slowly_and_is_numbered_once() {
     let published = world.nodes[SELLER].published.len();
     world.advance(301_000);
     assert_eq!(world.nodes[SELLER].published.len(), published + 1, "renewed");
-    let ad = Box::new(mercato_protocol::ad::Ad {
-        lease: mercato_protocol::ad::AdLease { epoch: 7, ..world.ad().lease },
-        ..world.ad()
-    });
-    world.input(SELLER, Input::Ad(ad));
+    let mut ad = world.ad();
+    Arc::make_mut(&mut ad.lease).epoch = 7;
+    world.input(SELLER, Input::Ad(Box::new(ad)));
     world.advance(10_000);
     assert_eq!(world.ad().lease.epoch, 8, "risen above what others had seen");
     let side = world.nodes[SELLER].broker.deals().next().unwrap().side();

@@ -7,7 +7,7 @@ use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, Effect, Input, Inventory,
     PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
 };
-use mercato_protocol::ad::{Ad, AdLease};
+use mercato_protocol::ad::{Ad, AdLease, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
@@ -171,7 +171,7 @@ impl World {
         let (lease, body) = self.nodes[SELLER].published.last().unwrap();
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
         let lease = lease.open(trust, self.now(SELLER)).unwrap();
-        Ad::assemble(&lease, &body.0, self.now(SELLER)).unwrap()
+        Ad::assemble(&lease, &OpenedBody::open(&body.0).unwrap()).unwrap()
     }
 
     pub(crate) fn show_ad(&mut self) {

@@ -52,11 +52,16 @@ pub(crate) fn ad(name: &str) -> Ad {
         rows: Vec::new(),
     };
     let (digest, key) = (Digest::of(name.as_bytes()), key.public());
-    let ad = Ad { digest, key, name: name.to_owned(), lease, body: Arc::new(body) };
+    let ad = Ad { digest, key, name: name.into(), lease: Arc::new(lease), body: Arc::new(body) };
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", "free", None)
 }
 
-/// What may be changed of it.
+/// What may be changed of its lease,
+pub(crate) fn lease(ad: &mut Ad) -> &mut AdLease {
+    Arc::make_mut(&mut ad.lease)
+}
+
+/// and of its body.
 pub(crate) fn body(ad: &mut Ad) -> &mut AdBody {
     Arc::make_mut(&mut ad.body)
 }
@@ -75,7 +80,7 @@ pub(crate) fn with_pool(mut ad: Ad, id: &str, free: &str, price: &str, gpu: Opti
         largest_pod: free.clone(),
         gpus: gpu.into_iter().collect(),
     });
-    ad.lease.rows.push(PoolRow { pool: id, free, price });
+    lease(&mut ad).rows.push(PoolRow { pool: id, free, price });
     ad
 }
 

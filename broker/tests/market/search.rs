@@ -12,12 +12,12 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Class;
 use mercato_protocol::time::Now;
 
-use crate::fair::{NOW, ad, body, broker, found, gpu, selecting, with_pool};
+use crate::fair::{NOW, ad, body, broker, found, gpu, lease, selecting, with_pool};
 
 /// A provider that asks so much for a processor, in hundredths of a euro.
 fn asking(name: &str, cents: u64) -> Ad {
     let mut ad = ad(name);
-    ad.lease.rows.clear();
+    lease(&mut ad).rows.clear();
     body(&mut ad).pools.clear();
     with_pool(ad, "amd64", "cpu=16,memory=64Gi,pods=110", &format!("cpu=0.{cents:02} EUR/h"), None)
 }
@@ -81,7 +81,7 @@ fn an_explanation_names_the_term_and_the_nearest_miss() {
         let mut ad = ad(name);
         body(&mut ad).jurisdiction = Some(country.to_owned());
         body(&mut ad).pools.clear();
-        ad.lease.rows.clear();
+        lease(&mut ad).rows.clear();
         let price = "gpu.h100=2.40 EUR/h, gpu.a100=1.50 EUR/h";
         with_pool(ad, "gpus", "cpu=8,memory=64Gi,pods=20", price, Some(gpu(model, count, gib)))
     };

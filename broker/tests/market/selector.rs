@@ -5,7 +5,7 @@ use mercato_broker::syntax::{FromText as _, Show as _};
 use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::gpu::GpuMode;
 
-use crate::fair::{ad, body, broker, gpu, select, with_pool};
+use crate::fair::{ad, body, broker, gpu, lease, select, with_pool};
 
 const DOCS: &str = include_str!("../../../docs/selectors.md");
 
@@ -176,7 +176,7 @@ fn terms_on_gpus_are_about_the_same_gpus() {
     let price = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h, gpu.l4=0.40 EUR/h";
     let mut both = with_pool(ad("turin"), "gpus", "cpu=8", price, Some(gpu("h100", 2, 80)));
     body(&mut both).pools[1].gpus.push(gpu("l4", 8, 24));
-    both.lease.rows[1].free.gpus.insert("l4".parse().unwrap(), 8);
+    lease(&mut both).rows[1].free.gpus.insert("l4".parse().unwrap(), 8);
     let broker = broker([both]);
     for (selector, matches) in [
         ("gpu.model", true),

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use mercato_broker::Affiliation;
 use mercato_gossip::{News, Verdict};
-use mercato_protocol::ad::Ad;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
 use mercato_protocol::equivocation::Proven;
@@ -110,6 +109,9 @@ impl Agent {
         shown: &[Signed<Certificate>],
         out: &mut Vec<Effect>,
     ) {
+        if self.federated.memberships.is_empty() {
+            return;
+        }
         let keys = self.peers.keys(&cluster).map_or_else(|| vec![key], Keys::all);
         let mut changed = false;
         for membership in self.federated.memberships.values_mut() {
@@ -250,10 +252,7 @@ impl Agent {
     fn look_again(&mut self, now: Now, of: FederationId) {
         let Some(membership) = self.federated.memberships.get_mut(&of) else { return };
         for news in self.gossip.news() {
-            if let (VerifiedPublication::Lease(lease), Some(body)) =
-                (news.publication(), news.body())
-                && let Ok(ad) = Ad::assemble(lease, body, now)
-            {
+            if let Some(Ok(ad)) = news.as_ad() {
                 let keys = Keys::of_ad(&ad).all();
                 membership.show(now, ad.lease.provider, &keys, &ad.body.certificates);
             }

@@ -7,7 +7,7 @@ use mercato_broker::{Deal, Effect as Wanted, Stage};
 use mercato_discovery::limits::OWED_MS;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
-use mercato_protocol::ad::{Ad, AdError, AdLease};
+use mercato_protocol::ad::{Ad, AdError};
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::id::ClusterId;
@@ -15,6 +15,7 @@ use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
 use crate::lease::Lease;
+use crate::limits;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
 use crate::vocabulary::{Effect, Notice};
@@ -152,9 +153,15 @@ impl Agent {
 
     fn learn(&mut self, now: Now, news: &News, out: &mut Vec<Effect>) -> Verdict {
         match news.publication() {
-            VerifiedPublication::Lease(lease) => {
-                self.on_ad(now, lease, news.body().unwrap_or_default(), out)
-            }
+            VerifiedPublication::Lease(lease) => match news.as_ad() {
+                Some(Ok(ad)) => self.on_ad(now, ad, out),
+                Some(Err(error)) => {
+                    let verdict = verdict(&error);
+                    out.push(Effect::Notice(Notice::BadAd(*lease.key(), error)));
+                    verdict
+                }
+                None => Verdict::Ignore,
+            },
             VerifiedPublication::Withdraw(end) => self.on_end(end, out),
             VerifiedPublication::Equivocation(proof) => {
                 out.push(Effect::Notice(Notice::Fraud(*proof.publisher())));
@@ -167,35 +174,26 @@ impl Agent {
         }
     }
 
-    fn on_ad(
-        &mut self,
-        now: Now,
-        lease: &Verified<AdLease>,
-        body: &[u8],
-        out: &mut Vec<Effect>,
-    ) -> Verdict {
-        let ad = match self.assemble(now, lease, body) {
-            Ok(ad) => ad,
-            Err(error) => {
-                let verdict = verdict(&error);
-                out.push(Effect::Notice(Notice::BadAd(*lease.key(), error)));
-                return verdict;
-            }
-        };
-        let (cluster, key) = (ad.lease.provider, ad.key);
-        if !self.meet(now, cluster, Keys::of_ad(&ad), out) {
+    /// One that is a renewal of what the broker has says nothing new of its keys and addresses;
+    /// those are heard of again all the same, so that they are not forgotten.
+    fn on_ad(&mut self, now: Now, ad: Ad, out: &mut Vec<Effect>) -> Verdict {
+        let cluster = ad.lease.provider;
+        let known = self.broker.ad(&cluster);
+        let known = known.filter(|known| Arc::ptr_eq(&known.body, &ad.body));
+        let renews = known.is_some();
+        let period = |ad: &Ad| ad.lease.issued_ms / limits::SIGHT_MS;
+        let is_seen = known.is_some_and(|known| period(known) == period(&ad));
+        if !renews && !self.meet(now, cluster, Keys::of_ad(&ad), out) {
             return Verdict::Ignore;
         }
-        self.on_papers(now, cluster, key, &ad.body.certificates, out);
+        self.on_papers(now, cluster, ad.key, &ad.body.certificates, out);
         if !self.may_advertise(now, &cluster) {
             return Verdict::Ignore;
         }
-        if self.peers.offers(cluster, true) {
+        if !renews && self.peers.offers(cluster, true) {
             out.push(Effect::Notice(Notice::Offered(cluster)));
         }
-        let known = self.broker.ad(&cluster).map(|known| &known.body);
-        let same = known.is_some_and(|known| Arc::ptr_eq(known, &ad.body));
-        if !(same && self.directory.hears(now, &ad.key)) {
+        if !is_seen {
             self.sight(now, &ad, out);
         }
         self.for_broker.push_back(mercato_broker::Input::Ad(Box::new(ad)));
@@ -211,12 +209,6 @@ impl Agent {
         out.push(Effect::Notice(Notice::Withdrawn(end.provider)));
         self.for_broker.push_back(mercato_broker::Input::Withdrawn(end.clone()));
         Verdict::Accept
-    }
-
-    /// A renewal of what is known need not be read as a whole again.
-    fn assemble(&self, now: Now, lease: &Verified<AdLease>, body: &[u8]) -> Result<Ad, AdError> {
-        let known = self.broker.ad(&lease.provider).and_then(|known| known.renewed(lease));
-        known.unwrap_or_else(|| Ad::assemble(lease, body, now))
     }
 
     /// A provider may be dialled where its advertisement says.

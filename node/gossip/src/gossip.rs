@@ -33,9 +33,8 @@ pub struct Gossip {
     pub(crate) takers: Grid,
     pub(crate) shelf: Shelf,
     pub(crate) wants: Wants,
-    /// Which neighbour brought what is not judged yet, and whether unasked, by place on the
-    /// shelf.
-    pub(crate) givers: BTreeMap<Place, (Place, bool)>,
+    /// Who brought what is not judged yet: a few.
+    pub(crate) givers: Vec<Giver>,
     /// Until when they are, monotonic.
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
@@ -47,6 +46,15 @@ pub struct Gossip {
     pub(crate) later_ms: u64,
     /// When a neighbour is next compared with, monotonic.
     pub(crate) reconcile_ms: u64,
+}
+
+/// The neighbour that brought something.
+#[derive(Debug)]
+pub(crate) struct Giver {
+    /// Of what it brought, on the shelf.
+    pub(crate) place: Place,
+    pub(crate) peer: Place,
+    pub(crate) unasked: bool,
 }
 
 impl Gossip {
@@ -61,7 +69,7 @@ impl Gossip {
             holders: Grid::default(),
             takers: Grid::default(),
             wants: Wants::new(rng.random()),
-            givers: BTreeMap::new(),
+            givers: Vec::new(),
             shunned: BTreeMap::new(),
             tell_ms: u64::MAX,
             settled_ms: 0,
@@ -160,7 +168,7 @@ impl Gossip {
             self.wants.lose(peer, now.mono_ms);
             self.holders.clear_peer(peer);
             self.takers.clear_peer(peer);
-            self.givers.retain(|_, (giver, _)| *giver != peer);
+            self.givers.retain(|giver| giver.peer != peer);
             // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
             self.recount();

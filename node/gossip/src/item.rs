@@ -1,9 +1,9 @@
 //! What is held and passed on: a publication with its mark, and the body that it names,
 //! each made once when it is opened and shared by whoever holds it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use mercato_protocol::ad::AdLease;
+use mercato_protocol::ad::{Ad, AdError, AdLease, OpenedBody};
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::equivocation::Word;
 use mercato_protocol::gossip::{Mark, Publication, VerifiedPublication};
@@ -18,12 +18,18 @@ use crate::limits;
 pub struct Item {
     publication: VerifiedPublication,
     mark: Mark,
+    /// When its publisher says that it begins, wall clock.
+    pub(crate) starts_ms: u64,
+    /// When every clock within the skew that is allowed finds it over.
+    pub(crate) ends_ms: u64,
 }
 
 impl Item {
     /// Of what was opened.
     pub fn new(publication: VerifiedPublication) -> Self {
-        Self { mark: publication.mark(), publication }
+        let (starts_ms, ends_ms) = publication.validity_ms();
+        let ends_ms = ends_ms.saturating_add(CLOCK_SKEW_MS);
+        Self { mark: publication.mark(), publication, starts_ms, ends_ms }
     }
 
     /// What it adds to what is known of its publisher.
@@ -34,16 +40,6 @@ impl Item {
     /// The publication itself.
     pub fn publication(&self) -> &VerifiedPublication {
         &self.publication
-    }
-
-    /// When its publisher says that it begins, wall clock.
-    pub(crate) fn starts_ms(&self) -> u64 {
-        self.publication.validity_ms().0
-    }
-
-    /// When every clock within the skew that is allowed finds it over.
-    pub(crate) fn ends_ms(&self) -> u64 {
-        self.publication.validity_ms().1.saturating_add(CLOCK_SKEW_MS)
     }
 
     /// The body that it names, if it is a lease.
@@ -58,16 +54,18 @@ impl Item {
 }
 
 /// Bytes that a lease names by their digest.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Body {
     digest: Digest,
     bytes: Blob,
+    /// What they say, once somebody has asked.
+    opened: OnceLock<Result<OpenedBody, AdError>>,
 }
 
 impl Body {
     /// Of bytes as they came.
     pub fn new(bytes: Blob) -> Self {
-        Self { digest: Digest::of(&bytes.0), bytes }
+        Self { digest: Digest::of(&bytes.0), bytes, opened: OnceLock::new() }
     }
 
     /// Of the bytes.
@@ -79,7 +77,20 @@ impl Body {
     pub fn bytes(&self) -> &Blob {
         &self.bytes
     }
+
+    /// What they say.
+    fn opened(&self) -> Result<&OpenedBody, AdError> {
+        self.opened.get_or_init(|| OpenedBody::open(&self.bytes.0)).as_ref().map_err(Clone::clone)
+    }
 }
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for Body {}
 
 /// A publication that is whole: a lease with its body, or one that needs none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +131,14 @@ impl News {
     /// The body of an advertisement. That it fits its lease otherwise is still to be checked.
     pub fn body(&self) -> Option<&[u8]> {
         self.body.as_ref().map(|body| &*body.bytes.0)
+    }
+
+    /// The advertisement, if it is one. What its body says is read and checked once for all
+    /// that hold it.
+    pub fn as_ad(&self) -> Option<Result<Ad, AdError>> {
+        let VerifiedPublication::Lease(lease) = self.publication() else { return None };
+        let opened = self.body.as_ref()?.opened();
+        Some(opened.and_then(|opened| Ad::assemble(lease, opened)))
     }
 
     /// Whether it goes whole to all at once, unasked: whatever ends something and is small.

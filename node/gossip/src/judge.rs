@@ -24,8 +24,9 @@ impl Gossip {
                 slot.state == State::New && slot.news.mark() == mark
             };
             let Some(slot) = slot.filter(judged) else { continue };
-            let giver = self.givers.remove(&place);
-            let unasked = giver.is_some_and(|(_, unasked)| unasked);
+            let giver = self.givers.iter().position(|giver| giver.place == place);
+            let giver = giver.map(|at| self.givers.swap_remove(at));
+            let unasked = giver.as_ref().is_some_and(|giver| giver.unasked);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
                 self.tell_others(now, place, unasked);
@@ -33,8 +34,8 @@ impl Gossip {
             }
             slot.state = State::Over;
             slot.news.body = None;
-            if let (Verdict::Reject, Some((giver, _))) = (verdict, giver) {
-                self.blame(now, giver, limits::REJECTED_POINTS, effects);
+            if let (Verdict::Reject, Some(giver)) = (verdict, giver) {
+                self.blame(now, giver.peer, limits::REJECTED_POINTS, effects);
             }
         }
     }

@@ -9,7 +9,7 @@ use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublicat
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
-use crate::gossip::{Gossip, send};
+use crate::gossip::{Giver, Gossip, send};
 use crate::item::{Item, News};
 use crate::limits;
 use crate::opened::Opened;
@@ -305,7 +305,8 @@ impl Gossip {
         let mark = *news.mark();
         let place = self.shelve(now, news.clone(), State::New);
         self.holders.set(place, peer);
-        self.givers.insert(place, (peer, unasked));
+        self.givers.retain(|giver| giver.place != place);
+        self.givers.push(Giver { place, peer, unasked });
         self.settle(now, &mark);
         effects.push(Effect::Learned(news));
     }

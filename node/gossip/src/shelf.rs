@@ -65,7 +65,7 @@ impl Slot {
     pub(crate) fn is_settled(&self, now: Now) -> bool {
         const STEP_MS: u64 = limits::SETTLED_MS;
         let before_ms = now.wall_ms.saturating_sub(STEP_MS) / STEP_MS * STEP_MS;
-        self.is_held() && self.news.item.starts_ms() <= before_ms
+        self.is_held() && self.news.item.starts_ms <= before_ms
     }
 
     /// From then on nobody takes anything of this publisher's that came before.
@@ -167,7 +167,7 @@ impl Shelf {
     pub(crate) fn sweep(&mut self, now: Now) -> Vec<Place> {
         let mut freed = Vec::new();
         for (place, slot) in self.slots.iter_mut() {
-            if slot.news.item.ends_ms() < now.wall_ms {
+            if slot.news.item.ends_ms < now.wall_ms {
                 slot.state = State::Over;
                 slot.news.body = None;
             }

@@ -31,6 +31,9 @@ impl<T: Keyed> Table<T> {
     }
 
     pub(crate) fn find(&self, key: &PublicKey) -> Option<Place> {
+        if self.places.is_empty() {
+            return None;
+        }
         let is_there = |place: &Place| self.get(*place).is_some_and(|row| row.key() == key);
         self.places.find(hash(self.seed, key), is_there).copied()
     }

@@ -128,6 +128,13 @@ pub trait Message: Wire {
         Ok(bytes)
     }
 
+    /// How many bytes the encoding has, without making it.
+    fn encoded_len(&self) -> usize {
+        let mut writer = Writer::counting();
+        self.encode(&mut writer);
+        writer.length()
+    }
+
     /// The value of canonical bytes.
     fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
         at_most("message bytes", bytes.len(), Self::MAX_BYTES)?;

@@ -2,12 +2,26 @@
 
 /// Encoded items, one after the other.
 #[derive(Debug, Default)]
-pub struct Writer(Vec<u8>);
+pub struct Writer {
+    bytes: Vec<u8>,
+    /// How many there are, where they are counted only.
+    counted: Option<usize>,
+}
 
 impl Writer {
+    /// One that keeps nothing of what is written but its length.
+    pub fn counting() -> Self {
+        Self { bytes: Vec::new(), counted: Some(0) }
+    }
+
     /// All that was written.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+        self.bytes
+    }
+
+    /// How many bytes were written.
+    pub fn length(&self) -> usize {
+        self.counted.unwrap_or(self.bytes.len())
     }
 
     /// A whole number.
@@ -17,7 +31,7 @@ impl Writer {
 
     /// A truth value.
     pub fn bool(&mut self, value: bool) {
-        self.0.push(if value { 0xf5 } else { 0xf4 });
+        self.raw(&[if value { 0xf5 } else { 0xf4 }]);
     }
 
     /// A byte string.
@@ -44,25 +58,28 @@ impl Writer {
 
     /// Items that are encoded already.
     pub fn raw(&mut self, items: &[u8]) {
-        self.0.extend_from_slice(items);
+        match &mut self.counted {
+            Some(counted) => *counted += items.len(),
+            None => self.bytes.extend_from_slice(items),
+        }
     }
 
     fn head(&mut self, major: u8, n: u64) {
         let major = major << 5;
         let bytes = n.to_be_bytes();
         match n {
-            0..=23 => self.0.push(major | bytes[7]),
+            0..=23 => self.raw(&[major | bytes[7]]),
             24..=0xff => self.raw(&[major | 24, bytes[7]]),
             0x100..=0xffff => {
-                self.0.push(major | 25);
+                self.raw(&[major | 25]);
                 self.raw(&bytes[6..]);
             }
             0x1_0000..=0xffff_ffff => {
-                self.0.push(major | 26);
+                self.raw(&[major | 26]);
                 self.raw(&bytes[4..]);
             }
             0x1_0000_0000.. => {
-                self.0.push(major | 27);
+                self.raw(&[major | 27]);
                 self.raw(&bytes);
             }
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, PoolRow};
+use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, OpenedBody, PoolRow};
 use mercato_protocol::codec::{CodecError, Message, Wire, check};
 use mercato_protocol::envelope::{Countersigned, EnvelopeError, KeyPair, Signed, Signers, Trust};
 use mercato_protocol::gossip::{self, Fingerprint, Mark, Publication};
@@ -112,6 +112,7 @@ fn announce() -> impl Strategy<Value = gossip::Message> {
 
 fn reads_back<T: Message + PartialEq + std::fmt::Debug>(value: &T) {
     let bytes = value.to_bytes().unwrap();
+    assert_eq!(value.encoded_len(), bytes.len());
     assert_eq!(&T::from_bytes(&bytes).unwrap(), value);
 }
 
@@ -190,7 +191,8 @@ fn a_lease_and_its_body_make_an_advertisement() {
     let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
     let body = samples::small_body();
     let lease = samples::signed_lease().open(trust, samples::NOW).unwrap();
-    let ad = Ad::assemble(&lease, &body.to_bytes().unwrap(), samples::NOW).unwrap();
+    let opened = OpenedBody::open(&body.to_bytes().unwrap()).unwrap();
+    let ad = Ad::assemble(&lease, &opened).unwrap();
     assert_eq!((ad.digest, &*ad.body), (lease.digest(), &body));
 
     let assemble = |key: &KeyPair, body: &AdBody, change: fn(&mut AdLease)| {
@@ -198,7 +200,8 @@ fn a_lease_and_its_body_make_an_advertisement() {
         change(&mut lease);
         let lease = key.sign(FederationId::lan(), &lease).unwrap();
         let lease = lease.open(trust, samples::NOW).unwrap();
-        Ad::assemble(&lease, &body.to_bytes().unwrap(), samples::NOW).map(|ad| ad.lease.seq)
+        let opened = OpenedBody::open(&body.to_bytes().unwrap())?;
+        Ad::assemble(&lease, &opened).map(|ad| ad.lease.seq)
     };
     let (provider, thief) = (samples::provider(), KeyPair::from_seed(&[3; 32]));
     assert_eq!(assemble(&provider, &body, |_| ()), Ok(41));

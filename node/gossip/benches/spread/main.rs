@@ -6,11 +6,11 @@
 
 mod network;
 
+use mimalloc::MiMalloc;
 use network::{Ads, Network};
-use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() {
     let wanted: Vec<String> =
