@@ -30,15 +30,21 @@ pub(crate) struct Listing {
     pub(crate) expires_ms: u64,
     /// The terms on offer, in seconds.
     pub(crate) terms_s: RangeInclusive<u64>,
-    /// Every price that it asks, once.
-    pub(crate) prices: Vec<Tariff>,
+    pub(super) stock: Stock,
     facts: [u64; AdFact::SINGLE],
-    /// What each pool says, in the advertisement's order: a column for each fact.
-    columns: Vec<u64>,
-    rows: Vec<Row>,
     /// What is said more than once.
     sets: Vec<(AdFact, Value)>,
     claims: Vec<(u64, Value, Assurance)>,
+}
+
+/// What is free, and at what price: the part of a listing that changes.
+#[derive(Clone, Debug)]
+pub(super) struct Stock {
+    /// Every price that it asks, once.
+    pub(super) prices: Vec<Tariff>,
+    /// What each pool says, in the advertisement's order: a column for each fact.
+    columns: Vec<u64>,
+    rows: Vec<Row>,
     gpus: Vec<[u64; GpuFact::COUNT]>,
 }
 
@@ -91,54 +97,22 @@ impl Listing {
             (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value), claim.assurance)
         });
         let claims = claims.collect();
-        let offers = || ad.body.pools.iter().zip(&ad.lease.rows).take(POOLS);
-        let (mut prices, mut gpus, mut rows) = (Vec::<Tariff>::new(), Vec::new(), Vec::new());
-        let mut columns = vec![UNSAID; PoolFact::COUNT * offers().count()];
-        for (n, (pool, row)) in offers().enumerate() {
-            let mut others = ad.lease.rows.iter().zip(&rows);
-            let same = others.find(|(other, _)| other.price == row.price);
-            let price = same.map_or(prices.len(), |(_, same): (_, &Row)| same.price as usize);
-            if price == prices.len() {
-                prices.push(Tariff::new(&row.price));
-            }
-            prices[price].rows.add(n);
-            let first = index(gpus.len());
-            for (gpu, free) in sold(pool, row) {
-                let mut facts = [UNSAID; GpuFact::COUNT];
-                let said = of_gpu(gpu, free);
-                said.into_iter().for_each(|(fact, said)| facts[fact as usize] = said.value().raw());
-                gpus.push(facts);
-            }
-            for (fact, said) in of_pool(pool, row) {
-                columns[fact as usize * offers().count() + n] = said.value().raw();
-            }
-            rows.push(Row { price: index(price), gpus: first..index(gpus.len()) });
-        }
         let terms_s = ad.body.terms.min_term_s..=ad.body.terms.max_term_s;
         let (provider, key, expires_ms) = (ad.lease.provider, ad.key, ad.lease.expires_ms());
-        Self {
-            ad,
-            provider,
-            key,
-            expires_ms,
-            terms_s,
-            prices,
-            facts,
-            columns,
-            rows,
-            sets,
-            claims,
-            gpus,
-        }
+        let stock = Stock::new(&ad);
+        Self { ad, provider, key, expires_ms, terms_s, stock, facts, sets, claims }
     }
 
-    /// Takes the provider's later advertisement. A mere renewal has the same facts.
+    /// Takes the provider's later advertisement. Most only renew the last, or have other rows.
     pub(crate) fn replace(&mut self, ad: Box<Ad>) {
-        if Arc::ptr_eq(&self.ad.body, &ad.body) && self.ad.lease.rows == ad.lease.rows {
-            (self.expires_ms, self.ad) = (ad.lease.expires_ms(), ad);
-        } else {
+        if !Arc::ptr_eq(&self.ad.body, &ad.body) {
             *self = Self::new(ad);
+            return;
         }
+        if self.ad.lease.rows != ad.lease.rows {
+            self.stock = Stock::new(&ad);
+        }
+        (self.expires_ms, self.ad) = (ad.lease.expires_ms(), ad);
     }
 
     pub(crate) fn is_over(&self, now: Now) -> bool {
@@ -173,14 +147,14 @@ impl Listing {
     /// How many pools there are.
     #[inline]
     pub(crate) fn pools(&self) -> usize {
-        self.rows.len()
+        self.stock.rows.len()
     }
 
     /// What all pools say of themselves.
     #[inline]
     pub(super) fn column(&self, fact: PoolFact) -> &[u64] {
         let (first, pools) = (fact as usize * self.pools(), self.pools());
-        &self.columns[first..first + pools]
+        &self.stock.columns[first..first + pools]
     }
 
     /// The pools for which a term on pools, or on the price of something that each has, holds.
@@ -191,7 +165,11 @@ impl Listing {
             }
             Attribute::Price(priced, currency) => {
                 let holds = |at: &&Tariff| term.holds(at.unit(priced, currency, UNSAID));
-                self.prices.iter().filter(holds).fold(Rows::default(), |all, at| all.or(at.rows))
+                self.stock
+                    .prices
+                    .iter()
+                    .filter(holds)
+                    .fold(Rows::default(), |all, at| all.or(at.rows))
             }
             Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Gpu(_) => Rows::default(),
         }
@@ -199,7 +177,7 @@ impl Listing {
 
     /// What one kind of GPU has to say to a term.
     pub(crate) fn gpu_value(&self, attribute: Attribute, row: usize, gpu: usize) -> Option<Value> {
-        let facts = &self.gpus[gpu];
+        let facts = &self.stock.gpus[gpu];
         match attribute {
             Attribute::Gpu(fact) => Value::of_raw(facts[fact as usize]),
             Attribute::Price(priced, currency) => {
@@ -228,26 +206,55 @@ impl Listing {
 
     /// The price of a pool.
     pub(super) fn price(&self, row: usize) -> &Tariff {
-        &self.prices[self.rows[row].price as usize]
+        &self.stock.prices[self.stock.rows[row].price as usize]
     }
 
     /// The kinds of GPUs of a pool.
     #[inline]
     pub(crate) fn gpus(&self, row: usize) -> Range<usize> {
-        let gpus = &self.rows[row].gpus;
+        let gpus = &self.stock.rows[row].gpus;
         gpus.start as usize..gpus.end as usize
     }
 
     /// How many GPUs of a model are free; the model by its fingerprint.
     pub(crate) fn free_gpus(&self, row: usize, model: u64) -> u64 {
         let of_model = |gpu: &&[u64; GpuFact::COUNT]| gpu[GpuFact::Model as usize] == model;
-        let gpu = self.gpus[self.gpus(row)].iter().find(of_model);
+        let gpu = self.stock.gpus[self.gpus(row)].iter().find(of_model);
         gpu.map_or(0, |gpu| gpu[GpuFact::Count as usize])
     }
 
     /// A pool, and what is free of it.
     pub(crate) fn pool(&self, row: usize) -> (&Pool, &PoolRow) {
         (&self.ad.body.pools[row], &self.ad.lease.rows[row])
+    }
+}
+
+impl Stock {
+    fn new(ad: &Ad) -> Self {
+        let offers = || ad.body.pools.iter().zip(&ad.lease.rows).take(POOLS);
+        let (mut prices, mut gpus, mut rows) = (Vec::<Tariff>::new(), Vec::new(), Vec::new());
+        let mut columns = vec![UNSAID; PoolFact::COUNT * offers().count()];
+        for (n, (pool, row)) in offers().enumerate() {
+            let mut others = ad.lease.rows.iter().zip(&rows);
+            let same = others.find(|(other, _)| other.price == row.price);
+            let price = same.map_or(prices.len(), |(_, same): (_, &Row)| same.price as usize);
+            if price == prices.len() {
+                prices.push(Tariff::new(&row.price));
+            }
+            prices[price].rows.add(n);
+            let first = index(gpus.len());
+            for (gpu, free) in sold(pool, row) {
+                let mut facts = [UNSAID; GpuFact::COUNT];
+                let said = of_gpu(gpu, free);
+                said.into_iter().for_each(|(fact, said)| facts[fact as usize] = said.value().raw());
+                gpus.push(facts);
+            }
+            for (fact, said) in of_pool(pool, row) {
+                columns[fact as usize * offers().count() + n] = said.value().raw();
+            }
+            rows.push(Row { price: index(price), gpus: first..index(gpus.len()) });
+        }
+        Self { prices, columns, rows, gpus }
     }
 }
 

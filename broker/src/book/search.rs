@@ -168,7 +168,7 @@ pub(super) fn search(
         }
         let mut sieve = Sieve::new(listing.pools(), of_ad, all);
         needs.sift(listing, &mut sieve);
-        for price in &listing.prices {
+        for price in &listing.stock.prices {
             let open = price.rows.and(sieve.open());
             if open.is_empty() {
                 continue;

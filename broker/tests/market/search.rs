@@ -6,8 +6,9 @@ use mercato_broker::syntax::FromText as _;
 use mercato_broker::{
     Command, Demand, Effect, Exclusion, Input, Rate, Refusal, Reply, Sort, Standing,
 };
-use mercato_protocol::ad::Ad;
+use mercato_protocol::ad::{Ad, PoolRow};
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Class;
 use mercato_protocol::time::Now;
@@ -44,6 +45,32 @@ fn offers_are_sorted_by_what_is_asked_for() {
     let near = broker.browse(NOW, &selecting("rtt<=30ms, rtt"), false);
     assert_eq!(found(&near), ["near/amd64"]);
     assert_eq!(near.offers[0].rtt_us, Some(2_000));
+}
+
+#[test]
+fn of_two_leases_of_one_body_the_later_one_counts() {
+    let first = asking("a", 10);
+    let mut broker = broker([first.clone(), asking("b", 20)]);
+    let cheapest = |broker: &mercato_broker::Broker, cpu| {
+        found(&broker.browse(NOW, &wanting(cpu, Sort::Price), false))
+    };
+    let mut hears = |seq, expires_s, change: fn(&mut PoolRow)| {
+        let mut later = first.clone();
+        let of = lease(&mut later);
+        (of.seq, of.ttl_s) = (seq, expires_s);
+        of.rows.iter_mut().for_each(change);
+        broker.handle(NOW, Input::Ad(Box::new(later)));
+        let expires_ms = broker.browse(NOW, &wanting("cpu=1", Sort::Price), false);
+        let expires_ms = expires_ms.offers.iter().find(|of| of.name == "a").unwrap().expires_ms;
+        (cheapest(&broker, "cpu=1"), cheapest(&broker, "cpu=8"), expires_ms - NOW.wall_ms)
+    };
+    let (a, b) = (|| "a/amd64".to_owned(), || "b/amd64".to_owned());
+    assert_eq!(hears(2, 800, |_| ()), (vec![a(), b()], vec![a(), b()], 800_000));
+    let sold = hears(4, 600, |row| row.free.cpu_millis = 2_000);
+    assert_eq!(sold, (vec![a(), b()], vec![b()], 600_000));
+    assert_eq!(hears(3, 900, |_| ()), sold, "an earlier one came late");
+    let dear = |row: &mut PoolRow| row.price = Price::from_text("cpu=0.90 EUR/h").unwrap();
+    assert_eq!(hears(5, 700, dear), (vec![b(), a()], vec![b(), a()], 700_000));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use mercato_gossip::{Body, Effect, Gossip, Input, Item, News, Open, Opened, Verdict};
 use mercato_protocol::ad::AdLease;
@@ -86,23 +87,41 @@ impl Ads {
     }
 }
 
-/// Nodes, the links between them, and what is on its way.
+/// Nodes, the links between them, and what is on its way. Each half of the nodes has a thread
+/// of its own; they meet after each millisecond, since nothing arrives sooner.
 pub(crate) struct Network {
-    pub(crate) at_ms: u64,
+    halves: [Half; 2],
+    /// One way, by both ends, the smaller first.
+    links: BTreeMap<(usize, usize), u64>,
+}
+
+/// The nodes whose number, by two, leaves the same.
+struct Half {
+    side: usize,
+    at_ms: u64,
+    count: Count,
+    nodes: Vec<Gossip>,
+    neighbours: Vec<Vec<(usize, u64)>>,
+    keys: Arc<[PublicKey]>,
+    /// What arrives in each of the next milliseconds.
+    flying: VecDeque<Vec<Sent>>,
+    /// What is on its way to the other half, and when it arrives.
+    leaving: Vec<(usize, Sent)>,
+    wakes: BinaryHeap<Reverse<(u64, usize)>>,
+    wake_ms: Vec<u64>,
+    opened: Known,
+}
+
+/// A message, from one node to another.
+type Sent = (usize, usize, Message);
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Count {
     pub(crate) learned: usize,
     pub(crate) messages: u64,
     pub(crate) marks: usize,
     pub(crate) bodies: usize,
-    nodes: Vec<Gossip>,
-    keys: Vec<PublicKey>,
-    /// One way, by both ends, the smaller first.
-    links: BTreeMap<(usize, usize), u64>,
-    neighbours: Vec<Vec<(usize, u64)>>,
-    /// What arrives in each of the next milliseconds.
-    flying: VecDeque<Vec<(usize, usize, Message)>>,
-    wakes: BinaryHeap<Reverse<(u64, usize)>>,
-    wake_ms: Vec<u64>,
-    opened: Known,
 }
 
 /// Everything that was ever published, by where its bytes are: whoever passes it on
@@ -113,7 +132,6 @@ struct Known {
     bodies: HashMap<usize, Arc<Body>>,
     /// Keeps the bytes where they are.
     kept: Vec<News>,
-    at: Now,
 }
 
 fn place(publication: &Publication) -> usize {
@@ -126,10 +144,9 @@ fn place(publication: &Publication) -> usize {
 
 impl Known {
     fn keep(&mut self, news: &News) {
-        let publication = news.publication().publication();
-        let at = self.at;
-        let opened = publication.open(FederationId::lan(), at).unwrap();
-        self.items.insert(place(&publication), Arc::new(Item::new(opened)));
+        let publication = news.publication();
+        let item = Item::new(publication.clone());
+        self.items.insert(place(&publication.publication()), Arc::new(item));
         self.kept.push(news.clone());
     }
 }
@@ -148,7 +165,7 @@ impl Open for Known {
 impl Network {
     pub(crate) fn new(size: usize, seed: u64, one_way_ms: RangeInclusive<u64>) -> Self {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
-        let keys: Vec<PublicKey> = (0..size).map(|n| keys(n).public()).collect();
+        let keys: Arc<[PublicKey]> = (0..size).map(|n| keys(n).public()).collect();
         let mut links = BTreeMap::new();
         for node in 0..size {
             for _ in 0..CHOSEN {
@@ -159,22 +176,26 @@ impl Network {
                 }
             }
         }
-        let everybody = Arc::new(keys.iter().copied().collect());
-        let mut network = Self {
+        let mut nodes = [Vec::new(), Vec::new()];
+        for (node, key) in keys.iter().enumerate() {
+            nodes[node % 2].push(Gossip::new(*key, rng.random()));
+        }
+        let mut side = 0..;
+        let halves = nodes.map(|nodes| Half {
+            side: side.next().unwrap(),
             at_ms: 0,
-            learned: 0,
-            messages: 0,
-            marks: 0,
-            bodies: 0,
-            nodes: keys.iter().map(|key| Gossip::new(*key, rng.random())).collect(),
-            keys,
-            links: BTreeMap::new(),
-            neighbours: vec![Vec::new(); size],
+            count: Count::default(),
+            neighbours: vec![Vec::new(); nodes.len()],
+            wake_ms: vec![u64::MAX; nodes.len()],
+            nodes,
+            keys: Arc::clone(&keys),
             flying: (0..=*one_way_ms.end()).map(|_| Vec::new()).collect(),
+            leaving: Vec::new(),
             wakes: BinaryHeap::new(),
-            wake_ms: vec![u64::MAX; size],
             opened: Known::default(),
-        };
+        });
+        let mut network = Self { halves, links: BTreeMap::new() };
+        let everybody = Arc::new(keys.iter().copied().collect());
         for node in 0..size {
             network.feed(node, Input::Known(Arc::clone(&everybody)));
         }
@@ -182,13 +203,29 @@ impl Network {
         network
     }
 
+    pub(crate) fn at_ms(&self) -> u64 {
+        self.halves[0].at_ms
+    }
+
+    pub(crate) fn count(&self) -> Count {
+        let [a, b] = self.halves.each_ref().map(|half| half.count);
+        Count {
+            learned: a.learned + b.learned,
+            messages: a.messages + b.messages,
+            marks: a.marks + b.marks,
+            bodies: a.bodies + b.bodies,
+        }
+    }
+
     pub(crate) fn join(&mut self, links: &BTreeMap<(usize, usize), u64>) {
         for ((a, b), one_way_ms) in links {
             self.links.insert((*a, *b), *one_way_ms);
-            self.neighbours[*a].push((*b, *one_way_ms));
-            self.neighbours[*b].push((*a, *one_way_ms));
-            self.feed(*a, Input::Connected(self.keys[*b]));
-            self.feed(*b, Input::Connected(self.keys[*a]));
+            for (one, other) in [(*a, *b), (*b, *a)] {
+                let half = &mut self.halves[one % 2];
+                half.neighbours[one / 2].push((other, *one_way_ms));
+                let key = half.keys[other];
+                self.feed(one, Input::Connected(key));
+            }
         }
     }
 
@@ -196,21 +233,24 @@ impl Network {
     pub(crate) fn part(&mut self, middle: usize) -> BTreeMap<(usize, usize), u64> {
         let cut = self.links.extract_if(.., |(a, b), _| *a < middle && *b >= middle);
         let cut: BTreeMap<(usize, usize), u64> = cut.collect();
-        for arriving in &mut self.flying {
-            arriving.retain(|(from, to, _)| (*from < middle) == (*to < middle));
+        let stays = |(from, to, _): &Sent| (*from < middle) == (*to < middle);
+        for half in &mut self.halves {
+            half.flying.iter_mut().for_each(|arriving| arriving.retain(stays));
+            half.leaving.retain(|(_, sent)| stays(sent));
         }
         for (a, b) in cut.keys() {
-            self.neighbours[*a].retain(|(other, _)| other != b);
-            self.neighbours[*b].retain(|(other, _)| other != a);
-            self.feed(*a, Input::Disconnected(self.keys[*b]));
-            self.feed(*b, Input::Disconnected(self.keys[*a]));
+            for (one, other) in [(*a, *b), (*b, *a)] {
+                let half = &mut self.halves[one % 2];
+                half.neighbours[one / 2].retain(|(neighbour, _)| *neighbour != other);
+                let key = half.keys[other];
+                self.feed(one, Input::Disconnected(key));
+            }
         }
         cut
     }
 
     pub(crate) fn publish(&mut self, node: usize, news: News) {
-        self.opened.at = now(self.at_ms);
-        self.opened.keep(&news);
+        self.halves.iter_mut().for_each(|half| half.opened.keep(&news));
         self.feed(node, Input::Publish(news));
     }
 
@@ -218,19 +258,51 @@ impl Network {
         self.run_until(for_ms, |_| false);
     }
 
-    /// Stops as soon as `done`, looked at after each millisecond.
-    pub(crate) fn run_until(&mut self, for_ms: u64, done: impl Fn(&Self) -> bool) {
-        for _ in 0..for_ms {
+    /// Stops as soon as so many have been learned, in all, that it is `done`; looked at after
+    /// each millisecond.
+    pub(crate) fn run_until(&mut self, for_ms: u64, done: impl Fn(usize) -> bool + Sync) {
+        let meeting = Meeting::default();
+        let [one, other] = &mut self.halves;
+        std::thread::scope(|scope| {
+            scope.spawn(|| one.run(for_ms, &meeting, &done));
+            other.run(for_ms, &meeting, &done);
+        });
+    }
+
+    fn feed(&mut self, node: usize, input: Input) {
+        self.halves[node % 2].feed(node, input);
+    }
+
+    /// How many latest words nodes lack, in all.
+    pub(crate) fn missing(&self, ads: &Ads) -> usize {
+        let lacks = |node: &Gossip, news: &News| {
+            let publisher = &news.mark().publisher;
+            node.latest(publisher).is_none_or(|held| held.mark() != news.mark())
+        };
+        let of = |node| ads.latest.values().filter(|news| lacks(node, news)).count();
+        self.halves.iter().flat_map(|half| &half.nodes).map(of).sum()
+    }
+}
+
+impl Half {
+    fn run(&mut self, for_ms: u64, meeting: &Meeting, done: &impl Fn(usize) -> bool) {
+        let meeting = meeting.seat(self.side);
+        for round in 1..=for_ms {
             while let Some(Reverse((at_ms, node))) = self.wakes.peek().copied()
                 && at_ms <= self.at_ms
             {
                 self.wakes.pop();
-                if self.wake_ms[node] == at_ms {
-                    self.wake_ms[node] = u64::MAX;
+                if self.wake_ms[node / 2] == at_ms {
+                    self.wake_ms[node / 2] = u64::MAX;
                     self.feed(node, Input::Tick);
                 }
             }
-            if done(self) {
+            let word = (std::mem::take(&mut self.leaving), self.count.learned);
+            let (coming, learned) = meeting.exchange(round, word);
+            for (slot, sent) in coming {
+                self.flying[slot].push(sent);
+            }
+            if done(self.count.learned + learned) {
                 return;
             }
             self.at_ms += 1;
@@ -245,7 +317,7 @@ impl Network {
 
     fn feed(&mut self, node: usize, input: Input) {
         let mut verdicts = Vec::new();
-        for effect in self.nodes[node].handle(now(self.at_ms), input) {
+        for effect in self.nodes[node / 2].handle(now(self.at_ms), input) {
             match effect {
                 Effect::Send { peer, message } => self.send(node, peer, message),
                 Effect::Learned(news) => verdicts.push((*news.mark(), Verdict::Accept)),
@@ -253,39 +325,86 @@ impl Network {
             }
         }
         if !verdicts.is_empty() {
-            self.learned += verdicts.len();
+            self.count.learned += verdicts.len();
             return self.feed(node, Input::Judged(verdicts));
         }
-        if let Some(Deadline::Mono(wake_ms)) = self.nodes[node].wakeup()
-            && wake_ms < self.wake_ms[node]
+        if let Some(Deadline::Mono(wake_ms)) = self.nodes[node / 2].wakeup()
+            && wake_ms < self.wake_ms[node / 2]
         {
-            self.wake_ms[node] = wake_ms.max(self.at_ms);
-            self.wakes.push(Reverse((self.wake_ms[node], node)));
+            self.wake_ms[node / 2] = wake_ms.max(self.at_ms);
+            self.wakes.push(Reverse((self.wake_ms[node / 2], node)));
         }
     }
 
     fn send(&mut self, from: usize, peer: PublicKey, message: Message) {
         let is_it = |(other, _): &&(usize, u64)| self.keys[*other] == peer;
-        let Some(&(to, delay_ms)) = self.neighbours[from].iter().find(is_it) else {
+        let Some(&(to, delay_ms)) = self.neighbours[from / 2].iter().find(is_it) else {
             panic!("told one that is no neighbour");
         };
-        self.messages += 1;
+        self.count.messages += 1;
         match &message {
-            Message::Announce { marks } | Message::Ids { marks, .. } => self.marks += marks.len(),
-            Message::Push { bodies, .. } => self.bodies += bodies.len(),
+            Message::Announce { marks } | Message::Ids { marks, .. } => {
+                self.count.marks += marks.len();
+            }
+            Message::Push { bodies, .. } => self.count.bodies += bodies.len(),
             Message::Pull { .. } | Message::Root { .. } | Message::Buckets { .. } => {}
         }
         let slot = usize::try_from(delay_ms).unwrap() - 1;
-        self.flying[slot].push((from, to, message));
+        match to % 2 == self.side {
+            true => self.flying[slot].push((from, to, message)),
+            false => self.leaving.push((slot, (from, to, message))),
+        }
     }
+}
 
-    /// How many latest words nodes lack, in all.
-    pub(crate) fn missing(&self, ads: &Ads) -> usize {
-        let lacks = |node: &Gossip, news: &News| {
-            let publisher = &news.mark().publisher;
-            node.latest(publisher).is_none_or(|held| held.mark() != news.mark())
-        };
-        let of = |node| ads.latest.values().filter(|news| lacks(node, news)).count();
-        self.nodes.iter().map(of).sum()
+/// What one half has for the other: what is on its way, and how much it has learned.
+type Word = (Vec<(usize, Sent)>, usize);
+
+/// Where two threads meet, round by round: too often to sleep in between.
+#[derive(Default)]
+struct Meeting([Place; 2]);
+
+/// What one of them has brought. In the next round the other may still be looking at the last.
+#[derive(Default)]
+struct Place {
+    round: AtomicU64,
+    brought: [Mutex<Word>; 2],
+}
+
+/// One of the two, until it leaves for good.
+struct Seat<'a> {
+    own: &'a Place,
+    other: &'a Place,
+}
+
+impl Meeting {
+    fn seat(&self, side: usize) -> Seat<'_> {
+        Seat { own: &self.0[side], other: &self.0[1 - side] }
+    }
+}
+
+impl Seat<'_> {
+    /// Gives a word for a word.
+    fn exchange(&self, round: u64, word: Word) -> Word {
+        let turn = usize::from(round.is_multiple_of(2));
+        *self.own.brought[turn].lock().unwrap() = word;
+        self.own.round.store(round, Ordering::Release);
+        for spins in 0_u64.. {
+            if self.other.round.load(Ordering::Acquire) >= round {
+                break;
+            }
+            match spins % 4_096 {
+                0 if spins > 0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        std::mem::take(&mut self.other.brought[turn].lock().unwrap())
+    }
+}
+
+impl Drop for Seat<'_> {
+    /// Nobody waits for one that is gone.
+    fn drop(&mut self) {
+        self.own.round.store(u64::MAX, Ordering::Release);
     }
 }
