@@ -144,6 +144,43 @@ fn of_a_pod_that_was_refused_and_forgotten_nothing_is_kept() {
 }
 
 #[test]
+fn what_was_refused_goes_at_once_when_it_is_to_go() {
+    let web = || Item::Pod(pod("u1", "web"));
+    let keys = || Item::Object(key(ObjectKind::Secret, "shop", "keys"));
+    let delete = || ToGuest::Delete { pod: pod("u1", "web"), grace_s: 0 };
+    let refused = |item| guest::Input::NotWritten(item, Failure::Refused(refusal()));
+    let removes = |item, grace_s| [guest::Effect::Delete(item, grace_s)];
+
+    let mut asked = Asked::of_provider();
+    asked.is_told(put(web()));
+    assert_eq!(asked.is_told(delete()), [], "it is being made");
+    assert_eq!(asked.does(refused(web())), removes(web(), Some(0)));
+    let failed = guest::Input::NotWritten(web(), Failure::Transient);
+    assert_eq!(asked.does(failed), [], "that is tried again later");
+    assert_eq!(asked.is_told(delete()), [], "however often it is said");
+
+    asked.is_told(put(keys()));
+    assert_eq!(asked.does(refused(keys())), []);
+    let drop = || ToGuest::Drop(key(ObjectKind::Secret, "shop", "keys"));
+    assert_eq!(asked.is_told(drop()), removes(keys(), None));
+    asked.does(guest::Input::NotWritten(keys(), Failure::Transient));
+    assert_eq!(asked.is_told(drop()), [], "that is tried again later");
+
+    let mut closed = Asked::of_provider();
+    for item in [web(), keys()] {
+        closed.is_told(put(item.clone()));
+        closed.does(refused(item));
+    }
+    let all = [removes(keys(), None), removes(web(), Some(0))].concat();
+    assert_eq!(closed.does(guest::Input::Close), all);
+
+    let mut doubtful = Asked::of_provider();
+    doubtful.is_told(put(web()));
+    doubtful.does(guest::Input::NotWritten(web(), Failure::Transient));
+    assert_eq!(doubtful.is_told(delete()), [], "it may be made this very moment");
+}
+
+#[test]
 fn words_that_are_too_long_for_a_message_are_clipped() {
     let mut asked = Asked::of_provider();
     let item = Item::Pod(pod("u1", "web"));

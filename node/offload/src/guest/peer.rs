@@ -107,7 +107,7 @@ impl GuestSession {
         pod.told = None;
         let item = Item::Pod(id.clone());
         if pod.grace_s != before {
-            self.retries.clear(&item); // it waited to be made, perhaps
+            self.stop_waiting(&item);
         }
         self.unsaid.insert(item.clone());
         self.step(now, &item, out);
@@ -115,9 +115,13 @@ impl GuestSession {
 
     fn on_drop(&mut self, now: Now, key: ObjectKey, out: &mut Vec<Effect>) {
         let Some(object) = self.objects.get_mut(&key) else { return };
-        object.dropped = true;
+        let is_new = !std::mem::replace(&mut object.dropped, true);
         object.wanted = None;
-        self.step(now, &Item::Object(key), out);
+        let item = Item::Object(key);
+        if is_new {
+            self.stop_waiting(&item);
+        }
+        self.step(now, &item, out);
     }
 
     fn on_want(&mut self, id: &PodId) {

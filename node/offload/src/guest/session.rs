@@ -134,7 +134,9 @@ impl GuestSession {
             Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
             Input::Moved(namespace) => self.on_moved(now, &namespace, &mut out),
             Input::Close => {
-                self.closing = true;
+                if !std::mem::replace(&mut self.closing, true) {
+                    self.items().iter().for_each(|item| self.stop_waiting(item));
+                }
                 self.step_all(now, &mut out);
             }
             Input::Wake => self.on_wake(now, &mut out),
@@ -272,7 +274,9 @@ impl GuestSession {
             }
             (Step::Apply(..) | Step::Update(..), Failure::Refused(why)) => {
                 *refusal = Some(why);
-                self.retries.back_off(now.mono_ms, item);
+                if !self.is_to_go(item) {
+                    self.retries.back_off(now.mono_ms, item);
+                }
             }
             (Step::Apply(..), Failure::OutOf(outcome)) => {
                 self.out_of_room(now, item, outcome, out);
@@ -297,10 +301,7 @@ impl GuestSession {
     }
 
     fn on_moved(&mut self, now: Now, namespace: &str, out: &mut Vec<Effect>) {
-        let pods = self.pods.values().map(|pod| Item::Pod(pod.id.clone()));
-        let items = self.objects.keys().cloned().map(Item::Object).chain(pods);
-        let within = |item: &Item| item.namespace() == namespace;
-        for item in items.filter(within).collect::<Vec<_>>() {
+        for item in self.items().into_iter().filter(|item| item.namespace() == namespace) {
             self.retries.clear(&item);
             self.step(now, &item, out);
         }

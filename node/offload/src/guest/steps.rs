@@ -29,11 +29,36 @@ impl GuestSession {
     }
 
     pub(super) fn step_all(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let pods = self.pods.values().map(|pod| Item::Pod(pod.id.clone()));
-        let objects = self.objects.keys().cloned().map(Item::Object);
-        for item in objects.chain(pods).collect::<Vec<_>>() {
+        for item in self.items() {
             self.step(now, &item, out);
         }
+    }
+
+    /// All that is known, objects first.
+    pub(super) fn items(&self) -> Vec<Item> {
+        let pods = self.pods.values().map(|pod| Item::Pod(pod.id.clone()));
+        self.objects.keys().cloned().map(Item::Object).chain(pods).collect()
+    }
+
+    /// It is to go now, and need not wait until it is tried again to make it; unless an attempt
+    /// may have worked without our knowing: its removal could come too early.
+    pub(super) fn stop_waiting(&mut self, item: &Item) {
+        let in_doubt = match item {
+            Item::Object(_) => false,
+            Item::Pod(id) => self.pods.get(&id.uid).is_some_and(|pod| pod.in_doubt),
+        };
+        if !in_doubt {
+            self.retries.clear(item);
+        }
+    }
+
+    /// Whether it is not to be there, whatever home said of its content.
+    pub(super) fn is_to_go(&self, item: &Item) -> bool {
+        self.closing
+            || match item {
+                Item::Object(key) => self.objects.get(key).is_some_and(|object| object.dropped),
+                Item::Pod(id) => self.pods.get(&id.uid).is_some_and(|pod| pod.grace_s.is_some()),
+            }
     }
 
     /// Another pod of the same name may have waited for this one to go.
