@@ -150,6 +150,7 @@ impl Message for Identity {
 }
 
 impl Payload for Identity {
+    /// It holds at any time, which whoever reads advertisements counts on.
     const TYPE: &'static str = "identity";
 
     /// The first document is signed by its own key; which key may sign a later one only

@@ -13,7 +13,8 @@ pub const STEPS: u64 = 5_000_000;
 /// What waits longer than so many ms for its line is dropped.
 pub const LINE_QUEUE_MS: u64 = 10_000;
 
-/// Publications that were opened and are remembered; over that many, all are forgotten.
+/// Publications that were opened, and bodies, that are remembered; over so many of a kind, all are
+/// forgotten.
 pub const OPENED: usize = 400_000;
 
 /// Events between two checks of everything.

@@ -104,13 +104,13 @@ impl Book {
             if number(&known.ad) < number(&ad) {
                 known.replace(ad);
             }
-        } else if self.makes_room(now, peers) {
+        } else if self.make_room(now, peers) {
             self.listings.insert(ad.lease.provider, Listing::new(ad));
         }
     }
 
-    /// Whether there is room for one more provider.
-    fn makes_room(&mut self, now: Now, peers: &Peers) -> bool {
+    /// Whether one more provider may be kept; the stranger that would expire first gives way.
+    fn make_room(&mut self, now: Now, peers: &Peers) -> bool {
         if self.listings.len() < limits::BOOK_PROVIDERS {
             return true;
         }

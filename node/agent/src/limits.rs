@@ -10,9 +10,9 @@ pub const MOVE_MS: u64 = 5_000;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
-/// A provider's word on where it is counts as said again once in such a time, however often it
-/// renews its advertisement: the directory remembers it for a day.
-pub const SIGHT_MS: u64 = 3_600_000;
+/// The directory is told again where a provider is once in such a time, however often that renews
+/// its advertisement: it remembers for a day.
+pub const SIGHT_MS: u64 = 900_000;
 /// Clusters whose key is known; as many as there are publishers in gossip.
 pub const CLUSTERS: usize = 22_000;
 /// Successions of a federation's root that are followed. A guess.

@@ -174,15 +174,16 @@ impl Agent {
         }
     }
 
-    /// One that is a renewal of what the broker has says nothing new of its keys and addresses;
-    /// those are heard of again all the same, so that they are not forgotten.
+    /// One that renews what the broker has, by a key that still speaks for its cluster, says
+    /// nothing new of keys and addresses. The latter are said again now and then, or the
+    /// directory would forget them.
     fn on_ad(&mut self, now: Now, ad: Ad, out: &mut Vec<Effect>) -> Verdict {
         let cluster = ad.lease.provider;
-        let known = self.broker.ad(&cluster);
+        let speaks = self.peers.key(&cluster) == Some(ad.key);
+        let known = self.broker.ad(&cluster).filter(|_| speaks);
         let known = known.filter(|known| Arc::ptr_eq(&known.body, &ad.body));
         let renews = known.is_some();
-        let period = |ad: &Ad| ad.lease.issued_ms / limits::SIGHT_MS;
-        let is_seen = known.is_some_and(|known| period(known) == period(&ad));
+        let is_seen = known.is_some_and(|known| sight_period(known) == sight_period(&ad));
         if !renews && !self.meet(now, cluster, Keys::of_ad(&ad), out) {
             return Verdict::Ignore;
         }
@@ -224,8 +225,15 @@ impl Agent {
     }
 }
 
+/// In which of the times after each of which it is said again where a provider is: not for all of
+/// them at once.
+fn sight_period(ad: &Ad) -> u64 {
+    let offset_ms = u64::from(ad.key.0[0]) * limits::SIGHT_MS / 256;
+    (ad.lease.issued_ms + offset_ms) / limits::SIGHT_MS
+}
+
 /// Whose fault it is that this is no advertisement: nobody passes on what contradicts
-/// itself, but what a later release may say, or another clock allow.
+/// itself, but what a later release may say.
 fn verdict(error: &AdError) -> Verdict {
     match error {
         AdError::OtherBody | AdError::OtherOwner | AdError::OtherPools => Verdict::Reject,
