@@ -44,8 +44,8 @@ impl Source {
 pub struct SightingId {
     /// Who says so.
     pub source: Source,
-    /// The source's own name for it: the mDNS instance, the entry of the list, the
-    /// key that a peer speaks of.
+    /// The source's own name for it: the mDNS instance, the entry of the list; empty where
+    /// a peer speaks of itself.
     pub instance: String,
 }
 

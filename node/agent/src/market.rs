@@ -219,7 +219,7 @@ impl Agent {
         if ad.key == self.config.key.public() || addresses.is_empty() {
             return;
         }
-        let id = SightingId { source: Source::Peer(ad.key), instance: ad.key.to_string() };
+        let id = SightingId { source: Source::Peer(ad.key), instance: String::new() };
         let sighting = Sighting { id, peer: Some(ad.key), addresses };
         self.direct(now, mercato_discovery::Input::Report(Report::Seen(sighting)), out);
     }
