@@ -103,8 +103,9 @@ impl World {
         self.link = None;
         for node in 0..2 {
             let other = self.key(1 - node);
-            for source in [Source::List, Source::Peer(other)] {
-                let id = SightingId { source, instance: other.to_string() };
+            let ids = [(Source::List, other.to_string()), (Source::Peer(other), String::new())];
+            for (source, instance) in ids {
+                let id = SightingId { source, instance };
                 self.tell(node, Input::Sighted(Report::Gone(id)));
             }
             self.tell(node, Input::Disconnected(other));
