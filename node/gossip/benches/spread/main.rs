@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "a benchmark, not the program")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+mod meeting;
 mod network;
 
 use std::time::Instant;

@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mercato_gossip::{Body, Effect, Gossip, Input, Item, News, Open, Opened, Verdict};
 use mercato_protocol::ad::AdLease;
@@ -15,6 +14,8 @@ use mercato_protocol::text::Blob;
 use mercato_protocol::time::{Deadline, Now};
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
+
+use crate::meeting::Meeting;
 
 const WALL_MS: u64 = 1_700_000_000_000;
 const BODY_BYTES: usize = 700;
@@ -114,6 +115,9 @@ struct Half {
 
 /// A message, from one node to another.
 type Sent = (usize, usize, Message);
+
+/// What one half has for the other: what is on its way, and how much it has learned.
+type Word = (Vec<(usize, Sent)>, usize);
 
 /// What happened so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,7 +289,7 @@ impl Network {
 }
 
 impl Half {
-    fn run(&mut self, for_ms: u64, meeting: &Meeting, done: &impl Fn(usize) -> bool) {
+    fn run(&mut self, for_ms: u64, meeting: &Meeting<Word>, done: &impl Fn(usize) -> bool) {
         let meeting = meeting.seat(self.side);
         for round in 1..=for_ms {
             while let Some(Reverse((at_ms, node))) = self.wakes.peek().copied()
@@ -354,57 +358,5 @@ impl Half {
             true => self.flying[slot].push((from, to, message)),
             false => self.leaving.push((slot, (from, to, message))),
         }
-    }
-}
-
-/// What one half has for the other: what is on its way, and how much it has learned.
-type Word = (Vec<(usize, Sent)>, usize);
-
-/// Where two threads meet, round by round: too often to sleep in between.
-#[derive(Default)]
-struct Meeting([Place; 2]);
-
-/// What one of them has brought. In the next round the other may still be looking at the last.
-#[derive(Default)]
-struct Place {
-    round: AtomicU64,
-    brought: [Mutex<Word>; 2],
-}
-
-/// One of the two, until it leaves for good.
-struct Seat<'a> {
-    own: &'a Place,
-    other: &'a Place,
-}
-
-impl Meeting {
-    fn seat(&self, side: usize) -> Seat<'_> {
-        Seat { own: &self.0[side], other: &self.0[1 - side] }
-    }
-}
-
-impl Seat<'_> {
-    /// Gives a word for a word.
-    fn exchange(&self, round: u64, word: Word) -> Word {
-        let turn = usize::from(round.is_multiple_of(2));
-        *self.own.brought[turn].lock().unwrap() = word;
-        self.own.round.store(round, Ordering::Release);
-        for spins in 0_u64.. {
-            if self.other.round.load(Ordering::Acquire) >= round {
-                break;
-            }
-            match spins % 4_096 {
-                0 if spins > 0 => std::thread::yield_now(),
-                _ => std::hint::spin_loop(),
-            }
-        }
-        std::mem::take(&mut self.other.brought[turn].lock().unwrap())
-    }
-}
-
-impl Drop for Seat<'_> {
-    /// Nobody waits for one that is gone.
-    fn drop(&mut self) {
-        self.own.round.store(u64::MAX, Ordering::Release);
     }
 }
