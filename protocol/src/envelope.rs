@@ -15,6 +15,8 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+pub use crate::countersigned::{Bilateral, Countersigned};
+
 use crate::codec::{CodecError, Message, Reader, at_most, check};
 use crate::id::{ClusterId, Digest, FederationId, PublicKey, hex_or_bytes};
 use crate::limits;
@@ -323,52 +325,6 @@ impl<T> Deref for Verified<T> {
 
     fn deref(&self) -> &T {
         &self.value
-    }
-}
-
-/// A payload that holds once both of its parties have signed the same bytes.
-pub trait Bilateral: Payload {
-    /// Provider and consumer.
-    fn parties(&self) -> (ClusterId, ClusterId);
-}
-
-/// A value that both parties signed. Made by [`join`](Countersigned::join) only; stored
-/// as its two [`Signed`] halves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Countersigned<T> {
-    provider: Verified<T>,
-    consumer: Verified<T>,
-}
-
-impl<T: Bilateral> Countersigned<T> {
-    /// Refuses two halves that are not of both parties over the same bytes.
-    pub fn join(provider: Verified<T>, consumer: Verified<T>) -> Result<Self, EnvelopeError> {
-        let (seller, buyer) = provider.parties();
-        let same = provider.payload() == consumer.payload();
-        let parties = (provider.cluster, consumer.cluster) == (Some(seller), Some(buyer));
-        if same && parties {
-            Ok(Self { provider, consumer })
-        } else {
-            Err(EnvelopeError::NotCountersigned)
-        }
-    }
-
-    /// What the provider signed.
-    pub fn provider(&self) -> &Verified<T> {
-        &self.provider
-    }
-
-    /// What the consumer signed.
-    pub fn consumer(&self) -> &Verified<T> {
-        &self.consumer
-    }
-}
-
-impl<T> Deref for Countersigned<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.provider
     }
 }
 

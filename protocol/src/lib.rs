@@ -10,6 +10,7 @@ pub mod ad;
 pub mod certificate;
 pub mod codec;
 pub mod contract;
+mod countersigned;
 pub mod envelope;
 pub mod equivocation;
 pub mod federation;

@@ -1,5 +1,6 @@
 //! How a cluster is used: kubectl, a client, any program, its parts' lives.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
@@ -247,12 +248,20 @@ impl Cluster {
         format!("{}/{part}", self.name())
     }
 
-    /// Approves the serving certificates that the cluster's own kubelets ask for.
-    pub(super) async fn approve_kubelets(&self) -> Result<()> {
+    /// Approves the serving certificates that the cluster's own kubelets ask for; says how many
+    /// kubelets have theirs. One may be ready before it has asked.
+    pub(super) async fn approve_kubelets(&self) -> Result<usize> {
         let requests: Api<CertificateSigningRequest> = Api::all(self.client().await?);
+        let mut certified = BTreeSet::new();
         for request in requests.list(&ListParams::default()).await? {
-            let decided = request.status.is_some_and(|status| status.conditions.is_some());
-            if decided || request.spec.signer_name != "kubernetes.io/kubelet-serving" {
+            if request.spec.signer_name != "kubernetes.io/kubelet-serving" {
+                continue;
+            }
+            let status = request.status.unwrap_or_default();
+            if status.certificate.is_some() {
+                certified.insert(request.spec.username);
+            }
+            if status.conditions.is_some() {
                 continue;
             }
             let approved = json!({"type": "Approved", "status": "True", "reason": "OfTheBed"});
@@ -260,6 +269,6 @@ impl Cluster {
             let name = request.metadata.name.unwrap_or_default();
             requests.patch_approval(&name, &PatchParams::default(), &patch).await?;
         }
-        Ok(())
+        Ok(certified.len())
     }
 }

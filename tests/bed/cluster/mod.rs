@@ -165,11 +165,12 @@ impl Cluster {
             &format!("{wanted} nodes of {} are ready", self.spec.name),
             PATIENCE,
             || async {
-                if self.spec.verify_kubelets {
-                    self.approve_kubelets().await?;
-                }
+                let certified = match self.spec.verify_kubelets {
+                    true => self.approve_kubelets().await? == usize::from(self.spec.nodes),
+                    false => true,
+                };
                 let all = nodes.list(&ListParams::default()).await?;
-                Ok(all.iter().filter(|node| is_ready(node)).count() == wanted)
+                Ok(certified && all.iter().filter(|node| is_ready(node)).count() == wanted)
             },
         )
         .await
