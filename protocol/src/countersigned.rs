@@ -12,7 +12,7 @@ pub trait Bilateral: Payload {
 }
 
 /// A value that both parties signed. Made by [`join`](Countersigned::join) only; stored
-/// as its two [`Signed`] halves.
+/// as its two [`Signed`](crate::envelope::Signed) halves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Countersigned<T> {
     provider: Verified<T>,
