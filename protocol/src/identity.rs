@@ -149,8 +149,8 @@ impl Message for Identity {
     }
 }
 
+/// It holds at any time: advertisements are opened without a clock.
 impl Payload for Identity {
-    /// It holds at any time, which whoever reads advertisements counts on.
     const TYPE: &'static str = "identity";
 
     /// The first document is signed by its own key; which key may sign a later one only

@@ -225,8 +225,8 @@ impl Agent {
     }
 }
 
-/// In which of the times after each of which it is said again where a provider is: not for all of
-/// them at once.
+/// The how-manieth [`limits::SIGHT_MS`] it was issued in; they begin at another time for each
+/// provider, so that not all are seen again at once.
 fn sight_period(ad: &Ad) -> u64 {
     let offset_ms = u64::from(ad.key.0[0]) * limits::SIGHT_MS / 256;
     (ad.lease.issued_ms + offset_ms) / limits::SIGHT_MS

@@ -2,18 +2,12 @@
 
 use mercato_agent::{Answer, Ask, Effect, FederationRefusal, Input, Notice};
 use mercato_broker::Standing;
-use mercato_gossip::Opened;
-use mercato_protocol::ad::{AdBody, AdLease, OfferTerms};
 use mercato_protocol::certificate::{Certificate, Role};
-use mercato_protocol::codec::Message as _;
-use mercato_protocol::gossip::{Message, Publication};
-use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::join::JoinRefusal;
-use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
-use mercato_protocol::text::Blob;
 
+use crate::ads::{advertised, shows};
 use crate::renewal::{asked, asks, member, told};
-use crate::{DAY_MS, Node, START_MS, at, chain, federation, papers, registrar, root_key};
+use crate::{DAY_MS, Node, START_MS, chain, federation, papers, registrar, root_key};
 
 /// A registrar, and two members that know each other: the first with its papers.
 fn members() -> (Node, Node, Node) {
@@ -135,58 +129,6 @@ fn a_registrar_with_a_new_key_waits_for_the_root() {
     assert!(one.agent.federations()[0].refused.is_none());
     let (whom, _) = asks(&mut one, 60 * DAY_MS).unwrap();
     assert_eq!(whom, registrar.key());
-}
-
-/// What a cluster with nothing to sell would publish, and its body.
-fn advertised(by: &Node, seq: u64, now_ms: u64) -> (Publication, Blob) {
-    let mut documents = by.config.identities();
-    let body = AdBody {
-        identity: documents.next().unwrap(),
-        rotations: documents.collect(),
-        jurisdiction: None,
-        region: None,
-        attributes: vec![],
-        carbon_g_per_kwh: None,
-        addresses: vec![],
-        storage_classes: vec![],
-        services: vec![],
-        isolation: vec![],
-        network_isolation: NetworkIsolation::Required,
-        pod_security: PodSecurity::Baseline,
-        pools: vec![],
-        terms: OfferTerms {
-            classes: vec![Class::Spot],
-            min_term_s: 60,
-            max_term_s: 60,
-            reclaim_notice_s: 60,
-            metering_interval_s: 60,
-        },
-        certificates: vec![],
-    };
-    let body = body.to_bytes().unwrap();
-    let lease = AdLease {
-        provider: by.id(),
-        epoch: 1,
-        seq,
-        body: Digest::of(&body),
-        issued_ms: at(now_ms).wall_ms,
-        ttl_s: 900,
-        rows: vec![],
-    };
-    let lease = by.config.key.sign(FederationId::lan(), &lease).unwrap();
-    (Publication::Lease(lease), Blob(body.into()))
-}
-
-/// `by` announces these to `to`, and sends them in one message when it is asked for them.
-fn shows(to: &mut Node, by: &Node, ads: Vec<(Publication, Blob)>) {
-    let now = at(to.now_ms);
-    let (publications, bodies): (Vec<_>, Vec<_>) = ads.into_iter().unzip();
-    let opened = publications.iter().map(|of| of.open(FederationId::lan(), now).unwrap().mark());
-    let marks = opened.collect();
-    for message in [Message::Announce { marks }, Message::Push { publications, bodies }] {
-        let message = Opened::open(message, FederationId::lan(), now);
-        to.feed(Input::Gossip { peer: by.key(), message });
-    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Sec
 use mercato_protocol::limits;
 use mercato_protocol::time::Now;
 
+mod ads;
 mod keys;
 mod members;
 mod renewal;
