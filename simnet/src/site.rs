@@ -8,6 +8,7 @@ use std::sync::Arc;
 use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
 use mercato_cluster_model::{Cluster, Script};
 use mercato_discovery::{Address, Host, Transport};
+use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
@@ -29,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) config: Config,
     pub(crate) owner: Owner,
+    /// That of all sites.
+    interner: Interner,
     /// None while the daemon is down.
     pub(crate) agent: Option<Agent>,
     /// Counts the starts of the daemon: what an earlier one had under way is void.
@@ -89,7 +92,12 @@ pub(crate) enum Side {
 }
 
 impl Site {
-    pub(crate) fn new(name: &str, seed: [u8; 32], clock: Clock) -> Result<Self, CodecError> {
+    pub(crate) fn new(
+        name: &str,
+        seed: [u8; 32],
+        clock: Clock,
+        interner: Interner,
+    ) -> Result<Self, CodecError> {
         let key = Arc::new(KeyPair::from_seed(&seed));
         let founded = Now { mono_ms: 0, wall_ms: START_WALL_MS - 86_400_000 };
         let identity = Identity::found(&key, name, founded)?;
@@ -99,6 +107,7 @@ impl Site {
             name: name.to_owned(),
             config,
             owner,
+            interner,
             agent: None,
             run: 0,
             gate: Gate::default(),
@@ -148,8 +157,7 @@ impl Site {
     pub(crate) fn start(&mut self, at_ms: u64, seed: [u8; 32]) {
         self.started_ms = at_ms;
         self.run += 1;
-        let records = self.gate.records();
-        self.agent = Some(Agent::restore(self.config.clone(), seed, records, None));
+        self.agent = Some(self.restore(seed, self.gate.records(), None));
     }
 
     /// The daemon dies: all is lost that is not on disk.
@@ -179,8 +187,13 @@ impl Site {
         self.run += 1;
         self.leases.clear();
         self.wake_ms = None;
-        let records = self.gate.failed();
-        self.agent = Some(Agent::restore(self.config.clone(), seed, records, degraded));
+        self.gate.failed();
+        self.agent = Some(self.restore(seed, self.gate.records(), degraded));
+    }
+
+    fn restore(&self, seed: [u8; 32], records: &Records, degraded: Option<String>) -> Agent {
+        let (config, interner) = (self.config.clone(), self.interner.clone());
+        Agent::restore(config, seed, interner, records, degraded)
     }
 
     /// When something was signed, in the run's time, if this cluster signed it.
@@ -231,7 +244,7 @@ mod tests {
     #[test]
     fn a_clock_drifts_and_jumps_and_its_words_can_be_dated() {
         let clock = Clock { skew_ms: -500, drift_ppm: 100, jump_ms: 2_000 };
-        let site = Site::new("rome", [1; 32], clock).unwrap();
+        let site = Site::new("rome", [1; 32], clock, Interner::new(1)).unwrap();
         assert_eq!(site.now(0).wall_ms, START_WALL_MS + 1_500);
         assert_eq!(site.now(1_000_000).wall_ms, START_WALL_MS + 1_001_600);
         assert_eq!(site.run_ms(START_WALL_MS + 61_500), 60_000);

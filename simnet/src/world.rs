@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::{Change, Effect, Input};
 use mercato_discovery::{Report, Sighting, SightingId, Source};
+use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
@@ -73,13 +74,14 @@ impl World {
     ) -> Result<Self, CodecError> {
         let mut seeds = Dice::new(seed, "keys");
         let mut skews = Dice::new(seed, "clocks");
+        let interner = Interner::new(seed);
         let mut sites = Vec::new();
         for cluster in &plan.clusters {
             let most = faults.skew_ms.cast_signed();
             let skew_ms = skews.within(0..=2 * faults.skew_ms).cast_signed() - most;
             let skew_ms = cluster.character.map_or(skew_ms, |character| character.skew_ms());
             let clock = Clock { skew_ms, ..Clock::default() };
-            let mut site = Site::new(&cluster.name, seeds.seed(), clock)?;
+            let mut site = Site::new(&cluster.name, seeds.seed(), clock, interner.clone())?;
             site.furnish(cluster, plan.metering_s);
             site.attack = cluster.character.map(|character| character.attack(seed));
             sites.push(site);

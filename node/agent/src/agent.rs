@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use mercato_broker::{Broker, Side, Standing};
 use mercato_discovery::Directory;
-use mercato_gossip::Gossip;
+use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::negotiation::State;
@@ -52,10 +52,12 @@ pub struct Agent {
 impl Agent {
     /// The agent that these records tell of. The first `handle`, with any input, says again
     /// all that they imply. `degraded` says why the records cannot be written, if so: then
-    /// nothing new is promised, and leases stay as they are, with their pods left alone.
+    /// nothing new is promised, and leases stay as they are, with their pods left alone. The
+    /// agents of one process share an interner.
     pub fn restore(
         config: Config,
         seed: [u8; 32],
+        interner: Interner,
         records: &Records,
         degraded: Option<String>,
     ) -> Self {
@@ -94,7 +96,7 @@ impl Agent {
         Self {
             broker: Broker::restore(config.clone(), rng.random(), of_broker),
             directory: Directory::new(me, rng.random()),
-            gossip: Gossip::new(me, rng.random()),
+            gossip: Gossip::new(me, rng.random(), interner),
             config,
             peers,
             federated,

@@ -7,7 +7,7 @@
 //! if let Some(changes) = gate.write() {          // one transaction, one fsync
 //!     match store.write(changes) {
 //!         Ok(()) => gate.written(),
-//!         Err(why) => agent = Agent::restore(config, seed, gate.failed(), Some(why)),
+//!         Err(why) => agent = Agent::restore(config, seed, interner, gate.failed(), Some(why)),
 //!     }
 //! }
 //! while let Some(effect) = gate.release() { perform(effect) }

@@ -1,8 +1,9 @@
 //! The room's state machine: who is a neighbour, and what came. Fetching is in `pull`,
 //! telling in `push`, comparing in `reconcile`, judging in `judge`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::hint::black_box;
+use std::sync::MutexGuard;
 
 use mercato_protocol::gossip::{Mark, Message};
 use mercato_protocol::id::PublicKey;
@@ -11,6 +12,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
 use crate::grid::Grid;
+use crate::interner::{Interner, Keys, Numbers};
 use crate::item::News;
 use crate::limits;
 use crate::neighbour::Neighbour;
@@ -23,9 +25,10 @@ use crate::want::Wants;
 /// How offers spread. See the crate's page.
 #[derive(Debug)]
 pub struct Gossip {
+    interner: Interner,
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
-    pub(crate) known: Arc<BTreeSet<PublicKey>>,
+    pub(crate) known: Numbers,
     pub(crate) neighbours: Table<Neighbour>,
     /// Who holds what is on the shelf.
     pub(crate) holders: Grid,
@@ -33,8 +36,8 @@ pub struct Gossip {
     pub(crate) takers: Grid,
     pub(crate) shelf: Shelf,
     pub(crate) wants: Wants,
-    /// Who brought what is not judged yet: a few.
-    pub(crate) givers: Vec<Giver>,
+    /// Who brought what is not judged yet, in the order in which it came, in which it is judged.
+    pub(crate) givers: VecDeque<Giver>,
     /// Until when they are, monotonic.
     pub(crate) shunned: BTreeMap<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
@@ -48,6 +51,19 @@ pub struct Gossip {
     pub(crate) reconcile_ms: u64,
 }
 
+/// What one input is taken in with, and what comes of it.
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Now,
+    pub(crate) keys: MutexGuard<'a, Keys>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Turn<'_> {
+    pub(crate) fn send(&mut self, peer: PublicKey, message: Message) {
+        self.effects.push(Effect::Send { peer, message });
+    }
+}
+
 /// The neighbour that brought something.
 #[derive(Debug)]
 pub(crate) struct Giver {
@@ -59,17 +75,18 @@ pub(crate) struct Giver {
 
 impl Gossip {
     /// Knows nothing yet. `me` is the key that this cluster publishes with.
-    pub fn new(me: PublicKey, seed: [u8; 32]) -> Self {
+    pub fn new(me: PublicKey, seed: [u8; 32], interner: Interner) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         Self {
             me,
-            shelf: Shelf::new(rng.random()),
-            known: Arc::default(),
+            interner,
+            known: Numbers::default(),
+            shelf: Shelf::default(),
             neighbours: Table::new(rng.random()),
             holders: Grid::default(),
             takers: Grid::default(),
-            wants: Wants::new(rng.random()),
-            givers: Vec::new(),
+            wants: Wants::new(),
+            givers: VecDeque::new(),
             shunned: BTreeMap::new(),
             tell_ms: u64::MAX,
             settled_ms: 0,
@@ -81,9 +98,10 @@ impl Gossip {
 
     /// Takes in what happened; says what is to be done.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
-        let mut effects = Vec::new();
+        let interner = self.interner.clone();
+        let turn = &mut Turn { now, keys: interner.keys(), effects: Vec::new() };
         match input {
-            Input::Connected(peer) => self.on_connected(now, peer, &mut effects),
+            Input::Connected(peer) => self.on_connected(turn, peer),
             Input::Disconnected(peer) => {
                 if let Some(place) = self.neighbours.find(&peer) {
                     self.leave(now, place);
@@ -92,25 +110,26 @@ impl Gossip {
             Input::Received { peer, message } => {
                 // It may be a last word of one that has gone.
                 if let Some(from) = self.neighbours.find(&peer) {
-                    self.on_message(now, from, message, &mut effects);
+                    self.on_message(turn, from, message);
                 }
             }
-            Input::Publish(news) => self.publish(now, news),
-            Input::Judged(verdicts) => self.on_judged(now, &verdicts, &mut effects),
+            Input::Publish(news) => self.publish(turn, news),
+            Input::Judged(verdicts) => self.on_judged(turn, &verdicts),
             Input::Known(publishers) => {
-                self.known = publishers;
+                self.known.clear(&mut turn.keys);
+                publishers.iter().for_each(|key| self.known.insert(&mut turn.keys, *key));
                 self.recount();
             }
             Input::AlsoKnown(publisher) => {
-                Arc::make_mut(&mut self.known).insert(publisher);
-                self.shelf.acquaint(&publisher);
+                self.known.insert(&mut turn.keys, publisher);
+                turn.keys.find(&publisher).into_iter().for_each(|at| self.shelf.acquaint(at));
             }
             Input::Tick => {}
         }
-        self.ask_due(now, &mut effects);
-        self.reconcile_due(now, &mut effects);
-        self.tell_due(now, &mut effects);
-        effects
+        self.ask_due(turn);
+        self.reconcile_due(turn);
+        self.tell_due(turn);
+        std::mem::take(&mut turn.effects)
     }
 
     /// When [`Input::Tick`] is next needed.
@@ -127,7 +146,8 @@ impl Gossip {
 
     /// What is held of `publisher`.
     pub fn latest(&self, publisher: &PublicKey) -> Option<&News> {
-        self.shelf.find(publisher).filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
+        let place = self.interner.keys().find(publisher)?;
+        self.shelf.slot(place).filter(|slot| slot.is_held()).map(|slot| &slot.news)
     }
 
     /// Neighbours that are not shunned.
@@ -140,7 +160,8 @@ impl Gossip {
         self.shelf.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 
-    fn on_connected(&mut self, now: Now, peer: PublicKey, effects: &mut Vec<Effect>) {
+    fn on_connected(&mut self, turn: &mut Turn<'_>, peer: PublicKey) {
+        let now = turn.now;
         self.shunned.retain(|_, until_ms| *until_ms > now.mono_ms);
         if self.shunned.contains_key(&peer) || self.neighbours.len() == limits::NEIGHBOURS {
             return;
@@ -158,7 +179,7 @@ impl Gossip {
         self.recount();
         // One of the two is enough.
         if self.me < peer {
-            self.reconcile(now, place, effects);
+            self.reconcile(turn, place);
         }
     }
 
@@ -175,40 +196,55 @@ impl Gossip {
         }
     }
 
-    fn on_message(&mut self, now: Now, peer: Place, opened: Opened, effects: &mut Vec<Effect>) {
+    fn on_message(&mut self, turn: &mut Turn<'_>, peer: Place, opened: Opened) {
+        let forged = opened.forged() as u64;
         match opened.message {
-            Message::Announce { marks } => {
-                for mark in &marks {
-                    self.on_announced(now, peer, mark);
-                }
-            }
-            Message::Pull { wants } => self.on_pull(peer, &wants, effects),
-            Message::Push { .. } => self.on_push(now, peer, &opened, effects),
-            Message::Root { session, root } => self.on_root(now, peer, session, root, effects),
+            Message::Announce { marks } => self.on_announced(turn, peer, &marks),
+            Message::Pull { wants } => self.on_pull(turn, peer, &wants),
+            Message::Push { .. } => self.on_push(turn, peer, forged, opened.carried),
+            Message::Root { session, root } => self.on_root(turn, peer, session, root),
             Message::Buckets { session, fingerprints } => {
-                self.on_buckets(now, peer, session, &fingerprints, effects);
+                self.on_buckets(turn, peer, session, &fingerprints);
             }
             Message::Ids { session, buckets, marks } => {
-                self.on_ids(now, peer, session, &buckets, &marks);
+                self.on_ids(turn, peer, session, &buckets, &marks);
             }
         }
+    }
+
+    /// What is kept of ten thousand publishers is far away from a processor, which fetches many
+    /// things in the time of one if it need not know one for the next. So what is about to be
+    /// worked on is looked at before, without a question.
+    pub(crate) fn read_ahead(&self, places: impl Iterator<Item = Place> + Clone) {
+        let shelf: usize = places.clone().map(|place| self.shelf.peek(place)).sum();
+        let rows = |place| self.holders.peek(place) + self.takers.peek(place);
+        let rows: usize = places.clone().map(rows).sum();
+        let wants: usize = places.map(|place| self.wants.peek(place)).sum();
+        black_box((shelf, rows, wants));
     }
 
     /// What we say ourselves needs no judgement.
-    fn publish(&mut self, now: Now, news: News) {
-        let held = self.shelf.find(&news.mark().publisher).map(|(_, slot)| *slot.news.mark());
-        if held.is_none_or(|held| news.mark().supersedes(&held)) {
-            let place = self.shelve(now, news, State::Held);
+    fn publish(&mut self, turn: &mut Turn<'_>, news: News) {
+        let at = turn.keys.find(&news.mark().publisher);
+        let held = at.and_then(|at| self.shelf.slot(at)).map(|slot| slot.news.mark());
+        if held.is_none_or(|held| news.mark().supersedes(held)) {
+            let place = self.shelve(turn, news, State::Held, at);
             let renews = self.takers.any(place);
-            self.tell_others(now, place, renews);
+            self.tell_others(turn.now, place, renews);
         }
     }
 
-    /// Puts what is later on the shelf. Nobody is known to hold it.
-    pub(crate) fn shelve(&mut self, now: Now, news: News, state: State) -> Place {
-        let Self { me, known, neighbours, shelf, .. } = self;
-        let is_known = |key: &PublicKey| is_known(*me, known, neighbours, key);
-        let (place, renews) = shelf.put(now, news, state, is_known);
+    /// Puts what is later on the shelf, at the number of its publisher if that has one. Nobody
+    /// is known to hold it.
+    pub(crate) fn shelve(
+        &mut self,
+        turn: &mut Turn<'_>,
+        news: News,
+        state: State,
+        at: Option<Place>,
+    ) -> Place {
+        let stranger = !self.is_known(&news.mark().publisher, at);
+        let (place, renews) = self.shelf.put(turn, news, state, at, stranger);
         self.holders.clear_place(place);
         if !renews {
             self.takers.clear_place(place);
@@ -216,25 +252,33 @@ impl Gossip {
         place
     }
 
-    pub(crate) fn is_known(&self, publisher: &PublicKey) -> bool {
-        is_known(self.me, &self.known, &self.neighbours, publisher)
+    /// Whether the publisher there is known.
+    pub(crate) fn is_known(&self, publisher: &PublicKey, at: Option<Place>) -> bool {
+        is_known(self.me, &self.known, &self.neighbours, publisher, at)
     }
 
     fn recount(&mut self) {
         let Self { me, known, neighbours, shelf, .. } = self;
-        shelf.recount(|publisher| is_known(*me, known, neighbours, publisher));
+        shelf.recount(|publisher, at| is_known(*me, known, neighbours, publisher, Some(at)));
     }
 }
 
 fn is_known(
     me: PublicKey,
-    known: &BTreeSet<PublicKey>,
+    known: &Numbers,
     neighbours: &Table<Neighbour>,
     publisher: &PublicKey,
+    at: Option<Place>,
 ) -> bool {
-    *publisher == me || known.contains(publisher) || neighbours.find(publisher).is_some()
+    at.is_some_and(|at| known.has(at)) || *publisher == me || neighbours.find(publisher).is_some()
 }
 
-pub(crate) fn send(peer: PublicKey, message: Message) -> Effect {
-    Effect::Send { peer, message }
+impl Drop for Gossip {
+    /// Others may use the numbers.
+    fn drop(&mut self) {
+        let mut keys = self.interner.keys();
+        self.shelf.slots().for_each(|(place, _)| keys.release(place));
+        self.wants.publishers().for_each(|place| keys.release(place));
+        self.known.clear(&mut keys);
+    }
 }

@@ -1,6 +1,7 @@
 //! For each place on the shelf a set of neighbours, by their places: a bit for each, those of
 //! one publication side by side.
 
+use crate::peers::Peers;
 use crate::table::Place;
 
 #[derive(Debug, Default)]
@@ -38,6 +39,19 @@ impl Grid {
         if byte < self.width && start < self.rows.len() {
             self.rows[start + byte] &= !bit;
         }
+    }
+
+    /// See [`Gossip::read_ahead`](crate::gossip::Gossip::read_ahead).
+    pub(crate) fn peek(&self, place: Place) -> usize {
+        self.rows.get(place as usize * self.width).map_or(0, |byte| usize::from(*byte))
+    }
+
+    /// Who has it.
+    pub(crate) fn peers(&self, place: Place) -> Peers {
+        let mut bits = [0; size_of::<u128>()];
+        let row = self.row(place);
+        bits[..row.len()].copy_from_slice(row);
+        Peers::from_bits(u128::from_le_bytes(bits))
     }
 
     /// Whether anybody has it.

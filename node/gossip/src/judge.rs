@@ -1,9 +1,8 @@
 //! What is thought of publications and of the neighbours that bring them.
 
 use mercato_protocol::gossip::Mark;
-use mercato_protocol::time::Now;
 
-use crate::gossip::Gossip;
+use crate::gossip::{Gossip, Turn};
 use crate::limits;
 use crate::shelf::State;
 use crate::table::Place;
@@ -11,37 +10,33 @@ use crate::vocabulary::{Effect, Verdict};
 
 impl Gossip {
     /// What was accepted is passed on; of what was not only the number is kept.
-    pub(crate) fn on_judged(
-        &mut self,
-        now: Now,
-        verdicts: &[(Mark, Verdict)],
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn on_judged(&mut self, turn: &mut Turn<'_>, verdicts: &[(Mark, Verdict)]) {
         for (mark, verdict) in verdicts {
-            let Some((place, _)) = self.shelf.find(&mark.publisher) else { continue };
+            let Some(place) = turn.keys.find(&mark.publisher) else { continue };
             let slot = self.shelf.slot_mut(place);
             let judged = |slot: &&mut crate::shelf::Slot| {
                 slot.state == State::New && slot.news.mark() == mark
             };
             let Some(slot) = slot.filter(judged) else { continue };
             let giver = self.givers.iter().position(|giver| giver.place == place);
-            let giver = giver.map(|at| self.givers.swap_remove(at));
+            let giver = giver.and_then(|at| self.givers.remove(at));
             let unasked = giver.as_ref().is_some_and(|giver| giver.unasked);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
-                self.tell_others(now, place, unasked);
+                self.tell_others(turn.now, place, unasked);
                 continue;
             }
             slot.state = State::Over;
             slot.news.body = None;
             if let (Verdict::Reject, Some(giver)) = (verdict, giver) {
-                self.blame(now, giver.peer, limits::REJECTED_POINTS, effects);
+                self.blame(turn, giver.peer, limits::REJECTED_POINTS);
             }
         }
     }
 
     /// Counts this against a neighbour, and shuns it once that is too much.
-    pub(crate) fn blame(&mut self, now: Now, peer: Place, points: u64, effects: &mut Vec<Effect>) {
+    pub(crate) fn blame(&mut self, turn: &mut Turn<'_>, peer: Place, points: u64) {
+        let now = turn.now;
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if points == 0 || neighbour.bears(now.mono_ms, points) {
             return;
@@ -52,6 +47,6 @@ impl Gossip {
             self.shunned.pop_first();
         }
         self.shunned.insert(key, now.mono_ms + limits::SHUN_MS);
-        effects.push(Effect::Shunned(key));
+        turn.effects.push(Effect::Shunned(key));
     }
 }

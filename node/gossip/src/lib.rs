@@ -14,11 +14,13 @@
 
 mod gossip;
 mod grid;
+mod interner;
 mod item;
 mod judge;
 pub mod limits;
 mod neighbour;
 mod opened;
+mod peers;
 mod pull;
 mod push;
 mod reconcile;
@@ -28,6 +30,7 @@ mod vocabulary;
 mod want;
 
 pub use gossip::Gossip;
+pub use interner::Interner;
 pub use item::{Body, Item, News};
 pub use opened::{Open, Opened};
 pub use vocabulary::{Effect, Input, Verdict};

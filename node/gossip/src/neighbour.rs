@@ -28,8 +28,8 @@ pub(crate) struct Neighbour {
     pub(crate) wants: usize,
     /// Publishers that it was asked for and has not answered.
     pub(crate) asked: usize,
-    /// Publishers that it is asked for as soon as it has answered some.
-    pub(crate) waiting: VecDeque<PublicKey>,
+    /// Publishers, by number, that it is asked for as soon as it has answered some.
+    pub(crate) waiting: VecDeque<Place>,
     /// The reconciliation that we opened.
     pub(crate) opened: Option<u64>,
     /// The reconciliation of its that we answered.

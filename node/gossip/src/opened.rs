@@ -1,11 +1,12 @@
 //! A neighbour's message on its way in: what it carries is checked before the state
 //! machine sees it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mercato_protocol::envelope::EnvelopeError;
 use mercato_protocol::gossip::{Message, Publication};
-use mercato_protocol::id::FederationId;
+use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
@@ -16,9 +17,15 @@ use crate::item::{Body, Item};
 pub struct Opened {
     /// Without what it carries.
     pub(crate) message: Message,
-    pub(crate) items: Vec<Arc<Item>>,
-    pub(crate) bodies: Vec<Arc<Body>>,
+    pub(crate) carried: Vec<Carried>,
     refused: Vec<EnvelopeError>,
+}
+
+/// A publication that a message carries, and the body that it names if that came along.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    pub(crate) item: Arc<Item>,
+    pub(crate) body: Option<Arc<Body>>,
 }
 
 /// How what a message carries is checked. One that remembers is given the same again: an
@@ -50,18 +57,24 @@ impl Opened {
 
     /// The same with a check of the caller's.
     pub fn open_with(mut message: Message, check: &mut impl Open) -> Self {
-        let (mut items, mut kept, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut carried, mut refused) = (Vec::new(), Vec::new());
         if let Message::Push { publications, bodies } = &mut message {
-            items.reserve_exact(publications.len());
+            let bodies = std::mem::take(bodies).into_iter().map(|body| check.body(body));
+            let mut bodies: VecDeque<Arc<Body>> = bodies.collect();
+            carried.reserve_exact(publications.len());
             for publication in std::mem::take(publications) {
                 match check.item(&publication) {
-                    Ok(item) => items.push(item),
+                    Ok(item) => {
+                        let body = item.names().and_then(|digest| {
+                            take(digest, &mut bodies).or_else(|| again(digest, &carried))
+                        });
+                        carried.push(Carried { item, body });
+                    }
                     Err(error) => refused.push(error),
                 }
             }
-            kept = std::mem::take(bodies).into_iter().map(|body| check.body(body)).collect();
         }
-        Self { message, items, bodies: kept, refused }
+        Self { message, carried, refused }
     }
 
     /// Why publications were left out.
@@ -86,4 +99,16 @@ impl Opened {
         };
         self.refused.iter().filter(forged).count()
     }
+}
+
+/// The body with this digest: mostly the next, since they come in one order.
+fn take(digest: &Digest, bodies: &mut VecDeque<Arc<Body>>) -> Option<Arc<Body>> {
+    let at = bodies.iter().position(|body| body.digest() == digest)?;
+    bodies.remove(at)
+}
+
+/// One that was named before.
+fn again(digest: &Digest, carried: &[Carried]) -> Option<Arc<Body>> {
+    let bodies = carried.iter().filter_map(|carried| carried.body.as_ref());
+    bodies.into_iter().find(|body| body.digest() == digest).cloned()
 }

@@ -9,15 +9,14 @@ use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublicat
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
-use crate::gossip::{Giver, Gossip, send};
+use crate::gossip::{Giver, Gossip, Turn};
 use crate::item::{Item, News};
 use crate::limits;
-use crate::opened::Opened;
+use crate::opened::Carried;
 use crate::push::in_messages;
 use crate::shelf::{Slot, State};
 use crate::table::Place;
 use crate::vocabulary::Effect;
-use crate::want::{Claim, Want};
 
 /// How a mark stands to what is held.
 enum Relation {
@@ -27,59 +26,73 @@ enum Relation {
     Later(u64),
     /// Wanted at once, to prove it.
     Conflict,
-    /// It is what is held there.
-    Same(Place),
+    /// It is what is held.
+    Same,
     Older,
 }
 
 impl Gossip {
-    /// `peer` holds this. If we do, too, it has it of somebody else; says whether that is so.
-    pub(crate) fn on_announced(&mut self, now: Now, peer: Place, mark: &Mark) -> bool {
-        let held = self.on_mark(now, peer, mark);
-        if let Some(place) = held {
-            self.takers.clear(place, peer);
+    /// `peer` holds these. Those that we do, too, it has of somebody else.
+    pub(crate) fn on_announced(&mut self, turn: &mut Turn<'_>, peer: Place, marks: &[Mark]) {
+        let places = turn.keys.find_each(marks.iter().map(|mark| &mark.publisher));
+        self.read_ahead(places.iter().flatten().copied());
+        for (mark, at) in marks.iter().zip(places) {
+            if let Some(place) = self.on_mark(turn, peer, mark, at) {
+                self.takers.clear(place, peer);
+            }
         }
-        held.is_some()
     }
 
-    /// `peer` holds this; says where we do.
-    pub(crate) fn on_mark(&mut self, now: Now, peer: Place, mark: &Mark) -> Option<Place> {
-        let (held, due_ms) = match self.relation(mark) {
-            Relation::New => (false, now.mono_ms),
-            Relation::Later(rested_ms) => (true, rested_ms.max(now.mono_ms)),
-            Relation::Conflict => (true, now.mono_ms),
-            Relation::Same(place) => {
-                self.holders.set(place, peer);
-                return Some(place);
+    /// `peer` holds this, of the publisher there; says where we do.
+    pub(crate) fn on_mark(
+        &mut self,
+        turn: &mut Turn<'_>,
+        peer: Place,
+        mark: &Mark,
+        at: Option<Place>,
+    ) -> Option<Place> {
+        let now_ms = turn.now.mono_ms;
+        let (held, due_ms) = match self.relation(mark, at) {
+            Relation::New => (false, now_ms),
+            Relation::Later(rested_ms) => (true, rested_ms.max(now_ms)),
+            Relation::Conflict => (true, now_ms),
+            Relation::Same => {
+                self.holders.set(at?, peer);
+                return at;
             }
             Relation::Older => return None,
         };
-        if let Some(want) = self.want_of(mark) {
+        // It may have a number since a moment ago.
+        let at = at.or_else(|| turn.keys.find(&mark.publisher));
+        if let Some(want) = at.and_then(|at| self.wants.get_mut(at)) {
             want.claim(peer, mark);
-        } else if self.has_room(now, peer, mark, held) {
-            self.want(Want::new(*mark, peer, due_ms));
+        } else if self.has_room(turn.now, peer, mark, at, held) {
+            self.count_want(Some(peer));
+            let publisher = turn.keys.hold(mark.publisher, at);
+            self.wants.insert(publisher, mark, peer, due_ms);
         }
         None
     }
 
-    fn want_of(&mut self, mark: &Mark) -> Option<&mut Want> {
-        let place = self.wants.find(&mark.publisher)?;
-        self.wants.get_mut(place)
-    }
-
-    fn want(&mut self, want: Want) {
-        let first = want.first.and_then(|first| self.neighbours.get_mut(first));
-        if let Some(neighbour) = first {
+    /// One more is wanted at this neighbour's word.
+    fn count_want(&mut self, first: Option<Place>) {
+        if let Some(neighbour) = first.and_then(|first| self.neighbours.get_mut(first)) {
             neighbour.wants += 1;
         }
-        self.wants.insert(want);
     }
 
-    fn relation(&self, mark: &Mark) -> Relation {
-        let Some((place, slot)) = self.shelf.find(&mark.publisher) else { return Relation::New };
+    /// One less is.
+    fn discount_want(&mut self, first: Option<Place>) {
+        if let Some(neighbour) = first.and_then(|first| self.neighbours.get_mut(first)) {
+            neighbour.wants = neighbour.wants.saturating_sub(1);
+        }
+    }
+
+    fn relation(&self, mark: &Mark, at: Option<Place>) -> Relation {
+        let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else { return Relation::New };
         let held = slot.news.mark();
         if mark.digest == held.digest {
-            Relation::Same(place)
+            Relation::Same
         } else if mark.supersedes(held) {
             Relation::Later(due_ms(slot, mark))
         } else if mark.conflicts(held) && held.epoch < LAST_EPOCH {
@@ -91,8 +104,15 @@ impl Gossip {
 
     /// Whether one more publisher may be wanted at this neighbour's word: it has room, and
     /// there is room for the publisher, and in the lane if nobody knows it.
-    fn has_room(&mut self, now: Now, peer: Place, mark: &Mark, held: bool) -> bool {
-        let known = held || self.is_known(&mark.publisher);
+    fn has_room(
+        &mut self,
+        now: Now,
+        peer: Place,
+        mark: &Mark,
+        at: Option<Place>,
+        held: bool,
+    ) -> bool {
+        let known = held || self.is_known(&mark.publisher, at);
         let (others, strangers) = self.shelf.census();
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return false };
         if neighbour.wants >= limits::WANTS_PER_NEIGHBOUR {
@@ -105,51 +125,48 @@ impl Gossip {
     }
 
     /// Asks for whatever is due, each of the next that has it.
-    pub(crate) fn ask_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
+    pub(crate) fn ask_due(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
         let mut pulls: BTreeMap<Place, Vec<Pull>> = BTreeMap::new();
-        while let Some(place) = self.wants.pop_due(now.mono_ms) {
-            if let Some((peer, pull)) = self.ask(now, place, effects) {
-                pulls.entry(peer).or_default().push(pull);
+        while self.wants.wakeup_ms().is_some_and(|due_ms| due_ms <= now.mono_ms) {
+            for publisher in self.wants.take_due(now.mono_ms) {
+                if let Some((peer, pull)) = self.ask(turn, publisher) {
+                    pulls.entry(peer).or_default().push(pull);
+                }
             }
         }
         for (peer, wants) in pulls {
             let Some(neighbour) = self.neighbours.get(peer) else { continue };
-            in_messages(wants, |wants| effects.push(send(neighbour.key, Message::Pull { wants })));
+            in_messages(wants, |wants| turn.send(neighbour.key, Message::Pull { wants }));
         }
     }
 
-    /// Whom to ask next for what is wanted there, if there is anybody.
-    fn ask(&mut self, now: Now, place: Place, effects: &mut Vec<Effect>) -> Option<(Place, Pull)> {
-        let want = self.wants.get_mut(place)?;
-        if let Some((late, _)) = want.asked.take() {
+    /// Whom to ask next for what is wanted of this publisher, if there is anybody.
+    fn ask(&mut self, turn: &mut Turn<'_>, publisher: Place) -> Option<(Place, Pull)> {
+        let now = turn.now;
+        if let Some(late) = self.wants.get_mut(publisher)?.give_up() {
             if let Some(neighbour) = self.neighbours.get_mut(late) {
                 neighbour.slow();
             }
             self.released(now, late);
-            self.blame(now, late, limits::EMPTY_POINTS, effects);
+            self.blame(turn, late, limits::EMPTY_POINTS);
         }
-        let want = self.wants.get_mut(place)?;
-        let publisher = want.mark.publisher;
-        let Some(claim) = want.next() else {
-            self.drop_want(place);
+        let want = self.wants.get_mut(publisher)?;
+        let Some(peer) = want.next() else {
+            self.drop_want(turn, publisher);
             return None;
         };
-        let peer = claim.peer;
         let neighbour = self.neighbours.get_mut(peer)?;
         if neighbour.asked >= limits::ASKED_OF_NEIGHBOUR {
             neighbour.waiting.push_back(publisher);
-            self.wants.park(place);
             return None;
         }
         neighbour.asked += 1;
         let due_ms = now.mono_ms + neighbour.patience_ms();
-        claim.asked = true;
-        want.asked = Some((peer, now.mono_ms));
-        let whole = want.whole;
-        self.wants.schedule(place, due_ms);
-        let body = self.shelf.find(&publisher).and_then(|(_, slot)| slot.news.body.as_ref());
+        let whole = self.wants.ask(publisher, peer, now, due_ms);
+        let body = self.shelf.slot(publisher).and_then(|slot| slot.news.body.as_ref());
         let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
-        Some((peer, Pull { publisher, held }))
+        Some((peer, Pull { publisher: turn.keys.key(publisher)?, held }))
     }
 
     /// One answer of `peer` is not waited for any more: it is asked for what waits.
@@ -157,63 +174,65 @@ impl Gossip {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         neighbour.asked = neighbour.asked.saturating_sub(1);
         while let Some(publisher) = neighbour.waiting.pop_front() {
-            let Some(place) = self.wants.find(&publisher) else { continue };
-            if self.wants.get_mut(place).is_some_and(|want| want.is_parked()) {
-                self.wants.schedule(place, now.mono_ms);
+            if self.wants.get_mut(publisher).is_some_and(|want| want.is_parked()) {
+                self.wants.schedule(publisher, now.mono_ms);
                 break;
             }
         }
     }
 
-    fn drop_want(&mut self, place: Place) -> Option<Want> {
-        let want = self.wants.remove(place)?;
-        let first = want.first.and_then(|first| self.neighbours.get_mut(first));
-        if let Some(neighbour) = first {
-            neighbour.wants = neighbour.wants.saturating_sub(1);
+    fn drop_want(&mut self, turn: &mut Turn<'_>, publisher: Place) {
+        if let Some(want) = self.wants.remove(&mut turn.keys, publisher) {
+            self.discount_want(want.first);
         }
-        Some(want)
     }
 
     /// What was not asked for is taken if it ends or renews what we hold; else it is as good as
     /// announced. Whoever sends unasked what is here already is told so, and no longer does.
     pub(crate) fn on_push(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
-        opened: &Opened,
-        effects: &mut Vec<Effect>,
+        forged: u64,
+        carried: Vec<Carried>,
     ) {
-        let forged = opened.forged() as u64;
-        self.blame(now, peer, forged * limits::FORGED_POINTS, effects);
+        self.blame(turn, peer, forged * limits::FORGED_POINTS);
         if self.neighbours.get(peer).is_none() {
             return;
         }
+        let publishers = carried.iter().map(|carried| &carried.item.mark().publisher);
+        let places = turn.keys.find_each(publishers);
+        self.read_ahead(places.iter().flatten().copied());
         let mut here = Vec::new();
-        for item in &opened.items {
-            let wanted = self.wants.find(&item.mark().publisher);
-            let asked = wanted.filter(|place| {
-                self.wants.get_mut(*place).is_some_and(|want| want.is_asked_of(peer))
-            });
-            if let Some(place) = asked {
-                self.answered(now, peer, place);
-                self.on_item(now, peer, item, opened, false, effects);
-            } else if self.may_come_unasked(now, item) {
-                self.on_item(now, peer, item, opened, true, effects);
-            } else if self.on_announced(now, peer, item.mark()) && item.names().is_some() {
-                here.push(*item.mark());
+        for (carried, at) in carried.into_iter().zip(places) {
+            let mark = carried.item.mark();
+            // It may have a number since a moment ago.
+            let at = at.or_else(|| turn.keys.find(&mark.publisher));
+            let asked = at.filter(|at| self.is_asked_of(*at, peer));
+            if let Some(publisher) = asked {
+                self.answered(turn.now, peer, publisher);
+            }
+            if asked.is_some() || self.may_come_unasked(turn.now, &carried.item, at) {
+                self.on_carried(turn, peer, carried, at, asked.is_none());
+            } else if let Some(place) = self.on_mark(turn, peer, mark, at) {
+                self.takers.clear(place, peer);
+                here.extend(carried.item.names().map(|_| *mark));
             }
         }
         if let Some(neighbour) = self.neighbours.get(peer).filter(|_| !here.is_empty()) {
-            effects.push(send(neighbour.key, Message::Announce { marks: here }));
+            turn.send(neighbour.key, Message::Announce { marks: here });
         }
+    }
+
+    fn is_asked_of(&self, publisher: Place, peer: Place) -> bool {
+        self.wants.get(publisher).is_some_and(|want| want.is_asked_of(peer))
     }
 
     /// A publisher that we know may end its lease at any time, but not over and over. It may
     /// renew what we hold at the pace of all leases.
-    fn may_come_unasked(&self, now: Now, item: &Item) -> bool {
-        let publisher = &item.mark().publisher;
-        let Some((_, slot)) = self.shelf.find(publisher) else {
-            return item.names().is_none() && self.is_known(publisher);
+    fn may_come_unasked(&self, now: Now, item: &Item, at: Option<Place>) -> bool {
+        let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else {
+            return item.names().is_none() && self.is_known(&item.mark().publisher, at);
         };
         let body = slot.news.body.as_deref();
         let rested = slot.rested_ms() <= now.mono_ms;
@@ -230,119 +249,113 @@ impl Gossip {
     }
 
     /// The word of a publisher that is wanted, or may come unasked.
-    fn on_item(
+    fn on_carried(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
-        item: &Arc<Item>,
-        opened: &Opened,
+        carried: Carried,
+        at: Option<Place>,
         unasked: bool,
-        effects: &mut Vec<Effect>,
     ) {
-        let mark = *item.mark();
-        match self.relation(&mark) {
-            Relation::New | Relation::Later(_) => match self.complete(item, opened) {
-                Some(news) => self.learn(now, peer, news, unasked, effects),
-                None => self.miss_body(now, peer, &mark),
+        let mark = carried.item.mark();
+        match self.relation(mark, at) {
+            Relation::New | Relation::Later(_) => match self.complete(carried, at) {
+                Some(news) => self.learn(turn, peer, news, at, unasked),
+                None => self.miss_body(turn.now, peer, at),
             },
             // Another of our own: a copy of this cluster's state. Whoever numbers has to know.
             Relation::Conflict if mark.publisher == self.me => {
-                self.settle(now, &mark);
-                effects.extend(self.complete(item, opened).map(Effect::Learned));
+                self.settle(turn, at, mark);
+                turn.effects.extend(self.complete(carried, at).map(Effect::Learned));
             }
             Relation::Conflict => {
-                let held =
-                    self.shelf.find(&mark.publisher).map(|(_, slot)| slot.news.publication());
-                let proof = held.and_then(|held| Equivocation::between(held, item.publication()));
+                let held = at.and_then(|at| self.shelf.slot(at)).map(|slot| &slot.news);
+                let proof = held.and_then(|held| {
+                    Equivocation::between(held.publication(), carried.item.publication())
+                });
                 let news = proof.and_then(|p| News::plain(VerifiedPublication::Equivocation(p)));
                 if let Some(news) = news {
-                    self.learn(now, peer, news, unasked, effects);
+                    self.learn(turn, peer, news, at, unasked);
                 }
             }
-            Relation::Same(place) => {
-                self.holders.set(place, peer);
-                self.settle(now, &mark);
+            Relation::Same => {
+                at.into_iter().for_each(|place| self.holders.set(place, peer));
+                self.settle(turn, at, mark);
             }
             // Less than it said that it had: the next is asked at once.
             Relation::Older => {
-                if let Some(place) = self.wants.find(&mark.publisher) {
-                    self.wants.schedule(place, now.mono_ms);
-                }
+                at.into_iter().for_each(|at| self.wants.schedule(at, turn.now.mono_ms));
             }
         }
     }
 
     /// With the body that is here or came along.
-    fn complete(&self, item: &Arc<Item>, opened: &Opened) -> Option<News> {
-        let body = item.names().and_then(|digest| {
-            let held = self.shelf.find(&item.mark().publisher);
-            let held = held.and_then(|(_, slot)| slot.news.body.as_ref());
-            held.into_iter().chain(&opened.bodies).find(|body| body.digest() == digest)
-        });
-        News::whole(Arc::clone(item), body.cloned())
+    fn complete(&self, carried: Carried, at: Option<Place>) -> Option<News> {
+        let Carried { item, body } = carried;
+        let held = at.and_then(|at| self.shelf.slot(at)?.news.body.as_ref());
+        let held = held.filter(|held| item.names() == Some(held.digest()));
+        let body = held.map(Arc::clone).or(body);
+        News::whole(item, body)
     }
 
     /// The body was taken for one that is here: it is asked for once more, with its body.
-    fn miss_body(&mut self, now: Now, peer: Place, mark: &Mark) {
-        let Some(place) = self.wants.find(&mark.publisher) else { return };
-        let Some(want) = self.wants.get_mut(place) else { return };
-        if !std::mem::replace(&mut want.whole, true)
-            && let Some(claim) = want.claims.iter_mut().find(|claim| claim.peer == peer)
-        {
-            claim.asked = false;
+    fn miss_body(&mut self, now: Now, peer: Place, at: Option<Place>) {
+        let Some(publisher) = at else { return };
+        let Some(want) = self.wants.get_mut(publisher) else { return };
+        if !std::mem::replace(&mut want.whole, true) {
+            want.ask_again(peer);
         }
-        self.wants.schedule(place, now.mono_ms);
+        self.wants.schedule(publisher, now.mono_ms);
     }
 
     fn learn(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
         news: News,
+        at: Option<Place>,
         unasked: bool,
-        effects: &mut Vec<Effect>,
     ) {
-        let mark = *news.mark();
-        let place = self.shelve(now, news.clone(), State::New);
+        let before = at.and_then(|at| self.shelf.slot(at));
+        if before.is_some_and(|slot| slot.state == State::New) {
+            self.givers.retain(|giver| Some(giver.place) != at);
+        }
+        let place = self.shelve(turn, news.clone(), State::New, at);
         self.holders.set(place, peer);
-        self.givers.retain(|giver| giver.place != place);
-        self.givers.push(Giver { place, peer, unasked });
-        self.settle(now, &mark);
-        effects.push(Effect::Learned(news));
+        self.givers.push_back(Giver { place, peer, unasked });
+        self.settle(turn, Some(place), news.mark());
+        turn.effects.push(Effect::Learned(news));
     }
 
     /// Of what is wanted of this publisher only what is later than `held` still is, or what
     /// contradicts it.
-    fn settle(&mut self, now: Now, held: &Mark) {
-        let wanted = self.wants.find(&held.publisher);
-        let Some(mut want) = wanted.and_then(|place| self.drop_want(place)) else { return };
-        let shelved = self.shelf.find(&held.publisher).map(|(place, _)| place);
-        for claim in want.claims.iter().filter(|claim| claim.mark(&want.mark) == held) {
-            if let Some(place) = shelved {
-                self.holders.set(place, claim.peer);
-            }
+    fn settle(&mut self, turn: &mut Turn<'_>, at: Option<Place>, held: &Mark) {
+        let Some(publisher) = at else { return };
+        let Some(want) = self.wants.get_mut(publisher) else { return };
+        let slot = self.shelf.slot(publisher);
+        if slot.is_some() {
+            want.holders(held).iter().for_each(|peer| self.holders.set(publisher, peer));
         }
-        if let Some((asked, _)) = want.asked.take() {
-            self.released(now, asked);
-        }
-        let Want { mark, mut claims, .. } = want;
-        claims.retain(|claim| {
-            let mark = claim.mark(&mark);
-            mark.supersedes(held) || mark.conflicts(held)
+        let (first, asked) = (want.first, want.give_up());
+        let rest = self.wants.narrow(&mut turn.keys, publisher, held).map(|want| {
+            let at_once = want.proves(held) || want.is_proof();
+            let due_ms = slot.filter(|_| !at_once).map_or(0, Slot::rested_ms);
+            (want.first, due_ms.max(turn.now.mono_ms))
         });
-        let Some(first) = claims.first().map(|claim| claim.peer) else { return };
-        let proves = claims.iter().any(|claim| claim.mark(&mark).conflicts(held));
-        let slot = shelved.and_then(|place| self.shelf.slot(place)).filter(|_| !proves);
-        let due_ms = |claim: &Claim| slot.map_or(0, |slot| due_ms(slot, claim.mark(&mark)));
-        let due_ms = claims.iter().map(due_ms).min().unwrap_or(0).max(now.mono_ms);
-        self.want(Want { claims, ..Want::new(mark, first, due_ms) });
+        self.discount_want(first);
+        if let Some((first, due_ms)) = rest {
+            self.count_want(first);
+            self.wants.schedule(publisher, due_ms);
+        }
+        if let Some(asked) = asked {
+            self.released(turn.now, asked);
+        }
     }
 
     /// Measures how long `peer` took, if it was the one that was asked.
-    fn answered(&mut self, now: Now, peer: Place, wanted: Place) {
-        let want = self.wants.get_mut(wanted);
-        let asked = want.and_then(|want| want.asked.take_if(|(asked, _)| *asked == peer));
-        if let Some((_, asked_ms)) = asked {
+    fn answered(&mut self, now: Now, peer: Place, publisher: Place) {
+        let want = self.wants.get_mut(publisher);
+        if let Some(asked_ms) = want.and_then(|want| want.answer(peer)) {
             if let Some(neighbour) = self.neighbours.get_mut(peer) {
                 neighbour.measure(now.mono_ms.saturating_sub(asked_ms));
             }

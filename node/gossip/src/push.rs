@@ -8,13 +8,12 @@ use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
-use crate::gossip::{Gossip, send};
+use crate::gossip::{Gossip, Turn};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
 use crate::pull::prefix;
 use crate::shelf::Slot;
 use crate::table::Place;
-use crate::vocabulary::Effect;
 
 impl Gossip {
     /// The neighbours that do not hold it are to be told: of our own word, of what ends
@@ -30,12 +29,13 @@ impl Gossip {
         if self.later_ms <= now.mono_ms {
             self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
         }
+        let (holders, takers) = (self.holders.peers(place), self.takers.peers(place));
         for (peer, neighbour) in self.neighbours.iter_mut() {
-            if self.holders.has(place, peer) {
+            if holders.has(peer) {
                 continue;
             }
             let new = now.mono_ms < neighbour.settled_ms;
-            let first = self.takers.has(place, peer) || !on_its_way && !neighbour.is_served();
+            let first = takers.has(peer) || !on_its_way && !neighbour.is_served();
             if hurry || new || first {
                 neighbour.tell_ms = neighbour.tell_ms.min(neighbour.free_ms);
             } else if !neighbour.is_told_later {
@@ -50,11 +50,18 @@ impl Gossip {
 
     /// Tells whom it is time to tell. What ends something is hardly larger than its mark,
     /// and its publisher may be about to stop: it goes whole. So does what the neighbour takes.
-    pub(crate) fn tell_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
+    pub(crate) fn tell_due(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
         if now.mono_ms < self.tell_ms {
             return;
         }
         self.tell_ms = u64::MAX;
+        let due = self.neighbours.iter().map(|(_, neighbour)| neighbour);
+        let due = due.filter(|neighbour| neighbour.tell_ms <= now.mono_ms);
+        // Most are to be told the same.
+        if let Some(longest) = due.max_by_key(|neighbour| neighbour.untold.len()) {
+            self.read_ahead(longest.untold.iter().copied());
+        }
         for (at, neighbour) in self.neighbours.iter_mut() {
             if neighbour.untold.is_empty() {
                 continue;
@@ -69,14 +76,16 @@ impl Gossip {
             let mut untold = std::mem::take(&mut neighbour.untold);
             untold.sort_unstable();
             untold.dedup();
+            let lacks = |place: &Place| {
+                self.shelf.slot(*place).is_some_and(Slot::is_held) && !self.holders.has(*place, at)
+            };
+            untold.retain(lacks);
             let (mut marks, mut whole) = (Vec::with_capacity(untold.len()), Batch::default());
-            for place in untold {
-                let slot = self.shelf.slot(place).filter(|slot| slot.is_held());
-                let Some(slot) = slot.filter(|_| !self.holders.has(place, at)) else { continue };
+            for (place, slot) in untold.iter().filter_map(|at| Some((*at, self.shelf.slot(*at)?))) {
                 if slot.news.is_urgent() {
-                    whole.add(peer, &slot.news, None, effects);
+                    whole.add(turn, peer, &slot.news, None);
                 } else if self.takers.has(place, at) {
-                    whole.add(peer, &slot.news, None, effects);
+                    whole.add(turn, peer, &slot.news, None);
                     if slot.news.mark().publisher != self.me {
                         neighbour.unpulled = 0;
                     }
@@ -84,30 +93,33 @@ impl Gossip {
                     marks.push(*slot.news.mark());
                 }
             }
-            whole.send(peer, effects);
+            whole.send(turn, peer);
             neighbour.unpulled += marks.len();
-            in_messages(marks, |marks| effects.push(send(peer, Message::Announce { marks })));
+            in_messages(marks, |marks| turn.send(peer, Message::Announce { marks }));
         }
     }
 
-    pub(crate) fn on_pull(&mut self, from: Place, wants: &[Pull], effects: &mut Vec<Effect>) {
+    pub(crate) fn on_pull(&mut self, turn: &mut Turn<'_>, from: Place, wants: &[Pull]) {
         let Some(neighbour) = self.neighbours.get_mut(from) else { return };
         if wants.iter().any(|want| want.publisher != self.me) {
             neighbour.unpulled = 0;
         }
         let peer = neighbour.key;
         let mut batch = Batch::default();
-        for want in wants {
-            let held = self.shelf.find(&want.publisher).filter(|(_, slot)| slot.is_held());
-            let Some((place, Slot { news, .. })) = held else { continue };
+        let places = turn.keys.find_each(wants.iter().map(|want| &want.publisher));
+        self.read_ahead(places.iter().flatten().copied());
+        for (want, at) in wants.iter().zip(places) {
+            let held = at.and_then(|at| Some((at, self.shelf.slot(at)?)));
+            let Some((place, slot)) = held.filter(|(_, slot)| slot.is_held()) else { continue };
+            let news = &slot.news;
             if news.body.is_some() {
                 self.takers.set(place, from);
             }
             let body = news.body.as_ref();
             let body = body.filter(|body| want.held != Some(prefix(body.digest())));
-            batch.add(peer, news, body.map(|body| body.bytes()), effects);
+            batch.add(turn, peer, news, body.map(|body| body.bytes()));
         }
-        batch.send(peer, effects);
+        batch.send(turn, peer);
     }
 }
 
@@ -129,21 +141,21 @@ struct Batch {
 
 impl Batch {
     /// Adds one, sending first what it would not fit with.
-    fn add(&mut self, peer: PublicKey, news: &News, body: Option<&Blob>, out: &mut Vec<Effect>) {
+    fn add(&mut self, turn: &mut Turn<'_>, peer: PublicKey, news: &News, body: Option<&Blob>) {
         let publication = news.publication().publication();
         let size = size(&publication) + body.map_or(0, |body| body.0.len() + ITEM_BYTES);
         if self.publications.len() == PUSH_ITEMS || self.bytes + size > ROOM_BYTES {
-            self.send(peer, out);
+            self.send(turn, peer);
         }
         self.bytes += size;
         self.publications.push(publication);
         self.bodies.extend(body.cloned());
     }
 
-    fn send(&mut self, peer: PublicKey, out: &mut Vec<Effect>) {
+    fn send(&mut self, turn: &mut Turn<'_>, peer: PublicKey) {
         let Self { publications, bodies, .. } = std::mem::take(self);
         if !publications.is_empty() {
-            out.push(send(peer, Message::Push { publications, bodies }));
+            turn.send(peer, Message::Push { publications, bodies });
         }
     }
 }

@@ -7,22 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_protocol::gossip::{Fingerprint, Mark, Message};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::GOSSIP_ITEMS;
-use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
-use crate::gossip::{Gossip, send};
+use crate::gossip::{Gossip, Turn};
 use crate::limits;
 use crate::table::Place;
-use crate::vocabulary::Effect;
 
 impl Gossip {
     /// With a random neighbour, now and then; also drops what is over.
-    pub(crate) fn reconcile_due(&mut self, now: Now, effects: &mut Vec<Effect>) {
+    pub(crate) fn reconcile_due(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
         if self.neighbours.len() == 0 || self.reconcile_ms > now.mono_ms {
             return;
         }
         self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
-        for place in self.shelf.sweep(now) {
+        for place in self.shelf.sweep(&mut turn.keys, now) {
             self.holders.clear_place(place);
             self.takers.clear_place(place);
         }
@@ -33,27 +32,27 @@ impl Gossip {
         let nth = self.rng.random_range(0..self.neighbours.len());
         let peer = self.neighbours.iter().nth(nth).map(|(peer, _)| peer);
         if let Some(peer) = peer {
-            self.reconcile(now, peer, effects);
+            self.reconcile(turn, peer);
         }
     }
 
     /// Opens a reconciliation, in the place of one that is under way.
-    pub(crate) fn reconcile(&mut self, now: Now, peer: Place, effects: &mut Vec<Effect>) {
+    pub(crate) fn reconcile(&mut self, turn: &mut Turn<'_>, peer: Place) {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         let session = self.rng.random();
         neighbour.opened = Some(session);
-        let root = self.shelf.root(now, session);
-        effects.push(send(neighbour.key, Message::Root { session, root }));
+        let root = self.shelf.root(turn.now, session);
+        turn.send(neighbour.key, Message::Root { session, root });
     }
 
     pub(crate) fn on_root(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
         session: u64,
         root: Fingerprint,
-        effects: &mut Vec<Effect>,
     ) {
+        let now = turn.now;
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.answer_ms > now.mono_ms {
             return;
@@ -62,25 +61,24 @@ impl Gossip {
         if self.shelf.root(now, session) != root {
             neighbour.answered = Some(session);
             let fingerprints = self.shelf.buckets(now, session);
-            effects.push(send(neighbour.key, Message::Buckets { session, fingerprints }));
+            turn.send(neighbour.key, Message::Buckets { session, fingerprints });
         }
     }
 
     /// Sends all our marks in the buckets that differ, each bucket whole in one message.
     pub(crate) fn on_buckets(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
         session: u64,
         theirs: &[Fingerprint],
-        effects: &mut Vec<Effect>,
     ) {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.opened.take_if(|opened| *opened == session).is_none() {
             return;
         }
         let peer = neighbour.key;
-        let ours = self.shelf.buckets(now, session);
+        let ours = self.shelf.buckets(turn.now, session);
         let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
         let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs);
         let mut differ: BTreeMap<u32, Vec<Mark>> =
@@ -93,22 +91,22 @@ impl Gossip {
             }
         }
         let (mut buckets, mut marks) = (Vec::new(), Vec::new());
-        let ids = |buckets, marks| send(peer, Message::Ids { session, buckets, marks });
         for (bucket, more) in differ {
             if marks.len() + more.len() > GOSSIP_ITEMS {
-                effects.push(ids(std::mem::take(&mut buckets), std::mem::take(&mut marks)));
+                let (buckets, marks) = (std::mem::take(&mut buckets), std::mem::take(&mut marks));
+                turn.send(peer, Message::Ids { session, buckets, marks });
             }
             buckets.push(bucket);
             marks.extend(more);
         }
         if !buckets.is_empty() {
-            effects.push(ids(buckets, marks));
+            turn.send(peer, Message::Ids { session, buckets, marks });
         }
     }
 
     pub(crate) fn on_ids(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         peer: Place,
         session: u64,
         buckets: &[u32],
@@ -124,8 +122,9 @@ impl Gossip {
         let ours: Vec<(Place, Mark)> =
             ours.map(|(place, slot)| (place, *slot.news.mark())).collect();
         ours.iter().for_each(|(place, _)| self.holders.clear(*place, peer));
-        for mark in marks {
-            self.on_mark(now, peer, mark);
+        let places = turn.keys.find_each(marks.iter().map(|mark| &mark.publisher));
+        for (mark, at) in marks.iter().zip(places) {
+            self.on_mark(turn, peer, mark, at);
         }
         let theirs: BTreeSet<&Mark> = marks.iter().collect();
         let later = |ours: &Mark| {

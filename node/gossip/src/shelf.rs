@@ -1,14 +1,16 @@
-//! The latest of each publisher, found by publisher. A slot is 24 bytes besides what is
-//! shared, and a neighbour's knowledge of it one bit.
+//! The latest of each publisher, in a slot at its number. A slot is 24 bytes besides what is
+//! shared, and a neighbour's knowledge of it two bits.
 
 use mercato_protocol::gossip::{Fingerprint, Mark};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{AD_TTL_S, BUCKETS, CLOCK_SKEW_MS};
 use mercato_protocol::time::Now;
 
+use crate::gossip::Turn;
+use crate::interner::Keys;
 use crate::item::News;
 use crate::limits;
-use crate::table::{Keyed, Place, Table};
+use crate::table::Place;
 
 /// What is known of one publisher.
 #[derive(Debug)]
@@ -35,12 +37,6 @@ pub(crate) enum State {
     Held,
     /// Over, or refused: only its number counts.
     Over,
-}
-
-impl Keyed for Slot {
-    fn key(&self) -> &PublicKey {
-        &self.news.mark().publisher
-    }
 }
 
 impl Slot {
@@ -90,83 +86,109 @@ impl Slot {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Shelf {
-    slots: Table<Slot>,
+    /// By number.
+    slots: Vec<Option<Slot>>,
+    /// How many there are.
+    full: usize,
     strangers: usize,
 }
 
 impl Shelf {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { slots: Table::new(seed), strangers: 0 }
-    }
-
-    /// What is known of `publisher`, and where.
-    pub(crate) fn find(&self, publisher: &PublicKey) -> Option<(Place, &Slot)> {
-        let place = self.slots.find(publisher)?;
-        Some((place, self.slot(place)?))
+    /// See [`Gossip::read_ahead`](crate::gossip::Gossip::read_ahead).
+    pub(crate) fn peek(&self, place: Place) -> usize {
+        self.slots.get(place as usize).map_or(0, |slot| usize::from(slot.is_some()))
     }
 
     pub(crate) fn slot(&self, place: Place) -> Option<&Slot> {
-        self.slots.get(place)
+        self.slots.get(place as usize)?.as_ref()
     }
 
     pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
-        self.slots.get_mut(place)
+        self.slots.get_mut(place as usize)?.as_mut()
     }
 
     /// Every slot with its place.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (Place, &Slot)> {
-        self.slots.iter()
+        (0..).zip(&self.slots).filter_map(|(place, slot)| Some((place, slot.as_ref()?)))
     }
 
     /// How many publishers are known, and how many share the lanes.
     pub(crate) fn census(&self) -> (usize, usize) {
-        (self.slots.len() - self.strangers, self.strangers)
+        (self.full - self.strangers, self.strangers)
     }
 
     /// Tells strangers from others anew.
-    pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey) -> bool) {
+    pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey, Place) -> bool) {
         self.strangers = 0;
-        for (_, slot) in self.slots.iter_mut() {
-            slot.stranger = !is_known(slot.key());
+        for (place, slot) in (0..).zip(&mut self.slots) {
+            let Some(slot) = slot else { continue };
+            slot.stranger = !is_known(&slot.news.mark().publisher, place);
             self.strangers += usize::from(slot.stranger);
         }
     }
 
     /// This one is a stranger no more.
-    pub(crate) fn acquaint(&mut self, publisher: &PublicKey) {
-        let slot = self.slots.find(publisher).and_then(|place| self.slots.get_mut(place));
+    pub(crate) fn acquaint(&mut self, place: Place) {
+        let slot = self.slots.get_mut(place as usize).and_then(Option::as_mut);
         if let Some(slot) = slot.filter(|slot| slot.stranger) {
             slot.stranger = false;
             self.strangers -= 1;
         }
     }
 
-    /// Puts `news`, that was found to be later, in the place of what is there; says whether it
-    /// has the same body.
+    /// Puts `news`, that was found to be later, in the place of what is at its publisher's
+    /// number, if it has one; says where that is and whether it has the same body.
     pub(crate) fn put(
         &mut self,
-        now: Now,
+        turn: &mut Turn<'_>,
         news: News,
         state: State,
-        is_known: impl Fn(&PublicKey) -> bool,
+        at: Option<Place>,
+        stranger: bool,
     ) -> (Place, bool) {
-        if let Some(place) = self.slots.find(&news.mark().publisher)
+        let now = turn.now;
+        if let Some(place) = at
             && let Some(slot) = self.slot_mut(place)
         {
             return (place, slot.replace(now, news, state));
         }
-        let stranger = !is_known(&news.mark().publisher);
-        self.strangers += usize::from(stranger);
         let slot = Slot { news, since_ds: tenths(now), changes_s: 0, state, stranger };
-        (self.slots.insert(slot), false)
+        (self.insert(&mut turn.keys, slot, at), false)
+    }
+
+    fn insert(&mut self, keys: &mut Keys, slot: Slot, at: Option<Place>) -> Place {
+        let place = keys.hold(slot.news.mark().publisher, at);
+        let at = place as usize;
+        if self.slots.len() <= at {
+            // There may be as many as there are numbers.
+            let room = if keys.len() > at + at / 8 { keys.len() } else { at + at / 8 + 64 };
+            if self.slots.capacity() <= at {
+                self.slots.reserve_exact(room - self.slots.len());
+            }
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.full += 1;
+        self.strangers += usize::from(slot.stranger);
+        self.slots[at] = Some(slot);
+        place
+    }
+
+    fn remove(&mut self, keys: &mut Keys, place: Place) {
+        let slot = self.slots.get_mut(place as usize).and_then(Option::take);
+        if let Some(slot) = slot {
+            self.full -= 1;
+            self.strangers -= usize::from(slot.stranger);
+            keys.release(place);
+        }
     }
 
     /// Lets go of what no peer would take any more; says which places became free.
-    pub(crate) fn sweep(&mut self, now: Now) -> Vec<Place> {
+    pub(crate) fn sweep(&mut self, keys: &mut Keys, now: Now) -> Vec<Place> {
         let mut freed = Vec::new();
-        for (place, slot) in self.slots.iter_mut() {
+        for (place, slot) in (0..).zip(&mut self.slots) {
+            let Some(slot) = slot else { continue };
             if slot.news.item.ends_ms < now.wall_ms {
                 slot.state = State::Over;
                 slot.news.body = None;
@@ -175,9 +197,7 @@ impl Shelf {
                 freed.push(place);
             }
         }
-        for slot in freed.iter().filter_map(|place| self.slots.remove(*place)) {
-            self.strangers -= usize::from(slot.stranger);
-        }
+        freed.iter().for_each(|place| self.remove(keys, *place));
         freed
     }
 

@@ -12,32 +12,20 @@ pub(crate) trait Keyed {
     fn key(&self) -> &PublicKey;
 }
 
+/// Rows that come and go.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
-    /// Keeps whoever chooses keys from choosing where they fall.
-    seed: u64,
-    places: HashTable<Place>,
+pub(crate) struct Rows<T> {
     rows: Vec<Option<T>>,
     free: Vec<Place>,
 }
 
-impl<T: Keyed> Table<T> {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, places: HashTable::new(), rows: Vec::new(), free: Vec::new() }
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), free: Vec::new() }
     }
+}
 
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    pub(crate) fn find(&self, key: &PublicKey) -> Option<Place> {
-        if self.places.is_empty() {
-            return None;
-        }
-        let is_there = |place: &Place| self.get(*place).is_some_and(|row| row.key() == key);
-        self.places.find(hash(self.seed, key), is_there).copied()
-    }
-
+impl<T> Rows<T> {
     pub(crate) fn get(&self, place: Place) -> Option<&T> {
         self.rows.get(place as usize)?.as_ref()
     }
@@ -55,35 +43,90 @@ impl<T: Keyed> Table<T> {
         (0..).zip(&mut self.rows).filter_map(|(place, row)| Some((place, row.as_mut()?)))
     }
 
-    /// Puts a row in the place of the one with its key, if there is one.
     pub(crate) fn insert(&mut self, row: T) -> Place {
-        if let Some(place) = self.find(row.key()) {
-            self.rows[place as usize] = Some(row);
-            return place;
-        }
         let place = self.free.pop().unwrap_or_else(|| {
             if self.rows.len() == self.rows.capacity() {
-                self.rows.reserve_exact(self.rows.len() / 8 + 64);
+                self.rows.reserve_exact(self.rows.len() / 4 + 8);
             }
             self.rows.push(None);
             Place::try_from(self.rows.len() - 1).expect("fewer rows than 2^32")
         });
-        let own = hash(self.seed, row.key());
         self.rows[place as usize] = Some(row);
-        let (seed, rows) = (self.seed, &self.rows);
-        let hash_of =
-            |place: &Place| rows[*place as usize].as_ref().map_or(0, |row| hash(seed, row.key()));
-        self.places.insert_unique(own, place, hash_of);
         place
     }
 
     pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
         let row = self.rows.get_mut(place as usize)?.take()?;
+        self.free.push(place);
+        Some(row)
+    }
+}
+
+/// Rows by key.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    /// Keeps whoever chooses keys from choosing where they fall.
+    seed: u64,
+    places: HashTable<Place>,
+    rows: Rows<T>,
+}
+
+impl<T: Keyed> Table<T> {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, places: HashTable::new(), rows: Rows::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn find(&self, key: &PublicKey) -> Option<Place> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let is_there = |place: &Place| self.get(*place).is_some_and(|row| row.key() == key);
+        self.places.find(hash(self.seed, key), is_there).copied()
+    }
+
+    pub(crate) fn get(&self, place: Place) -> Option<&T> {
+        self.rows.get(place)
+    }
+
+    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
+        self.rows.get_mut(place)
+    }
+
+    /// Every row with its place, in order of places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &T)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Place, &mut T)> {
+        self.rows.iter_mut()
+    }
+
+    /// Puts a row in the place of the one with its key, if there is one.
+    pub(crate) fn insert(&mut self, row: T) -> Place {
+        if let Some(place) = self.find(row.key())
+            && let Some(old) = self.rows.get_mut(place)
+        {
+            *old = row;
+            return place;
+        }
+        let own = hash(self.seed, row.key());
+        let place = self.rows.insert(row);
+        let (seed, rows) = (self.seed, &self.rows);
+        let hash_of = |place: &Place| rows.get(*place).map_or(0, |row| hash(seed, row.key()));
+        self.places.insert_unique(own, place, hash_of);
+        place
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
+        let row = self.rows.remove(place)?;
         let own = hash(self.seed, row.key());
         if let Ok(found) = self.places.find_entry(own, |other| *other == place) {
             found.remove();
         }
-        self.free.push(place);
         Some(row)
     }
 }

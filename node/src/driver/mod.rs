@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{Report, SightingId};
+use mercato_gossip::Interner;
 use mercato_net::Net;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::identity::Owner;
@@ -114,6 +115,12 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, StoreError> {
     Ok(handle)
 }
 
+/// The agent that these records tell of, alone in this process.
+fn restore(config: &Config, records: &Records, degraded: Option<String>) -> Agent {
+    let interner = Interner::new(rand::random());
+    Agent::restore(config.clone(), rand::random(), interner, records, degraded)
+}
+
 impl Driver {
     fn new(parts: Parts, messages: mpsc::Sender<Message>) -> Result<Self, StoreError> {
         let Parts { config, store, net, kubernetes, metrics } = parts;
@@ -122,7 +129,7 @@ impl Driver {
         let again_ms = clock.now().mono_ms + limits::STORE_RETRY_MS;
         let retry_ms = degraded.is_some().then_some(again_ms);
         Ok(Self {
-            agent: Agent::restore(config.clone(), rand::random(), &records, degraded),
+            agent: restore(&config, &records, degraded),
             gate: Gate::new(records),
             store,
             clock,
@@ -246,7 +253,7 @@ impl Driver {
             self.outbound.clear();
         }
         let records = self.gate.failed();
-        self.agent = Agent::restore(self.config.clone(), rand::random(), records, degraded);
+        self.agent = restore(&self.config, records, degraded);
         for input in self.world.again() {
             let answer = self.agent.handle(self.clock.now(), input);
             self.gate.pass(answer);

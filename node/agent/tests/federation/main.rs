@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use mercato_agent::{Agent, Answer, Ask, Config, Effect, Grant, Input, Listed, Papers, Records};
 use mercato_broker::Standing;
+use mercato_gossip::Interner;
 use mercato_protocol::certificate::{Certificate, Role};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::federation::{Federation, Root};
@@ -41,7 +42,7 @@ impl Node {
         let identity = Identity::found(&key, "one", at(0)).unwrap();
         let config = Config::new(key, identity);
         let records = Records::default();
-        let agent = Agent::restore(config.clone(), [seed; 32], &records, None);
+        let agent = Agent::restore(config.clone(), [seed; 32], Interner::new(1), &records, None);
         Self { config, agent, records, now_ms: 0 }
     }
 
@@ -60,7 +61,8 @@ impl Node {
     }
 
     fn restart(&mut self) -> Vec<Effect> {
-        self.agent = Agent::restore(self.config.clone(), [9; 32], &self.records, None);
+        self.agent =
+            Agent::restore(self.config.clone(), [9; 32], Interner::new(2), &self.records, None);
         self.feed(Input::Tick)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mercato_agent::{Agent, Config, Effect, Gate, Input, Notice, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{Report, Sighting, SightingId, Source};
-use mercato_gossip::Opened;
+use mercato_gossip::{Interner, Opened};
 use mercato_protocol::envelope::{KeyPair, Signers, Trust};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
@@ -60,6 +60,11 @@ pub(crate) struct World {
     link: Option<u64>,
 }
 
+/// An agent that numbers keys for itself.
+fn restore(config: Config, seed: [u8; 32], records: &Records, degraded: Option<String>) -> Agent {
+    Agent::restore(config, seed, Interner::new(1), records, degraded)
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let node = |seed: u8, name: &str| {
@@ -67,7 +72,7 @@ impl World {
             let identity = Identity::found(&key, name, at(0)).unwrap();
             let config = Config { metering_interval_s: 30, ..Config::new(key, identity) };
             Node {
-                agent: Agent::restore(config.clone(), [seed; 32], &Records::default(), None),
+                agent: restore(config.clone(), [seed; 32], &Records::default(), None),
                 config,
                 gate: Gate::default(),
                 cluster: Cluster::default(),
@@ -215,7 +220,7 @@ impl World {
         this.asked.clear();
         let seed = [u8::try_from(this.life % 200).unwrap(); 32];
         let config = this.config.clone();
-        this.agent = Agent::restore(config, seed, this.gate.records(), degraded);
+        this.agent = restore(config, seed, this.gate.records(), degraded);
         this.cluster.unfollow();
         self.begin(node);
         if self.link.is_some() {

@@ -5,13 +5,15 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "a benchmark, not the program")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+mod ads;
 mod meeting;
 mod network;
 
 use std::time::Instant;
 
+use ads::Ads;
 use mimalloc::MiMalloc;
-use network::{Ads, Count, Network};
+use network::{Count, Network};
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -45,9 +47,12 @@ const ONE_WAY_MS: u64 = 50;
 /// One way, on links as between near and far data centres.
 const MIXED_MS: std::ops::RangeInclusive<u64> = 1..=57;
 
+/// The same between far ones.
+const FAR_MS: std::ops::RangeInclusive<u64> = 20..=57;
+
 /// One publication in a federation of 1,000 that is at rest.
 fn one(seed: u64, urgent: bool) {
-    let mut network = Network::new(1_000, seed, ONE_WAY_MS..=ONE_WAY_MS);
+    let mut network = Network::new(1_000, seed, ONE_WAY_MS..=ONE_WAY_MS, 1, 2);
     let mut ads = Ads::new(1_000);
     network.publish(0, ads.ad(0, 1, 0));
     network.run(60_000);
@@ -69,7 +74,7 @@ fn one(seed: u64, urgent: bool) {
 
 /// Two halves of 1,000, apart for a minute in which everybody renews at the usual pace.
 fn heal(seed: u64) {
-    let mut network = Network::new(1_000, seed, MIXED_MS);
+    let mut network = Network::new(1_000, seed, MIXED_MS, 1, 2);
     let mut ads = Ads::new(1_000);
     (0..1_000).for_each(|node| network.publish(node, ads.ad(node, 1, 0)));
     network.run(60_000);
@@ -95,7 +100,7 @@ fn heal(seed: u64) {
 /// An hour of 1,000 clusters, of which each renews its ad every five minutes.
 fn hour() {
     const CLUSTERS: usize = 1_000;
-    let mut network = Network::new(CLUSTERS, 1, MIXED_MS);
+    let mut network = Network::new(CLUSTERS, 1, MIXED_MS, 1, 2);
     let mut ads = Ads::new(CLUSTERS);
     let (cpu_before, start) = (cpu_s(), Instant::now());
     (0..CLUSTERS).for_each(|node| network.publish(node, ads.ad(node, 1, 0)));
@@ -118,17 +123,18 @@ fn hour() {
     );
 }
 
-/// Many clusters that all start within a second.
+/// Many clusters, of which one begins in each millisecond.
 fn many(size: usize) {
-    const START_MS: usize = 1_000;
-    let mut network = Network::new(size, 1, MIXED_MS);
+    const STEP_MS: u64 = *FAR_MS.start();
+    let mut network = Network::new(size, 1, FAR_MS, STEP_MS, 1);
     let mut ads = Ads::new(size);
     let cpu_before = cpu_s();
     for node in 0..size {
         let at_ms = network.at_ms();
         network.publish(node, ads.ad(node, 1, at_ms));
-        let started_ms = ((node + 1) * START_MS / size) as u64;
-        network.run(started_ms.saturating_sub(at_ms));
+        if (node as u64 + 1).is_multiple_of(STEP_MS) {
+            network.run(STEP_MS);
+        }
     }
     let all = size * (size - 1);
     network.run_until(60_000, |learned| learned == all);

@@ -256,7 +256,7 @@ fn a_replay_after_a_restart_lasts_until_the_next_word() {
     network.run(1_000);
     // Node 1 starts anew, and a neighbour plays what was said before.
     let me = keys(1).public();
-    network.nodes[1] = mercato_gossip::Gossip::new(me, [7; 32]);
+    network.nodes[1] = mercato_gossip::Gossip::new(me, [7; 32], mercato_gossip::Interner::new(7));
     network.learned[1].clear();
     network.feed(1, Input::Connected(keys(0).public()));
     let marks = vec![*old.mark()];

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mercato_gossip::{Effect, Gossip, Input, Item, News, Open, Opened, Verdict};
+use mercato_gossip::{Effect, Gossip, Input, Interner, Item, News, Open, Opened, Verdict};
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
@@ -73,7 +73,10 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(size: usize, seed: u64) -> Self {
-        let node = |n: usize| Gossip::new(keys(n).public(), [u8::try_from(n).unwrap(); 32]);
+        let interner = Interner::new(seed);
+        let node = |n: usize| {
+            Gossip::new(keys(n).public(), [u8::try_from(n).unwrap(); 32], interner.clone())
+        };
         Self {
             at_ms: 0,
             nodes: (0..size).map(node).collect(),

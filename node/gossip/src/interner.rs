@@ -1,0 +1,153 @@
+//! A small number for each publisher's key, the same for all gossips of one process: whoever
+//! holds something of ten thousand publishers finds it by number, side by side with its
+//! neighbours, and looks keys up in a table that all share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mercato_protocol::id::PublicKey;
+
+use crate::table::{Keyed, Place, Table};
+
+/// Numbers for the publishers that any of the gossips that share this holds something of. A
+/// number is used again once nobody does.
+#[derive(Clone, Debug)]
+pub struct Interner(Arc<Mutex<Keys>>);
+
+/// Keys by their numbers.
+#[derive(Debug)]
+pub(crate) struct Keys(Table<Interned>);
+
+#[derive(Debug)]
+struct Interned {
+    key: PublicKey,
+    /// How many use its number.
+    users: u32,
+}
+
+impl Keyed for Interned {
+    fn key(&self) -> &PublicKey {
+        &self.key
+    }
+}
+
+impl Interner {
+    /// Empty. The seed keeps whoever chooses keys from choosing where they fall.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Keys(Table::new(seed)))))
+    }
+
+    /// For as long as one turn takes. No step leaves it half done.
+    pub(crate) fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Keys {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of `key`, if anybody uses it.
+    pub(crate) fn find(&self, key: &PublicKey) -> Option<Place> {
+        self.0.find(key)
+    }
+
+    /// Those of all these.
+    pub(crate) fn find_each<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a PublicKey>,
+    ) -> Vec<Option<Place>> {
+        keys.map(|key| self.find(key)).collect()
+    }
+
+    /// Whose number it is.
+    pub(crate) fn key(&self, place: Place) -> Option<PublicKey> {
+        self.0.get(place).map(|interned| interned.key)
+    }
+
+    /// One more uses the number of `key`, which is this if it has one.
+    pub(crate) fn hold(&mut self, key: PublicKey, at: Option<Place>) -> Place {
+        let place = at.unwrap_or_else(|| self.0.insert(Interned { key, users: 0 }));
+        if let Some(interned) = self.0.get_mut(place) {
+            interned.users += 1;
+        }
+        place
+    }
+
+    /// One no longer does.
+    pub(crate) fn release(&mut self, place: Place) {
+        let Some(interned) = self.0.get_mut(place) else { return };
+        interned.users -= 1;
+        if interned.users == 0 {
+            self.0.remove(place);
+        }
+    }
+}
+
+/// A set of keys, as their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    /// A bit for each.
+    bits: Vec<u64>,
+}
+
+impl Numbers {
+    pub(crate) fn has(&self, place: Place) -> bool {
+        let (word, bit) = Self::split(place);
+        self.bits.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    pub(crate) fn insert(&mut self, keys: &mut Keys, key: PublicKey) {
+        let place = keys.hold(key, keys.find(&key));
+        if self.has(place) {
+            return keys.release(place);
+        }
+        let (word, bit) = Self::split(place);
+        if self.bits.len() <= word {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] |= bit;
+    }
+
+    pub(crate) fn clear(&mut self, keys: &mut Keys) {
+        for (at, word) in (0..).zip(std::mem::take(&mut self.bits)) {
+            let set = (0..u64::BITS).filter(|bit| word & (1 << bit) != 0);
+            set.for_each(|bit| keys.release(at * u64::BITS + bit));
+        }
+    }
+
+    fn split(place: Place) -> (usize, u64) {
+        ((place / u64::BITS) as usize, 1 << (place % u64::BITS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_used_again_once_nobody_uses_it() {
+        let (one, other) = (PublicKey([1; 32]), PublicKey([2; 32]));
+        let mut keys = Keys(Table::new(7));
+        assert_eq!((keys.hold(one, None), keys.hold(other, None)), (0, 1));
+        assert_eq!(keys.hold(one, keys.find(&one)), 0);
+        assert_eq!((keys.find(&other), keys.find(&one)), (Some(1), Some(0)));
+        keys.release(0);
+        assert_eq!(keys.find(&one), Some(0));
+        keys.release(0);
+        assert_eq!(keys.find(&one), None);
+        assert_eq!((keys.hold(PublicKey([3; 32]), None), keys.len()), (0, 2));
+    }
+
+    #[test]
+    fn a_set_holds_what_is_in_it_once() {
+        let (mut keys, mut set) = (Keys(Table::new(7)), Numbers::default());
+        let some = |n| PublicKey([n; 32]);
+        (0..100).chain(0..100).for_each(|n| set.insert(&mut keys, some(n)));
+        assert!((0..100).all(|n| set.has(n)) && !set.has(100));
+        set.clear(&mut keys);
+        assert!((0..=100).all(|n| !set.has(n)));
+        assert_eq!(keys.len(), 0);
+    }
+}
