@@ -282,3 +282,38 @@ impl Drop for Gossip {
         self.known.clear(&mut keys);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use mercato_protocol::gossip::Mark;
+    use mercato_protocol::id::{Digest, FederationId};
+
+    use super::*;
+
+    #[test]
+    fn one_that_ends_gives_its_numbers_back() {
+        let key = |n| PublicKey([n; 32]);
+        let interner = Interner::new(7);
+        let [mut one, mut other] = [1, 2].map(|n| Gossip::new(key(n), [n; 32], interner.clone()));
+        let now = Now::default();
+        for gossip in [&mut one, &mut other] {
+            let known: BTreeSet<PublicKey> = (10..20).map(key).collect();
+            gossip.handle(now, Input::Known(Arc::new(known)));
+            gossip.handle(now, Input::Connected(key(3)));
+            let mark = |n| Mark { publisher: key(n), epoch: 1, seq: 1, digest: Digest([n; 32]) };
+            let message = Message::Announce { marks: (15..25).map(mark).collect() };
+            let message = Opened::open(message, FederationId::lan(), now);
+            let asked = gossip.handle(now, Input::Received { peer: key(3), message });
+            assert!(matches!(&asked[..], [Effect::Send { message: Message::Pull { wants }, .. }]
+                if wants.len() == 10));
+        }
+        assert_eq!(interner.keys().len(), 15);
+        drop(one);
+        assert_eq!(interner.keys().len(), 15);
+        drop(other);
+        assert_eq!(interner.keys().len(), 0);
+    }
+}

@@ -332,3 +332,66 @@ impl Wants {
 fn hash(publisher: Place) -> u64 {
     u64::from(publisher) | u64::from(publisher) << 57
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mercato_protocol::id::PublicKey;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mark(seq: u64, digest: u8) -> Mark {
+        let (publisher, digest) = (PublicKey([7; 32]), Digest([digest; 32]));
+        Mark { publisher, epoch: 1, seq, digest }
+    }
+
+    proptest! {
+        /// Each neighbour has one word, the last; it is asked once for each.
+        #[test]
+        fn each_has_its_last_word(
+            steps in prop::collection::vec((0_u8..4, 0_u32..6, 0_u64..3, 0_u8..2), 0..60),
+        ) {
+            let mut want = Want::new(0, Word::of(&mark(0, 0)), 0, 0);
+            let mut model = BTreeMap::from([(0, (mark(0, 0), false))]);
+            for (kind, peer, seq, digest) in steps {
+                let said = mark(seq, digest);
+                match kind {
+                    0 => {
+                        prop_assert_eq!(want.lose(peer), model.remove(&peer).is_some());
+                    }
+                    1 => {
+                        let next = want.next();
+                        let untried = model.iter().filter(|(_, (_, tried))| !tried);
+                        prop_assert_eq!(next.is_some(), untried.count() > 0);
+                        if let Some(next) = next {
+                            want.tried.insert(next);
+                            prop_assert!(!std::mem::replace(&mut model.get_mut(&next).unwrap().1, true));
+                        }
+                    }
+                    2 => {
+                        let wanted = |is: &Mark| is.supersedes(&said) || is.conflicts(&said);
+                        model.retain(|_, (is, _)| wanted(is));
+                        prop_assert_eq!(want.narrow(&Word::of(&said)), !model.is_empty());
+                    }
+                    _ => {
+                        want.claim(peer, &said);
+                        let same = model.get(&peer).is_some_and(|(is, _)| *is == said);
+                        if !same {
+                            model.insert(peer, (said, false));
+                        }
+                    }
+                }
+                for (seq, digest) in (0..3).flat_map(|seq| [(seq, 0), (seq, 1)]) {
+                    let said = mark(seq, digest);
+                    let holders: Vec<Place> = want.holders(&said).iter().collect();
+                    let held = model.iter().filter(|(_, (is, _))| *is == said);
+                    prop_assert_eq!(holders, held.map(|(peer, _)| *peer).collect::<Vec<_>>());
+                    let proves = model.values().any(|(is, _)| is.conflicts(&said));
+                    prop_assert_eq!(want.proves(&said), proves);
+                }
+            }
+        }
+    }
+}
