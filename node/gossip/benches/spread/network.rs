@@ -33,7 +33,7 @@ struct Part {
     side: usize,
     parts: usize,
     step_ms: u64,
-    /// Where the next step begins.
+    /// Where the next step begins: what flies is counted from there.
     at_ms: u64,
     count: Count,
     nodes: Vec<Gossip>,
@@ -239,7 +239,9 @@ impl Part {
     }
 
     fn step(&mut self) {
-        let end_ms = self.at_ms + self.step_ms;
+        let begins_ms = self.at_ms;
+        let end_ms = begins_ms + self.step_ms;
+        self.at_ms = end_ms;
         let mut arriving = self.flying.pop_front().unwrap();
         let arrivals = arriving.drain(..);
         let arrivals = arrivals.map(|sent| (sent.to, sent.at_ms, Some((sent.from, sent.message))));
@@ -257,23 +259,22 @@ impl Part {
         for of_one in events.chunk_by_mut(|(one, ..), (other, ..)| one == other) {
             let node = of_one[0].0;
             for (_, at_ms, arrival) in of_one {
-                self.wake_until(node, *at_ms);
+                self.wake_until(node, begins_ms, *at_ms);
                 if let Some((from, message)) = arrival.take() {
                     let message = Opened::open_with(message, &mut self.opened);
                     let input = Input::Received { peer: self.keys[from], message };
                     self.feed(*at_ms, node, input);
                 }
             }
-            self.wake_until(node, end_ms - 1);
+            self.wake_until(node, begins_ms, end_ms - 1);
         }
-        self.at_ms = end_ms;
     }
 
-    /// Lets a node do what it is to do until then.
-    fn wake_until(&mut self, node: usize, until_ms: u64) {
+    /// Lets a node do what it is to do from one time until another.
+    fn wake_until(&mut self, node: usize, from_ms: u64, until_ms: u64) {
         let wake_ms = |part: &Self| part.wake_ms[node / part.parts];
         while wake_ms(self) <= until_ms {
-            let at_ms = wake_ms(self).max(self.at_ms);
+            let at_ms = wake_ms(self).max(from_ms);
             self.wake_ms[node / self.parts] = u64::MAX;
             self.feed(at_ms, node, Input::Tick);
         }
