@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
 
 use crate::limits;
-use crate::sighting::{Kind, SightingId};
+use crate::sighting::{Kind, Sighting, SightingId};
 
 /// Whom a sighting speaks of: a key, or whoever answers there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,24 @@ impl Who {
     }
 }
 
+/// A sighting that is kept.
+pub(crate) struct Seen {
+    pub(crate) sighting: Sighting,
+    /// Who proved to be there, where the sighting names nobody.
+    pub(crate) proven: Option<PublicKey>,
+    /// Last seen or connected, monotonic.
+    pub(crate) at_ms: u64,
+}
+
+impl Seen {
+    pub(crate) fn who(&self) -> Who {
+        match self.sighting.peer.or(self.proven) {
+            Some(peer) => Who::Peer(peer),
+            None => Who::Unknown(self.sighting.id.clone()),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Contact {
     /// Dials that failed, or did not last, since the last that did.
@@ -38,14 +56,14 @@ pub(crate) struct Contact {
     dialled_ms: Option<u64>,
     /// Since when it is connected.
     pub(crate) up_ms: Option<u64>,
-    /// Those that say where it is.
-    pub(crate) sightings: BTreeSet<SightingId>,
+    /// Those that say where it is, in order: one of most.
+    pub(crate) sightings: Vec<SightingId>,
 }
 
 impl Contact {
     pub(crate) fn new(now_ms: u64, rng: &mut ChaCha12Rng) -> Self {
         let due_ms = now_ms + rng.random_range(0..=limits::FIRST_DIAL_MS);
-        Self { failures: 0, due_ms, dialled_ms: None, up_ms: None, sightings: BTreeSet::new() }
+        Self { failures: 0, due_ms, dialled_ms: None, up_ms: None, sightings: Vec::new() }
     }
 
     /// Whether the owner lists it.
@@ -56,6 +74,13 @@ impl Contact {
     /// The kinds of sources that saw it, some more than once.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.sightings.iter().map(|id| id.source.kind())
+    }
+
+    pub(crate) fn sighted(&mut self, id: &SightingId) {
+        if let Err(at) = self.sightings.binary_search(id) {
+            self.sightings.reserve_exact(1);
+            self.sightings.insert(at, id.clone());
+        }
     }
 
     pub(crate) fn start(&mut self, now_ms: u64) {

@@ -9,27 +9,11 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
 
 use crate::address::{self, Address};
-use crate::contact::{Contact, Who};
+use crate::contact::{Contact, Seen, Who};
 use crate::limits;
-use crate::sighting::{Report, Sighting, SightingId, Source};
+use crate::sample::Sample;
+use crate::sighting::{Kind, Report, Sighting, SightingId, Source};
 use crate::vocabulary::{DialFailure, Effect, Input, Known};
-
-struct Seen {
-    sighting: Sighting,
-    /// Who proved to be there, where the sighting names nobody.
-    proven: Option<PublicKey>,
-    /// Last seen or connected, monotonic.
-    at_ms: u64,
-}
-
-impl Seen {
-    fn who(&self) -> Who {
-        match self.sighting.peer.or(self.proven) {
-            Some(peer) => Who::Peer(peer),
-            None => Who::Unknown(self.sighting.id.clone()),
-        }
-    }
-}
 
 /// A dial under way.
 pub(crate) struct Dialling {
@@ -43,6 +27,8 @@ pub struct Directory {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
     seen: BTreeMap<SightingId, Seen>,
+    /// Of what is seen.
+    sample: Sample,
     pub(crate) contacts: BTreeMap<Who, Contact>,
     /// And whether we dialled.
     pub(crate) connected: BTreeMap<PublicKey, bool>,
@@ -62,9 +48,11 @@ pub struct Directory {
 impl Directory {
     /// An empty directory of the cluster that signs with `me`.
     pub fn new(me: PublicKey, seed: [u8; 32]) -> Self {
+        let mut rng = ChaCha12Rng::from_seed(seed);
         Self {
             me,
-            rng: ChaCha12Rng::from_seed(seed),
+            sample: Sample::new(&mut rng),
+            rng,
             seen: BTreeMap::new(),
             contacts: BTreeMap::new(),
             connected: BTreeMap::new(),
@@ -151,6 +139,12 @@ impl Directory {
         Some(next_ms).filter(|next_ms| *next_ms < u64::MAX)
     }
 
+    /// Whether it knows where this peer may be found.
+    pub fn knows(&self, peer: &PublicKey) -> bool {
+        let contact = self.contacts.get(&Who::Peer(*peer));
+        contact.is_some_and(|contact| !contact.sightings.is_empty())
+    }
+
     /// Everybody seen, by key, then those without one.
     pub fn known(&self) -> impl Iterator<Item = Known> {
         let others = self.contacts.iter().filter(|(who, _)| **who != Who::Peer(self.me));
@@ -184,7 +178,7 @@ impl Directory {
             if seen.sighting == sighting {
                 return None;
             }
-        } else if !self.make_room(id.source, effects) {
+        } else if !self.make_room(now_ms, &sighting, effects) {
             return None;
         }
         let seen = Seen { sighting, proven: None, at_ms: now_ms };
@@ -199,7 +193,8 @@ impl Directory {
         let (id, who, rng) = (seen.sighting.id.clone(), seen.who(), &mut self.rng);
         let contact = self.contacts.entry(who.clone()).or_insert_with(|| Contact::new(now_ms, rng));
         contact.refresh(now_ms, rng);
-        contact.sightings.insert(id.clone());
+        contact.sighted(&id);
+        self.sample.insert(&id);
         if let Some(before) = self.seen.insert(id.clone(), seen)
             && before.who() != who
         {
@@ -209,13 +204,14 @@ impl Directory {
 
     fn remove(&mut self, id: &SightingId, effects: &mut Vec<Effect>) {
         if let Some(seen) = self.seen.remove(id) {
+            self.sample.remove(id);
             self.detach(&seen.who(), id, effects);
         }
     }
 
     fn detach(&mut self, who: &Who, id: &SightingId, effects: &mut Vec<Effect>) {
         if let Some(contact) = self.contacts.get_mut(who) {
-            contact.sightings.remove(id);
+            contact.sightings.retain(|of| of != id);
         }
         self.forget_if_gone(who, effects);
     }
@@ -232,31 +228,40 @@ impl Directory {
         }
     }
 
-    /// Whether one more sighting of this source may be kept; the oldest of its kind
-    /// that nobody needs gives way.
-    fn make_room(&mut self, source: Source, effects: &mut Vec<Effect>) -> bool {
-        let of_witness = |id: &SightingId| id.source == source;
-        let of_kind = |id: &SightingId| id.source.kind() == source.kind();
-        let first = SightingId { source, instance: String::new() };
-        let by_witness = self.seen.range(first..).take_while(|(id, _)| of_witness(id));
-        let witness_full = matches!(source, Source::Peer(_))
-            && by_witness.count() >= limits::SIGHTINGS_PER_WITNESS;
-        let kind_full = self.seen.len() >= limits::SIGHTINGS_PER_KIND
-            && self.seen.keys().filter(|id| of_kind(id)).count() >= limits::SIGHTINGS_PER_KIND;
-        if !witness_full && !kind_full {
+    /// Whether one more sighting may be kept. The oldest by the same peer's word gives way, or
+    /// whoever the sample can do without.
+    fn make_room(&mut self, now_ms: u64, sighting: &Sighting, effects: &mut Vec<Effect>) -> bool {
+        let (id, kind) = (&sighting.id, sighting.id.source.kind());
+        let by_witness = || self.by_witness(id.source);
+        if kind == Kind::Peer && by_witness().count() >= limits::SIGHTINGS_PER_WITNESS {
+            let may_go = by_witness().filter(|(_, seen)| self.may_expire(seen));
+            let oldest = may_go.min_by_key(|(_, seen)| seen.at_ms).map(|(id, _)| id.clone());
+            oldest.iter().for_each(|oldest| self.remove(oldest, effects));
+            return oldest.is_some();
+        }
+        if !self.sample.is_full(kind) {
             return true;
         }
-        let oldest = self
-            .seen
-            .iter()
-            .filter(|(id, seen)| {
-                (if witness_full { of_witness(id) } else { of_kind(id) }) && self.may_expire(seen)
-            })
-            .min_by_key(|(_, seen)| seen.at_ms)
-            .map(|(id, _)| id.clone());
-        let Some(oldest) = oldest else { return false };
-        self.remove(&oldest, effects);
-        true
+        let may_go = |seen: &&Seen| self.may_expire(seen) && !self.has_room(&seen.who());
+        let stale_ms = now_ms.saturating_sub(limits::STALE_MS);
+        let is_stale = |id: &SightingId| {
+            self.seen.get(id).filter(may_go).is_some_and(|of| of.at_ms < stale_ms)
+        };
+        let stale = self.sample.stale(now_ms, kind, is_stale).cloned();
+        let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
+        let may_go = |id: &SightingId| self.seen.get(id).filter(may_go).is_some();
+        let worst = || self.sample.worst(id, needed, may_go).cloned();
+        let (is_fresh, gives_way) = (stale.is_none(), stale.or_else(worst));
+        if is_fresh && kind == Kind::Peer {
+            self.sample.is_fresh(now_ms);
+        }
+        gives_way.iter().for_each(|id| self.remove(id, effects));
+        gives_way.is_some() || needed
+    }
+
+    fn by_witness(&self, source: Source) -> impl Iterator<Item = (&SightingId, &Seen)> {
+        let first = SightingId { source, instance: String::new() };
+        self.seen.range(first..).take_while(move |(id, _)| id.source == source)
     }
 
     fn on_dialled(
@@ -338,15 +343,10 @@ impl Directory {
 
     /// Drops what nobody saw for long, and fails dials without an answer.
     fn expire(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
-        let expired: Vec<SightingId> = self
-            .seen
-            .iter()
-            .filter(|(_, seen)| seen.at_ms + limits::FORGET_MS <= now_ms && self.may_expire(seen))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in expired {
-            self.remove(&id, effects);
-        }
+        let unseen = self.seen.iter().filter(|(_, of)| of.at_ms + limits::FORGET_MS <= now_ms);
+        let unseen = unseen.filter(|(_, seen)| self.may_expire(seen));
+        let unseen: Vec<SightingId> = unseen.map(|(id, _)| id.clone()).collect();
+        unseen.iter().for_each(|id| self.remove(id, effects));
         for (_, dial) in self.dials.extract_if(.., |_, dial| dial.until_ms <= now_ms) {
             if let Some(contact) = self.contacts.get_mut(&dial.who) {
                 contact.fail(now_ms, dial.who.longest_pause(&self.kept), &mut self.rng);
@@ -355,8 +355,18 @@ impl Directory {
     }
 
     fn may_expire(&self, seen: &Seen) -> bool {
-        let needed = |peer| self.connected.contains_key(&peer) || self.kept.contains(&peer);
-        seen.sighting.id.source != Source::List && !key(&seen.who()).is_some_and(needed)
+        let is_needed = key(&seen.who()).is_some_and(|peer| self.is_needed(peer));
+        seen.sighting.id.source != Source::List && !is_needed
+    }
+
+    fn is_needed(&self, peer: PublicKey) -> bool {
+        self.connected.contains_key(&peer) || self.kept.contains(&peer)
+    }
+
+    /// The same, or we may owe it a last word: others give way.
+    fn has_room(&self, who: &Who) -> bool {
+        let has_room = |peer| self.is_needed(peer) || self.released.contains_key(&peer);
+        key(who).is_some_and(has_room)
     }
 
     fn sightings_of(&self, contact: &Contact) -> impl Iterator<Item = &Seen> {

@@ -13,6 +13,7 @@ mod choice;
 mod contact;
 mod directory;
 pub mod limits;
+mod sample;
 mod sighting;
 mod vocabulary;
 

@@ -6,9 +6,13 @@ pub const ADDRESSES_PER_SIGHTING: usize = 8;
 pub const ADDRESSES_PER_DIAL: usize = 16;
 /// Bytes of a sighting's instance name: a DNS label has 63, a list entry may be longer.
 pub const INSTANCE_BYTES: usize = 512;
-/// Sightings kept per kind of source. A new one then replaces the oldest that is
-/// neither connected nor kept.
+/// Sightings kept per kind of source: where there are more, a random sample of them.
 pub const SIGHTINGS_PER_KIND: usize = 512;
+/// Where there is no room, peers' own words go first that were not heard for so long: they are
+/// said again every quarter of an hour.
+pub const STALE_MS: u64 = 3_600_000;
+/// So often they are looked for, while there are none.
+pub const SWEEP_MS: u64 = 60_000;
 /// Sightings by one peer's word.
 pub const SIGHTINGS_PER_WITNESS: usize = 32;
 

@@ -3,6 +3,7 @@
 //! alone.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod sample;
 mod world;
 
 use std::collections::BTreeSet;

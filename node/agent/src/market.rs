@@ -96,11 +96,15 @@ impl Agent {
         let Some(key) = key else { return };
         let shares = |lease: &Lease| lease.peer().cluster == cluster && !lease.is_retired();
         let needed = with_it().any(Deal::needs_peer) || self.leases.values().any(shares);
-        let input = match needed {
-            true => mercato_discovery::Input::Keep(key),
-            false => mercato_discovery::Input::Release(key),
-        };
-        self.direct(now, input, out);
+        if !needed {
+            return self.direct(now, mercato_discovery::Input::Release(key), out);
+        }
+        self.direct(now, mercato_discovery::Input::Keep(key), out);
+        // Of many providers the directory keeps a few.
+        let lacks = !self.directory.knows(&key);
+        if let Some(ad) = self.broker.ad(&cluster).filter(|ad| lacks && ad.key == key).cloned() {
+            self.sight(now, &ad, out);
+        }
     }
 
     /// What closed a moment before the restart may have said its last word in vain.

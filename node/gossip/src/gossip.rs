@@ -17,7 +17,7 @@ use crate::item::News;
 use crate::limits;
 use crate::neighbour::Neighbour;
 use crate::opened::Opened;
-use crate::shelf::{Shelf, State};
+use crate::shelf::{Shelf, Slot, State};
 use crate::table::{Place, Table};
 use crate::vocabulary::{Effect, Input};
 use crate::want::Wants;
@@ -219,7 +219,8 @@ impl Gossip {
         let shelf: usize = places.clone().map(|place| self.shelf.peek(place)).sum();
         let rows = |place| self.holders.peek(place) + self.takers.peek(place);
         let rows: usize = places.clone().map(rows).sum();
-        let wants: usize = places.map(|place| self.wants.peek(place)).sum();
+        let lacked = places.filter(|place| self.shelf.peek(*place) == 0);
+        let wants: usize = lacked.map(|place| self.wants.peek(place)).sum();
         black_box((shelf, rows, wants));
     }
 
@@ -243,6 +244,10 @@ impl Gossip {
         state: State,
         at: Option<Place>,
     ) -> Place {
+        let before = at.and_then(|at| self.shelf.slot(at));
+        if before.is_some_and(Slot::is_new) {
+            self.givers.retain(|giver| Some(giver.place) != at);
+        }
         let stranger = !self.is_known(&news.mark().publisher, at);
         let (place, renews) = self.shelf.put(turn, news, state, at, stranger);
         self.holders.clear_place(place);

@@ -17,6 +17,7 @@ use crate::push::in_messages;
 use crate::shelf::{Slot, State};
 use crate::table::Place;
 use crate::vocabulary::Effect;
+use crate::want::Want;
 
 /// How a mark stands to what is held.
 enum Relation {
@@ -174,8 +175,11 @@ impl Gossip {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         neighbour.asked = neighbour.asked.saturating_sub(1);
         while let Some(publisher) = neighbour.waiting.pop_front() {
-            if self.wants.get_mut(publisher).is_some_and(|want| want.is_parked()) {
-                self.wants.schedule(publisher, now.mono_ms);
+            let want = self.wants.get(publisher).filter(|want| want.is_parked());
+            let Some(next) = want.map(Want::next) else { continue };
+            self.wants.schedule(publisher, now.mono_ms);
+            // Another may be asked for it by now.
+            if next == Some(peer) {
                 break;
             }
         }
@@ -316,10 +320,6 @@ impl Gossip {
         at: Option<Place>,
         unasked: bool,
     ) {
-        let before = at.and_then(|at| self.shelf.slot(at));
-        if before.is_some_and(|slot| slot.state == State::New) {
-            self.givers.retain(|giver| Some(giver.place) != at);
-        }
         let place = self.shelve(turn, news.clone(), State::New, at);
         self.holders.set(place, peer);
         self.givers.push_back(Giver { place, peer, unasked });

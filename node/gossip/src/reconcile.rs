@@ -11,6 +11,7 @@ use rand::RngExt as _;
 
 use crate::gossip::{Gossip, Turn};
 use crate::limits;
+use crate::shelf::Slot;
 use crate::table::Place;
 
 impl Gossip {
@@ -25,6 +26,7 @@ impl Gossip {
             self.holders.clear_place(place);
             self.takers.clear_place(place);
         }
+        self.givers.retain(|giver| self.shelf.slot(giver.place).is_some_and(Slot::is_new));
         let count = self.neighbours.len() as u32;
         for (_, neighbour) in self.neighbours.iter_mut() {
             neighbour.is_told_later = self.rng.random_ratio(limits::TOLD_LATER.min(count), count);

@@ -40,6 +40,11 @@ pub(crate) enum State {
 }
 
 impl Slot {
+    /// Not judged yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.state == State::New
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         self.state == State::Held
     }

@@ -1,0 +1,93 @@
+//! More sightings than there is room for.
+
+use std::collections::BTreeSet;
+
+use mercato_discovery::{Input, Report, Sighting, SightingId, Source, limits};
+use mercato_protocol::id::PublicKey;
+
+use crate::world::{World, peer, sighting};
+
+/// One of two peoples.
+fn key(people: u8, n: u32) -> PublicKey {
+    let mut key = [people; 32];
+    key[..4].copy_from_slice(&n.to_be_bytes());
+    PublicKey(key)
+}
+
+/// What a provider says of itself.
+fn own_word(key: PublicKey) -> Sighting {
+    let id = SightingId { source: Source::Peer(key), instance: String::new() };
+    Sighting { id, peer: Some(key), ..sighting(1, Source::Lan) }
+}
+
+fn see(world: &mut World, keys: impl IntoIterator<Item = PublicKey>) {
+    for key in keys {
+        world.feed(Input::Report(Report::Seen(own_word(key))));
+    }
+}
+
+fn known(world: &World) -> BTreeSet<PublicKey> {
+    world.directory.known().filter_map(|known| known.peer).collect()
+}
+
+#[test]
+fn a_flood_gets_its_share_and_no_more_however_often_it_comes() {
+    let honest: Vec<PublicKey> = (0..1_000).map(|n| key(1, n)).collect();
+    let flood: Vec<PublicKey> = (0..1_000).map(|n| key(2, n)).collect();
+    for honest_first in [true, false] {
+        let mut world = World::new();
+        if honest_first {
+            see(&mut world, honest.clone());
+        }
+        for _ in 0..5 {
+            see(&mut world, flood.clone());
+        }
+        if !honest_first {
+            see(&mut world, honest.clone());
+        }
+        let known = known(&world);
+        assert_eq!(known.len(), limits::SIGHTINGS_PER_KIND);
+        let kept = honest.iter().filter(|key| known.contains(key)).count();
+        // 256 and five times the standard deviation, at the most.
+        assert!((200..=312).contains(&kept), "{kept} honest ones, first: {honest_first}");
+    }
+}
+
+#[test]
+fn who_comes_first_makes_no_difference() {
+    let all: Vec<PublicKey> = (0..2_000).map(|n| key(1, n)).collect();
+    let sample = |order: Vec<PublicKey>| {
+        let mut world = World::new();
+        see(&mut world, order);
+        known(&world)
+    };
+    assert_eq!(sample(all.clone()), sample(all.into_iter().rev().collect()));
+}
+
+#[test]
+fn those_that_nobody_says_any_more_make_room() {
+    let mut world = World::new();
+    see(&mut world, (0..1_000).map(|n| key(1, n)));
+    world.feed(Input::Report(Report::Seen(sighting(9, Source::Lan))));
+    world.now.mono_ms += limits::STALE_MS + 1;
+    let later: BTreeSet<PublicKey> = (0..300).map(|n| key(2, n)).collect();
+    see(&mut world, later.clone());
+    assert!(known(&world).is_superset(&later), "each takes the place of one of before");
+    assert_eq!(known(&world).len(), limits::SIGHTINGS_PER_KIND + 1);
+    assert!(known(&world).contains(&peer(9)), "other kinds have room of their own");
+}
+
+#[test]
+fn one_that_is_needed_always_has_room() {
+    let mut world = World::new();
+    see(&mut world, (0..1_000).map(|n| key(1, n)));
+    let needed: BTreeSet<PublicKey> = (0..20).map(|n| key(2, n)).collect();
+    needed.iter().for_each(|key| world.feed(Input::Keep(*key)));
+    see(&mut world, needed.clone());
+    assert!(known(&world).is_superset(&needed));
+    assert_eq!(known(&world).len(), limits::SIGHTINGS_PER_KIND);
+    // Also while it may be owed a last word.
+    needed.iter().for_each(|key| world.feed(Input::Release(*key)));
+    see(&mut world, (1_000..3_000).map(|n| key(1, n)));
+    assert!(known(&world).is_superset(&needed));
+}
