@@ -251,9 +251,9 @@ impl Directory {
         let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
         let may_go = |id: &SightingId| self.seen.get(id).filter(may_go).is_some();
         let worst = || self.sample.worst(id, needed, may_go).cloned();
-        let (is_fresh, gives_way) = (stale.is_none(), stale.or_else(worst));
-        if is_fresh && kind == Kind::Peer {
-            self.sample.is_fresh(now_ms);
+        let (found, gives_way) = (stale.is_some(), stale.or_else(worst));
+        if kind == Kind::Peer && !found {
+            self.sample.pause(now_ms);
         }
         gives_way.iter().for_each(|id| self.remove(id, effects));
         gives_way.is_some() || needed

@@ -62,8 +62,8 @@ impl Sample {
         of_kind.iter().rev().find(|(_, id)| is_stale(id)).map(|(_, id)| id)
     }
 
-    /// There are none: none is looked for again for a while.
-    pub(crate) fn is_fresh(&mut self, now_ms: u64) {
+    /// None was found: for a while none is looked for.
+    pub(crate) fn pause(&mut self, now_ms: u64) {
         if self.sweep_ms <= now_ms {
             self.sweep_ms = now_ms + limits::SWEEP_MS;
         }

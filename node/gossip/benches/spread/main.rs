@@ -123,7 +123,7 @@ fn hour() {
     );
 }
 
-/// Many clusters, of which one begins in each millisecond.
+/// Many clusters, of which as many begin together, in each step, as it has milliseconds.
 fn many(size: usize) {
     const STEP_MS: u64 = *FAR_MS.start();
     let mut network = Network::new(size, 1, FAR_MS, STEP_MS, 1);
