@@ -7,7 +7,7 @@ use mercato_protocol::id::PublicKey;
 use rand::seq::IndexedRandom as _;
 
 use crate::contact::{Contact, Who};
-use crate::directory::{Dialling, Directory, key};
+use crate::directory::{Dialling, Directory, Link};
 use crate::limits;
 use crate::sighting::Kind;
 use crate::vocabulary::Effect;
@@ -59,7 +59,7 @@ impl Directory {
         let due: Vec<PublicKey> = due.map(|(peer, _)| peer).collect();
         let contact = |peer: &PublicKey| self.contacts.get(&Who::Peer(*peer));
         let unlisted = due.into_iter().filter(|peer| {
-            let dialled = self.connected.get(peer) == Some(&true);
+            let dialled = self.connected.get(peer).is_some_and(|link| link.dialled);
             dialled && contact(peer).is_none_or(|of| !of.is_listed())
         });
         let (ours, all) = (self.ours(), self.connected.len());
@@ -99,10 +99,10 @@ impl Directory {
 
     fn dial(&mut self, now_ms: u64, who: Who, effects: &mut Vec<Effect>) {
         let Some(contact) = self.contacts.get(&who) else { return };
-        let addresses = self.addresses_of(contact);
+        let addresses = contact.addresses();
         self.attempts += 1;
         let attempt = self.attempts;
-        effects.push(Effect::Dial { attempt, peer: key(&who), addresses });
+        effects.push(Effect::Dial { attempt, peer: who.key(), addresses });
         if self.claim(&who, contact) == Claim::Neighbour {
             self.more_ms = now_ms + limits::MORE_MS;
         }
@@ -116,7 +116,7 @@ impl Directory {
     /// When a dial would serve: there is somewhere to dial, and room for its claim; it is not
     /// up, not blocked, not us, and no dial is under way.
     pub(crate) fn due_ms(&self, who: &Who, contact: &Contact, room: Room) -> Option<u64> {
-        let idle = key(who).is_none_or(|peer| {
+        let idle = who.key().is_none_or(|peer| {
             !self.connected.contains_key(&peer) && !self.blocked.contains(&peer) && peer != self.me
         });
         let from_ms = match self.claim(who, contact) {
@@ -131,7 +131,7 @@ impl Directory {
     }
 
     pub(crate) fn room(&self) -> Room {
-        let dialled = self.connected.values().filter(|dialled| **dialled).count();
+        let dialled = self.connected.values().filter(|link| link.dialled).count();
         let under_way = self.dials.values().filter(|dial| !self.is_kept(&dial.who)).count();
         let listed = dialled + under_way < limits::OUTBOUND;
         let neighbours_ms = match () {
@@ -147,20 +147,20 @@ impl Directory {
         match () {
             () if self.is_kept(who) => Claim::Needed,
             () if contact.is_listed() => Claim::Listed,
-            () if key(who).is_some_and(|peer| self.released.contains_key(&peer)) => Claim::Owed,
+            () if who.key().is_some_and(|peer| self.released.contains_key(&peer)) => Claim::Owed,
             () => Claim::Neighbour,
         }
     }
 
     /// Neighbours of our own choice: we dialled, and nothing needs them.
     fn ours(&self) -> usize {
-        let ours = |(peer, dialled): &(&PublicKey, &bool)| **dialled && !self.kept.contains(*peer);
+        let ours = |(peer, link): &(&PublicKey, &Link)| link.dialled && !self.kept.contains(*peer);
         self.connected.iter().filter(ours).count()
     }
 
     /// How many that we dialled, or are dialling, each kind of source has brought.
     fn brought(&self) -> BTreeMap<Kind, usize> {
-        let up = self.connected.iter().filter(|(_, dialled)| **dialled);
+        let up = self.connected.iter().filter(|(_, link)| link.dialled);
         let up = up.map(|(peer, _)| Who::Peer(*peer));
         let whom = up.chain(self.dials.values().map(|dial| dial.who.clone()));
         let mut brought = BTreeMap::new();
@@ -171,6 +171,6 @@ impl Directory {
     }
 
     fn is_kept(&self, who: &Who) -> bool {
-        key(who).is_some_and(|peer| self.kept.contains(&peer))
+        who.key().is_some_and(|peer| self.kept.contains(&peer))
     }
 }

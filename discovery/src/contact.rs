@@ -6,8 +6,9 @@ use mercato_protocol::id::PublicKey;
 use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
 
+use crate::address::{self, Address};
 use crate::limits;
-use crate::sighting::{Kind, Sighting, SightingId};
+use crate::sighting::{Kind, Name, Sighting, SightingId, Source};
 
 /// Whom a sighting speaks of: a key, or whoever answers there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +16,22 @@ pub(crate) enum Who {
     /// Claimed or proven.
     Peer(PublicKey),
     /// Nobody has said so yet.
-    Unknown(SightingId),
+    Unknown(Box<SightingId>),
 }
 
 impl Who {
+    pub(crate) fn new(peer: Option<PublicKey>, (source, instance): Name<'_>) -> Self {
+        let unknown = || Box::new(SightingId { source, instance: instance.to_owned() });
+        peer.map_or_else(|| Self::Unknown(unknown()), Self::Peer)
+    }
+
+    pub(crate) fn key(&self) -> Option<PublicKey> {
+        match self {
+            Self::Peer(peer) => Some(*peer),
+            Self::Unknown(_) => None,
+        }
+    }
+
     /// The longest pause between dials to it, where leases need these.
     pub(crate) fn longest_pause(&self, kept: &BTreeSet<PublicKey>) -> u64 {
         match self {
@@ -28,42 +41,57 @@ impl Who {
     }
 }
 
-/// A sighting that is kept.
+/// A sighting that is kept. There are many of them: it is small.
+#[derive(Debug)]
 pub(crate) struct Seen {
-    pub(crate) sighting: Sighting,
-    /// Who proved to be there, where the sighting names nobody.
-    pub(crate) proven: Option<PublicKey>,
+    source: Source,
+    /// Whether it names its party. If not, that one proved to be there, or is unknown.
+    pub(crate) is_claimed: bool,
+    instance: Box<str>,
+    addresses: Box<[Address]>,
     /// Last seen or connected, monotonic.
     pub(crate) at_ms: u64,
 }
 
 impl Seen {
-    pub(crate) fn who(&self) -> Who {
-        match self.sighting.peer.or(self.proven) {
-            Some(peer) => Who::Peer(peer),
-            None => Who::Unknown(self.sighting.id.clone()),
+    pub(crate) fn new(now_ms: u64, sighting: Sighting) -> Self {
+        let SightingId { source, instance } = sighting.id;
+        Self {
+            source,
+            is_claimed: sighting.peer.is_some(),
+            instance: instance.into(),
+            addresses: sighting.addresses.into(),
+            at_ms: now_ms,
         }
+    }
+
+    pub(crate) fn name(&self) -> Name<'_> {
+        (self.source, &self.instance)
+    }
+
+    /// Whether this says no more than that.
+    pub(crate) fn says(&self, whose: &Who, sighting: &Sighting) -> bool {
+        let claimed = whose.key().filter(|_| self.is_claimed);
+        claimed == sighting.peer && *self.addresses == *sighting.addresses
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Contact {
     /// Dials that failed, or did not last, since the last that did.
     pub(crate) failures: u32,
     /// When it may be dialled next, on the monotonic clock.
     pub(crate) due_ms: u64,
-    /// When it was last dialled.
-    dialled_ms: Option<u64>,
-    /// Since when it is connected.
-    pub(crate) up_ms: Option<u64>,
+    /// Until when it is not dialled, whatever is said about it.
+    rest_ms: u64,
     /// Those that say where it is, in order: one of most.
-    pub(crate) sightings: Vec<SightingId>,
+    pub(crate) sightings: Vec<Seen>,
 }
 
 impl Contact {
     pub(crate) fn new(now_ms: u64, rng: &mut ChaCha12Rng) -> Self {
         let due_ms = now_ms + rng.random_range(0..=limits::FIRST_DIAL_MS);
-        Self { failures: 0, due_ms, dialled_ms: None, up_ms: None, sightings: Vec::new() }
+        Self { failures: 0, due_ms, rest_ms: 0, sightings: Vec::new() }
     }
 
     /// Whether the owner lists it.
@@ -73,25 +101,43 @@ impl Contact {
 
     /// The kinds of sources that saw it, some more than once.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        self.sightings.iter().map(|id| id.source.kind())
+        self.sources().map(Source::kind)
     }
 
-    pub(crate) fn sighted(&mut self, id: &SightingId) {
-        if let Err(at) = self.sightings.binary_search(id) {
-            self.sightings.reserve_exact(1);
-            self.sightings.insert(at, id.clone());
+    /// Likewise.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
+        self.sightings.iter().map(|seen| seen.source)
+    }
+
+    /// Where to dial it next.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        let all: Vec<&[Address]> = self.sightings.iter().map(|seen| &*seen.addresses).collect();
+        address::choose(&all, self.failures as usize)
+    }
+
+    pub(crate) fn sighting_mut(&mut self, name: Name<'_>) -> Option<&mut Seen> {
+        self.sightings.iter_mut().find(|seen| seen.name() == name)
+    }
+
+    /// One of the same name goes.
+    pub(crate) fn put(&mut self, seen: Seen) {
+        match self.sightings.binary_search_by_key(&seen.name(), Seen::name) {
+            Ok(at) => self.sightings[at] = seen,
+            Err(at) => {
+                self.sightings.reserve_exact(1);
+                self.sightings.insert(at, seen);
+            }
         }
     }
 
     pub(crate) fn start(&mut self, now_ms: u64) {
-        self.dialled_ms = Some(now_ms);
+        self.rest_ms = now_ms + limits::DIAL_DISTANCE_MS;
     }
 
     /// Something new was said about it: soon worth a try, whatever failed before.
     pub(crate) fn refresh(&mut self, now_ms: u64, rng: &mut ChaCha12Rng) {
-        let distance = self.dialled_ms.map_or(0, |at| at + limits::DIAL_DISTANCE_MS);
         let soon = now_ms + rng.random_range(0..=limits::FIRST_DIAL_MS);
-        self.due_ms = self.due_ms.min(soon.max(distance));
+        self.due_ms = self.due_ms.min(soon.max(self.rest_ms));
     }
 
     /// A dial failed: the pause doubles up to this bound, give or take a quarter.
@@ -109,8 +155,13 @@ impl Contact {
 
     /// The connection is gone: another is dialled soon, unless it did not last, as when the
     /// other side has no room for us.
-    pub(crate) fn down(&mut self, now_ms: u64, most_ms: u64, rng: &mut ChaCha12Rng) {
-        let lasted_ms = self.up_ms.take().map_or(0, |since_ms| now_ms - since_ms);
+    pub(crate) fn down(
+        &mut self,
+        now_ms: u64,
+        lasted_ms: u64,
+        most_ms: u64,
+        rng: &mut ChaCha12Rng,
+    ) {
         if lasted_ms < limits::STABLE_MS {
             self.fail(now_ms, most_ms, rng);
         } else {

@@ -1,6 +1,7 @@
 //! The directory: sightings per peer, and what became of dials. Dialling, and proving who
 //! answers, is left to the network layer.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::PublicKey;
@@ -8,11 +9,10 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
 
-use crate::address::{self, Address};
 use crate::contact::{Contact, Seen, Who};
 use crate::limits;
-use crate::sample::Sample;
-use crate::sighting::{Kind, Report, Sighting, SightingId, Source};
+use crate::sample::{Rank, Sample};
+use crate::sighting::{Report, Sighting, Source};
 use crate::vocabulary::{DialFailure, Effect, Input, Known};
 
 /// A dial under way.
@@ -22,16 +22,23 @@ pub(crate) struct Dialling {
     pub(crate) until_ms: u64,
 }
 
+/// A connection.
+pub(crate) struct Link {
+    /// Whether we dialled.
+    pub(crate) dialled: bool,
+    /// When it came up, monotonic.
+    since_ms: u64,
+}
+
 /// Whom we know. See the crate's page.
 pub struct Directory {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
-    seen: BTreeMap<SightingId, Seen>,
-    /// Of what is seen.
-    sample: Sample,
+    /// With what is seen of each,
     pub(crate) contacts: BTreeMap<Who, Contact>,
-    /// And whether we dialled.
-    pub(crate) connected: BTreeMap<PublicKey, bool>,
+    /// and to whom each sighting belongs.
+    pub(crate) sample: Sample,
+    pub(crate) connected: BTreeMap<PublicKey, Link>,
     pub(crate) blocked: BTreeSet<PublicKey>,
     pub(crate) kept: BTreeSet<PublicKey>,
     /// Those that nobody needs any more, and until when they are dialled again if they break off;
@@ -53,7 +60,6 @@ impl Directory {
             me,
             sample: Sample::new(&mut rng),
             rng,
-            seen: BTreeMap::new(),
             contacts: BTreeMap::new(),
             connected: BTreeMap::new(),
             blocked: BTreeSet::new(),
@@ -78,7 +84,9 @@ impl Directory {
                 }
                 is_new = false;
             }
-            Input::Report(Report::Gone(id)) => self.remove(&id, &mut effects),
+            Input::Report(Report::Gone(id)) => {
+                self.remove(self.sample.rank(id.name()), &mut effects);
+            }
             Input::Dialled { attempt, result } => {
                 self.on_dialled(now_ms, attempt, result, &mut effects);
             }
@@ -95,6 +103,7 @@ impl Directory {
             self.expire(now_ms, &mut effects);
             self.hang_up_due(now_ms, &mut effects);
             self.dial_due(now_ms, &mut effects);
+            self.sample.lift_bars();
             self.wake_ms = self.next_ms();
         }
         effects
@@ -130,9 +139,9 @@ impl Directory {
                 }
             }
         }
-        for seen in self.seen.values() {
+        for (who, seen) in self.seen() {
             let expires_ms = seen.at_ms + limits::FORGET_MS;
-            if expires_ms < next_ms && self.may_expire(seen) {
+            if expires_ms < next_ms && self.may_expire(who, seen) {
                 next_ms = expires_ms;
             }
         }
@@ -149,14 +158,13 @@ impl Directory {
     pub fn known(&self) -> impl Iterator<Item = Known> {
         let others = self.contacts.iter().filter(|(who, _)| **who != Who::Peer(self.me));
         others.map(|(who, contact)| {
-            let peer = key(who);
-            let mut sources: Vec<Source> =
-                self.sightings_of(contact).map(|seen| seen.sighting.id.source).collect();
+            let peer = who.key();
+            let mut sources: Vec<Source> = contact.sources().collect();
             sources.dedup();
             Known {
                 peer,
                 sources,
-                addresses: self.addresses_of(contact),
+                addresses: contact.addresses(),
                 connected: peer.is_some_and(|peer| self.connected.contains_key(&peer)),
                 blocked: peer.is_some_and(|peer| self.blocked.contains(&peer)),
                 failures: contact.failures,
@@ -168,100 +176,74 @@ impl Directory {
     fn on_seen(
         &mut self,
         now_ms: u64,
-        sighting: Sighting,
+        mut sighting: Sighting,
         effects: &mut Vec<Effect>,
     ) -> Option<Who> {
-        let sighting = sighting.bounded().filter(|of| of.peer != Some(self.me))?;
-        let id = sighting.id.clone();
-        if let Some(seen) = self.seen.get_mut(&id) {
-            seen.at_ms = now_ms;
-            if seen.sighting == sighting {
-                return None;
-            }
-        } else if !self.make_room(now_ms, &sighting, effects) {
+        if !sighting.bound() || sighting.peer == Some(self.me) {
             return None;
         }
-        let seen = Seen { sighting, proven: None, at_ms: now_ms };
-        let who = seen.who();
-        self.insert(now_ms, seen, effects);
+        let rank = self.sample.rank(sighting.id.name());
+        if let Some(whose) = self.sample.whose(rank) {
+            let seen = self.contacts.get_mut(whose)?.sighting_mut(sighting.id.name())?;
+            seen.at_ms = now_ms;
+            if seen.says(whose, &sighting) {
+                return None;
+            }
+        } else if !self.make_room(now_ms, rank, &sighting, effects) {
+            return None;
+        }
+        let who = Who::new(sighting.peer, sighting.id.name());
+        self.insert(now_ms, rank, who.clone(), Seen::new(now_ms, sighting), effects);
         Some(who)
     }
 
     /// Puts the sighting with those of its party, who is soon worth a try, and takes it
     /// from whose it was before.
-    fn insert(&mut self, now_ms: u64, seen: Seen, effects: &mut Vec<Effect>) {
-        let (id, who, rng) = (seen.sighting.id.clone(), seen.who(), &mut self.rng);
+    fn insert(&mut self, now_ms: u64, rank: Rank, who: Who, seen: Seen, effects: &mut Vec<Effect>) {
+        let rng = &mut self.rng;
         let contact = self.contacts.entry(who.clone()).or_insert_with(|| Contact::new(now_ms, rng));
         contact.refresh(now_ms, rng);
-        contact.sighted(&id);
-        self.sample.insert(&id);
-        if let Some(before) = self.seen.insert(id.clone(), seen)
-            && before.who() != who
-        {
-            self.detach(&before.who(), &id, effects);
+        contact.put(seen);
+        let before = self.sample.put(rank, who.clone());
+        if let Some(before) = before.filter(|before| *before != who) {
+            self.detach(before, Some(rank), effects);
         }
     }
 
-    fn remove(&mut self, id: &SightingId, effects: &mut Vec<Effect>) {
-        if let Some(seen) = self.seen.remove(id) {
-            self.sample.remove(id);
-            self.detach(&seen.who(), id, effects);
+    pub(crate) fn remove(&mut self, rank: Rank, effects: &mut Vec<Effect>) {
+        if let Some(who) = self.sample.remove(rank) {
+            self.detach(who, Some(rank), effects);
         }
     }
 
-    fn detach(&mut self, who: &Who, id: &SightingId, effects: &mut Vec<Effect>) {
-        if let Some(contact) = self.contacts.get_mut(who) {
-            contact.sightings.retain(|of| of != id);
-        }
-        self.forget_if_gone(who, effects);
-    }
-
-    fn forget_if_gone(&mut self, who: &Who, effects: &mut Vec<Effect>) {
-        let gone = |contact: &Contact| contact.sightings.is_empty() && contact.up_ms.is_none();
-        if self.contacts.get(who).is_some_and(gone) {
-            self.contacts.remove(who);
-            if let Who::Peer(peer) = who
-                && *peer != self.me
-            {
-                effects.push(Effect::Forget(*peer));
-            }
+    /// Takes this sighting, if any, from its party, who is forgotten if that was the last word and
+    /// no connection is up.
+    fn detach(&mut self, who: Who, rank: Option<Rank>, effects: &mut Vec<Effect>) {
+        let peer = who.key();
+        let Entry::Occupied(mut of) = self.contacts.entry(who) else { return };
+        of.get_mut().sightings.retain(|seen| Some(self.sample.rank(seen.name())) != rank);
+        let is_up = peer.is_some_and(|peer| self.connected.contains_key(&peer));
+        if of.get().sightings.is_empty() && !is_up {
+            of.remove();
+            effects.extend(peer.filter(|peer| *peer != self.me).map(Effect::Forget));
         }
     }
 
-    /// Whether one more sighting may be kept. The oldest by the same peer's word gives way, or
-    /// whoever the sample can do without.
-    fn make_room(&mut self, now_ms: u64, sighting: &Sighting, effects: &mut Vec<Effect>) -> bool {
-        let (id, kind) = (&sighting.id, sighting.id.source.kind());
-        let by_witness = || self.by_witness(id.source);
-        if kind == Kind::Peer && by_witness().count() >= limits::SIGHTINGS_PER_WITNESS {
-            let may_go = by_witness().filter(|(_, seen)| self.may_expire(seen));
-            let oldest = may_go.min_by_key(|(_, seen)| seen.at_ms).map(|(id, _)| id.clone());
-            oldest.iter().for_each(|oldest| self.remove(oldest, effects));
-            return oldest.is_some();
+    /// Gives those that do not say whose they are to who proved to be there.
+    fn assign(
+        &mut self,
+        now_ms: u64,
+        from: &Who,
+        to: Option<PublicKey>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let contact = self.contacts.get_mut(from).filter(|_| from.key() != to);
+        let Some(contact) = contact else { return };
+        let unclaimed = contact.sightings.extract_if(.., |seen| !seen.is_claimed);
+        for seen in unclaimed.collect::<Vec<_>>() {
+            let (rank, who) = (self.sample.rank(seen.name()), Who::new(to, seen.name()));
+            self.insert(now_ms, rank, who, seen, effects);
         }
-        if !self.sample.is_full(kind) {
-            return true;
-        }
-        let may_go = |seen: &&Seen| self.may_expire(seen) && !self.has_room(&seen.who());
-        let stale_ms = now_ms.saturating_sub(limits::STALE_MS);
-        let is_stale = |id: &SightingId| {
-            self.seen.get(id).filter(may_go).is_some_and(|of| of.at_ms < stale_ms)
-        };
-        let stale = self.sample.stale(now_ms, kind, is_stale).cloned();
-        let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
-        let may_go = |id: &SightingId| self.seen.get(id).filter(may_go).is_some();
-        let worst = || self.sample.worst(id, needed, may_go).cloned();
-        let (found, gives_way) = (stale.is_some(), stale.or_else(worst));
-        if kind == Kind::Peer && !found {
-            self.sample.pause(now_ms);
-        }
-        gives_way.iter().for_each(|id| self.remove(id, effects));
-        gives_way.is_some() || needed
-    }
-
-    fn by_witness(&self, source: Source) -> impl Iterator<Item = (&SightingId, &Seen)> {
-        let first = SightingId { source, instance: String::new() };
-        self.seen.range(first..).take_while(move |(id, _)| id.source == source)
     }
 
     fn on_dialled(
@@ -283,15 +265,7 @@ impl Directory {
             Err(DialFailure::WrongPeer) => None,
             Err(DialFailure::Unreachable) => return,
         };
-        for id in contact.sightings.clone() {
-            if let Some(seen) = self.seen.get(&id)
-                && seen.proven != proven
-                && seen.sighting.peer.is_none()
-            {
-                let (sighting, at_ms) = (seen.sighting.clone(), seen.at_ms);
-                self.insert(now_ms, Seen { sighting, proven, at_ms }, effects);
-            }
-        }
+        self.assign(now_ms, &who, proven, effects);
         if let Ok(peer) = result
             && let Some(contact) = self.contacts.get_mut(&Who::Peer(peer))
         {
@@ -300,53 +274,44 @@ impl Directory {
     }
 
     fn on_connected(&mut self, now_ms: u64, peer: PublicKey, dialled: bool) {
-        self.connected.insert(peer, dialled);
+        let link = self.connected.entry(peer).or_insert(Link { dialled, since_ms: now_ms });
+        link.dialled = dialled;
         if let Some(until_ms) = self.released.get_mut(&peer) {
             *until_ms = now_ms + limits::LINGER_MS;
         }
         let rng = &mut self.rng;
-        let contact =
-            self.contacts.entry(Who::Peer(peer)).or_insert_with(|| Contact::new(now_ms, rng));
-        contact.up_ms.get_or_insert(now_ms);
+        self.contacts.entry(Who::Peer(peer)).or_insert_with(|| Contact::new(now_ms, rng));
     }
 
     fn on_disconnected(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
-        self.connected.remove(&peer);
+        let link = self.connected.remove(&peer);
+        let lasted_ms = link.map_or(0, |link| now_ms - link.since_ms);
         if let Some(until_ms) = self.released.get_mut(&peer) {
             *until_ms = now_ms + limits::OWED_MS;
         }
         let who = Who::Peer(peer);
         let Some(contact) = self.contacts.get_mut(&who) else { return };
-        contact.down(now_ms, who.longest_pause(&self.kept), &mut self.rng);
+        contact.down(now_ms, lasted_ms, who.longest_pause(&self.kept), &mut self.rng);
         // To have been connected is as good as to be seen.
-        for id in &contact.sightings {
-            if let Some(seen) = self.seen.get_mut(id) {
-                seen.at_ms = now_ms;
-            }
-        }
-        self.forget_if_gone(&who, effects);
+        contact.sightings.iter_mut().for_each(|seen| seen.at_ms = now_ms);
+        self.detach(who, None, effects);
     }
 
     fn on_replaced(&mut self, now_ms: u64, peer: PublicKey, effects: &mut Vec<Effect>) {
         self.kept.remove(&peer);
-        let seen = self.contacts.get(&Who::Peer(peer)).map(|contact| contact.sightings.clone());
-        for id in seen.unwrap_or_default() {
-            match self.seen.get(&id) {
-                Some(Seen { sighting, at_ms, .. }) if sighting.peer.is_none() => {
-                    let seen = Seen { sighting: sighting.clone(), proven: None, at_ms: *at_ms };
-                    self.insert(now_ms, seen, effects);
-                }
-                Some(_) | None => self.remove(&id, effects),
-            }
-        }
+        let who = Who::Peer(peer);
+        self.assign(now_ms, &who, None, effects);
+        let claimed = self.contacts.get(&who).into_iter().flat_map(|contact| &contact.sightings);
+        let claimed: Vec<Rank> = claimed.map(|seen| self.sample.rank(seen.name())).collect();
+        claimed.into_iter().for_each(|rank| self.remove(rank, effects));
     }
 
     /// Drops what nobody saw for long, and fails dials without an answer.
     fn expire(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
-        let unseen = self.seen.iter().filter(|(_, of)| of.at_ms + limits::FORGET_MS <= now_ms);
-        let unseen = unseen.filter(|(_, seen)| self.may_expire(seen));
-        let unseen: Vec<SightingId> = unseen.map(|(id, _)| id.clone()).collect();
-        unseen.iter().for_each(|id| self.remove(id, effects));
+        let unseen = self.seen().filter(|(_, of)| of.at_ms + limits::FORGET_MS <= now_ms);
+        let unseen = unseen.filter(|(who, seen)| self.may_expire(who, seen));
+        let unseen: Vec<Rank> = unseen.map(|(_, seen)| self.sample.rank(seen.name())).collect();
+        unseen.into_iter().for_each(|rank| self.remove(rank, effects));
         for (_, dial) in self.dials.extract_if(.., |_, dial| dial.until_ms <= now_ms) {
             if let Some(contact) = self.contacts.get_mut(&dial.who) {
                 contact.fail(now_ms, dial.who.longest_pause(&self.kept), &mut self.rng);
@@ -354,9 +319,9 @@ impl Directory {
         }
     }
 
-    fn may_expire(&self, seen: &Seen) -> bool {
-        let is_needed = key(&seen.who()).is_some_and(|peer| self.is_needed(peer));
-        seen.sighting.id.source != Source::List && !is_needed
+    pub(crate) fn may_expire(&self, who: &Who, seen: &Seen) -> bool {
+        let is_needed = who.key().is_some_and(|peer| self.is_needed(peer));
+        seen.name().0 != Source::List && !is_needed
     }
 
     fn is_needed(&self, peer: PublicKey) -> bool {
@@ -364,24 +329,15 @@ impl Directory {
     }
 
     /// The same, or we may owe it a last word: others give way.
-    fn has_room(&self, who: &Who) -> bool {
+    pub(crate) fn has_room(&self, who: &Who) -> bool {
         let has_room = |peer| self.is_needed(peer) || self.released.contains_key(&peer);
-        key(who).is_some_and(has_room)
+        who.key().is_some_and(has_room)
     }
 
-    fn sightings_of(&self, contact: &Contact) -> impl Iterator<Item = &Seen> {
-        contact.sightings.iter().filter_map(|id| self.seen.get(id))
-    }
-
-    pub(crate) fn addresses_of(&self, contact: &Contact) -> Vec<Address> {
-        let all = self.sightings_of(contact).map(|seen| seen.sighting.addresses.as_slice());
-        address::choose(&all.collect::<Vec<_>>(), contact.failures as usize)
-    }
-}
-
-pub(crate) fn key(who: &Who) -> Option<PublicKey> {
-    match who {
-        Who::Peer(peer) => Some(*peer),
-        Who::Unknown(_) => None,
+    /// All sightings, and whose they are.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = (&Who, &Seen)> {
+        self.contacts
+            .iter()
+            .flat_map(|(who, contact)| contact.sightings.iter().map(move |seen| (who, seen)))
     }
 }

@@ -6,14 +6,19 @@ pub const ADDRESSES_PER_SIGHTING: usize = 8;
 pub const ADDRESSES_PER_DIAL: usize = 16;
 /// Bytes of a sighting's instance name: a DNS label has 63, a list entry may be longer.
 pub const INSTANCE_BYTES: usize = 512;
-/// Sightings kept per kind of source: where there are more, a random sample of them.
+/// Sightings kept of each kind of source that lists all that it sees: where there are more, a
+/// random sample of them.
 pub const SIGHTINGS_PER_KIND: usize = 512;
+/// The same of what peers say, who are as many as a federation has providers. Eight neighbours are
+/// chosen of them. Brahms, which `sample` follows, keeps samples of the order of the square or cube
+/// root of the number of members, and this is more than the root of 10,000.
+pub const SIGHTINGS_BY_PEERS: usize = 128;
 /// Where there is no room, peers' own words go first that were not heard for so long: they are
 /// said again every quarter of an hour.
 pub const STALE_MS: u64 = 3_600_000;
 /// So often they are looked for, while there are none.
 pub const SWEEP_MS: u64 = 60_000;
-/// Sightings by one peer's word.
+/// Sightings by one peer's word, besides the one of itself.
 pub const SIGHTINGS_PER_WITNESS: usize = 32;
 
 /// Dials under way at one time.

@@ -5,90 +5,166 @@
 //!
 //! E. Bortnikov et al., "Brahms: Byzantine resilient random membership sampling", 2009.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
-use siphasher::sip::SipHasher24;
+use siphasher::sip::SipHasher13;
 
+use crate::contact::{Seen, Who};
+use crate::directory::Directory;
 use crate::limits;
-use crate::sighting::{Kind, SightingId, Source};
+use crate::sighting::{Kind, Name, Sighting, Source};
+use crate::vocabulary::Effect;
 
-type Ranked = (u64, SightingId);
+/// Where a sighting stands among those of its kind, and by what it is found. If two ever have the
+/// same, the second is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    kind: Kind,
+    hash: u64,
+}
 
+/// Whose the sightings are that are kept.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    secret: SipHasher24,
-    kinds: BTreeMap<Kind, BTreeSet<Ranked>>,
+    secret: SipHasher13,
+    kinds: [OfKind; 4],
     /// When those are looked for next that nobody has seen for long, monotonic.
     sweep_ms: u64,
 }
 
+#[derive(Debug, Default)]
+struct OfKind {
+    /// In order,
+    hashes: Vec<u64>,
+    /// and whose each is.
+    whose: Vec<Who>,
+    /// None above it may go, if that was looked at: who comes with more is turned away at once.
+    bar: Option<u64>,
+}
+
 impl Sample {
     pub(crate) fn new(rng: &mut ChaCha12Rng) -> Self {
-        let secret = SipHasher24::new_with_keys(rng.random(), rng.random());
-        Self { secret, kinds: BTreeMap::new(), sweep_ms: 0 }
+        let secret = SipHasher13::new_with_keys(rng.random(), rng.random());
+        Self { secret, kinds: Default::default(), sweep_ms: 0 }
     }
 
-    pub(crate) fn insert(&mut self, id: &SightingId) {
-        let rank = self.rank(id);
-        self.kinds.entry(id.source.kind()).or_default().insert((rank, id.clone()));
+    pub(crate) fn rank(&self, (source, instance): Name<'_>) -> Rank {
+        let instance = instance.as_bytes();
+        let hash = match &source {
+            Source::Peer(key) if instance.is_empty() => self.secret.hash(&key.0),
+            Source::Peer(key) => self.secret.hash(&[&key.0, instance].concat()),
+            Source::List | Source::Dns | Source::Lan => self.secret.hash(instance),
+        };
+        Rank { kind: source.kind(), hash }
     }
 
-    pub(crate) fn remove(&mut self, id: &SightingId) {
-        let rank = self.rank(id);
-        if let Some(of_kind) = self.kinds.get_mut(&id.source.kind()) {
-            of_kind.remove(&(rank, id.clone()));
+    pub(crate) fn whose(&self, rank: Rank) -> Option<&Who> {
+        let OfKind { hashes, whose, .. } = &self.kinds[rank.kind as usize];
+        // Most are above all.
+        let within = hashes.last().filter(|last| rank.hash <= **last);
+        within.and_then(|_| hashes.binary_search(&rank.hash).ok()).map(|at| &whose[at])
+    }
+
+    /// It is this one's from now on. Says whose it was.
+    pub(crate) fn put(&mut self, rank: Rank, who: Who) -> Option<Who> {
+        let of_kind = &mut self.kinds[rank.kind as usize];
+        of_kind.bar = of_kind.bar.map(|bar| bar.max(rank.hash));
+        match of_kind.hashes.binary_search(&rank.hash) {
+            Ok(at) => Some(mem::replace(&mut of_kind.whose[at], who)),
+            Err(at) => {
+                of_kind.hashes.insert(at, rank.hash);
+                of_kind.whose.insert(at, who);
+                None
+            }
         }
     }
 
-    /// Whether another of this kind is one too many.
-    pub(crate) fn is_full(&self, kind: Kind) -> bool {
-        self.kinds.get(&kind).is_some_and(|of_kind| of_kind.len() >= limits::SIGHTINGS_PER_KIND)
+    /// Says whose it was.
+    pub(crate) fn remove(&mut self, rank: Rank) -> Option<Who> {
+        let of_kind = &mut self.kinds[rank.kind as usize];
+        let at = of_kind.hashes.binary_search(&rank.hash).ok()?;
+        of_kind.hashes.remove(at);
+        Some(of_kind.whose.remove(at))
+    }
+
+    /// Others are needed than before, perhaps, and others may go.
+    pub(crate) fn lift_bars(&mut self) {
+        self.kinds.iter_mut().for_each(|of_kind| of_kind.bar = None);
+    }
+
+    /// The highest first, but for those of which none may go.
+    fn descending(&self, kind: Kind) -> impl Iterator<Item = (Rank, &Who)> {
+        let OfKind { hashes, whose, bar } = &self.kinds[kind as usize];
+        let below = bar.map_or(hashes.len(), |bar| hashes.partition_point(|hash| *hash <= bar));
+        let ranked = hashes.iter().zip(whose).take(below).rev();
+        ranked.map(move |(hash, who)| (Rank { kind, hash: *hash }, who))
+    }
+}
+
+impl Directory {
+    /// Whether one more sighting may be kept. The oldest by the same peer's word gives way, or
+    /// whoever the sample can do without.
+    pub(crate) fn make_room(
+        &mut self,
+        now_ms: u64,
+        rank: Rank,
+        sighting: &Sighting,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let by_witness = || self.by_witness(sighting.id.name());
+        if by_witness().count() >= limits::SIGHTINGS_PER_WITNESS {
+            let may_go = by_witness().filter(|(who, seen)| self.may_expire(who, seen));
+            let oldest = may_go.min_by_key(|(_, seen)| seen.at_ms);
+            let oldest = oldest.map(|(_, seen)| self.sample.rank(seen.name()));
+            oldest.into_iter().for_each(|oldest| self.remove(oldest, effects));
+            return oldest.is_some();
+        }
+        let OfKind { hashes, bar, .. } = &self.sample.kinds[rank.kind as usize];
+        if hashes.len() < rank.kind.limit() {
+            return true;
+        }
+        let sweeps = rank.kind == Kind::Peer && self.sample.sweep_ms <= now_ms;
+        let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
+        if !sweeps && !needed && bar.is_some_and(|bar| bar <= rank.hash) {
+            return false;
+        }
+        let stale = sweeps.then(|| self.stale(now_ms)).flatten();
+        let gives_way = stale.or_else(|| self.worst(rank, needed));
+        gives_way.into_iter().for_each(|rank| self.remove(rank, effects));
+        gives_way.is_some() || needed
+    }
+
+    /// Words of the same peer about others.
+    fn by_witness(&self, (source, instance): Name<'_>) -> impl Iterator<Item = (&Who, &Seen)> {
+        let is_witness = source.kind() == Kind::Peer && !instance.is_empty();
+        let all = is_witness.then(|| self.seen()).into_iter().flatten();
+        all.filter(move |(_, seen)| seen.name().0 == source && !seen.name().1.is_empty())
     }
 
     /// One that nobody has seen for long, the highest in rank: a name that was said once must not
     /// be worth as much as one that is said again and again, as peers' own words are.
-    pub(crate) fn stale(
-        &self,
-        now_ms: u64,
-        kind: Kind,
-        is_stale: impl Fn(&SightingId) -> bool,
-    ) -> Option<&SightingId> {
-        let of_kind = self.kinds.get(&kind).filter(|_| kind == Kind::Peer)?;
-        if self.sweep_ms > now_ms {
-            return None;
+    fn stale(&mut self, now_ms: u64) -> Option<Rank> {
+        let is_stale = |(rank, who): &(Rank, &Who)| {
+            let mut seen = self.contacts.get(who).into_iter().flat_map(|of| &of.sightings);
+            let seen = seen.find(|seen| self.sample.rank(seen.name()) == *rank);
+            seen.is_some_and(|seen| seen.at_ms + limits::STALE_MS < now_ms) && !self.has_room(who)
+        };
+        let stale = self.sample.descending(Kind::Peer).find(is_stale).map(|(rank, _)| rank);
+        if stale.is_none() {
+            self.sample.sweep_ms = now_ms + limits::SWEEP_MS;
         }
-        of_kind.iter().rev().find(|(_, id)| is_stale(id)).map(|(_, id)| id)
-    }
-
-    /// None was found: for a while none is looked for.
-    pub(crate) fn pause(&mut self, now_ms: u64) {
-        if self.sweep_ms <= now_ms {
-            self.sweep_ms = now_ms + limits::SWEEP_MS;
-        }
+        stale
     }
 
     /// The one of its kind that makes room for this: the highest in rank of those that may go,
     /// if that is above its own, or in any case if this one is needed.
-    pub(crate) fn worst(
-        &self,
-        id: &SightingId,
-        needed: bool,
-        may_go: impl Fn(&SightingId) -> bool,
-    ) -> Option<&SightingId> {
-        let rank = self.rank(id);
-        let descending = self.kinds.get(&id.source.kind())?.iter().rev();
-        let mut above = descending.take_while(|(other, _)| needed || *other > rank);
-        above.find(|(_, id)| may_go(id)).map(|(_, id)| id)
-    }
-
-    fn rank(&self, id: &SightingId) -> u64 {
-        let name = id.instance.as_bytes();
-        match &id.source {
-            Source::Peer(key) if name.is_empty() => self.secret.hash(&key.0),
-            Source::Peer(key) => self.secret.hash(&[&key.0, name].concat()),
-            Source::List | Source::Dns | Source::Lan => self.secret.hash(name),
-        }
+    fn worst(&mut self, rank: Rank, needed: bool) -> Option<Rank> {
+        let may_go = |(_, who): &(Rank, &Who)| rank.kind != Kind::List && !self.has_room(who);
+        let worst = self.sample.descending(rank.kind).find(may_go).map(|(worst, _)| worst);
+        let bar = worst.map_or(0, |worst| worst.hash);
+        self.sample.kinds[rank.kind as usize].bar = Some(bar);
+        worst.filter(|_| needed || bar > rank.hash)
     }
 }

@@ -28,6 +28,16 @@ pub(crate) enum Kind {
     Peer,
 }
 
+impl Kind {
+    /// So many are kept.
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Self::List | Self::Dns | Self::Lan => limits::SIGHTINGS_PER_KIND,
+            Self::Peer => limits::SIGHTINGS_BY_PEERS,
+        }
+    }
+}
+
 impl Source {
     pub(crate) fn kind(self) -> Kind {
         match self {
@@ -48,6 +58,15 @@ pub struct SightingId {
     /// a peer speaks of itself.
     pub instance: String,
 }
+
+impl SightingId {
+    pub(crate) fn name(&self) -> Name<'_> {
+        (self.source, &self.instance)
+    }
+}
+
+/// A [`SightingId`], wherever it is kept.
+pub(crate) type Name<'a> = (Source, &'a str);
 
 /// Somebody may be found at these addresses. A hint, never trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,10 +89,9 @@ pub enum Report {
 }
 
 impl Sighting {
-    /// Cuts what is too long; `None` if nothing remains to be dialled.
-    pub(crate) fn bounded(mut self) -> Option<Self> {
+    /// Cuts off what is too much. Whether something remains to be dialled.
+    pub(crate) fn bound(&mut self) -> bool {
         self.addresses.truncate(limits::ADDRESSES_PER_SIGHTING);
-        let fits = self.id.instance.len() <= limits::INSTANCE_BYTES;
-        (fits && !self.addresses.is_empty()).then_some(self)
+        self.id.instance.len() <= limits::INSTANCE_BYTES && !self.addresses.is_empty()
     }
 }

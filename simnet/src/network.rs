@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use mercato_agent::Input;
 use mercato_discovery::{Address, DialFailure};
-use mercato_gossip::{Body, Item, Open, Opened};
+use mercato_gossip::{Item, Open, Opened};
 use mercato_protocol::envelope::EnvelopeError;
 use mercato_protocol::gossip::{Message as Gossip, Publication, VerifiedPublication};
 use mercato_protocol::id::PublicKey;
-use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
 use crate::check::Violation;
@@ -262,10 +261,6 @@ impl Open for Follower<'_> {
         let item = self.opener.item(publication)?;
         self.came.push(Arc::clone(&item));
         Ok(item)
-    }
-
-    fn body(&mut self, body: Blob) -> Arc<Body> {
-        self.opener.body(body)
     }
 }
 

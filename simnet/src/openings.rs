@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_gossip::{Body, Item, Open};
+use mercato_gossip::{Item, Open};
 use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
 use mercato_protocol::gossip::Publication;
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::Message;
-use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
 use crate::limits;
@@ -21,7 +20,6 @@ use crate::limits;
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
     items: BTreeMap<usize, Arc<Item>>,
-    bodies: BTreeMap<usize, Arc<Body>>,
     /// Of negotiations.
     messages: BTreeMap<Digest, Verified<Message>>,
 }
@@ -57,15 +55,6 @@ impl Open for Opener<'_> {
         }
         self.openings.items.insert(place, Arc::clone(&item));
         Ok(item)
-    }
-
-    fn body(&mut self, body: Blob) -> Arc<Body> {
-        let bodies = &mut self.openings.bodies;
-        let place = body.0.as_ptr().addr();
-        if bodies.len() >= limits::OPENED && !bodies.contains_key(&place) {
-            bodies.clear();
-        }
-        Arc::clone(bodies.entry(place).or_insert_with(|| Arc::new(Body::new(body))))
     }
 }
 

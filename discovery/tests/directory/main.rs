@@ -3,6 +3,7 @@
 //! alone.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod crowd;
 mod sample;
 mod world;
 

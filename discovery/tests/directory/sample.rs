@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use mercato_discovery::{Input, Report, Sighting, SightingId, Source, limits};
 use mercato_protocol::id::PublicKey;
 
-use crate::world::{World, peer, sighting};
+use crate::world::{Step, World, peer, sighting};
 
 /// One of two peoples.
-fn key(people: u8, n: u32) -> PublicKey {
+pub(crate) fn key(people: u8, n: u32) -> PublicKey {
     let mut key = [people; 32];
     key[..4].copy_from_slice(&n.to_be_bytes());
     PublicKey(key)
 }
 
 /// What a provider says of itself.
-fn own_word(key: PublicKey) -> Sighting {
+pub(crate) fn own_word(key: PublicKey) -> Sighting {
     let id = SightingId { source: Source::Peer(key), instance: String::new() };
     Sighting { id, peer: Some(key), ..sighting(1, Source::Lan) }
 }
@@ -46,10 +46,10 @@ fn a_flood_gets_its_share_and_no_more_however_often_it_comes() {
             see(&mut world, honest.clone());
         }
         let known = known(&world);
-        assert_eq!(known.len(), limits::SIGHTINGS_PER_KIND);
+        assert_eq!(known.len(), limits::SIGHTINGS_BY_PEERS);
         let kept = honest.iter().filter(|key| known.contains(key)).count();
-        // 256 and five times the standard deviation, at the most.
-        assert!((200..=312).contains(&kept), "{kept} honest ones, first: {honest_first}");
+        // 64 and five times the standard deviation, at the most.
+        assert!((36..=92).contains(&kept), "{kept} honest ones, first: {honest_first}");
     }
 }
 
@@ -65,15 +65,31 @@ fn who_comes_first_makes_no_difference() {
 }
 
 #[test]
+fn who_was_there_before_makes_no_difference() {
+    let (mut world, mut fresh) = (World::new(), World::new());
+    // Nobody is to be dialled: all that happens is what is seen.
+    for n in 100..100 + limits::NEIGHBOURS as u8 {
+        world.connect(peer(n));
+        fresh.connect(peer(n));
+    }
+    see(&mut world, (0..2_000).map(|n| key(1, n)));
+    for world in [&mut world, &mut fresh] {
+        world.now.mono_ms += limits::STALE_MS + 1;
+        see(world, (0..2_000).map(|n| key(2, n)));
+    }
+    assert_eq!(known(&world), known(&fresh));
+}
+
+#[test]
 fn those_that_nobody_says_any_more_make_room() {
     let mut world = World::new();
     see(&mut world, (0..1_000).map(|n| key(1, n)));
     world.feed(Input::Report(Report::Seen(sighting(9, Source::Lan))));
     world.now.mono_ms += limits::STALE_MS + 1;
-    let later: BTreeSet<PublicKey> = (0..300).map(|n| key(2, n)).collect();
+    let later: BTreeSet<PublicKey> = (0..100).map(|n| key(2, n)).collect();
     see(&mut world, later.clone());
     assert!(known(&world).is_superset(&later), "each takes the place of one of before");
-    assert_eq!(known(&world).len(), limits::SIGHTINGS_PER_KIND + 1);
+    assert_eq!(known(&world).len(), limits::SIGHTINGS_BY_PEERS + 1);
     assert!(known(&world).contains(&peer(9)), "other kinds have room of their own");
 }
 
@@ -85,9 +101,26 @@ fn one_that_is_needed_always_has_room() {
     needed.iter().for_each(|key| world.feed(Input::Keep(*key)));
     see(&mut world, needed.clone());
     assert!(known(&world).is_superset(&needed));
-    assert_eq!(known(&world).len(), limits::SIGHTINGS_PER_KIND);
+    assert_eq!(known(&world).len(), limits::SIGHTINGS_BY_PEERS);
     // Also while it may be owed a last word.
     needed.iter().for_each(|key| world.feed(Input::Release(*key)));
     see(&mut world, (1_000..3_000).map(|n| key(1, n)));
     assert!(known(&world).is_superset(&needed));
+}
+
+#[test]
+fn who_was_needed_is_one_of_many_again() {
+    let all = || (0..1_000).map(|n| key(1, n));
+    let sample = |needed: u32| {
+        let mut world = World::new();
+        let needed = || (0..needed).map(|n| key(1, n));
+        needed().for_each(|key| world.feed(Input::Keep(key)));
+        see(&mut world, all());
+        assert!(known(&world).is_superset(&needed().collect()));
+        needed().for_each(|key| world.feed(Input::Release(key)));
+        world.step(Step::Wait(limits::OWED_MS));
+        see(&mut world, all());
+        known(&world)
+    };
+    assert_eq!(sample(20), sample(0));
 }

@@ -231,7 +231,8 @@ impl Gossip {
         if held.is_none_or(|held| news.mark().supersedes(held)) {
             let place = self.shelve(turn, news, State::Held, at);
             let renews = self.takers.any(place);
-            self.tell_others(turn.now, place, renews);
+            let audience = self.audience(turn.now);
+            self.tell_others(&audience, place, renews);
         }
     }
 
@@ -250,6 +251,9 @@ impl Gossip {
         }
         let stranger = !self.is_known(&news.mark().publisher, at);
         let (place, renews) = self.shelf.put(turn, news, state, at, stranger);
+        for grid in [&mut self.holders, &mut self.takers] {
+            grid.expect(self.shelf.room());
+        }
         self.holders.clear_place(place);
         if !renews {
             self.takers.clear_place(place);

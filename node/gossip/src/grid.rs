@@ -9,6 +9,8 @@ pub(crate) struct Grid {
     /// Bytes for each publication.
     width: usize,
     rows: Vec<u8>,
+    /// So many are expected.
+    places: usize,
 }
 
 impl Grid {
@@ -26,7 +28,8 @@ impl Grid {
         if self.rows.len() <= start {
             let longer = start + self.width;
             if self.rows.capacity() < longer {
-                self.rows.reserve_exact(longer + longer / 8 + 64 - self.rows.len());
+                let room = (longer + longer / 8 + 64).max(self.places * self.width);
+                self.rows.reserve_exact(room - self.rows.len());
             }
             self.rows.resize(longer, 0);
         }
@@ -39,6 +42,11 @@ impl Grid {
         if byte < self.width && start < self.rows.len() {
             self.rows[start + byte] &= !bit;
         }
+    }
+
+    /// There is room for so many on the shelf.
+    pub(crate) fn expect(&mut self, places: usize) {
+        self.places = places;
     }
 
     /// See [`Gossip::read_ahead`](crate::gossip::Gossip::read_ahead).
@@ -82,7 +90,7 @@ impl Grid {
 
     fn widen(&mut self, width: usize) {
         let places = self.rows.len().checked_div(self.width).unwrap_or(0);
-        let mut rows = Vec::with_capacity(places * width);
+        let mut rows = Vec::with_capacity(places.max(self.places) * width);
         for place in 0..places {
             rows.extend_from_slice(&self.rows[place * self.width..][..self.width]);
             rows.resize((place + 1) * width, 0);

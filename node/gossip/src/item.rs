@@ -1,5 +1,5 @@
-//! What is held and passed on: a publication with its mark, and the body that it names,
-//! each made once when it is opened and shared by whoever holds it.
+//! What is held and passed on: a publication with its mark and the body that it names, made
+//! once when it is opened and shared by whoever holds it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use mercato_protocol::text::Blob;
 use crate::limits;
 
 /// A publication whose signature and time were checked.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Item {
     publication: VerifiedPublication,
     mark: Mark,
@@ -22,6 +22,8 @@ pub struct Item {
     pub(crate) starts_ms: u64,
     /// When every clock within the skew that is allowed finds it over.
     pub(crate) ends_ms: u64,
+    /// What it names, since the first of those that share this had it.
+    body: OnceLock<Arc<Body>>,
 }
 
 impl Item {
@@ -29,7 +31,8 @@ impl Item {
     pub fn new(publication: VerifiedPublication) -> Self {
         let (starts_ms, ends_ms) = publication.validity_ms();
         let ends_ms = ends_ms.saturating_add(CLOCK_SKEW_MS);
-        Self { mark: publication.mark(), publication, starts_ms, ends_ms }
+        let (mark, body) = (publication.mark(), OnceLock::new());
+        Self { publication, mark, starts_ms, ends_ms, body }
     }
 
     /// What it adds to what is known of its publisher.
@@ -51,11 +54,47 @@ impl Item {
             | VerifiedPublication::Revocations(..) => None,
         }
     }
+
+    /// What it names, if anybody had it.
+    pub(crate) fn body(&self) -> Option<&Arc<Body>> {
+        self.body.get()
+    }
+
+    /// With a body that is here already, if it is the one that it names: what was found out about
+    /// that need not be found out again.
+    pub(crate) fn sharing(self: &Arc<Self>, held: &Arc<Body>) -> Option<Arc<Self>> {
+        let own = || self.body().is_some_and(|own| Arc::ptr_eq(own, held));
+        self.complete(held).then(|| match own() {
+            true => Arc::clone(self),
+            false => {
+                let other = Self::new(self.publication.clone());
+                other.complete(held);
+                Arc::new(other)
+            }
+        })
+    }
+
+    /// Takes the body, if it is the one that it names; says whether it is.
+    pub(crate) fn complete(&self, body: &Arc<Body>) -> bool {
+        let fits = self.names() == Some(body.digest());
+        if fits {
+            self.body.get_or_init(|| Arc::clone(body));
+        }
+        fits
+    }
 }
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.publication == other.publication
+    }
+}
+
+impl Eq for Item {}
 
 /// Bytes that a lease names by their digest.
 #[derive(Debug)]
-pub struct Body {
+pub(crate) struct Body {
     digest: Digest,
     bytes: Blob,
     /// What they say, once somebody has asked.
@@ -64,17 +103,17 @@ pub struct Body {
 
 impl Body {
     /// Of bytes as they came.
-    pub fn new(bytes: Blob) -> Self {
+    pub(crate) fn new(bytes: Blob) -> Self {
         Self { digest: Digest::of(&bytes.0), bytes, opened: OnceLock::new() }
     }
 
     /// Of the bytes.
-    pub fn digest(&self) -> &Digest {
+    pub(crate) fn digest(&self) -> &Digest {
         &self.digest
     }
 
     /// The bytes.
-    pub fn bytes(&self) -> &Blob {
+    pub(crate) fn bytes(&self) -> &Blob {
         &self.bytes
     }
 
@@ -94,56 +133,54 @@ impl Eq for Body {}
 
 /// A publication that is whole: a lease with its body, or one that needs none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
-    pub(crate) item: Arc<Item>,
-    pub(crate) body: Option<Arc<Body>>,
-}
+pub struct News(pub(crate) Arc<Item>);
 
 impl News {
     /// An advertisement, if these are the bytes that the lease names.
     pub fn ad(lease: Verified<AdLease>, body: Blob) -> Option<Self> {
-        Self::whole(
-            Arc::new(Item::new(VerifiedPublication::Lease(lease))),
-            Some(Body::new(body).into()),
-        )
+        let item = Item::new(VerifiedPublication::Lease(lease));
+        item.complete(&Arc::new(Body::new(body))).then(|| Self(item.into()))
     }
 
     /// What is whole without a body; none for a lease.
     pub fn plain(publication: VerifiedPublication) -> Option<Self> {
-        Self::whole(Arc::new(Item::new(publication)), None)
+        let item = Item::new(publication);
+        item.names().is_none().then(|| Self(item.into()))
     }
 
-    pub(crate) fn whole(item: Arc<Item>, body: Option<Arc<Body>>) -> Option<Self> {
-        let fits = item.names() == body.as_deref().map(Body::digest);
-        fits.then_some(Self { item, body })
+    /// Lets go of the body: only the mark counts any more. Others keep it that share this.
+    pub(crate) fn strip(&mut self) {
+        if self.0.body().is_some() {
+            self.0 = Arc::new(Item::new(self.publication().clone()));
+        }
     }
 
     /// What it adds to what is known of its publisher.
     pub fn mark(&self) -> &Mark {
-        self.item.mark()
+        self.0.mark()
     }
 
     /// The publication itself.
     pub fn publication(&self) -> &VerifiedPublication {
-        self.item.publication()
+        self.0.publication()
     }
 
     /// The body of an advertisement. That it fits its lease otherwise is still to be checked.
     pub fn body(&self) -> Option<&[u8]> {
-        self.body.as_ref().map(|body| &*body.bytes.0)
+        self.0.body().map(|body| &*body.bytes.0)
     }
 
     /// The advertisement, if it is one. What its body says is read and checked once for all
     /// that hold it.
     pub fn as_ad(&self) -> Option<Result<Ad, AdError>> {
         let VerifiedPublication::Lease(lease) = self.publication() else { return None };
-        let opened = self.body.as_ref()?.opened();
+        let opened = self.0.body()?.opened();
         Some(opened.and_then(|opened| Ad::assemble(lease, opened)))
     }
 
     /// Whether it goes whole to all at once, unasked: whatever ends something and is small.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.body.is_none() && size(&self.publication().publication()) <= limits::URGENT_BYTES
+        self.0.body().is_none() && size(&self.publication().publication()) <= limits::URGENT_BYTES
     }
 }
 

@@ -11,6 +11,7 @@ use crate::vocabulary::{Effect, Verdict};
 impl Gossip {
     /// What was accepted is passed on; of what was not only the number is kept.
     pub(crate) fn on_judged(&mut self, turn: &mut Turn<'_>, verdicts: &[(Mark, Verdict)]) {
+        let audience = self.audience(turn.now);
         for (mark, verdict) in verdicts {
             let Some(place) = turn.keys.find(&mark.publisher) else { continue };
             let slot = self.shelf.slot_mut(place);
@@ -23,11 +24,11 @@ impl Gossip {
             let unasked = giver.as_ref().is_some_and(|giver| giver.unasked);
             if *verdict == Verdict::Accept {
                 slot.state = State::Held;
-                self.tell_others(turn.now, place, unasked);
+                self.tell_others(&audience, place, unasked);
                 continue;
             }
             slot.state = State::Over;
-            slot.news.body = None;
+            slot.news.strip();
             if let (Verdict::Reject, Some(giver)) = (verdict, giver) {
                 self.blame(turn, giver.peer, limits::REJECTED_POINTS);
             }

@@ -31,6 +31,6 @@ mod want;
 
 pub use gossip::Gossip;
 pub use interner::Interner;
-pub use item::{Body, Item, News};
+pub use item::{Item, News};
 pub use opened::{Open, Opened};
 pub use vocabulary::{Effect, Input, Verdict};

@@ -53,6 +53,8 @@ pub const ASKED_OF_NEIGHBOUR: usize = 256;
 pub const FIRST_PATIENCE_MS: u64 = 1_000;
 /// The shortest wait, and the longest.
 pub const PATIENCE_MS: std::ops::RangeInclusive<u64> = 300..=5_000;
+/// Waits end at multiples of this, so that there are few times to keep and to wake up at.
+pub const PATIENCE_STEP_MS: u64 = 50;
 
 /// What a publication counts against its neighbour that is forged.
 pub const FORGED_POINTS: u64 = 40;

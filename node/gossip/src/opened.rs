@@ -1,12 +1,11 @@
 //! A neighbour's message on its way in: what it carries is checked before the state
 //! machine sees it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mercato_protocol::envelope::EnvelopeError;
 use mercato_protocol::gossip::{Message, Publication};
-use mercato_protocol::id::{Digest, FederationId};
+use mercato_protocol::id::FederationId;
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
@@ -21,11 +20,12 @@ pub struct Opened {
     refused: Vec<EnvelopeError>,
 }
 
-/// A publication that a message carries, and the body that it names if that came along.
+/// A publication that a message carries.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
     pub(crate) item: Arc<Item>,
-    pub(crate) body: Option<Arc<Body>>,
+    /// Whether the body that it names came along, if it names one.
+    pub(crate) whole: bool,
 }
 
 /// How what a message carries is checked. One that remembers is given the same again: an
@@ -33,11 +33,6 @@ pub(crate) struct Carried {
 pub trait Open {
     /// Checks a publication.
     fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError>;
-
-    /// Takes the digest of a body.
-    fn body(&mut self, body: Blob) -> Arc<Body> {
-        Arc::new(Body::new(body))
-    }
 }
 
 /// Checks everything anew.
@@ -59,16 +54,13 @@ impl Opened {
     pub fn open_with(mut message: Message, check: &mut impl Open) -> Self {
         let (mut carried, mut refused) = (Vec::new(), Vec::new());
         if let Message::Push { publications, bodies } = &mut message {
-            let bodies = std::mem::take(bodies).into_iter().map(|body| check.body(body));
-            let mut bodies: VecDeque<Arc<Body>> = bodies.collect();
+            let mut bodies = Bodies::of(std::mem::take(bodies));
             carried.reserve_exact(publications.len());
             for publication in std::mem::take(publications) {
                 match check.item(&publication) {
                     Ok(item) => {
-                        let body = item.names().and_then(|digest| {
-                            take(digest, &mut bodies).or_else(|| again(digest, &carried))
-                        });
-                        carried.push(Carried { item, body });
+                        let whole = bodies.complete(&item) || again(&item, &carried);
+                        carried.push(Carried { item, whole });
                     }
                     Err(error) => refused.push(error),
                 }
@@ -101,14 +93,47 @@ impl Opened {
     }
 }
 
-/// The body with this digest: mostly the next, since they come in one order.
-fn take(digest: &Digest, bodies: &mut VecDeque<Arc<Body>>) -> Option<Arc<Body>> {
-    let at = bodies.iter().position(|body| body.digest() == digest)?;
-    bodies.remove(at)
+/// Bodies that came along, in their order. A digest is taken only where nobody who shares the
+/// item has done so.
+struct Bodies {
+    coming: std::vec::IntoIter<Blob>,
+    /// Those that were not the next to be named.
+    passed: Vec<Arc<Body>>,
 }
 
-/// One that was named before.
-fn again(digest: &Digest, carried: &[Carried]) -> Option<Arc<Body>> {
-    let bodies = carried.iter().filter_map(|carried| carried.body.as_ref());
-    bodies.into_iter().find(|body| body.digest() == digest).cloned()
+impl Bodies {
+    fn of(blobs: Vec<Blob>) -> Self {
+        Self { coming: blobs.into_iter(), passed: Vec::new() }
+    }
+
+    /// Whether this names a body, of these; then it has it from now on, and they no longer.
+    fn complete(&mut self, item: &Item) -> bool {
+        if item.names().is_none() {
+            return false;
+        }
+        let next = self.coming.as_slice().first();
+        let is_known = |body: &Arc<Body>| next.is_some_and(|next| Arc::ptr_eq(&next.0, &body.bytes().0));
+        if item.body().is_some_and(is_known) {
+            return self.coming.next().is_some();
+        }
+        if let Some(at) = self.passed.iter().position(|body| item.complete(body)) {
+            self.passed.remove(at);
+            return true;
+        }
+        for blob in self.coming.by_ref() {
+            let body = Arc::new(Body::new(blob));
+            if item.complete(&body) {
+                return true;
+            }
+            self.passed.push(body);
+        }
+        false
+    }
+}
+
+/// Whether it names none, or the same as one before.
+fn again(item: &Item, carried: &[Carried]) -> bool {
+    let bodies = carried.iter().filter(|carried| carried.whole);
+    let mut bodies = bodies.filter_map(|carried| carried.item.body());
+    item.names().is_none() || bodies.any(|body| item.complete(body))
 }

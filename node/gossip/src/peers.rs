@@ -30,6 +30,10 @@ impl Peers {
         self.0 &= !(1 << peer);
     }
 
+    pub(crate) fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     pub(crate) fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
@@ -48,6 +52,12 @@ impl Peers {
         let next = |rest: &u128| Some(*rest & rest.checked_sub(1)?).filter(|rest| *rest != 0);
         let rests = std::iter::successors(Some(self.0).filter(|all| *all != 0), next);
         rests.map(u128::trailing_zeros)
+    }
+}
+
+impl FromIterator<Place> for Peers {
+    fn from_iter<T: IntoIterator<Item = Place>>(places: T) -> Self {
+        places.into_iter().fold(Self::default(), |all, place| all.with(Self::of(place)))
     }
 }
 

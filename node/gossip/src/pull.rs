@@ -2,7 +2,6 @@
 //! first that said so, then from the others.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublication};
@@ -130,9 +129,10 @@ impl Gossip {
         let now = turn.now;
         let mut pulls: BTreeMap<Place, Vec<Pull>> = BTreeMap::new();
         while self.wants.wakeup_ms().is_some_and(|due_ms| due_ms <= now.mono_ms) {
-            for publisher in self.wants.take_due(now.mono_ms) {
-                if let Some((peer, pull)) = self.ask(turn, publisher) {
-                    pulls.entry(peer).or_default().push(pull);
+            let due = self.wants.take_due(now.mono_ms);
+            for publisher in &due {
+                if let Some((peer, pull)) = self.ask(turn, *publisher) {
+                    pulls.entry(peer).or_insert_with(|| Vec::with_capacity(due.len())).push(pull);
                 }
             }
         }
@@ -164,8 +164,9 @@ impl Gossip {
         }
         neighbour.asked += 1;
         let due_ms = now.mono_ms + neighbour.patience_ms();
+        let due_ms = due_ms.next_multiple_of(limits::PATIENCE_STEP_MS);
         let whole = self.wants.ask(publisher, peer, now, due_ms);
-        let body = self.shelf.slot(publisher).and_then(|slot| slot.news.body.as_ref());
+        let body = self.shelf.slot(publisher).and_then(|slot| slot.news.0.body());
         let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
         Some((peer, Pull { publisher: turn.keys.key(publisher)?, held }))
     }
@@ -207,6 +208,7 @@ impl Gossip {
         let publishers = carried.iter().map(|carried| &carried.item.mark().publisher);
         let places = turn.keys.find_each(publishers);
         self.read_ahead(places.iter().flatten().copied());
+        turn.effects.reserve(carried.len());
         let mut here = Vec::new();
         for (carried, at) in carried.into_iter().zip(places) {
             let mark = carried.item.mark();
@@ -238,7 +240,7 @@ impl Gossip {
         let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else {
             return item.names().is_none() && self.is_known(&item.mark().publisher, at);
         };
-        let body = slot.news.body.as_deref();
+        let body = slot.news.0.body();
         let rested = slot.rested_ms() <= now.mono_ms;
         match item.publication() {
             VerifiedPublication::Lease(lease) => {
@@ -295,11 +297,10 @@ impl Gossip {
 
     /// With the body that is here or came along.
     fn complete(&self, carried: Carried, at: Option<Place>) -> Option<News> {
-        let Carried { item, body } = carried;
-        let held = at.and_then(|at| self.shelf.slot(at)?.news.body.as_ref());
-        let held = held.filter(|held| item.names() == Some(held.digest()));
-        let body = held.map(Arc::clone).or(body);
-        News::whole(item, body)
+        let Carried { item, whole } = carried;
+        let held = at.and_then(|at| self.shelf.slot(at)?.news.0.body());
+        let shared = held.and_then(|held| item.sharing(held));
+        shared.or_else(|| whole.then_some(item)).map(News)
     }
 
     /// The body was taken for one that is here: it is asked for once more, with its body.

@@ -11,35 +11,51 @@ use rand::RngExt as _;
 use crate::gossip::{Gossip, Turn};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
+use crate::neighbour::Neighbour;
+use crate::peers::Peers;
 use crate::pull::prefix;
 use crate::shelf::Slot;
 use crate::table::Place;
 
 impl Gossip {
+    /// Who is to be told of what, as things stand now.
+    pub(crate) fn audience(&mut self, now: Now) -> Audience {
+        if self.later_ms <= now.mono_ms {
+            self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
+        }
+        let those = |is: &dyn Fn(&Neighbour) -> bool| {
+            let all = self.neighbours.iter();
+            all.filter(|(_, neighbour)| is(neighbour)).map(|(peer, _)| peer).collect()
+        };
+        Audience {
+            all: those(&|_| true),
+            new: those(&|neighbour| now.mono_ms < neighbour.settled_ms),
+            first: those(&|neighbour| !neighbour.is_served()),
+            later: those(&|neighbour| neighbour.is_told_later),
+            unsettled: now.mono_ms < self.settled_ms,
+        }
+    }
+
     /// The neighbours that do not hold it are to be told: of our own word, of what ends
     /// something, and while the neighbours have just changed, all at once; of the rest those
     /// at once that hear of it from us first, and a few of the others later, in one message.
     /// A renewal `on_its_way`, as the last went, goes at once to those alone that took the last
     /// from us, and to new neighbours.
-    pub(crate) fn tell_others(&mut self, now: Now, place: Place, on_its_way: bool) {
+    pub(crate) fn tell_others(&mut self, to: &Audience, place: Place, on_its_way: bool) {
         let Some(slot) = self.shelf.slot(place) else { return };
+        let lack = to.all.without(self.holders.peers(place));
         let own = slot.news.mark().publisher == self.me;
-        let unsettled = now.mono_ms < self.settled_ms;
-        let hurry = slot.news.is_urgent() || !on_its_way && (own || unsettled);
-        if self.later_ms <= now.mono_ms {
-            self.later_ms = now.mono_ms + self.rng.random_range(limits::LATER_MS);
-        }
-        let (holders, takers) = (self.holders.peers(place), self.takers.peers(place));
-        for (peer, neighbour) in self.neighbours.iter_mut() {
-            if holders.has(peer) {
-                continue;
-            }
-            let new = now.mono_ms < neighbour.settled_ms;
-            let first = takers.has(peer) || !on_its_way && !neighbour.is_served();
-            if hurry || new || first {
+        let at_once = if slot.news.is_urgent() || !on_its_way && (own || to.unsettled) {
+            lack
+        } else {
+            let first = if on_its_way { Peers::default() } else { to.first };
+            lack.within(to.new.with(first).with(self.takers.peers(place)))
+        };
+        let later = lack.without(at_once).within(to.later);
+        for peer in at_once.with(later).iter() {
+            let Some(neighbour) = self.neighbours.get_mut(peer) else { continue };
+            if at_once.has(peer) {
                 neighbour.tell_ms = neighbour.tell_ms.min(neighbour.free_ms);
-            } else if !neighbour.is_told_later {
-                continue;
             } else if neighbour.untold.is_empty() {
                 neighbour.tell_ms = self.later_ms;
             }
@@ -93,6 +109,8 @@ impl Gossip {
                     marks.push(*slot.news.mark());
                 }
             }
+            untold.clear();
+            neighbour.untold = untold;
             whole.send(turn, peer);
             neighbour.unpulled += marks.len();
             in_messages(marks, |marks| turn.send(peer, Message::Announce { marks }));
@@ -105,22 +123,36 @@ impl Gossip {
             neighbour.unpulled = 0;
         }
         let peer = neighbour.key;
-        let mut batch = Batch::default();
+        let mut batch = Batch::with_capacity(wants.len());
         let places = turn.keys.find_each(wants.iter().map(|want| &want.publisher));
         self.read_ahead(places.iter().flatten().copied());
         for (want, at) in wants.iter().zip(places) {
             let held = at.and_then(|at| Some((at, self.shelf.slot(at)?)));
             let Some((place, slot)) = held.filter(|(_, slot)| slot.is_held()) else { continue };
             let news = &slot.news;
-            if news.body.is_some() {
+            let body = news.0.body();
+            if body.is_some() {
                 self.takers.set(place, from);
             }
-            let body = news.body.as_ref();
             let body = body.filter(|body| want.held != Some(prefix(body.digest())));
             batch.add(turn, peer, news, body.map(|body| body.bytes()));
         }
         batch.send(turn, peer);
     }
+}
+
+/// Neighbours by how they are told.
+#[derive(Debug)]
+pub(crate) struct Audience {
+    all: Peers,
+    /// Have just come.
+    new: Peers,
+    /// Hear of things from us first, mostly.
+    first: Peers,
+    /// Hear them from others sooner, but are told later all the same.
+    later: Peers,
+    /// Whether there is one that has just come.
+    unsettled: bool,
 }
 
 /// As many as go into one message at a time.
@@ -140,6 +172,12 @@ struct Batch {
 }
 
 impl Batch {
+    fn with_capacity(count: usize) -> Self {
+        let count = count.min(PUSH_ITEMS);
+        let (publications, bodies) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        Self { publications, bodies, bytes: 0 }
+    }
+
     /// Adds one, sending first what it would not fit with.
     fn add(&mut self, turn: &mut Turn<'_>, peer: PublicKey, news: &News, body: Option<&Blob>) {
         let publication = news.publication().publication();

@@ -1,4 +1,4 @@
-//! The latest of each publisher, in a slot at its number. A slot is 24 bytes besides what is
+//! The latest of each publisher, in a slot at its number. A slot is 16 bytes besides what is
 //! shared, and a neighbour's knowledge of it two bits.
 
 use mercato_protocol::gossip::{Fingerprint, Mark};
@@ -66,7 +66,7 @@ impl Slot {
     pub(crate) fn is_settled(&self, now: Now) -> bool {
         const STEP_MS: u64 = limits::SETTLED_MS;
         let before_ms = now.wall_ms.saturating_sub(STEP_MS) / STEP_MS * STEP_MS;
-        self.is_held() && self.news.item.starts_ms <= before_ms
+        self.is_held() && self.news.0.starts_ms <= before_ms
     }
 
     /// From then on nobody takes anything of this publisher's that came before.
@@ -81,7 +81,7 @@ impl Slot {
         let since_ds = tenths(now);
         let rested_s = since_ds.saturating_sub(self.since_ds) / 10;
         self.changes_s = self.changes_s.saturating_sub(rested_s.try_into().unwrap_or(u16::MAX));
-        let bodies = (self.news.body.as_deref(), news.body.as_deref());
+        let bodies = (self.news.0.body(), news.0.body());
         let renews = matches!(bodies, (Some(old), Some(new)) if old.digest() == new.digest());
         if !renews && bodies.0.is_some() && bodies.1.is_some() {
             self.changes_s = self.changes_s.saturating_add(CHANGE_S);
@@ -112,6 +112,11 @@ impl Shelf {
 
     pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
         self.slots.get_mut(place as usize)?.as_mut()
+    }
+
+    /// For how many there is room.
+    pub(crate) fn room(&self) -> usize {
+        self.slots.capacity()
     }
 
     /// Every slot with its place.
@@ -194,9 +199,9 @@ impl Shelf {
         let mut freed = Vec::new();
         for (place, slot) in (0..).zip(&mut self.slots) {
             let Some(slot) = slot else { continue };
-            if slot.news.item.ends_ms < now.wall_ms {
+            if slot.news.0.ends_ms < now.wall_ms {
                 slot.state = State::Over;
-                slot.news.body = None;
+                slot.news.strip();
             }
             if slot.is_forgotten(now) {
                 freed.push(place);

@@ -294,13 +294,14 @@ impl Wants {
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Vec<Place> {
         let mut all = Vec::new();
         while let Some(first) = self.due.first_entry().filter(|first| *first.key() <= now_ms) {
-            let (due_ms, publishers) = first.remove_entry();
-            for publisher in publishers {
-                let want = self.get_mut(publisher).filter(|want| want.due_ms == due_ms);
-                if let Some(want) = want {
-                    want.due_ms = u64::MAX;
-                    all.push(publisher);
-                }
+            let (due_ms, mut publishers) = first.remove_entry();
+            publishers.retain(|publisher| {
+                let want = self.get_mut(*publisher).filter(|want| want.due_ms == due_ms);
+                want.map(|want| want.due_ms = u64::MAX).is_some()
+            });
+            match all.is_empty() {
+                true => all = publishers,
+                false => all.append(&mut publishers),
             }
         }
         self.next_ms = self.due.first_key_value().map_or(u64::MAX, |(due_ms, _)| *due_ms);

@@ -262,7 +262,8 @@ fn a_provider_that_nobody_sees_any_more_is_found_by_its_advertisement() {
         people.sell(&mut world);
         world.step();
     }
-    world.lose_sight();
+    [SELLER, BUYER].into_iter().for_each(|node| world.lose_sight(node));
+    world.part();
     let until_ms = world.now_ms + 120_000;
     while world.now_ms < until_ms {
         world.step();
@@ -276,6 +277,34 @@ fn a_provider_that_nobody_sees_any_more_is_found_by_its_advertisement() {
     }
     let state = world.nodes[SELLER].agent.broker().deals().next().map(Deal::state);
     assert_eq!(state, Some(State::Review));
+}
+
+/// Of thousands the directory keeps a few; where one is that is needed it is told again.
+#[test]
+fn a_provider_of_thousands_is_dialled_while_it_is_needed() {
+    let (mut world, mut people) = (World::new(), People::default());
+    while world.nodes[BUYER].agent.broker().providers(at(world.now_ms)).next().is_none() {
+        people.sell(&mut world);
+        world.step();
+    }
+    [SELLER, BUYER].into_iter().for_each(|node| world.lose_sight(node));
+    world.part();
+    world.crowd(BUYER);
+    world.list(SELLER);
+    world.pass(5_000);
+    let provider = world.key(SELLER);
+    assert!(world.is_linked(), "the provider dialled");
+    assert!(!world.nodes[BUYER].agent.directory().knows(&provider), "one of thousands");
+    while active(&world).is_none() {
+        people.act(&mut world);
+        world.step();
+    }
+    // Once all is said, and where the buyer is cannot be seen, the connection breaks.
+    world.pass(5_000);
+    world.lose_sight(SELLER);
+    world.part();
+    world.pass(2_000);
+    assert!(world.is_linked(), "the buyer dialled");
 }
 
 /// What reaches a lease from anybody but its other side, or in the wrong role, does nothing.

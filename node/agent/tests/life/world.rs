@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mercato_agent::{Agent, Config, Effect, Gate, Input, Notice, Records};
 use mercato_broker::{Command, Refusal, Reply};
-use mercato_discovery::{Report, Sighting, SightingId, Source};
+use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
 use mercato_protocol::envelope::{KeyPair, Signers, Trust};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
@@ -93,27 +93,49 @@ impl World {
 
     /// What every daemon hears at its start.
     fn begin(&mut self, node: usize) {
-        let other = self.key(1 - node);
-        let id = SightingId { source: Source::List, instance: other.to_string() };
-        let addresses = vec!["/ip4/192.0.2.1/tcp/7474".parse().unwrap()];
-        let sighting = Sighting { id, peer: Some(other), addresses };
-        self.tell(node, Input::Sighted(Report::Seen(sighting)));
+        self.list(node);
         self.tell(node, Input::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()]));
         self.tell(node, Input::Isolation(true));
         self.tell(node, Input::Inventory(crate::story::inventory()));
     }
 
-    /// The connection breaks, and nobody sees the other any more.
-    pub(crate) fn lose_sight(&mut self) {
+    /// The owner lists the other.
+    pub(crate) fn list(&mut self, node: usize) {
+        let other = self.key(1 - node);
+        self.see(node, Source::List, other.to_string(), other);
+    }
+
+    fn see(&mut self, node: usize, source: Source, instance: String, peer: PublicKey) {
+        let id = SightingId { source, instance };
+        let addresses = vec!["/ip4/192.0.2.1/tcp/7474".parse().unwrap()];
+        let sighting = Sighting { id, peer: Some(peer), addresses };
+        self.tell(node, Input::Sighted(Report::Seen(sighting)));
+    }
+
+    /// Thousands say where they are, of whom no dial reaches any.
+    pub(crate) fn crowd(&mut self, node: usize) {
+        for n in 0..4_000u16 {
+            let mut key = [9; 32];
+            key[..2].copy_from_slice(&n.to_be_bytes());
+            self.see(node, Source::Peer(PublicKey(key)), String::new(), PublicKey(key));
+        }
+    }
+
+    /// It sees the other no more.
+    pub(crate) fn lose_sight(&mut self, node: usize) {
+        let other = self.key(1 - node);
+        let ids = [(Source::List, other.to_string()), (Source::Peer(other), String::new())];
+        for (source, instance) in ids {
+            let id = SightingId { source, instance };
+            self.tell(node, Input::Sighted(Report::Gone(id)));
+        }
+    }
+
+    /// The connection breaks.
+    pub(crate) fn part(&mut self) {
         self.link = None;
         for node in 0..2 {
-            let other = self.key(1 - node);
-            let ids = [(Source::List, other.to_string()), (Source::Peer(other), String::new())];
-            for (source, instance) in ids {
-                let id = SightingId { source, instance };
-                self.tell(node, Input::Sighted(Report::Gone(id)));
-            }
-            self.tell(node, Input::Disconnected(other));
+            self.tell(node, Input::Disconnected(self.key(1 - node)));
         }
     }
 
@@ -125,7 +147,7 @@ impl World {
         self.nodes[node].config.cluster()
     }
 
-    fn key(&self, node: usize) -> PublicKey {
+    pub(crate) fn key(&self, node: usize) -> PublicKey {
         self.nodes[node].config.key.public()
     }
 
@@ -148,6 +170,14 @@ impl World {
         let number = self.count;
         self.nodes[node].asked.insert(number, command.clone());
         self.tell(node, Input::Command(number, command));
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        let until_ms = self.now_ms + ms;
+        while self.now_ms < until_ms {
+            self.step();
+        }
     }
 
     /// Lets the next thing happen.
@@ -237,9 +267,13 @@ impl World {
         let lan = FederationId::lan();
         let now = at(self.now_ms);
         let (me, other) = (self.key(node), 1 - node);
+        let there = self.key(other);
         let this = &mut self.nodes[node];
         let inputs = match effect {
             Effect::Persist(_) => unreachable!("the gate keeps it"),
+            Effect::Dial { attempt, peer, .. } if peer != Some(there) => {
+                vec![Input::Dialled { attempt, result: Err(DialFailure::Unreachable) }]
+            }
             Effect::Dial { attempt, .. } => {
                 if self.link.is_none() {
                     self.count += 1;
@@ -247,10 +281,10 @@ impl World {
                     self.connected(node, true);
                     self.connected(other, false);
                 }
-                vec![Input::Dialled { attempt, result: Ok(self.key(other)) }]
+                vec![Input::Dialled { attempt, result: Ok(there) }]
             }
             Effect::Gossip { peer, message } => {
-                assert_eq!(peer, self.key(other));
+                assert_eq!(peer, there);
                 let message = Opened::open(message, lan, now);
                 self.come(other, Input::Gossip { peer: me, message }, self.link);
                 vec![]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use mercato_gossip::{Body, Item, News, Open};
+use mercato_gossip::{Item, News, Open};
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
 use mercato_protocol::gossip::{Publication, VerifiedPublication, Withdraw};
@@ -92,7 +92,6 @@ impl Ads {
 #[derive(Default)]
 pub(crate) struct Known {
     items: HashMap<usize, Arc<Item>, BuildHasherDefault<Address>>,
-    bodies: HashMap<usize, Arc<Body>, BuildHasherDefault<Address>>,
     /// Keeps the bytes where they are.
     kept: Vec<News>,
 }
@@ -135,10 +134,5 @@ impl Known {
 impl Open for Known {
     fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
         Ok(Arc::clone(&self.items[&place(publication)]))
-    }
-
-    fn body(&mut self, body: Blob) -> Arc<Body> {
-        let place = body.0.as_ptr() as usize;
-        Arc::clone(self.bodies.entry(place).or_insert_with(|| Arc::new(Body::new(body))))
     }
 }

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod ads;
+mod directories;
 mod meeting;
 mod network;
 
@@ -125,15 +126,20 @@ fn hour() {
 
 /// Many clusters, of which as many begin together, in each step, as it has milliseconds.
 fn many(size: usize) {
-    const STEP_MS: u64 = *FAR_MS.start();
-    let mut network = Network::new(size, 1, FAR_MS, STEP_MS, 1);
+    let env = |n: &str, d: u64| std::env::var(n).map_or(d, |v| v.parse().unwrap());
+    let step_ms = env("STEP", 20);
+    let rate = env("RATE", 1);
+    let size = env("SIZE", size as u64) as usize;
+    let mut network = Network::new(size, 1, step_ms..=env("LAST", 57), step_ms, 1);
     let mut ads = Ads::new(size);
     let cpu_before = cpu_s();
+    if env("DIR", 1) == 1 { network.direct(); }
+    network.run(env("REST", 0));
     for node in 0..size {
         let at_ms = network.at_ms();
         network.publish(node, ads.ad(node, 1, at_ms));
-        if (node as u64 + 1).is_multiple_of(STEP_MS) {
-            network.run(STEP_MS);
+        if (node as u64 + 1).is_multiple_of(step_ms * rate) {
+            network.run(step_ms);
         }
     }
     let all = size * (size - 1);
@@ -142,12 +148,14 @@ fn many(size: usize) {
     println!(
         "many: {size} clusters x {size} ads: {learned} of {all} deliveries after {:.1} virtual s; \
          {:.1} CPU-s; peak memory {:.2} GiB; {messages} messages, {marks} marks, {:.3} copies of a \
-         body",
+         body; each knows {:.0} others",
         network.at_ms() as f64 / 1e3,
         cpu_s() - cpu_before,
         peak_gib(),
         bodies as f64 / learned as f64,
+        network.directories().map_or(0.0, |d| d.known()),
     );
+    eprintln!("{} dials", network.directories().map_or(0, |d| d.dials));
 }
 
 /// What this process has computed, in seconds, of both kinds.

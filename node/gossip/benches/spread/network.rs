@@ -14,6 +14,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
 use crate::ads::{Ads, Known, keys, now};
+use crate::directories::Directories;
 use crate::meeting::Meeting;
 
 /// Neighbours that each chooses itself.
@@ -24,8 +25,15 @@ const CHOSEN: usize = 4;
 /// does, so that each node in turn lives through a step alone, and threads meet after each.
 pub(crate) struct Network {
     parts: Vec<Part>,
-    /// One way, by both ends, the smaller first.
-    links: BTreeMap<(usize, usize), u64>,
+    /// By both ends, the smaller first.
+    links: BTreeMap<(usize, usize), Link>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Link {
+    one_way_ms: u64,
+    /// Who chose the other.
+    dialler: usize,
 }
 
 /// The nodes whose number, by the count of parts, leaves the same.
@@ -46,6 +54,7 @@ struct Part {
     wakes: BinaryHeap<Reverse<(u64, usize)>>,
     wake_ms: Vec<u64>,
     opened: Known,
+    directories: Option<Directories>,
 }
 
 /// A message from one node to another.
@@ -88,8 +97,12 @@ impl Network {
             for _ in 0..CHOSEN {
                 let other = rng.random_range(0..size);
                 if other != node {
-                    let link = (node.min(other), node.max(other));
-                    links.entry(link).or_insert_with(|| rng.random_range(one_way_ms.clone()));
+                    let ends = (node.min(other), node.max(other));
+                    let link = || Link {
+                        one_way_ms: rng.random_range(one_way_ms.clone()),
+                        dialler: node,
+                    };
+                    links.entry(ends).or_insert_with(link);
                 }
             }
         }
@@ -113,6 +126,7 @@ impl Network {
             leaving: Vec::new(),
             wakes: BinaryHeap::new(),
             opened: Known::default(),
+            directories: None,
         };
         let parts = nodes.into_iter().enumerate().map(part).collect();
         let mut network = Self { parts, links: BTreeMap::new() };
@@ -122,6 +136,21 @@ impl Network {
         }
         network.join(&links);
         network
+    }
+
+    /// Each has a directory from now on. Of one part.
+    pub(crate) fn direct(&mut self) {
+        let [part] = &mut self.parts[..] else { panic!("one part") };
+        let mut directories = Directories::new(&part.keys);
+        for ((a, b), link) in &self.links {
+            directories.connect(*a, part.keys[*b], link.dialler == *a);
+            directories.connect(*b, part.keys[*a], link.dialler == *b);
+        }
+        part.directories = Some(directories);
+    }
+
+    pub(crate) fn directories(&self) -> Option<&Directories> {
+        self.parts[0].directories.as_ref()
     }
 
     pub(crate) fn at_ms(&self) -> u64 {
@@ -138,12 +167,12 @@ impl Network {
         self.parts.iter().map(|part| part.count).fold(Count::default(), add)
     }
 
-    pub(crate) fn join(&mut self, links: &BTreeMap<(usize, usize), u64>) {
-        for ((a, b), one_way_ms) in links {
-            self.links.insert((*a, *b), *one_way_ms);
+    pub(crate) fn join(&mut self, links: &BTreeMap<(usize, usize), Link>) {
+        for ((a, b), link) in links {
+            self.links.insert((*a, *b), *link);
             for (one, other) in [(*a, *b), (*b, *a)] {
                 let (part, at) = self.of(one);
-                part.neighbours[at].push((other, *one_way_ms));
+                part.neighbours[at].push((other, link.one_way_ms));
                 let key = part.keys[other];
                 self.feed(one, Input::Connected(key));
             }
@@ -151,9 +180,9 @@ impl Network {
     }
 
     /// Cuts the links between those below `middle` and the others.
-    pub(crate) fn part(&mut self, middle: usize) -> BTreeMap<(usize, usize), u64> {
+    pub(crate) fn part(&mut self, middle: usize) -> BTreeMap<(usize, usize), Link> {
         let cut = self.links.extract_if(.., |(a, b), _| *a < middle && *b >= middle);
-        let cut: BTreeMap<(usize, usize), u64> = cut.collect();
+        let cut: BTreeMap<(usize, usize), Link> = cut.collect();
         let stays = |sent: &Sent| (sent.from < middle) == (sent.to < middle);
         for part in &mut self.parts {
             part.flying.iter_mut().for_each(|arriving| arriving.retain(stays));
@@ -268,6 +297,9 @@ impl Part {
             }
             self.wake_until(node, begins_ms, end_ms - 1);
         }
+        if let Some(directories) = &mut self.directories {
+            directories.wake(end_ms - 1);
+        }
     }
 
     /// Lets a node do what it is to do from one time until another.
@@ -286,11 +318,17 @@ impl Part {
     }
 
     fn feed(&mut self, at_ms: u64, node: usize, input: Input) {
-        let mut verdicts = Vec::new();
-        for effect in self.nodes[node / self.parts].handle(now(at_ms), input) {
+        let effects = self.nodes[node / self.parts].handle(now(at_ms), input);
+        let mut verdicts = Vec::with_capacity(effects.len());
+        for effect in effects {
             match effect {
                 Effect::Send { peer, message } => self.send(at_ms, node, peer, message),
-                Effect::Learned(news) => verdicts.push((*news.mark(), Verdict::Accept)),
+                Effect::Learned(news) => {
+                    if let Some(directories) = &mut self.directories {
+                        directories.see(at_ms, node, &news);
+                    }
+                    verdicts.push((*news.mark(), Verdict::Accept));
+                }
                 Effect::Shunned(_) => panic!("an honest neighbour is shunned"),
             }
         }
