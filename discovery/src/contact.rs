@@ -11,7 +11,7 @@ use crate::limits;
 use crate::sighting::{Kind, Name, Sighting, SightingId, Source};
 
 /// Whom a sighting speaks of: a key, or whoever answers there.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Who {
     /// Claimed or proven.
     Peer(PublicKey),

@@ -1,9 +1,10 @@
 //! The directory: sightings per peer, and what became of dials. Dialling, and proving who
 //! answers, is left to the network layer.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use indexmap::IndexMap;
+use indexmap::map::Entry;
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::{Deadline, Now};
 use rand::SeedableRng as _;
@@ -11,7 +12,7 @@ use rand_chacha::ChaCha12Rng;
 
 use crate::contact::{Contact, Seen, Who};
 use crate::limits;
-use crate::sample::{Rank, Sample};
+use crate::sample::{Rank, Sample, Secret};
 use crate::sighting::{Report, Sighting, Source};
 use crate::vocabulary::{DialFailure, Effect, Input, Known};
 
@@ -35,7 +36,7 @@ pub struct Directory {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
     /// With what is seen of each,
-    pub(crate) contacts: BTreeMap<Who, Contact>,
+    pub(crate) contacts: IndexMap<Who, Contact, Secret>,
     /// and to whom each sighting belongs.
     pub(crate) sample: Sample,
     pub(crate) connected: BTreeMap<PublicKey, Link>,
@@ -56,11 +57,12 @@ impl Directory {
     /// An empty directory of the cluster that signs with `me`.
     pub fn new(me: PublicKey, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
+        let contacts = IndexMap::with_hasher(Secret::new(&mut rng));
         Self {
             me,
             sample: Sample::new(&mut rng),
             rng,
-            contacts: BTreeMap::new(),
+            contacts,
             connected: BTreeMap::new(),
             blocked: BTreeSet::new(),
             kept: BTreeSet::new(),
@@ -157,7 +159,9 @@ impl Directory {
     /// Everybody seen, by key, then those without one.
     pub fn known(&self) -> impl Iterator<Item = Known> {
         let others = self.contacts.iter().filter(|(who, _)| **who != Who::Peer(self.me));
-        others.map(|(who, contact)| {
+        let mut others: Vec<(&Who, &Contact)> = others.collect();
+        others.sort_unstable_by_key(|(who, _)| *who);
+        others.into_iter().map(|(who, contact)| {
             let peer = who.key();
             let mut sources: Vec<Source> = contact.sources().collect();
             sources.dedup();
@@ -224,7 +228,7 @@ impl Directory {
         of.get_mut().sightings.retain(|seen| Some(self.sample.rank(seen.name())) != rank);
         let is_up = peer.is_some_and(|peer| self.connected.contains_key(&peer));
         if of.get().sightings.is_empty() && !is_up {
-            of.remove();
+            of.swap_remove();
             effects.extend(peer.filter(|peer| *peer != self.me).map(Effect::Forget));
         }
     }

@@ -9,10 +9,11 @@ pub const INSTANCE_BYTES: usize = 512;
 /// Sightings kept of each kind of source that lists all that it sees: where there are more, a
 /// random sample of them.
 pub const SIGHTINGS_PER_KIND: usize = 512;
-/// The same of what peers say, who are as many as a federation has providers. Eight neighbours are
-/// chosen of them. Brahms, which `sample` follows, keeps samples of the order of the square or cube
-/// root of the number of members, and this is more than the root of 10,000.
-pub const SIGHTINGS_BY_PEERS: usize = 128;
+/// The same of what peers say, who are as many as a federation has providers. Up to eight
+/// neighbours are chosen of them. J. Leitão et al., "HyParView: a membership protocol for reliable
+/// gossip-based broadcast", 2007, keeps 30 of 10,000 besides five neighbours; the cube root of
+/// 10,000, which Brahms keeps at least, is 22.
+pub const SIGHTINGS_BY_PEERS: usize = 64;
 /// Where there is no room, peers' own words go first that were not heard for so long: they are
 /// said again every quarter of an hour.
 pub const STALE_MS: u64 = 3_600_000;

@@ -5,8 +5,11 @@
 //!
 //! E. Bortnikov et al., "Brahms: Byzantine resilient random membership sampling", 2009.
 
-use std::mem;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 
+use mercato_protocol::id::PublicKey;
+use mercato_protocol::time::Now;
 use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
 use siphasher::sip::SipHasher13;
@@ -25,10 +28,28 @@ pub(crate) struct Rank {
     hash: u64,
 }
 
+/// A hash that nobody outside can foresee.
+#[derive(Clone, Debug)]
+pub(crate) struct Secret(SipHasher13);
+
+impl Secret {
+    pub(crate) fn new(rng: &mut ChaCha12Rng) -> Self {
+        Self(SipHasher13::new_with_keys(rng.random(), rng.random()))
+    }
+}
+
+impl BuildHasher for Secret {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        self.0
+    }
+}
+
 /// Whose the sightings are that are kept.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    secret: SipHasher13,
+    secret: Secret,
     kinds: [OfKind; 4],
     /// When those are looked for next that nobody has seen for long, monotonic.
     sweep_ms: u64,
@@ -36,57 +57,44 @@ pub(crate) struct Sample {
 
 #[derive(Debug, Default)]
 struct OfKind {
-    /// In order,
-    hashes: Vec<u64>,
-    /// and whose each is.
-    whose: Vec<Who>,
+    /// By hash.
+    whose: BTreeMap<u64, Who>,
     /// None above it may go, if that was looked at: who comes with more is turned away at once.
     bar: Option<u64>,
 }
 
 impl Sample {
     pub(crate) fn new(rng: &mut ChaCha12Rng) -> Self {
-        let secret = SipHasher13::new_with_keys(rng.random(), rng.random());
-        Self { secret, kinds: Default::default(), sweep_ms: 0 }
+        Self { secret: Secret::new(rng), kinds: Default::default(), sweep_ms: 0 }
     }
 
     pub(crate) fn rank(&self, (source, instance): Name<'_>) -> Rank {
         let instance = instance.as_bytes();
         let hash = match &source {
-            Source::Peer(key) if instance.is_empty() => self.secret.hash(&key.0),
-            Source::Peer(key) => self.secret.hash(&[&key.0, instance].concat()),
-            Source::List | Source::Dns | Source::Lan => self.secret.hash(instance),
+            Source::Peer(key) if instance.is_empty() => self.secret.0.hash(&key.0),
+            Source::Peer(key) => self.secret.0.hash(&[&key.0, instance].concat()),
+            Source::List | Source::Dns | Source::Lan => self.secret.0.hash(instance),
         };
         Rank { kind: source.kind(), hash }
     }
 
     pub(crate) fn whose(&self, rank: Rank) -> Option<&Who> {
-        let OfKind { hashes, whose, .. } = &self.kinds[rank.kind as usize];
-        // Most are above all.
-        let within = hashes.last().filter(|last| rank.hash <= **last);
-        within.and_then(|_| hashes.binary_search(&rank.hash).ok()).map(|at| &whose[at])
+        let of_kind = &self.kinds[rank.kind as usize];
+        // Most are above all: of those nothing else need be looked at.
+        let highest = of_kind.whose.last_key_value().filter(|(last, _)| rank.hash <= **last);
+        highest.and_then(|_| of_kind.whose.get(&rank.hash))
     }
 
     /// It is this one's from now on. Says whose it was.
     pub(crate) fn put(&mut self, rank: Rank, who: Who) -> Option<Who> {
         let of_kind = &mut self.kinds[rank.kind as usize];
         of_kind.bar = of_kind.bar.map(|bar| bar.max(rank.hash));
-        match of_kind.hashes.binary_search(&rank.hash) {
-            Ok(at) => Some(mem::replace(&mut of_kind.whose[at], who)),
-            Err(at) => {
-                of_kind.hashes.insert(at, rank.hash);
-                of_kind.whose.insert(at, who);
-                None
-            }
-        }
+        of_kind.whose.insert(rank.hash, who)
     }
 
     /// Says whose it was.
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<Who> {
-        let of_kind = &mut self.kinds[rank.kind as usize];
-        let at = of_kind.hashes.binary_search(&rank.hash).ok()?;
-        of_kind.hashes.remove(at);
-        Some(of_kind.whose.remove(at))
+        self.kinds[rank.kind as usize].whose.remove(&rank.hash)
     }
 
     /// Others are needed than before, perhaps, and others may go.
@@ -96,14 +104,38 @@ impl Sample {
 
     /// The highest first, but for those of which none may go.
     fn descending(&self, kind: Kind) -> impl Iterator<Item = (Rank, &Who)> {
-        let OfKind { hashes, whose, bar } = &self.kinds[kind as usize];
-        let below = bar.map_or(hashes.len(), |bar| hashes.partition_point(|hash| *hash <= bar));
-        let ranked = hashes.iter().zip(whose).take(below).rev();
-        ranked.map(move |(hash, who)| (Rank { kind, hash: *hash }, who))
+        let OfKind { whose, bar } = &self.kinds[kind as usize];
+        let below = whose.range(..=bar.unwrap_or(u64::MAX)).rev();
+        below.map(move |(hash, who)| (Rank { kind, hash: *hash }, who))
+    }
+
+    /// Whether there is room for no more of this kind.
+    fn is_full(&self, kind: Kind) -> bool {
+        self.kinds[kind as usize].whose.len() >= kind.limit()
+    }
+
+    /// Whether those are to be looked for that nobody has seen for long.
+    fn sweeps(&self, now_ms: u64, kind: Kind) -> bool {
+        kind == Kind::Peer && self.sweep_ms <= now_ms
+    }
+
+    /// Whether there is none above this that may go, as was found before.
+    fn bars(&self, rank: Rank) -> bool {
+        self.kinds[rank.kind as usize].bar.is_some_and(|bar| bar < rank.hash)
     }
 }
 
 impl Directory {
+    /// Whether this peer's own word of where it is may be kept: to be asked before it is
+    /// repeated here, where thousands give theirs.
+    pub fn listens_to(&self, now: Now, peer: &PublicKey) -> bool {
+        let rank = self.sample.rank((Source::Peer(*peer), ""));
+        let is_barred = self.sample.is_full(rank.kind) && self.sample.bars(rank);
+        // Those above the bar are kept because their peers have room.
+        let has_room = || self.has_room(&Who::Peer(*peer));
+        !is_barred || self.sample.sweeps(now.mono_ms, rank.kind) || has_room()
+    }
+
     /// Whether one more sighting may be kept. The oldest by the same peer's word gives way, or
     /// whoever the sample can do without.
     pub(crate) fn make_room(
@@ -121,13 +153,12 @@ impl Directory {
             oldest.into_iter().for_each(|oldest| self.remove(oldest, effects));
             return oldest.is_some();
         }
-        let OfKind { hashes, bar, .. } = &self.sample.kinds[rank.kind as usize];
-        if hashes.len() < rank.kind.limit() {
+        if !self.sample.is_full(rank.kind) {
             return true;
         }
-        let sweeps = rank.kind == Kind::Peer && self.sample.sweep_ms <= now_ms;
         let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
-        if !sweeps && !needed && bar.is_some_and(|bar| bar <= rank.hash) {
+        let sweeps = self.sample.sweeps(now_ms, rank.kind);
+        if self.sample.bars(rank) && !sweeps && !needed {
             return false;
         }
         let stale = sweeps.then(|| self.stale(now_ms)).flatten();
@@ -147,7 +178,7 @@ impl Directory {
     /// be worth as much as one that is said again and again, as peers' own words are.
     fn stale(&mut self, now_ms: u64) -> Option<Rank> {
         let is_stale = |(rank, who): &(Rank, &Who)| {
-            let mut seen = self.contacts.get(who).into_iter().flat_map(|of| &of.sightings);
+            let mut seen = self.contacts.get(*who).into_iter().flat_map(|of| &of.sightings);
             let seen = seen.find(|seen| self.sample.rank(seen.name()) == *rank);
             seen.is_some_and(|seen| seen.at_ms + limits::STALE_MS < now_ms) && !self.has_room(who)
         };

@@ -7,7 +7,7 @@ use crate::address::Address;
 use crate::limits;
 
 /// Where a sighting comes from. The order is that in which addresses are tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// The owner's list of addresses.
     List,
@@ -50,7 +50,7 @@ impl Source {
 }
 
 /// One sighting among all: a newer one of the same id replaces it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SightingId {
     /// Who says so.
     pub source: Source,

@@ -4,6 +4,7 @@
 //! the first eight digits, which is what people read and type. Serde writes hex
 //! for people and bytes for machines.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,8 +23,22 @@ pub struct ParseIdError {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $length:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(pub [u8; $length]);
+
+        impl Ord for $name {
+            /// By their bytes, of which the first eight mostly tell: compared as one number.
+            fn cmp(&self, other: &Self) -> Ordering {
+                let head = |id: &Self| id.0.first_chunk().map(|head| u64::from_be_bytes(*head));
+                head(self).cmp(&head(other)).then_with(|| self.0.cmp(&other.0))
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
 
         impl $name {
             /// The bytes themselves.
@@ -178,6 +193,21 @@ mod tests {
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(serde_json::to_string(&id).unwrap(), format!("\"{id}\""));
         assert_eq!(serde_json::from_str::<NegotiationId>(&format!("\"{id}\"")).unwrap(), id);
+    }
+
+    #[test]
+    fn ids_are_in_the_order_of_their_bytes() {
+        let ids = |at: usize| {
+            [0, 1, 127, 128, 255].map(|byte| {
+                let mut bytes = [7; 16];
+                bytes[at] = byte;
+                bytes
+            })
+        };
+        let all: Vec<[u8; 16]> = [0, 3, 7, 8, 15].into_iter().flat_map(ids).collect();
+        for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+            assert_eq!(NegotiationId(*one).cmp(&NegotiationId(*other)), one.cmp(other));
+        }
     }
 
     #[test]

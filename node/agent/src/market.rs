@@ -218,6 +218,9 @@ impl Agent {
 
     /// A provider may be dialled where its advertisement says.
     fn sight(&mut self, now: Now, ad: &Ad, out: &mut Vec<Effect>) {
+        if !self.directory.listens_to(now, &ad.key) {
+            return;
+        }
         let addresses: Vec<Address> =
             ad.body.addresses.iter().filter_map(|address| address.parse().ok()).collect();
         if ad.key == self.config.key.public() || addresses.is_empty() {

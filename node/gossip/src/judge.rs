@@ -13,12 +13,15 @@ impl Gossip {
     pub(crate) fn on_judged(&mut self, turn: &mut Turn<'_>, verdicts: &[(Mark, Verdict)]) {
         let audience = self.audience(turn.now);
         for (mark, verdict) in verdicts {
-            let Some(place) = turn.keys.find(&mark.publisher) else { continue };
-            let slot = self.shelf.slot_mut(place);
-            let judged = |slot: &&mut crate::shelf::Slot| {
-                slot.state == State::New && slot.news.mark() == mark
+            let is_judged = |place: &Place| {
+                let slot = self.shelf.slot(*place);
+                slot.is_some_and(|slot| slot.is_new() && slot.news.mark() == mark)
             };
-            let Some(slot) = slot.filter(judged) else { continue };
+            // Mostly what came first is judged first.
+            let first = self.givers.front().map(|giver| giver.place).filter(is_judged);
+            let place = first.or_else(|| turn.keys.find(&mark.publisher).filter(is_judged));
+            let Some(place) = place else { continue };
+            let Some(slot) = self.shelf.slot_mut(place) else { continue };
             let giver = self.givers.iter().position(|giver| giver.place == place);
             let giver = giver.and_then(|at| self.givers.remove(at));
             let unasked = giver.as_ref().is_some_and(|giver| giver.unasked);

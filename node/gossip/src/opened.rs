@@ -112,7 +112,8 @@ impl Bodies {
             return false;
         }
         let next = self.coming.as_slice().first();
-        let is_known = |body: &Arc<Body>| next.is_some_and(|next| Arc::ptr_eq(&next.0, &body.bytes().0));
+        let is_known =
+            |body: &Arc<Body>| next.is_some_and(|next| Arc::ptr_eq(&next.0, &body.bytes().0));
         if item.body().is_some_and(is_known) {
             return self.coming.next().is_some();
         }

@@ -35,6 +35,9 @@ impl Directories {
     /// The publisher may be found where its advertisement says.
     pub(crate) fn see(&mut self, at_ms: u64, node: usize, news: &News) {
         let key = news.mark().publisher;
+        if !self.all[node].listens_to(now(at_ms), &key) {
+            return;
+        }
         let host = Host::Ip([10, key.0[0], key.0[1], key.0[2]].into());
         let addresses = vec![Address { host, port: 7474, transport: Transport::Quic }];
         let id = SightingId { source: Source::Peer(key), instance: String::new() };

@@ -13,6 +13,7 @@ mod network;
 use std::time::Instant;
 
 use ads::Ads;
+use mercato_gossip::limits::UNSETTLED_MS;
 use mimalloc::MiMalloc;
 use network::{Count, Network};
 
@@ -47,9 +48,6 @@ fn main() {
 const ONE_WAY_MS: u64 = 50;
 /// One way, on links as between near and far data centres.
 const MIXED_MS: std::ops::RangeInclusive<u64> = 1..=57;
-
-/// The same between far ones.
-const FAR_MS: std::ops::RangeInclusive<u64> = 20..=57;
 
 /// One publication in a federation of 1,000 that is at rest.
 fn one(seed: u64, urgent: bool) {
@@ -124,38 +122,35 @@ fn hour() {
     );
 }
 
-/// Many clusters, of which as many begin together, in each step, as it has milliseconds.
+/// Many clusters with their directories, all neighbours for a while, on links as in [`one`].
 fn many(size: usize) {
-    let env = |n: &str, d: u64| std::env::var(n).map_or(d, |v| v.parse().unwrap());
-    let step_ms = env("STEP", 20);
-    let rate = env("RATE", 1);
-    let size = env("SIZE", size as u64) as usize;
-    let mut network = Network::new(size, 1, step_ms..=env("LAST", 57), step_ms, 1);
+    /// Ads that begin together in each step.
+    const BEGIN: usize = 90;
+    let mut network = Network::new(size, 1, ONE_WAY_MS..=ONE_WAY_MS, ONE_WAY_MS, 1);
+    network.direct();
     let mut ads = Ads::new(size);
     let cpu_before = cpu_s();
-    if env("DIR", 1) == 1 { network.direct(); }
-    network.run(env("REST", 0));
+    network.run(UNSETTLED_MS + ONE_WAY_MS);
     for node in 0..size {
         let at_ms = network.at_ms();
         network.publish(node, ads.ad(node, 1, at_ms));
-        if (node as u64 + 1).is_multiple_of(step_ms * rate) {
-            network.run(step_ms);
+        if (node + 1).is_multiple_of(BEGIN) {
+            network.run(ONE_WAY_MS);
         }
     }
     let all = size * (size - 1);
     network.run_until(60_000, |learned| learned == all);
     let Count { learned, messages, marks, bodies } = network.count();
+    let (known, dials) = network.directories().map_or((0.0, 0), |of| (of.known(), of.dials));
     println!(
         "many: {size} clusters x {size} ads: {learned} of {all} deliveries after {:.1} virtual s; \
          {:.1} CPU-s; peak memory {:.2} GiB; {messages} messages, {marks} marks, {:.3} copies of a \
-         body; each knows {:.0} others",
+         body; each directory knows {known:.0} others; {dials} dials",
         network.at_ms() as f64 / 1e3,
         cpu_s() - cpu_before,
         peak_gib(),
         bodies as f64 / learned as f64,
-        network.directories().map_or(0.0, |d| d.known()),
     );
-    eprintln!("{} dials", network.directories().map_or(0, |d| d.dials));
 }
 
 /// What this process has computed, in seconds, of both kinds.

@@ -29,6 +29,14 @@ pub(crate) struct Network {
     links: BTreeMap<(usize, usize), Link>,
 }
 
+/// The other end of a link.
+#[derive(Clone)]
+struct Neighbour {
+    node: usize,
+    key: PublicKey,
+    one_way_ms: u64,
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     one_way_ms: u64,
@@ -45,7 +53,7 @@ struct Part {
     at_ms: u64,
     count: Count,
     nodes: Vec<Gossip>,
-    neighbours: Vec<Vec<(usize, u64)>>,
+    neighbours: Vec<Vec<Neighbour>>,
     keys: Arc<[PublicKey]>,
     /// What arrives in each of the next steps.
     flying: VecDeque<Vec<Sent>>,
@@ -98,10 +106,8 @@ impl Network {
                 let other = rng.random_range(0..size);
                 if other != node {
                     let ends = (node.min(other), node.max(other));
-                    let link = || Link {
-                        one_way_ms: rng.random_range(one_way_ms.clone()),
-                        dialler: node,
-                    };
+                    let link =
+                        || Link { one_way_ms: rng.random_range(one_way_ms.clone()), dialler: node };
                     links.entry(ends).or_insert_with(link);
                 }
             }
@@ -172,8 +178,8 @@ impl Network {
             self.links.insert((*a, *b), *link);
             for (one, other) in [(*a, *b), (*b, *a)] {
                 let (part, at) = self.of(one);
-                part.neighbours[at].push((other, link.one_way_ms));
-                let key = part.keys[other];
+                let (key, one_way_ms) = (part.keys[other], link.one_way_ms);
+                part.neighbours[at].push(Neighbour { node: other, key, one_way_ms });
                 self.feed(one, Input::Connected(key));
             }
         }
@@ -191,7 +197,7 @@ impl Network {
         for (a, b) in cut.keys() {
             for (one, other) in [(*a, *b), (*b, *a)] {
                 let (part, at) = self.of(one);
-                part.neighbours[at].retain(|(neighbour, _)| *neighbour != other);
+                part.neighbours[at].retain(|neighbour| neighbour.node != other);
                 let key = part.keys[other];
                 self.feed(one, Input::Disconnected(key));
             }
@@ -345,10 +351,11 @@ impl Part {
     }
 
     fn send(&mut self, at_ms: u64, from: usize, peer: PublicKey, message: Message) {
-        let is_it = |(other, _): &&(usize, u64)| self.keys[*other] == peer;
-        let Some(&(to, delay_ms)) = self.neighbours[from / self.parts].iter().find(is_it) else {
+        let mut neighbours = self.neighbours[from / self.parts].iter();
+        let Some(neighbour) = neighbours.find(|neighbour| neighbour.key == peer) else {
             panic!("told one that is no neighbour");
         };
+        let (to, at_ms) = (neighbour.node, at_ms + neighbour.one_way_ms);
         self.count.messages += 1;
         match &message {
             Message::Announce { marks } | Message::Ids { marks, .. } => {
@@ -357,7 +364,7 @@ impl Part {
             Message::Push { bodies, .. } => self.count.bodies += bodies.len(),
             Message::Pull { .. } | Message::Root { .. } | Message::Buckets { .. } => {}
         }
-        let sent = Sent { from, to, at_ms: at_ms + delay_ms, message };
+        let sent = Sent { from, to, at_ms, message };
         match to % self.parts == self.side {
             true => self.fly(sent),
             false => self.leaving.push(sent),
