@@ -35,7 +35,8 @@ pub(crate) struct Link {
 pub struct Directory {
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
-    /// With what is seen of each,
+    /// With what is seen of each, in an order that depends on no hash: it decides who is drawn to
+    /// be dialled;
     pub(crate) contacts: IndexMap<Who, Contact, Secret>,
     /// and to whom each sighting belongs.
     pub(crate) sample: Sample,
@@ -104,8 +105,8 @@ impl Directory {
         if is_new || self.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms) {
             self.expire(now_ms, &mut effects);
             self.hang_up_due(now_ms, &mut effects);
+            self.trim(&mut effects);
             self.dial_due(now_ms, &mut effects);
-            self.sample.lift_bars();
             self.wake_ms = self.next_ms();
         }
         effects
@@ -156,7 +157,7 @@ impl Directory {
         contact.is_some_and(|contact| !contact.sightings.is_empty())
     }
 
-    /// Everybody seen, by key, then those without one.
+    /// Everybody that is kept, by key, then those without one.
     pub fn known(&self) -> impl Iterator<Item = Known> {
         let others = self.contacts.iter().filter(|(who, _)| **who != Who::Peer(self.me));
         let mut others: Vec<(&Who, &Contact)> = others.collect();

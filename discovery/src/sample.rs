@@ -97,21 +97,11 @@ impl Sample {
         self.kinds[rank.kind as usize].whose.remove(&rank.hash)
     }
 
-    /// Others are needed than before, perhaps, and others may go.
-    pub(crate) fn lift_bars(&mut self) {
-        self.kinds.iter_mut().for_each(|of_kind| of_kind.bar = None);
-    }
-
     /// The highest first, but for those of which none may go.
     fn descending(&self, kind: Kind) -> impl Iterator<Item = (Rank, &Who)> {
         let OfKind { whose, bar } = &self.kinds[kind as usize];
         let below = whose.range(..=bar.unwrap_or(u64::MAX)).rev();
         below.map(move |(hash, who)| (Rank { kind, hash: *hash }, who))
-    }
-
-    /// Whether there is room for no more of this kind.
-    fn is_full(&self, kind: Kind) -> bool {
-        self.kinds[kind as usize].whose.len() >= kind.limit()
     }
 
     /// Whether those are to be looked for that nobody has seen for long.
@@ -130,7 +120,7 @@ impl Directory {
     /// repeated here, where thousands give theirs.
     pub fn listens_to(&self, now: Now, peer: &PublicKey) -> bool {
         let rank = self.sample.rank((Source::Peer(*peer), ""));
-        let is_barred = self.sample.is_full(rank.kind) && self.sample.bars(rank);
+        let is_barred = self.is_full(rank.kind) && self.sample.bars(rank);
         // Those above the bar are kept because their peers have room.
         let has_room = || self.has_room(&Who::Peer(*peer));
         !is_barred || self.sample.sweeps(now.mono_ms, rank.kind) || has_room()
@@ -153,7 +143,7 @@ impl Directory {
             oldest.into_iter().for_each(|oldest| self.remove(oldest, effects));
             return oldest.is_some();
         }
-        if !self.sample.is_full(rank.kind) {
+        if !self.is_full(rank.kind) {
             return true;
         }
         let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
@@ -165,6 +155,30 @@ impl Directory {
         let gives_way = stale.or_else(|| self.worst(rank, needed));
         gives_way.into_iter().for_each(|rank| self.remove(rank, effects));
         gives_way.is_some() || needed
+    }
+
+    /// How many of this kind there is room for. Peers that have it in any case do not take it from
+    /// others, or those that connect to us would be all that we know.
+    fn capacity(&self, kind: Kind) -> usize {
+        let besides = match kind {
+            Kind::Peer => self.connected.len() + self.kept.len() + self.released.len(),
+            Kind::List | Kind::Dns | Kind::Lan => 0,
+        };
+        kind.limit() + besides
+    }
+
+    fn is_full(&self, kind: Kind) -> bool {
+        self.sample.kinds[kind as usize].whose.len() >= self.capacity(kind)
+    }
+
+    /// Others may be needed than before: those that there is no room for any more give way.
+    pub(crate) fn trim(&mut self, effects: &mut Vec<Effect>) {
+        self.sample.kinds.iter_mut().for_each(|of_kind| of_kind.bar = None);
+        let count = self.sample.kinds[Kind::Peer as usize].whose.len();
+        let over = count.saturating_sub(self.capacity(Kind::Peer));
+        let may_go = self.sample.descending(Kind::Peer).filter(|(_, who)| !self.has_room(who));
+        let worst: Vec<Rank> = may_go.take(over).map(|(rank, _)| rank).collect();
+        worst.into_iter().for_each(|rank| self.remove(rank, effects));
     }
 
     /// Words of the same peer about others.

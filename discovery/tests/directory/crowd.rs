@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use mercato_discovery::{Input, Report, Sighting, SightingId, Source, limits};
+use mercato_discovery::{Input, Known, Report, Sighting, SightingId, Source, limits};
 use proptest::prelude::*;
 
 use crate::sample::{key, own_word};
@@ -45,14 +45,16 @@ struct Crowd {
     /// Those of them that were needed when they said so, or known when they were needed.
     held: BTreeSet<u32>,
     known: BTreeSet<u32>,
+    /// Those that were ever needed.
+    favoured: BTreeSet<u32>,
     /// Whether there were ever more than there is room for.
     is_full: bool,
 }
 
 impl Crowd {
     fn new() -> Self {
-        let (said, held, known) = Default::default();
-        Self { world: World::new(), said, held, known, is_full: false }
+        let (said, held, known, favoured) = Default::default();
+        Self { world: World::new(), said, held, known, favoured, is_full: false }
     }
 
     fn is_needed(&self, n: u32) -> bool {
@@ -67,7 +69,11 @@ impl Crowd {
         }
         let Sighting { addresses, .. } = sighting(at, Source::Lan);
         let seen = Sighting { addresses, ..own_word(key(1, n)) };
+        let listens = self.world.directory.listens_to(self.world.now, &key(1, n));
+        let before: Vec<Known> = self.world.directory.known().collect();
         self.world.feed(Input::Report(Report::Seen(seen)));
+        let said_in_vain = || self.world.directory.known().eq(before) && !self.is_needed(n);
+        assert!(listens || said_in_vain(), "does not listen to {n}");
     }
 
     fn unsaid(&mut self, n: u32, input: Input) {
@@ -80,7 +86,10 @@ impl Crowd {
         match step {
             Step::Seen(many, at) => many.for_each(|n| self.seen(n, at)),
             Step::Gone(n) => self.unsaid(n, Input::Report(Report::Gone(own_id(n)))),
-            Step::Connect(n) => self.world.connect(key(1, n)),
+            Step::Connect(n) => {
+                self.favoured.insert(n);
+                self.world.connect(key(1, n));
+            }
             Step::Disconnect(n) => {
                 if self.world.connected.remove(&key(1, n)) {
                     self.renew(n);
@@ -88,6 +97,7 @@ impl Crowd {
                 }
             }
             Step::Keep(n) => {
+                self.favoured.insert(n);
                 self.world.kept.insert(key(1, n));
                 self.world.feed(Input::Keep(key(1, n)));
             }
@@ -137,7 +147,7 @@ impl Crowd {
             }
         }
         prop_assert_eq!(connected, self.world.connected.len());
-        prop_assert!(known.len() <= limits::SIGHTINGS_BY_PEERS);
+        prop_assert!(known.len() <= limits::SIGHTINGS_BY_PEERS + 2 * self.favoured.len());
         prop_assert!(known.is_superset(&self.held), "held {:?}, known {known:?}", self.held);
         prop_assert!(self.is_full || self.said.keys().all(|n| known.contains(n)));
         let forgotten = std::mem::take(&mut self.world.forgotten);

@@ -93,8 +93,8 @@ impl Opened {
     }
 }
 
-/// Bodies that came along, in their order. A digest is taken only where nobody who shares the
-/// item has done so.
+/// Bodies that came along, in their order. Those that are the very bytes which the item has, of
+/// somebody who shares it, need no digest.
 struct Bodies {
     coming: std::vec::IntoIter<Blob>,
     /// Those that were not the next to be named.
@@ -137,4 +137,67 @@ fn again(item: &Item, carried: &[Carried]) -> bool {
     let bodies = carried.iter().filter(|carried| carried.whole);
     let mut bodies = bodies.filter_map(|carried| carried.item.body());
     item.names().is_none() || bodies.any(|body| item.complete(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mercato_protocol::ad::AdLease;
+    use mercato_protocol::envelope::KeyPair;
+    use mercato_protocol::id::{ClusterId, Digest};
+
+    use super::*;
+
+    const NOW: Now = Now { mono_ms: 0, wall_ms: 1_700_000_000_000 };
+
+    /// Gives all the same item.
+    #[derive(Default)]
+    struct Shared(BTreeMap<Digest, Arc<Item>>);
+
+    impl Open for Shared {
+        fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
+            let item = Fresh(FederationId::lan(), NOW).item(publication)?;
+            Ok(Arc::clone(self.0.entry(item.mark().digest).or_insert(item)))
+        }
+    }
+
+    fn lease(n: u8, body: &Blob) -> Publication {
+        let key = KeyPair::from_seed(&[n; 32]);
+        let lease = AdLease {
+            provider: ClusterId(key.public().0),
+            epoch: 1,
+            seq: 1,
+            body: Digest::of(&body.0),
+            issued_ms: NOW.wall_ms,
+            ttl_s: 900,
+            rows: Vec::new(),
+        };
+        Publication::Lease(key.sign(FederationId::lan(), &lease).unwrap())
+    }
+
+    #[test]
+    fn a_publication_is_whole_if_its_body_came_along() {
+        let blob = |byte: u8| Blob(vec![byte; 100].into());
+        let [a, b] = [blob(1), blob(2)];
+        let [of_a, of_b, also_of_a] = [lease(1, &a), lease(2, &b), lease(3, &a)];
+        let both = vec![of_a.clone(), of_b.clone()];
+        let mut shared = Shared::default();
+        let mut open = |publications: &[Publication], bodies: &[&Blob]| {
+            let bodies = bodies.iter().copied().cloned().collect();
+            let message = Message::Push { publications: publications.to_vec(), bodies };
+            let opened = Opened::open_with(message, &mut shared);
+            opened.carried.iter().map(|carried| carried.whole).collect::<Vec<_>>()
+        };
+        assert_eq!(open(&both, &[]), [false, false]);
+        assert_eq!(open(&both, &[&b]), [false, true]);
+        assert_eq!(open(&both, &[&a, &b]), [true, true]);
+        assert_eq!(open(&both, &[&a, &b]), [true, true], "the very same bytes");
+        assert_eq!(open(&both, &[&blob(2), &blob(1)]), [true, true], "equal ones, turned round");
+        assert_eq!(open(&both, &[&blob(3), &a, &b]), [true, true], "one that nobody names");
+        assert_eq!(open(&both, &[]), [false, false], "others had them");
+        assert_eq!(open(&both[..1], &[&b]), [false]);
+        let twice = [of_a.clone(), also_of_a.clone()];
+        assert_eq!(open(&twice, &[&a]), [true, true], "named twice");
+    }
 }

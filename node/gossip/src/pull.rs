@@ -130,9 +130,10 @@ impl Gossip {
         let mut pulls: BTreeMap<Place, Vec<Pull>> = BTreeMap::new();
         while self.wants.wakeup_ms().is_some_and(|due_ms| due_ms <= now.mono_ms) {
             let due = self.wants.take_due(now.mono_ms);
+            let room = due.len().min(limits::ASKED_OF_NEIGHBOUR);
             for publisher in &due {
                 if let Some((peer, pull)) = self.ask(turn, *publisher) {
-                    pulls.entry(peer).or_insert_with(|| Vec::with_capacity(due.len())).push(pull);
+                    pulls.entry(peer).or_insert_with(|| Vec::with_capacity(room)).push(pull);
                 }
             }
         }

@@ -110,6 +110,7 @@ impl Gossip {
                 }
             }
             untold.clear();
+            untold.shrink_to(limits::UNTOLD_ROOM);
             neighbour.untold = untold;
             whole.send(turn, peer);
             neighbour.unpulled += marks.len();

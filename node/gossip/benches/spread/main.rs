@@ -125,7 +125,7 @@ fn hour() {
 /// Many clusters with their directories, all neighbours for a while, on links as in [`one`].
 fn many(size: usize) {
     /// Ads that begin together in each step.
-    const BEGIN: usize = 90;
+    const BEGIN: usize = 70;
     let mut network = Network::new(size, 1, ONE_WAY_MS..=ONE_WAY_MS, ONE_WAY_MS, 1);
     network.direct();
     let mut ads = Ads::new(size);
@@ -140,15 +140,14 @@ fn many(size: usize) {
     }
     let all = size * (size - 1);
     network.run_until(60_000, |learned| learned == all);
+    let (cpu_s, peak_gib) = (cpu_s() - cpu_before, peak_gib());
     let Count { learned, messages, marks, bodies } = network.count();
     let (known, dials) = network.directories().map_or((0.0, 0), |of| (of.known(), of.dials));
     println!(
         "many: {size} clusters x {size} ads: {learned} of {all} deliveries after {:.1} virtual s; \
-         {:.1} CPU-s; peak memory {:.2} GiB; {messages} messages, {marks} marks, {:.3} copies of a \
-         body; each directory knows {known:.0} others; {dials} dials",
+         {cpu_s:.1} CPU-s; peak memory {peak_gib:.2} GiB; {messages} messages, {marks} marks, \
+         {:.3} copies of a body; each directory knows {known:.0} others; {dials} dials",
         network.at_ms() as f64 / 1e3,
-        cpu_s() - cpu_before,
-        peak_gib(),
         bodies as f64 / learned as f64,
     );
 }
