@@ -1,5 +1,5 @@
 //! How fast gossip spreads, and what that costs, for whole federations in virtual time:
-//! `cargo bench -p mercato-gossip --bench spread -- [one|urgent|heal|hour|some|many]`. Each figure is
+//! `cargo bench -p mercato-simnet --bench spread -- [one|urgent|heal|hour|some|many]`. Each figure is
 //! printed with the numbers that it rests on. Links are given; who dials whom is the
 //! directory's.
 #![allow(clippy::unwrap_used, clippy::disallowed_types, reason = "a benchmark, not the program")]
