@@ -79,10 +79,7 @@ impl Sample {
     }
 
     pub(crate) fn whose(&self, rank: Rank) -> Option<&Who> {
-        let of_kind = &self.kinds[rank.kind as usize];
-        // Most are above all: of those nothing else need be looked at.
-        let highest = of_kind.whose.last_key_value().filter(|(last, _)| rank.hash <= **last);
-        highest.and_then(|_| of_kind.whose.get(&rank.hash))
+        self.kinds[rank.kind as usize].whose.get(&rank.hash)
     }
 
     /// It is this one's from now on. Says whose it was.
