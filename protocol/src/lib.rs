@@ -24,6 +24,7 @@ pub mod join;
 pub mod limits;
 pub mod negotiation;
 pub mod price;
+pub mod quantity;
 pub mod receipt;
 pub mod resources;
 pub mod stream;

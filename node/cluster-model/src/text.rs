@@ -1,5 +1,6 @@
 //! Quantities and times, as Kubernetes writes them.
 
+use mercato_protocol::quantity;
 use serde_json::Value;
 
 /// A quantity in thousandths; zero if it is none.
@@ -9,22 +10,7 @@ pub(crate) fn milli(value: &Value) -> u128 {
         Value::Number(number) => number.to_string(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return 0,
     };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let scale: u128 = match suffix {
-        "m" => 1,
-        "" => 1_000,
-        "k" => 1_000_000,
-        "M" => 1_000_000_000,
-        "G" => 1_000_000_000_000,
-        "T" => 1_000_000_000_000_000,
-        "Ki" => 1_000 << 10,
-        "Mi" => 1_000 << 20,
-        "Gi" => 1_000 << 30,
-        "Ti" => 1_000 << 40,
-        _ => return 0,
-    };
-    number.parse::<u64>().map_or(0, |number| u128::from(number) * scale)
+    quantity::millis(&text).map_or(0, u128::from)
 }
 
 /// RFC 3339, in UTC, to the second. Days to dates as in Howard Hinnant's
@@ -56,6 +42,9 @@ mod tests {
         assert_eq!(super::milli(&json!("1500m")), 1_500);
         assert_eq!(super::milli(&json!("2Ki")), 2_048_000);
         assert_eq!(super::milli(&json!(3)), 3_000);
+        assert_eq!(super::milli(&json!("1.5Gi")), 1_536_000 << 20);
+        assert_eq!(super::milli(&json!("0.5")), 500);
+        assert_eq!(super::milli(&json!("1e3")), 1_000_000);
         assert_eq!(super::milli(&json!("much")), 0);
     }
 }

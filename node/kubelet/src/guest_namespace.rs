@@ -9,6 +9,7 @@ use futures::future::ready;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use mercato_protocol::id::ContractId;
+use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::{self, PodSecurity};
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use crate::kind::{
 };
 use crate::limits;
 use crate::names::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
-use crate::quantity;
 use crate::watch::{Change, Selection, changes};
 
 /// What a guest namespace is made of.

@@ -40,7 +40,6 @@ pub mod names;
 pub mod node;
 pub mod offload_namespace;
 mod packed;
-pub mod quantity;
 mod query;
 pub mod resources;
 pub mod rights;

@@ -14,6 +14,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::limits::{USAGE_BYTES, USAGE_PODS};
+use mercato_protocol::quantity;
 use mercato_protocol::stream::{ContainerUsage, PodUsage, RefusedReason, Usage};
 use mercato_protocol::workload::Uid;
 use serde_json::Value;
@@ -25,7 +26,6 @@ use crate::failure::{Class, Failure};
 use crate::kind::POD_METRICS;
 use crate::limits;
 use crate::names::{CONTRACT, HOME_UID};
-use crate::quantity;
 use crate::stream::Refused;
 
 /// The meters of a provider's leases.

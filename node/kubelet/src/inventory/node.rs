@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
+use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
 use mercato_protocol::text::{GpuModel, Slug};
 use serde_json::Value;
 
 use crate::names::PROVIDER;
-use crate::quantity;
 
 /// One node of the own cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use mercato_protocol::quantity;
 use serde_json::Value;
 
 use crate::names::CONTRACT;
-use crate::quantity;
 
 use super::node::NVIDIA;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::quantity;
 use mercato_protocol::terms::Platform;
 use serde_json::{Value, json};
 
 use crate::kind::NODE;
 use crate::names::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
-use crate::quantity;
 
 /// What a virtual node is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]

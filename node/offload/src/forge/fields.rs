@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::id::Digest;
+use mercato_protocol::quantity::Quantity;
 use serde_json::{Value, json};
 
+use super::GuestContext;
 use super::refs::{each, visit_containers, within};
-use super::{GuestContext, quantity};
 
 /// Annotations that hold fields: this and a digest of the reference, so that a pod that
 /// gains a container keeps the names that its running ones read.
@@ -112,8 +113,8 @@ impl Reference {
         match self {
             Self::Field(path) => home_field(home, path),
             Self::Limit { resource, divisor } => {
-                let shown = quantity::divide(ctx.allocatable.get(resource)?, divisor)?;
-                Some(shown.to_string())
+                let amount = Quantity::read(ctx.allocatable.get(resource)?)?;
+                Some(amount.divide(Quantity::read(divisor)?)?.to_string())
             }
         }
     }

@@ -34,7 +34,6 @@ mod metadata;
 mod object;
 mod observe;
 mod pod;
-mod quantity;
 mod refs;
 mod schema;
 mod schema_container;
