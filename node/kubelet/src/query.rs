@@ -8,15 +8,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(query: Option<&str>) -> Self {
-        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
-        Self(
-            pairs
-                .map(|pair| {
-                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (unescape(key), unescape(value))
-                })
-                .collect(),
-        )
+        Self(form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect())
     }
 
     pub(crate) fn all(&self, key: &str) -> impl Iterator<Item = &str> {
@@ -46,12 +38,7 @@ pub(crate) struct Parameters(String);
 
 impl Parameters {
     pub(crate) fn add(&mut self, key: &str, value: impl fmt::Display) {
-        if !self.0.is_empty() {
-            self.0.push('&');
-        }
-        self.0.push_str(key);
-        self.0.push('=');
-        self.0.push_str(&escape(&value.to_string()));
+        form_urlencoded::Serializer::new(&mut self.0).append_pair(key, &value.to_string());
     }
 
     pub(crate) fn add_some(&mut self, key: &str, value: Option<impl fmt::Display>) {
@@ -67,39 +54,26 @@ impl fmt::Display for Parameters {
     }
 }
 
-fn escape(text: &str) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
-    text.bytes()
-        .map(
-            |byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") },
-        )
-        .collect()
-}
-
-fn unescape(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = bytes.get(at + 1..at + 3).and_then(|h| std::str::from_utf8(h).ok());
-        match (byte, hex.and_then(|h| u8::from_str_radix(h, 16).ok())) {
-            (b'%', Some(value)) => {
-                out.push(value);
-                at += 2;
-            }
-            (b'+', _) => out.push(b' '),
-            _ => out.push(byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn an_escape_is_two_hexadecimal_digits_and_anything_else_is_as_it_stands() {
+        for (text, value) in [
+            ("%2f", "/"),
+            ("%+f", "% f"),
+            ("%-1", "%-1"),
+            ("%2", "%2"),
+            ("%zz+", "%zz "),
+            ("%", "%"),
+        ] {
+            let query = format!("v={text}");
+            assert_eq!(Query::parse(Some(&query)).one("v"), Some(value), "{text}");
+        }
+    }
 
     proptest! {
         #[test]
