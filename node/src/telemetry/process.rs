@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use nix::unistd::{SysconfVar, sysconf};
 use prometheus_client::metrics::counter::Counter;
@@ -35,20 +36,39 @@ impl Process {
         // proc(5): after the program's name in parentheses, the fields from the third on.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse().ok());
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         if let Some(pages) = field(24) {
-            let pages: i64 = pages;
+            let pages = i64::try_from(pages).unwrap_or(i64::MAX);
             self.resident.set(pages.saturating_mul(unit(SysconfVar::PAGE_SIZE)));
         }
         if let (Some(user), Some(system)) = (field(14), field(15)) {
-            let (user, system, hertz): (i64, i64, i64) = (user, system, unit(SysconfVar::CLK_TCK));
-            let ms = (user + system).saturating_mul(1_000) / hertz;
-            let ms = u32::try_from(ms).unwrap_or(u32::MAX);
-            let seconds = f64::from(ms) / 1_000.0;
+            let seconds = seconds(user.saturating_add(system), unit(SysconfVar::CLK_TCK));
             self.cpu.inner().store(seconds.to_bits(), Ordering::Relaxed);
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             self.files.set(i64::try_from(files.count()).unwrap_or(i64::MAX));
         }
+    }
+}
+
+/// Ticks of the kernel's clock, so many of which are a second, as seconds.
+fn seconds(ticks: u64, hertz: i64) -> f64 {
+    let hertz = u64::try_from(hertz).unwrap_or(1).max(1);
+    let spent = Duration::from_secs(ticks / hertz);
+    let rest = Duration::from_secs(ticks % hertz) / u32::try_from(hertz).unwrap_or(u32::MAX);
+    (spent + rest).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn processor_time_goes_on_counting_after_fifty_days() {
+        for (ticks, expected) in [(0, 0.0), (150, 1.5), (100 * 4_294_968, 4_294_968.0)] {
+            let shown = seconds(ticks, 100);
+            assert!((shown - expected).abs() < 1e-6, "{ticks} ticks are {shown} s");
+        }
+        assert!(seconds(u64::MAX, 100) > seconds(u64::MAX / 2, 100));
     }
 }
