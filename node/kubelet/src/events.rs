@@ -86,7 +86,8 @@ pub enum EventType {
     Warning,
 }
 
-/// An event. The same one again only renews its time: its name is its content.
+/// An event. The same one again renews its time and counts on: its name is its content, so
+/// that it is found again after a restart, too.
 pub(crate) fn write(
     cluster: &Cluster,
     about: About,
@@ -99,7 +100,7 @@ pub(crate) fn write(
     let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let now = clock::now();
     let event = json!({
-        "metadata": { "namespace": namespace },
+        "metadata": { "name": name, "namespace": namespace },
         "involvedObject": { "apiVersion": about.api_version, "kind": about.kind,
             "name": about.name, "namespace": about.namespace, "uid": about.uid },
         "type": format!("{kind:?}"), "reason": reason,
@@ -108,6 +109,56 @@ pub(crate) fn write(
         "reportingComponent": FIELD_MANAGER, "reportingInstance": FIELD_MANAGER,
         "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     });
-    let written = cluster.apply(EVENT, Some(&namespace), &name, event);
-    async move { written.await.map(drop) }.boxed()
+    let cluster = cluster.clone();
+    async move {
+        match cluster.create(EVENT, Some(&namespace), event.clone()).await {
+            Err(failure) if failure.class == Class::Conflict => {}
+            written => return written.map(drop),
+        }
+        // An empty patch is answered with the event as it is, and needs no right to read.
+        let present = cluster.merge(EVENT, Some(&namespace), &name, None, json!({})).await?;
+        let count = present["count"].as_u64().unwrap_or(1).saturating_add(1);
+        let again = json!({ "lastTimestamp": now, "count": count });
+        cluster.merge(EVENT, Some(&namespace), &name, None, again).await.map(drop)
+    }
+    .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::testing::{scripted, status};
+
+    /// As an API server keeps it: this process knows nothing of earlier ones.
+    #[tokio::test]
+    async fn an_event_counts_on_after_a_restart() {
+        let kept = Arc::new(Mutex::new(Value::Null));
+        let server = kept.clone();
+        let cluster = scripted(move |method, _, body| {
+            let mut kept = server.lock().unwrap();
+            match method.as_str() {
+                "POST" if kept.is_null() => *kept = body,
+                "POST" => return status(409, "already exists"),
+                _ => {
+                    for (field, value) in body.as_object().unwrap() {
+                        kept[field] = value.clone();
+                    }
+                }
+            }
+            (200, kept.clone())
+        });
+        for expected in 1..=3 {
+            let about = About::core("Pod", "shop", "web", Some("u1".to_owned()));
+            write(&cluster, about, EventType::Warning, "Refused", "no").await.unwrap();
+            let kept = kept.lock().unwrap();
+            assert_eq!(kept["count"], expected);
+            assert_eq!(kept["metadata"]["namespace"], "shop");
+        }
+        let first = kept.lock().unwrap()["firstTimestamp"].clone();
+        assert!(first.is_string(), "when it came first stays");
+    }
 }
