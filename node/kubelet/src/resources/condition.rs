@@ -1,6 +1,6 @@
 //! Conditions of a status, as `kubectl wait` and `kubectl describe` read them.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -8,23 +8,35 @@ use crate::clock;
 /// The one condition that all four have.
 pub const READY: &str = "Ready";
 
-/// Whether something holds, and why.
+/// Whether something holds, and why. All fields are always written, as those of
+/// Kubernetes' own `metav1.Condition`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// What it is about.
     #[serde(rename = "type")]
     pub kind: String,
-    /// True or False.
+    /// True, False or Unknown.
+    #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
     pub status: String,
     /// Why, in a word.
     pub reason: String,
     /// Why, and what to do, for people.
     pub message: String,
     /// Since when the status is so.
+    #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
     /// Of which generation of the object this is said.
     pub observed_generation: i64,
+}
+
+/// A list of conditions, in which each type stands once: whoever applies one leaves those
+/// of others as they are.
+pub(super) fn list(generator: &mut SchemaGenerator) -> Schema {
+    let mut list = generator.subschema_for::<Vec<Condition>>();
+    list.insert("x-kubernetes-list-type".to_owned(), "map".into());
+    list.insert("x-kubernetes-list-map-keys".to_owned(), vec!["type"].into());
+    list
 }
 
 impl Condition {

@@ -6,7 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 use super::market_policy::DURATION;
 use super::text::Text;
 
@@ -38,6 +38,12 @@ use super::text::Text;
         name = "Reason",
         type_ = "string",
         json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp",
         priority = 1
     )
 )]
@@ -137,5 +143,6 @@ pub struct ContractStatus {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: BTreeMap<String, String>,
     /// Ready: it is in use.
+    #[schemars(schema_with = "condition::list")]
     pub conditions: Vec<Condition>,
 }

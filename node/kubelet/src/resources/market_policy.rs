@@ -8,7 +8,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 use super::text::Text;
 
 /// What this cluster shares and with whom, and what it may buy and from whom. There is
@@ -76,23 +76,22 @@ pub struct Share {
     pub price: Option<String>,
     /// `reserved` (the default): really held; `spot`: may be taken back at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self in ['reserved', 'spot']").message("reserved or spot"))]
+    #[schemars(extend("enum" = ["reserved", "spot"]))]
     pub class: Option<String>,
     /// `required` (the default): sold only where the network keeps guests apart; `none`:
     /// sold without, and the offer says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self in ['required', 'none']").message("required or none"))]
+    #[schemars(extend("enum" = ["required", "none"]))]
     pub network_isolation: Option<String>,
     /// The pod-security level of guest namespaces: `privileged`, `baseline` (the default)
     /// or `restricted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self in ['privileged', 'baseline', 'restricted']")
-        .message("privileged, baseline or restricted"))]
+    #[schemars(extend("enum" = ["privileged", "baseline", "restricted"]))]
     pub pod_security: Option<String>,
     /// What becomes of requests: `auto`, `ask` (the default) or `deny`. One that is asked
     /// waits as a Contract in state Review for its `spec.desired: Accepted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = Rule::new("self in ['auto', 'ask', 'deny']").message("auto, ask or deny"))]
+    #[schemars(extend("enum" = ["auto", "ask", "deny"]))]
     pub approve: Option<String>,
     /// Whose requests are granted without asking: clusters by fingerprint, `org=NAME`,
     /// `federation=NAME`.
@@ -125,7 +124,7 @@ pub struct ShareRule {
     pub buyers: Vec<String>,
     /// From whom the owner thinks so of: `stranger` or `trusted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
+    #[schemars(extend("enum" = ["stranger", "trusted"]))]
     pub standing: Option<String>,
     /// From one of these countries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -137,7 +136,7 @@ pub struct ShareRule {
     pub resources: Vec<String>,
     /// As firm as this: `reserved` or `spot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
+    #[schemars(extend("enum" = ["reserved", "spot"]))]
     pub class: Option<String>,
     /// For no more than this of each resource that it names: `cpu=8,memory=32Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,7 +159,7 @@ pub struct ShareRule {
     #[schemars(length(max = 1024))]
     pub price: Option<String>,
     /// This becomes of them: `auto`, `ask` or `deny`.
-    #[schemars(length(max = 16))]
+    #[schemars(extend("enum" = ["auto", "ask", "deny"]))]
     pub then: String,
 }
 
@@ -214,6 +213,7 @@ pub struct MarketPolicyStatus {
     pub holds: Vec<String>,
     /// Ready: both parts hold as they are written.
     #[serde(default)]
+    #[schemars(schema_with = "condition::list")]
     pub conditions: Vec<Condition>,
 }
 

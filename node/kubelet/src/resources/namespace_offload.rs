@@ -4,7 +4,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 
 /// Lets the pods of its namespace run on virtual nodes, with the config maps and secrets
 /// that they use. There is one for a namespace, called `default`; deleting it brings the
@@ -109,5 +109,6 @@ pub struct NamespaceOffloadStatus {
     /// Where its pods may go to, in a line.
     pub to: String,
     /// Ready: new pods of the namespace go where the strategy says.
+    #[schemars(schema_with = "condition::list")]
     pub conditions: Vec<Condition>,
 }

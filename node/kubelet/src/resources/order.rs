@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 use super::market_policy::DURATION;
 use super::text::Text;
 
@@ -170,6 +170,7 @@ pub struct OrderStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Ready: the node is there for pods.
+    #[schemars(schema_with = "condition::list")]
     pub conditions: Vec<Condition>,
 }
 

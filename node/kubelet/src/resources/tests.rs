@@ -53,3 +53,55 @@ fn whole_numbers_are_amounts_too() {
     let spec: OrderSpec = serde_json::from_value(spec).unwrap();
     assert_eq!((spec.cpu, spec.pods), (Text("2".to_owned()), 20));
 }
+
+/// The schemas of all four, each with where it stands.
+fn schemas() -> Vec<(String, serde_json::Value)> {
+    fn walk(at: &str, schema: &serde_json::Value, all: &mut Vec<(String, serde_json::Value)>) {
+        all.push((at.to_owned(), schema.clone()));
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            walk(&format!("{at}.{name}"), field, all);
+        }
+        if schema["items"].is_object() {
+            walk(&format!("{at}[]"), &schema["items"], all);
+        }
+    }
+    let mut all = Vec::new();
+    for definition in definitions() {
+        let name = definition.spec.names.kind.clone();
+        let definition = serde_json::to_value(definition).unwrap();
+        let version = &definition["spec"]["versions"][0];
+        let columns = version["additionalPrinterColumns"].as_array().unwrap();
+        let age = columns.iter().find(|column| column["name"] == "Age");
+        let age = age.unwrap_or_else(|| panic!("{name} has no column Age"));
+        assert_eq!(age["type"], "date", "{name}");
+        walk(&name, &version["schema"]["openAPIV3Schema"], &mut all);
+    }
+    all
+}
+
+#[test]
+fn conditions_are_as_those_of_kubernetes() {
+    let all = schemas();
+    let lists: Vec<_> = all.iter().filter(|(at, _)| at.ends_with(".conditions")).collect();
+    assert_eq!(lists.len(), 4);
+    for (at, list) in lists {
+        assert_eq!(list["x-kubernetes-list-type"], "map", "{at}");
+        assert_eq!(list["x-kubernetes-list-map-keys"], serde_json::json!(["type"]), "{at}");
+        let one = &list["items"];
+        assert_eq!(one["properties"]["lastTransitionTime"]["format"], "date-time", "{at}");
+        let required = one["required"].as_array().unwrap();
+        assert!(required.contains(&"type".into()) && required.len() == 6, "{at}: {required:?}");
+        let defaults = one["properties"].as_object().unwrap().values();
+        assert!(defaults.into_iter().all(|field| field.get("default").is_none()), "{at}");
+    }
+}
+
+#[test]
+fn a_choice_among_words_is_an_enumeration() {
+    for (at, schema) in schemas() {
+        for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+            let rule = rule["rule"].as_str().unwrap();
+            assert!(!rule.starts_with("self in ["), "{at}: {rule}: say enum instead");
+        }
+    }
+}
