@@ -1,18 +1,15 @@
 //! What a user may do: SubjectAccessReviews on the node's subresources, the
-//! narrow one before `nodes/proxy`, as the kubelet of 1.35 asks them.
-//!
-//! In one point stricter than that kubelet: what runs something in a pod needs
-//! the verb `create` also when it is asked with GET, as WebSocket does; a
-//! right to read `nodes/proxy` is not a right to a shell.
+//! narrow one before `nodes/proxy`, as the kubelet of 1.35 asks them. Which right a
+//! request needs is for `target` to say, from the same value that is then served.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use http::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::target::Right;
 use super::user::User;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
@@ -53,8 +50,7 @@ impl Access {
         &self,
         certified: Option<User>,
         token: Option<&str>,
-        method: &Method,
-        path: &str,
+        right: Right,
     ) -> Result<Verdict, Failure> {
         let user = match (certified, token) {
             (Some(user), _) => user,
@@ -64,16 +60,15 @@ impl Access {
             },
             (None, None) => return Ok(Verdict::Unknown),
         };
-        let verb = verb(method, path);
-        for subresource in subresources(path) {
+        let Right { verb, subresources } = right;
+        for subresource in subresources {
             if self.may(&user, verb, subresource).await? {
                 return Ok(Verdict::Allowed);
             }
         }
         Ok(Verdict::Denied(format!(
-            "Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)={:?})",
+            "Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)={subresources:?})",
             user.name,
-            subresources(path),
         )))
     }
 
@@ -116,33 +111,6 @@ impl Access {
     }
 }
 
-/// Which subresources of the node stand for a path, in the order asked.
-fn subresources(path: &str) -> &'static [&'static str] {
-    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-    match first {
-        "pods" | "runningpods" => &["pods", "proxy"],
-        "healthz" => &["healthz", "proxy"],
-        "configz" => &["configz", "proxy"],
-        "stats" => &["stats"],
-        "metrics" => &["metrics"],
-        "logs" => &["log"],
-        "checkpoint" => &["checkpoint"],
-        _ => &["proxy"],
-    }
-}
-
-fn verb(method: &Method, path: &str) -> &'static str {
-    let runs = ["/exec/", "/attach/", "/run/", "/portForward/"];
-    match method.as_str() {
-        _ if runs.iter().any(|prefix| path.starts_with(prefix)) => "create",
-        "POST" => "create",
-        "PUT" => "update",
-        "PATCH" => "patch",
-        "DELETE" => "delete",
-        _ => "get",
-    }
-}
-
 /// Answers with the time until which they are believed.
 type Remembered<K, V> = BTreeMap<K, (Instant, V)>;
 
@@ -161,31 +129,5 @@ fn remember<K: Ord, V>(answers: &Mutex<Remembered<K, V>>, key: K, value: V) {
     // Full of fresh answers: this one is simply asked for again.
     if answers.len() < limits::REVIEWS {
         answers.insert(key, (now + limits::REVIEW_TTL, value));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_narrow_subresource_comes_first() {
-        assert_eq!(subresources("/pods"), ["pods", "proxy"]);
-        assert_eq!(subresources("/runningpods/"), ["pods", "proxy"]);
-        assert_eq!(subresources("/healthz/ping"), ["healthz", "proxy"]);
-        assert_eq!(subresources("/configz"), ["configz", "proxy"]);
-        assert_eq!(subresources("/metrics/cadvisor"), ["metrics"]);
-        assert_eq!(subresources("/stats/summary"), ["stats"]);
-        assert_eq!(subresources("/containerLogs/a/b/c"), ["proxy"]);
-        // Not a subpath of /pods, so not readable with nodes/pods.
-        assert_eq!(subresources("/podsx"), ["proxy"]);
-    }
-
-    #[test]
-    fn reading_is_not_running() {
-        assert_eq!(verb(&Method::GET, "/containerLogs/a/b/c"), "get");
-        assert_eq!(verb(&Method::GET, "/exec/a/b/c"), "create");
-        assert_eq!(verb(&Method::GET, "/portForward/a/b"), "create");
-        assert_eq!(verb(&Method::POST, "/exec/a/b/c"), "create");
     }
 }

@@ -11,6 +11,7 @@ mod pods;
 mod request;
 mod routes;
 mod run;
+mod target;
 mod tls;
 mod user;
 

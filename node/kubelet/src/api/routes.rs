@@ -1,11 +1,11 @@
-//! Which path is what, and who may ask it. What a kubelet serves and this one
-//! does not is 501; another method is 405: a 404 would tell a client to look
-//! elsewhere.
+//! Answers what a request asks, once its user may: both go by the one parsed target.
+//! What a kubelet serves and this one does not is 501; another method is 405: a 404
+//! would tell a client to look elsewhere.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
 use mercato_protocol::id::ContractId;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::access::{Access, Verdict};
 use super::figures::Figures;
 use super::request::{Stream, upgrade};
+use super::target::{Asked, Form, NotCanonical, Target};
 use super::user::User;
 use super::{figures_text, pass, pods, run};
 use crate::listener::Stop;
@@ -60,76 +61,6 @@ struct Served {
     since: String,
 }
 
-/// A path that was understood.
-enum Target {
-    Stream { kind: Stream, namespace: String, pod: String, uid: Option<String> },
-    Pods,
-    RunningPods,
-    Figures(Form),
-    Metrics,
-    Healthz,
-    Configz,
-    NotServed,
-}
-
-/// A form in which figures are given.
-#[derive(Clone, Copy)]
-enum Form {
-    Summary,
-    Resource,
-    Cadvisor,
-}
-
-impl Target {
-    fn parse(path: &str) -> Self {
-        let parts: Vec<_> = path.trim_matches('/').split('/').collect();
-        let stream = |kind, namespace: &str, pod: &str, uid: Option<&str>| Self::Stream {
-            kind,
-            namespace: namespace.into(),
-            pod: pod.into(),
-            uid: uid.map(str::to_owned),
-        };
-        let in_container = |what: &str, container: &str| match what {
-            "exec" => Stream::Exec(container.into()),
-            "run" => Stream::Run(container.into()),
-            _ => Stream::Attach(container.into()),
-        };
-        match parts[..] {
-            ["containerLogs", ns, pod, container] => {
-                stream(Stream::Logs(container.into()), ns, pod, None)
-            }
-            [what @ ("exec" | "attach" | "run"), ns, pod, container] => {
-                stream(in_container(what, container), ns, pod, None)
-            }
-            [what @ ("exec" | "attach" | "run"), ns, pod, uid, container] => {
-                stream(in_container(what, container), ns, pod, Some(uid))
-            }
-            ["portForward", ns, pod] => stream(Stream::PortForward, ns, pod, None),
-            ["portForward", ns, pod, uid] => stream(Stream::PortForward, ns, pod, Some(uid)),
-            ["pods"] => Self::Pods,
-            ["runningpods"] => Self::RunningPods,
-            ["stats", "summary"] => Self::Figures(Form::Summary),
-            ["metrics", "resource"] => Self::Figures(Form::Resource),
-            ["metrics", "cadvisor"] => Self::Figures(Form::Cadvisor),
-            ["metrics"] => Self::Metrics,
-            ["healthz", ..] => Self::Healthz,
-            ["configz"] => Self::Configz,
-            _ => Self::NotServed,
-        }
-    }
-
-    fn takes(&self, method: &Method) -> bool {
-        let (get, post) = (method == Method::GET, method == Method::POST);
-        match self {
-            Self::Stream { kind: Stream::Logs(_), .. } | Self::Pods | Self::RunningPods => get,
-            Self::Figures(_) | Self::Metrics | Self::Healthz | Self::Configz => get,
-            Self::Stream { kind: Stream::Run(_), .. } => post,
-            Self::Stream { .. } => get || post,
-            Self::NotServed => true,
-        }
-    }
-}
-
 async fn answer(
     State(served): State<Arc<Served>>,
     Extension(certified): Extension<Option<User>>,
@@ -137,9 +68,12 @@ async fn answer(
     request: Request,
 ) -> Response {
     let node = &served.node;
-    let (method, path) = (request.method(), request.uri().path());
+    let asked = match Asked::parse(request.method(), request.uri().path()) {
+        Ok(asked) => asked,
+        Err(NotCanonical) => return text(StatusCode::BAD_REQUEST, &NotCanonical.to_string()),
+    };
     let token = bearer(request.headers());
-    match node.access.judge(certified, token, method, path).await {
+    match node.access.judge(certified, token, asked.right()).await {
         Ok(Verdict::Allowed) => {}
         Ok(Verdict::Unknown) => return text(StatusCode::UNAUTHORIZED, "Unauthorized"),
         Ok(Verdict::Denied(why)) => return text(StatusCode::FORBIDDEN, &why),
@@ -148,10 +82,9 @@ async fn answer(
             return text(StatusCode::SERVICE_UNAVAILABLE, "the API server cannot be asked");
         }
     }
-    let target = Target::parse(path);
-    if !target.takes(method) {
+    let Some(target) = asked.served() else {
         return text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed");
-    }
+    };
     match target {
         Target::Pods => json_text(pods::all(&node.pods.list())),
         Target::RunningPods => Json(pods::running(&node.pods.list())).into_response(),
@@ -162,7 +95,7 @@ async fn answer(
         }
         Target::Healthz => text(StatusCode::OK, "ok"),
         Target::Configz => Json(configz()).into_response(),
-        Target::NotServed => {
+        Target::NotServed(_) => {
             text(StatusCode::NOT_IMPLEMENTED, "a virtual node does not serve this")
         }
         Target::Stream { kind, namespace, pod, uid } => {

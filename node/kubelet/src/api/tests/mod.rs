@@ -22,6 +22,7 @@ use crate::stream::{Opened, PeerStreams, Refused};
 use crate::testing::{Answer, connect, connect_for, exchange, scripted, status};
 
 mod figures;
+mod paths;
 mod run;
 
 struct Pods;
@@ -88,14 +89,30 @@ fn open(what: &What) -> Result<Opened, Refused> {
 struct Bed {
     listener: Listener,
     provider: Arc<Provider>,
-    reviews: Arc<Mutex<Vec<String>>>,
+    reviews: Reviews,
     ca: CertifiedIssuer<'static, KeyPair>,
 }
 
 /// Token `good` is user `anna`; `anna` and the certificate's `api` may do what
 /// `rights` lists as `verb subresource`.
 async fn bed(rights: &'static [&'static str]) -> Bed {
-    let reviews = Arc::new(Mutex::new(Vec::new()));
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let (chain, key) = leaf(&ca, "system:node:turin");
+    let tls = Tls::new(certified_key(&chain, &key).unwrap()).unwrap();
+    tls.set_client_ca(&ca.pem()).unwrap();
+    let (node, provider, reviews) = node(rights);
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::bind(address, tls, node.router()).await.unwrap();
+    Bed { listener, provider, reviews, ca }
+}
+
+type Reviews = Arc<Mutex<Vec<String>>>;
+
+/// A virtual node, the provider behind it, and what its API server is asked.
+fn node(rights: &'static [&'static str]) -> (VirtualKubelet, Arc<Provider>, Reviews) {
+    let reviews = Reviews::default();
     let seen = reviews.clone();
     let cluster = scripted(move |_, path, body| {
         if path.contains("tokenreviews") {
@@ -114,12 +131,6 @@ async fn bed(rights: &'static [&'static str]) -> Bed {
         }
         status(500, "unscripted")
     });
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let (chain, key) = leaf(&ca, "system:node:turin");
-    let tls = Tls::new(certified_key(&chain, &key).unwrap()).unwrap();
-    tls.set_client_ca(&ca.pem()).unwrap();
     let provider = Arc::new(Provider::default());
     let node = VirtualKubelet {
         name: "turin".into(),
@@ -128,9 +139,7 @@ async fn bed(rights: &'static [&'static str]) -> Bed {
         pods: Arc::new(Pods),
         peer: provider.clone(),
     };
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::bind(address, tls, node.router()).await.unwrap();
-    Bed { listener, provider, reviews, ca }
+    (node, provider, reviews)
 }
 
 fn leaf(ca: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, String) {
