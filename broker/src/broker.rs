@@ -160,6 +160,7 @@ impl Broker {
                 self.publisher.learn(withdraw.epoch, withdraw.seq);
             }
             Input::Withdrawn(withdraw) => self.book.withdraw(&withdraw),
+            Input::Connected(peer) => self.on_connected(now, peer),
             Input::Message(message) => self.on_message(now, &message, effects),
             Input::Usable(id) => {
                 self.try_edit(now, id, Side::Consumer, effects, Deal::on_usable);
@@ -192,13 +193,15 @@ impl Broker {
                 Body::Request(request) | Body::Rfq(request) => {
                     self.on_request(now, message, request, effects);
                 }
-                Body::StatusQuery => self.on_unknown(now, message, effects),
+                // Said until it is answered.
+                Body::StatusQuery | Body::Terminate { .. } | Body::Close { .. } => {
+                    self.on_unknown(now, message, effects);
+                }
                 Body::Review { .. }
                 | Body::Agreement { .. }
                 | Body::Offer { .. }
                 | Body::Verification { .. }
                 | Body::Finalized
-                | Body::Terminate { .. }
                 | Body::Status { .. }
                 | Body::Ready
                 | Body::UsageReport { .. }
@@ -208,8 +211,7 @@ impl Broker {
                 | Body::ReclaimNotice { .. }
                 | Body::Invoice { .. }
                 | Body::InvoiceReceipt { .. }
-                | Body::Dispute { .. }
-                | Body::Close { .. } => {}
+                | Body::Dispute { .. } => {}
             }
             return;
         };
@@ -218,19 +220,23 @@ impl Broker {
             return;
         }
         let verdict = self.judge_change(now, deal, &message.body);
-        self.edit_or_log(now, message.negotiation, effects, |deal, turn| {
-            match deal.talk.hear(message) {
-                Hearing::Repeated(reply) => {
-                    turn.said.push(reply);
-                    Ok(())
-                }
-                Hearing::Conflict => deal.on_conflict(turn),
-                Hearing::Look => match (deal.side, verdict) {
-                    (Side::Provider, Some((asked, verdict))) => deal.on_amend(turn, asked, verdict),
-                    (Side::Provider, None) => deal.on_buyer(turn, message),
-                    (Side::Consumer, _) => deal.on_seller(turn, message),
-                },
+        // Who knows nothing of it counts from the beginning.
+        let forgotten = message.body == Body::Status { state: State::Unknown };
+        let hear = |deal: &mut Deal| match forgotten {
+            true => Hearing::Look,
+            false => deal.talk.hear(message),
+        };
+        self.edit_or_log(now, message.negotiation, effects, |deal, turn| match hear(deal) {
+            Hearing::Repeated(reply) => {
+                turn.said.push(reply);
+                Ok(())
             }
+            Hearing::Conflict => deal.on_conflict(turn),
+            Hearing::Look => match (deal.side, verdict) {
+                (Side::Provider, Some((asked, verdict))) => deal.on_amend(turn, asked, verdict),
+                (Side::Provider, None) => deal.on_buyer(turn, message),
+                (Side::Consumer, _) => deal.on_seller(turn, message),
+            },
         });
     }
 

@@ -186,6 +186,7 @@ impl Deal {
         self.talk.answered(Kind::Terminate);
         match state {
             State::Unknown | State::Terminated => {
+                self.talk.answered(Kind::Close);
                 if self.stage.is_signed_once() {
                     self.end_negotiation(turn, TerminateReason::Expired, "");
                 }

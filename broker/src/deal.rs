@@ -216,7 +216,8 @@ impl Deal {
     }
 
     /// It comes to nothing. What it may have held is free again. Who knows of the
-    /// negotiation is told until it has heard.
+    /// negotiation is told until it has heard, and whoever may know of what its owner has
+    /// cancelled: its answer may have been lost.
     pub(crate) fn terminate(
         &mut self,
         turn: &mut Turn<'_>,
@@ -224,9 +225,9 @@ impl Deal {
         text: &str,
     ) -> Result<(), CodecError> {
         self.end_negotiation(turn, reason, text);
-        match self.talk.heard {
-            Some(_) => self.talk.ask(turn, Kind::Terminate, self.outcome()),
-            None => self.talk.say(turn, self.outcome()),
+        match self.talk.heard.is_some() || reason == TerminateReason::Withdrawn {
+            true => self.talk.ask(turn, Kind::Terminate, self.outcome()),
+            false => self.talk.say(turn, self.outcome()),
         }
     }
 

@@ -65,10 +65,10 @@ impl Deal {
             Body::Terminate { reason, text } => self.on_terminate(turn, *reason, text),
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => {
-                if *state == State::Closed {
+                if matches!(state, State::Closed | State::Unknown) {
                     self.talk.answered(Kind::Close);
                 }
-                if matches!(state, State::Reclaiming | State::Closed) {
+                if matches!(state, State::Reclaiming | State::Closed | State::Unknown) {
                     self.talk.answered(Kind::Reclaim);
                 }
                 self.talk.answered(Kind::Terminate);

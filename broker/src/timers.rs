@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::Body;
 use mercato_protocol::time::Now;
 
@@ -76,6 +76,15 @@ impl Broker {
                     });
                 }
             }
+        }
+    }
+
+    /// What waits for an answer of this cluster is said again now.
+    pub(crate) fn on_connected(&mut self, now: Now, peer: ClusterId) {
+        let deals = &self.deals;
+        let with_it = |id: &NegotiationId| deals.get(id).is_some_and(|deal| deal.peer() == peer);
+        for (_, resend) in self.resends.iter_mut().filter(|(id, _)| with_it(id)) {
+            *resend = Resend { at_ms: now.mono_ms, wait_ms: 0 };
         }
     }
 

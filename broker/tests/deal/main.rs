@@ -4,6 +4,7 @@
 
 mod bait;
 mod faults;
+mod lost;
 mod model;
 mod paths;
 mod policy;

@@ -289,6 +289,7 @@ impl Agent {
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
         self.spread(now, mercato_gossip::Input::Connected(key), out);
         self.link_leases(now, cluster, true, out);
+        self.for_broker.push_back(mercato_broker::Input::Connected(cluster));
     }
 
     pub(crate) fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {

@@ -9,6 +9,7 @@ use libp2p::{
 
 use crate::handle::StartError;
 use crate::limits::{self, Limits};
+use crate::run::Run;
 use crate::{address_limits, streams};
 
 /// The limits come first: what they deny, no other behaviour hears of.
@@ -32,7 +33,7 @@ impl Behaviour {
             .with_max_established_outgoing(Some(limits.outbound))
             .with_max_established_per_peer(Some(limits.per_peer));
         let identify = identify::Config::new("/mercato/1".to_owned(), keypair.public())
-            .with_agent_version(concat!("mercato/", env!("CARGO_PKG_VERSION")).to_owned())
+            .with_agent_version(Run::new().agent())
             .with_cache_size(0);
         let ping = ping::Config::new()
             .with_interval(limits.ping_interval)

@@ -15,7 +15,8 @@ pub struct Limits {
     pub inbound: u32,
     /// Established outbound connections.
     pub outbound: u32,
-    /// Connections with one peer: one, and one more when both dial at one moment.
+    /// Connections with one peer: one, one more when both dial at one moment, and the same for
+    /// one that has just come back, until those of before have ended.
     pub per_peer: u32,
     /// Inbound streams of one peer, until [`Net::grant_streams`](crate::Net::grant_streams).
     pub streams_per_peer: usize,
@@ -35,7 +36,7 @@ impl Default for Limits {
             pending_outbound: 32,
             inbound: 64,
             outbound: 32,
-            per_peer: 2,
+            per_peer: 4,
             streams_per_peer: 16,
             memory_bytes: 2 << 30,
             ping_interval: Duration::from_secs(10),
@@ -88,6 +89,15 @@ pub(crate) const ADDRESSES: usize = 8;
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// Two connections between the same two that come within this time: both have dialled.
 pub(crate) const BOTH_DIAL: Duration = Duration::from_secs(5);
+/// A connection over which the peer has not said so long which run it is, though it did over a
+/// later one, is dead: identification takes a round trip.
+pub(crate) const SILENT_RUN: Duration = Duration::from_secs(1);
+/// One key may connect to us so often at once: more than a daemon that crashes as it starts,
+pub(crate) const CONNECTS: u32 = 10;
+/// and then once in so long.
+pub(crate) const CONNECT_EACH: Duration = Duration::from_secs(1);
+/// Keys of which that is remembered: more than connect in ten seconds.
+pub(crate) const PACED: usize = 1_024;
 /// To open a stream, and to read the first frame of one.
 pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// From a request to its answer.

@@ -19,7 +19,9 @@ use crate::dial::Dials;
 use crate::event::{Event, Session};
 use crate::gossip::Queue;
 use crate::handle::{Command, Opener};
+use crate::pace::Pace;
 use crate::peers::Peers;
+use crate::run::Run;
 use crate::streams::Inbound;
 use crate::{address, gossip, identity, inbound, limits};
 
@@ -33,6 +35,10 @@ pub(crate) struct Task {
     writers: JoinSet<Option<(PublicKey, Arc<Queue>)>>,
     /// For the writers.
     opener: Opener,
+    /// Peers of which a later connection has told its run, and an earlier one may be silent.
+    silences: JoinSet<PublicKey>,
+    /// How often each may connect.
+    pace: Pace,
     events: mpsc::Sender<Event>,
     /// Events for which the channel has no room yet. While there is one, the swarm
     /// waits, and with it the peers; commands are still taken.
@@ -47,11 +53,14 @@ struct Link {
     /// By us.
     dialled: bool,
     since: Instant,
+    /// The run of the peer's program at its other end, once that has said so.
+    run: Option<Run>,
 }
 
 /// Whether a new connection says that the peer has lost those before: who is connected does
 /// not dial, unless both dial at one moment. So it was started again, or its way to us has
-/// broken; we would know of it only when a time-out has passed.
+/// broken; we would know of it only when a time-out has passed. Where both may have dialled, the
+/// peer's [`Run`] tells, a moment later.
 fn replaced(before: &[Link], dialled: bool) -> bool {
     let lost = |link: &Link| !link.dialled || link.since.elapsed() > limits::BOTH_DIAL;
     !dialled && !before.is_empty() && before.iter().all(lost)
@@ -65,8 +74,18 @@ impl Task {
         opener: Opener,
         first: Vec<Event>,
     ) -> Self {
-        let (dials, links, writers) = (Dials::default(), BTreeMap::new(), JoinSet::new());
-        Self { swarm, peers, dials, links, writers, opener, events, outbox: first.into() }
+        Self {
+            swarm,
+            peers,
+            dials: Dials::default(),
+            links: BTreeMap::new(),
+            writers: JoinSet::new(),
+            opener,
+            silences: JoinSet::new(),
+            pace: Pace::default(),
+            events,
+            outbox: first.into(),
+        }
     }
 
     /// Runs until it is stopped, or nobody holds the handle or the events any more.
@@ -101,6 +120,11 @@ impl Task {
                         && self.peers.gossips(peer, &queue)
                     {
                         self.disconnect(peer);
+                    }
+                }
+                Some(peer) = self.silences.join_next() => {
+                    if let Ok(peer) = peer {
+                        self.end_other_runs(peer);
                     }
                 }
             }
@@ -193,20 +217,68 @@ impl Task {
             return;
         };
         let (address, dialled) = (endpoint.get_remote_address(), endpoint.is_dialer());
+        let since = Instant::now();
+        if !dialled && !self.pace.admits(peer, since) {
+            tracing::debug!(peer = %peer.short(), "connects too often");
+            self.swarm.close_connection(connection);
+            return;
+        }
         let links = self.links.entry(peer).or_default();
         let replaced = replaced(links, dialled);
-        let before = if replaced { std::mem::take(links) } else { Vec::new() };
         let address = address::address(address);
-        links.push(Link { connection, address, dialled, since: Instant::now() });
-        let first = links.len() == 1;
-        if replaced {
-            tracing::debug!(peer = %peer.short(), "a peer has lost its connection, and dialled anew");
-            for link in before {
-                self.swarm.close_connection(link.connection);
-            }
-            self.on_gone(peer);
+        links.push(Link { connection, address, dialled, since, run: None });
+        if links.len() == 1 {
+            self.begin(peer);
+        } else if replaced {
+            self.end(peer, |link| link.connection != connection);
         }
-        if first {
+    }
+
+    /// Over this connection the peer says which run of its program it is.
+    fn on_run(&mut self, peer: PublicKey, connection: ConnectionId, run: Run) {
+        let Some(links) = self.links.get_mut(&peer) else { return };
+        let link = links.iter_mut().find(|link| link.connection == connection);
+        let Some(link) = link else { return };
+        link.run = Some(run);
+        self.end_other_runs(peer);
+    }
+
+    /// A peer that speaks over its latest connection as another run than over an earlier one
+    /// has died and come back: the earlier one is dead, though nothing else says so yet. One
+    /// that has not said which run it is may do so in a moment.
+    fn end_other_runs(&mut self, peer: PublicKey) {
+        let Some(links) = self.links.get(&peer) else { return };
+        let Some((at, run)) =
+            links.iter().enumerate().rev().find_map(|(at, link)| link.run.map(|run| (at, run)))
+        else {
+            return;
+        };
+        let silent = |link: &Link| link.since.elapsed() >= limits::SILENT_RUN;
+        let is_dead = |link: &Link| link.run.map_or(silent(link), |other| other != run);
+        let (dead, rest): (Vec<_>, Vec<_>) = links[..at].iter().partition(|link| is_dead(link));
+        let dead: Vec<ConnectionId> = dead.iter().map(|link| link.connection).collect();
+        if rest.iter().any(|link| link.run.is_none()) {
+            self.silences.spawn(async move {
+                sleep(limits::SILENT_RUN).await;
+                peer
+            });
+        }
+        self.end(peer, |link| dead.contains(&link.connection));
+    }
+
+    /// Ends these connections with a peer, which has others. If our streams went over one of
+    /// them, it is met anew.
+    fn end(&mut self, peer: PublicKey, ends: impl Fn(&Link) -> bool) {
+        let Some(links) = self.links.get_mut(&peer) else { return };
+        let first = links.first().map(|link| link.connection);
+        let (dead, rest): (Vec<_>, Vec<_>) = std::mem::take(links).into_iter().partition(ends);
+        *links = rest;
+        for link in &dead {
+            tracing::debug!(peer = %peer.short(), "a peer came back; its earlier connection ends");
+            self.swarm.close_connection(link.connection);
+        }
+        if dead.iter().any(|link| Some(link.connection) == first) {
+            self.on_gone(peer);
             self.begin(peer);
         }
     }
@@ -278,8 +350,15 @@ impl Task {
                 }
                 Err(ping::Failure::Unsupported) => {}
             },
-            BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
+            BehaviourEvent::Identify(identify::Event::Received {
+                peer_id,
+                info,
+                connection_id,
+            }) => {
                 if let Some(peer) = identity::public_key(&peer_id) {
+                    if let Some(run) = Run::of_agent(&info.agent_version) {
+                        self.on_run(peer, connection_id, run);
+                    }
                     let reached = self.peers.address(peer);
                     let addresses = address::plausible(&info.listen_addrs, reached.as_ref());
                     self.outbox.push_back(Event::Addresses { peer, addresses });

@@ -55,19 +55,26 @@ impl Daemon {
     }
 
     /// The same, knowing these peers.
-    pub(crate) fn restart_with(mut self, peers: &[&str]) -> Self {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
-        Self::start_in(dir, "another name", peers)
+    pub(crate) fn restart_with(self, peers: &[&str]) -> Self {
+        Self::start_in(self.kill(), "another name", peers)
     }
 
     /// The same with these options in the place of peers.
-    pub(crate) fn restart_as(mut self, options: &[&str]) -> Self {
+    pub(crate) fn restart_as(self, options: &[&str]) -> Self {
+        Self::run_in(self.kill(), "another name", options)
+    }
+
+    /// Kills it; what it left.
+    pub(crate) fn kill(mut self) -> TempDir {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let dir = std::mem::replace(&mut self.dir, TempDir::new().unwrap());
-        Self::run_in(dir, "another name", options)
+        std::mem::replace(&mut self.dir, TempDir::new().unwrap())
+    }
+
+    /// On what was left, at an address that stays.
+    pub(crate) fn start_at(dir: TempDir, name: &str, listen: &str, peer: &str) -> Self {
+        let simulated = ["--simulated-cluster", "cpu=8,memory=16Gi,pods=110", "--peer", peer];
+        Self::listen_at(dir, name, listen, &simulated)
     }
 
     /// A file in its data folder.
@@ -89,8 +96,12 @@ impl Daemon {
     }
 
     fn run_in(dir: TempDir, name: &str, options: &[&str]) -> Self {
+        Self::listen_at(dir, name, "127.0.0.1:0", options)
+    }
+
+    fn listen_at(dir: TempDir, name: &str, listen: &str, options: &[&str]) -> Self {
         let mut command = mercato(dir.path());
-        command.args(["run", "--verbose", "--name", name, "--no-lan", "--listen", "127.0.0.1:0"]);
+        command.args(["run", "--verbose", "--name", name, "--no-lan", "--listen", listen]);
         command.args(options);
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
         let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
@@ -112,7 +123,14 @@ impl Daemon {
         mercato(self.dir.path()).args(args).arg("--data-dir").arg(self.dir.path()).output().unwrap()
     }
 
-    /// The same, which must go well and answer in JSON.
+    /// Begins a command that asks it.
+    pub(crate) fn begin(&self, args: &[&str]) -> Child {
+        let mut command = mercato(self.dir.path());
+        command.args(args).arg("--data-dir").arg(self.dir.path());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Runs a command that asks it, which must go well and answer in JSON.
     pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
         let output = self.ask(args);
         assert!(output.status.success(), "{args:?}: {}{}", stderr(&output), self.log());

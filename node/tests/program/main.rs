@@ -14,6 +14,7 @@ mod federation;
 mod health;
 mod hostile;
 mod keys;
+mod kills;
 mod kit;
 mod market;
 mod membership;

@@ -1,0 +1,75 @@
+//! What is lost because the other side was down is said again as soon as it is back.
+
+use mercato_broker::{Approve, Command, Deal, Input};
+use mercato_protocol::negotiation::State;
+
+use crate::world::{BUYER, SELLER, World, demand};
+
+fn deal(world: &World, node: usize) -> Option<&Deal> {
+    world.nodes[node].broker.deals().next()
+}
+
+fn order(world: &mut World) {
+    let order = Command::Order { demand: demand(2_000), note: String::new(), id: None };
+    world.command(BUYER, order).unwrap();
+}
+
+fn cancel(world: &mut World) {
+    let id = deal(world, BUYER).unwrap().id();
+    world.command(BUYER, Command::Cancel { deal: id, text: String::new() }).unwrap();
+}
+
+/// The other side has connected anew.
+fn connected(world: &mut World, node: usize) {
+    let peer = world.cluster(1 - node);
+    world.input(node, Input::Connected(peer));
+}
+
+#[test]
+fn an_order_that_is_cancelled_while_the_seller_is_down_ends_when_it_is_back() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    order(&mut world);
+    world.deliver(0);
+    assert_eq!(deal(&world, SELLER).unwrap().state(), State::Review);
+    // The seller dies with its answer unsent, and the buyer after its word.
+    world.wire.clear();
+    cancel(&mut world);
+    world.wire.clear();
+    world.crash(BUYER);
+    world.wire.clear();
+    connected(&mut world, BUYER);
+    assert!(!world.wire.is_empty(), "it is said again, at once");
+    world.settle();
+    assert_eq!(deal(&world, SELLER).unwrap().state(), State::Terminated);
+    assert!(!deal(&world, BUYER).unwrap().needs_peer(), "and has been heard");
+}
+
+#[test]
+fn a_seller_that_never_heard_of_it_says_so() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    order(&mut world);
+    cancel(&mut world);
+    // The order itself is lost.
+    world.wire.remove(0);
+    assert!(deal(&world, BUYER).unwrap().needs_peer());
+    world.settle();
+    assert!(deal(&world, SELLER).is_none() && !deal(&world, BUYER).unwrap().needs_peer());
+}
+
+#[test]
+fn what_was_accepted_is_said_at_the_connection_and_not_a_minute_later() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    order(&mut world);
+    world.settle();
+    let id = deal(&world, SELLER).unwrap().id();
+    world.command(SELLER, Command::Accept(id)).unwrap();
+    // It was said in vain again and again: the next time would be seconds away.
+    for _ in 0..10 {
+        world.advance(1_000);
+        world.wire.clear();
+    }
+    connected(&mut world, SELLER);
+    assert_eq!(world.wire.len(), 1);
+    world.settle();
+    assert_eq!(deal(&world, BUYER).unwrap().state(), State::Active);
+}
