@@ -222,17 +222,15 @@ impl Kept {
     }
 
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
-        let node = match cluster.get(NODE, None, &spec.name).await? {
+        match cluster.get(NODE, None, &spec.name).await? {
             Some(node) if node["metadata"]["labels"][CONTRACT] != spec.contract.to_string() => {
                 let text = format!("node {} exists and is not of this contract", spec.name);
                 return Err(Failure::conflict(text));
             }
-            Some(_) => {
-                let object = object::node(spec);
-                cluster.apply(NODE, None, &spec.name, object).await?
-            }
-            None => cluster.create(NODE, None, object::first(spec)).await?,
-        };
+            Some(_) => {}
+            None => drop(cluster.create(NODE, None, object::first(spec)).await?),
+        }
+        let node = cluster.apply(NODE, None, &spec.name, object::node(spec)).await?;
         if let Some(taints) = object::taints(spec, &node["spec"]["taints"]) {
             // The list is one field: others' taints stay, and the version guards them.
             let version = &node["metadata"]["resourceVersion"];

@@ -56,7 +56,8 @@ pub enum Taint {
 }
 
 /// The fields of ours, for server-side apply. Taints are not among them: they
-/// are one list with those of the cluster's controllers.
+/// are one list with those of the cluster's controllers. Nor is it that pods may come,
+/// since a person who cordons the node, or a drain, says that they may not.
 pub(super) fn node(spec: &NodeSpec) -> Value {
     let mut labels: BTreeMap<String, String> = spec.labels.clone();
     let mut label = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
@@ -74,19 +75,19 @@ pub(super) fn node(spec: &NodeSpec) -> Value {
             label(&format!("topology.kubernetes.io/{key}"), value);
         }
     }
-    json!({
-        "metadata": { "labels": labels },
-        "spec": {
-            // A scheme of our own: no cloud controller takes the node for its own.
-            "providerID": format!("{FIELD_MANAGER}://{}/{}", spec.provider, spec.contract),
-            "unschedulable": spec.unschedulable,
-        },
-    })
+    // A scheme of our own: no cloud controller takes the node for its own.
+    let id = format!("{FIELD_MANAGER}://{}/{}", spec.provider, spec.contract);
+    let mut object = json!({ "metadata": { "labels": labels }, "spec": { "providerID": id } });
+    if spec.unschedulable {
+        object["spec"]["unschedulable"] = json!(true);
+    }
+    object
 }
 
-/// The whole object, for its creation.
+/// The object for its creation, to which [`node`] is applied: what is not applied could not
+/// be taken back by leaving it out.
 pub(super) fn first(spec: &NodeSpec) -> Value {
-    let mut object = node(spec);
+    let mut object = node(&NodeSpec { unschedulable: false, ..spec.clone() });
     object["apiVersion"] = NODE.api_version().into();
     object["kind"] = NODE.kind.into();
     object["metadata"]["name"] = spec.name.as_str().into();
@@ -277,6 +278,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_cordon_is_a_persons_to_undo() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let mut present = first(&spec);
+        present["status"] = status(&spec, &mut transitions, "t1")["status"].clone();
+        present["spec"]["unschedulable"] = json!(true);
+        let cordon = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
+        present["spec"]["taints"].as_array_mut().unwrap().push(cordon);
+        present["metadata"]["annotations"] = json!({ "why": "maintenance" });
+        assert!(holds(&spec, &mut transitions, &present), "nothing is written over it");
+        assert!(node(&spec)["spec"].get("unschedulable").is_none(), "nor when something is");
+        spec.unschedulable = true;
+        assert_eq!(node(&spec)["spec"]["unschedulable"], true);
+        assert!(first(&spec)["spec"].get("unschedulable").is_none());
+    }
+
+    #[test]
     fn a_repeated_condition_keeps_its_time() {
         let (mut spec, mut transitions) = (spec(), Transitions::default());
         let reachable = |status: &Value| {
@@ -320,9 +337,9 @@ pub(super) mod tests {
         let mut late = present.clone();
         late["status"]["conditions"][0]["status"] = json!("Unknown");
         assert!(!holds(&spec, &mut transitions, &late));
-        let mut cordoned = present.clone();
-        cordoned["spec"]["unschedulable"] = json!(true);
-        assert!(!holds(&spec, &mut transitions, &cordoned));
+        let mut ending = spec.clone();
+        ending.unschedulable = true;
+        assert!(!holds(&ending, &mut transitions, &present), "no new pods, whatever others say");
         present["spec"]["taints"] = json!([]);
         assert!(!holds(&spec, &mut transitions, &present));
     }
