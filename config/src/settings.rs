@@ -112,6 +112,33 @@ pub struct Kubernetes {
     pub approve_serving: Switch,
     /// Whose pods may leave home.
     pub offload: Offload,
+    /// What guests of other clusters get in this one.
+    pub guests: Guests,
+}
+
+/// What guests of other clusters get in this one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Guests {
+    /// Their name servers; empty: those that the daemon itself uses.
+    #[serde(deserialize_with = "name_servers")]
+    pub name_servers: Vec<IpAddr>,
+    /// Which of them have users of their own, that are nobody on the node.
+    pub user_namespaces: UserNamespaces,
+}
+
+/// As many name servers as Kubernetes lets a pod have.
+pub const NAME_SERVERS: usize = 3;
+
+/// Which guests have users of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UserNamespaces {
+    /// Those that ask for it.
+    #[default]
+    Asked,
+    /// All, where all nodes for guests say that their container runtime can.
+    Supported,
 }
 
 /// Whose pods may leave home.
@@ -134,6 +161,7 @@ impl Default for Kubernetes {
             address: None,
             approve_serving: Switch::Off,
             offload: Offload::Chosen,
+            guests: Guests::default(),
         }
     }
 }
@@ -215,6 +243,15 @@ impl Share {
     }
 }
 
+fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Error> {
+    let servers = Vec::deserialize(from)?;
+    if servers.len() > NAME_SERVERS {
+        let text = format!("at most {NAME_SERVERS} name servers, as in any pod");
+        return Err(serde::de::Error::custom(text));
+    }
+    Ok(servers)
+}
+
 fn amount<'de, D: Deserializer<'de>>(
     from: D,
     resource: &Resource,
@@ -274,6 +311,10 @@ mod tests {
                 address: Some(IpAddr::from([192, 0, 2, 7])),
                 approve_serving: Switch::Off,
                 offload: Offload::Chosen,
+                guests: Guests {
+                    name_servers: vec![IpAddr::from([192, 0, 2, 53])],
+                    user_namespaces: UserNamespaces::Asked,
+                },
             },
             jurisdiction: Some("IT".to_owned()),
             region: Some("eu-south-1".to_owned()),
@@ -301,6 +342,8 @@ mod tests {
         let said = refused("health: 7476\n");
         assert!(said.contains("for example 0.0.0.0:7476, or off"), "{said}");
         assert_eq!(Settings::parse("x", "health: off").unwrap().health, Health::Off);
+        let said = refused("kubernetes:\n  guests:\n    nameServers: [::1, ::2, ::3, ::4]\n");
+        assert!(said.contains("at most 3 name servers"), "{said}");
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
         let said = refused("share:\n  cpu: 130%\n");

@@ -2,7 +2,10 @@
 //! within its contract, and removed again, only ever where they carry the
 //! contract's label. What runs in them is `guest`'s.
 
+mod network;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::future::ready;
@@ -45,6 +48,8 @@ pub struct GuestNamespace {
     pub default_requests: BTreeMap<String, String>,
     /// Limits of a container that names none.
     pub default_limits: BTreeMap<String, String>,
+    /// The name servers that its pods use, besides the cluster's own.
+    pub name_servers: Vec<IpAddr>,
 }
 
 /// Makes the namespace, or makes it right again. A namespace of that name that
@@ -72,7 +77,7 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         for (kind, object) in [
             (RESOURCE_QUOTA, quota(&wanted)),
             (LIMIT_RANGE, limit_range(&wanted)),
-            (NETWORK_POLICY, network_policy(&wanted)),
+            (NETWORK_POLICY, network::policy(&wanted)),
         ] {
             cluster.apply(kind, Some(name), OURS, object).await?;
         }
@@ -258,25 +263,6 @@ fn limit_range(wanted: &GuestNamespace) -> Value {
     json!({ "metadata": { "labels": labels(wanted) }, "spec": { "limits": [limit] } })
 }
 
-/// Nothing in, nothing out, but among the guests of one contract, and to a
-/// name server.
-fn network_policy(wanted: &GuestNamespace) -> Value {
-    let contract = json!({ CONTRACT: wanted.contract.to_string() });
-    let among = json!([{ "namespaceSelector": { "matchLabels": contract } }]);
-    json!({
-        "metadata": { "labels": labels(wanted) },
-        "spec": {
-            "podSelector": {},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{ "from": among }],
-            "egress": [
-                { "to": among },
-                { "ports": [{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }] },
-            ],
-        },
-    })
-}
-
 /// Until the quota has been counted and the default ServiceAccount made, every
 /// pod is refused; waiting here spares the refusals.
 async fn usable(cluster: &Cluster, name: &str) -> Result<(), Failure> {
@@ -310,7 +296,7 @@ mod tests {
     use super::*;
     use crate::testing::{scripted, status};
 
-    fn wanted() -> GuestNamespace {
+    pub(super) fn wanted() -> GuestNamespace {
         GuestNamespace {
             name: "shop-rome".into(),
             home: "shop".into(),
@@ -325,6 +311,7 @@ mod tests {
             pod_security: PodSecurity::Baseline,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),
+            name_servers: Vec::new(),
         }
     }
 

@@ -81,8 +81,6 @@ pub const VALUES: usize = 64 << 10;
 pub const GUEST_BYTES: usize = 64 << 20;
 /// Objects of one lease that are written at a time, of [`REQUESTS_IN_FLIGHT`].
 pub const WRITES: usize = 16;
-/// Seconds that a guest has for its end, at most: a lease that is over does not wait longer.
-pub const GRACE_S: u64 = 3_600;
 /// Refusals of one lease that events tell of at once,
 pub const EVENTS: u64 = 256;
 /// and then each second; the pods' statuses tell of all.

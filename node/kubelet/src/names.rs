@@ -1,7 +1,7 @@
 //! Names that this crate writes into clusters. Marks on guest objects are
 //! offload's (`mercato_offload::forge::labels`), and used from there.
 
-pub use mercato_offload::forge::labels::{CONTRACT, GROUP, HOME_UID};
+pub use mercato_offload::forge::labels::{CONTRACT, GROUP, HOME_UID, PROVIDER};
 
 /// The one field manager of all our server-side applies, also our user agent's
 /// first word and the `type`-like prefix of what cannot hold a slash.
@@ -31,9 +31,6 @@ pub const TARGETS: &str = "mercato.dev/to";
 /// Annotation of such a namespace: what its guest namespaces are called; without it the
 /// provider names them.
 pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
-
-/// Taint and label of a virtual node; the value is the provider's short id.
-pub const PROVIDER: &str = "mercato.dev/provider";
 
 /// Condition type of a virtual node: the link to the provider is up.
 pub const PEER_REACHABLE: &str = "PeerReachable";

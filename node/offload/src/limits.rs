@@ -16,6 +16,14 @@ pub const EVENTS: usize = 256;
 /// Objects that one pod may refer to. A guess: etcd's 1.5 MiB bounds the pod itself.
 pub const NEEDS: usize = 256;
 
+/// Wishes of one guest about where other guests are, and requirements of each: every one of
+/// them costs the provider's scheduler. A guess: a pod has one or two.
+pub const TERMS: usize = 16;
+
+/// Seconds that a guest has for its end, at most, whatever was agreed: a lease that is over
+/// does not wait longer.
+pub const GRACE_S: u64 = 3_600;
+
 /// Frames sent and not yet acknowledged.
 pub const WINDOW_FRAMES: usize = 16;
 

@@ -39,6 +39,8 @@ impl GuestSide {
             dns_policy: "ClusterFirst".to_owned(),
             dns_config: None,
             user_namespaces: false,
+            longest_grace_s: 30,
+            transit: false,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),

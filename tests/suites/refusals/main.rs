@@ -3,6 +3,7 @@
 //! trusts, is cheaper.
 
 mod access;
+mod crossing;
 mod garbage;
 mod market;
 mod pods;
@@ -32,12 +33,18 @@ async fn refusals(stage: &Stage) -> Result<()> {
     siena.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
     let contract = milan.buy(&siena, &market::ORDER).await?;
     pods::reach_into_the_node(&milan).await.context("pods that reach into the node")?;
+    crossing::steers_nothing(&milan, &siena).await.context("a pod that would steer")?;
+    crossing::no_way_out(&siena).await.context("what guests may reach")?;
     pods::too_large(&milan).await.context("a pod over quota")?;
     pods::not_offloaded(&milan).await.context("a pod of another namespace")?;
     access::without_a_name(&milan).await.context("nobody at the kubelet API")?;
     access::without_rights(&milan).await.context("somebody at the kubelet API")?;
-    garbage::everywhere(&milan).await.context("garbage in milan")?;
-    garbage::everywhere(&siena).await.context("garbage in siena")?;
+    let garbage = async {
+        garbage::everywhere(&milan).await.context("garbage in milan")?;
+        garbage::everywhere(&siena).await.context("garbage in siena")
+    };
+    let cordon = async { crossing::a_cordon_stays(&milan).await.context("a cordoned node") };
+    futures::try_join!(garbage, cordon)?;
     for side in [&milan, &siena] {
         let shown = side.json(&["contracts", "show", &contract]).await?;
         anyhow::ensure!(shown["state"] == "active", "{shown}");

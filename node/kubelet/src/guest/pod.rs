@@ -2,7 +2,7 @@
 //! only at a subresource. Whose the pod is has been settled before.
 
 use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
-use mercato_offload::forge::{self, Refusal};
+use mercato_offload::forge::{self, Refusal, is_homes};
 use mercato_offload::guest::Failure as GuestFailure;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(super) async fn update(
         change["metadata"]["uid"] = metadata["uid"].clone();
         cluster.strategic(POD, Some(ns), name, subresource, change)
     };
-    let mut first = mutable(forged);
+    let mut first = mutable(forged, present);
     let further = [
         ("ephemeralcontainers", "spec.ephemeralContainers", debug(forged, present)),
         ("resize", "spec.containers.resources", resized(forged, present)),
@@ -66,7 +66,7 @@ pub(super) async fn update(
 
 /// Of a pod that runs, only some fields can change; the rest of the forged pod
 /// is as it was when it was made, service variables included.
-fn mutable(forged: &Value) -> Value {
+fn mutable(forged: &Value, present: &Value) -> Value {
     let images = |list: &str| -> Vec<Value> {
         let containers = forged["spec"][list].as_array().into_iter().flatten();
         containers.map(|c| json!({ "name": c["name"], "image": c["image"] })).collect()
@@ -81,13 +81,18 @@ fn mutable(forged: &Value) -> Value {
     if !forged["spec"]["activeDeadlineSeconds"].is_null() {
         spec["activeDeadlineSeconds"] = forged["spec"]["activeDeadlineSeconds"].clone();
     }
-    json!({
-        "metadata": {
-            "labels": forged["metadata"]["labels"],
-            "annotations": forged["metadata"]["annotations"],
-        },
-        "spec": spec,
-    })
+    let [labels, annotations] = ["labels", "annotations"]
+        .map(|map| changed(&forged["metadata"][map], &present["metadata"][map]));
+    json!({ "metadata": { "labels": labels, "annotations": annotations }, "spec": spec })
+}
+
+/// What is wanted, and that home's other keys are to go: those of the provider's own stay.
+fn changed(forged: &Value, present: &Value) -> Value {
+    let mut patch = forged.as_object().cloned().unwrap_or_default();
+    for key in present.as_object().into_iter().flat_map(Map::keys).filter(|key| is_homes(key)) {
+        patch.entry(key.clone()).or_insert(Value::Null);
+    }
+    Value::Object(patch)
 }
 
 /// Containers of `kubectl debug` that are new; one that is there cannot change.

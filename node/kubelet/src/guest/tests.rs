@@ -33,6 +33,8 @@ pub(super) fn context() -> GuestContext {
         dns_policy: "Default".into(),
         dns_config: None,
         user_namespaces: false,
+        longest_grace_s: 30,
+        transit: false,
         default_requests: BTreeMap::new(),
         default_limits: BTreeMap::new(),
         allocatable: [("cpu", "100"), ("memory", "8Gi"), ("pods", "9")]
@@ -206,6 +208,35 @@ async fn a_running_pod_gets_only_what_can_change() {
     let (_, options) = bed.writes.lock().unwrap().remove(0);
     assert_eq!(options["preconditions"]["uid"], "g1");
     assert_eq!(options["gracePeriodSeconds"], 3);
+}
+
+#[tokio::test]
+async fn a_label_that_home_takes_off_goes_and_the_providers_own_stay() {
+    let mut running = guest(&CONTRACT_ID.to_string(), "u1");
+    for key in ["app", "tier", "home.x.io.mercato.dev/y", "topology.kubernetes.io/zone"] {
+        running["metadata"]["labels"][key] = "a".into();
+    }
+    let mut bed = bed(Some(running), (200, json!({})));
+    let (item, mut body) = pod();
+    body["metadata"]["labels"] = json!({ "app": "b", "x.io/z": "c" });
+    assert_eq!(bed.apply(&item, &body).await, Input::Written(item));
+    let labels = bed.writes.lock().unwrap().remove(0).1["metadata"]["labels"].take();
+    let wanted = json!({ "app": "b", "tier": null, "home.x.io.mercato.dev/y": null,
+        "home.x.io.mercato.dev/z": "c", CONTRACT: CONTRACT_ID.to_string(), HOME_UID: "u1" });
+    assert_eq!(labels, wanted);
+}
+
+#[tokio::test]
+async fn the_owner_is_told_once_of_a_shorter_grace() {
+    let mut bed = bed(None, (201, json!({})));
+    let (item, mut body) = pod();
+    body["spec"]["terminationGracePeriodSeconds"] = 600.into();
+    let Input::Event(pod, event) = bed.apply(&item, &body).await else { panic!("no event") };
+    assert_eq!((Item::Pod(pod), event.reason.as_str()), (item.clone(), "GracePeriodShortened"));
+    assert_eq!(event.clone().fit(), Some(event), "it is one that can be told of");
+    assert_eq!(bed.inputs.recv().await, Some(Input::Written(item)));
+    let grace = &bed.writes.lock().unwrap()[0].1["spec"]["terminationGracePeriodSeconds"];
+    assert_eq!(*grace, 30);
 }
 
 #[tokio::test]

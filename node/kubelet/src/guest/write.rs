@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, FINALIZER, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
-use mercato_offload::message::{Outcome, Route};
+use mercato_offload::message::{EventKind, Outcome, PodEvent, Route};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -47,7 +47,12 @@ pub(super) fn apply(
         let written = write(&shared, &item, &body, if_absent).await;
         drop(turn);
         let input = match written {
-            Ok(()) => Input::Written(item),
+            Ok(made) => {
+                if let (Made::New, Item::Pod(pod)) = (made, &item) {
+                    tell_of_shorter_grace(&shared, pod, &body.digest).await;
+                }
+                Input::Written(item)
+            }
             Err(failure) => Input::NotWritten(item, failure),
         };
         shared.tell(input).await;
@@ -55,12 +60,33 @@ pub(super) fn apply(
     .boxed()
 }
 
+/// Home's spec stays as it is: its owner is told once what it comes to over here.
+async fn tell_of_shorter_grace(shared: &Shared, pod: &PodId, digest: &Digest) {
+    let Some(home) = shared.bodies.object(digest) else { return };
+    let Some(message) = forge::shortened(&home, shared.context().longest_grace_s) else { return };
+    let event = PodEvent {
+        kind: EventKind::Warning,
+        reason: SHORTER_GRACE.to_owned(),
+        field: String::new(),
+        message,
+        count: 1,
+    };
+    shared.tell(Input::Event(pod.clone(), event)).await;
+}
+
+/// What a write came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Made {
+    New,
+    Changed,
+}
+
 async fn write(
     shared: &Shared,
     item: &Item,
     Body { digest, route }: &Body,
     if_absent: IfAbsent,
-) -> Result<(), GuestFailure> {
+) -> Result<Made, GuestFailure> {
     let failed = |failure: Failure| forge::classify(&failure.status());
     let body = shared.bodies.object(digest).ok_or(GuestFailure::MissingBody)?;
     let forged = forge::forge(item, &body, *digest, route, &shared.context());
@@ -73,7 +99,9 @@ async fn write(
         // Hardly ever is it there: made earlier, without our knowing.
         Item::Pod(_) if if_absent == IfAbsent::Create => {
             shared.room.claim(item, &forged, &shared.context())?;
-            let Err(failure) = pod::create(cluster, ns, &forged).await else { return Ok(()) };
+            let Err(failure) = pod::create(cluster, ns, &forged).await else {
+                return Ok(Made::New);
+            };
             shared.room.release(item);
             look().await?.ok_or(failure)?
         }
@@ -83,7 +111,7 @@ async fn write(
             None => {
                 shared.room.claim(item, &forged, &shared.context())?;
                 let made = cluster.create(place.kind, place.ns(), forged).await;
-                let made = made.map(drop).map_err(failed);
+                let made = made.map(|_| Made::New).map_err(failed);
                 return made.inspect_err(|_| shared.room.release(item));
             }
         },
@@ -102,14 +130,15 @@ async fn write(
         }
     }
     match item {
-        Item::Pod(_) => pod::update(cluster, ns, &forged, &present).await,
+        Item::Pod(_) => pod::update(cluster, ns, &forged, &present).await?,
         Item::Object(_) => {
             let mut object = forged;
             object["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
             let written = cluster.replace(place.kind, place.ns(), &place.key.name, object).await;
-            written.map(drop).map_err(failed)
+            written.map_err(failed)?;
         }
     }
+    Ok(Made::Changed)
 }
 
 pub(super) fn delete(
@@ -120,7 +149,8 @@ pub(super) fn delete(
     async move {
         let done = on_ours(&shared, &item, async |place, present| {
             let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
-            let how = Deletion { uid, grace: grace(grace_s, &present) };
+            let longest_s = shared.context().longest_grace_s;
+            let how = Deletion { uid, grace: grace(grace_s, &present, longest_s) };
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
         });
         let done = done.await;
@@ -129,11 +159,12 @@ pub(super) fn delete(
     .boxed()
 }
 
-/// The grace that is asked for, or the pod's own, within bounds.
-fn grace(asked_s: Option<u32>, present: &Value) -> Option<u64> {
+/// The grace that is asked for, or the pod's own, within bounds: a pod that was made under
+/// another contract's terms, or by somebody else, may have more.
+fn grace(asked_s: Option<u32>, present: &Value, longest_s: u64) -> Option<u64> {
     let own = present["spec"]["terminationGracePeriodSeconds"].as_u64();
-    let over = own.filter(|own| *own > limits::GRACE_S);
-    asked_s.map(u64::from).or(over).map(|grace| grace.min(limits::GRACE_S))
+    let over = own.filter(|own| *own > longest_s);
+    asked_s.map(u64::from).or(over).map(|grace| grace.min(longest_s))
 }
 
 pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {
@@ -277,6 +308,9 @@ pub(super) fn kept(path: &str, failure: GuestFailure) -> GuestFailure {
         | GuestFailure::Refused(_)) => other,
     }
 }
+
+/// Reason of the event that a guest has less time to end than its pod asks for.
+const SHORTER_GRACE: &str = "GracePeriodShortened";
 
 fn refused(path: &str, reason: &str) -> GuestFailure {
     GuestFailure::Refused(Refusal { path: path.into(), reason: reason.into() })

@@ -1,6 +1,7 @@
 //! Follows the pods of one virtual node, and tells the session of each what would be sent.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -141,7 +142,7 @@ impl Teller<'_> {
             place => place.unwrap_or_default(),
         };
         let environment = self.environment(id).await;
-        let exported = export(pod, &how, &environment);
+        let exported = export(pod, &how, &environment, config.host_ip);
         let needs = forge::needs(&exported);
         if let Some(refusal) = kept_at_home(id, &how, &needs) {
             return Some(told(seen, pod, Err(refusal)));
@@ -187,9 +188,16 @@ fn kept_at_home(pod: &PodId, how: &OptIn, needs: &[ObjectKey]) -> Option<Refusal
     Some(Refusal { path, reason })
 }
 
-fn export(pod: &Value, how: &OptIn, environment: &BTreeMap<String, String>) -> Value {
+fn export(
+    pod: &Value,
+    how: &OptIn,
+    environment: &BTreeMap<String, String>,
+    host_ip: IpAddr,
+) -> Value {
     let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
-    forge::export_pod(pod, &HomeContext { service_env: environment.clone(), api_access })
+    let host_ip = Some(host_ip.to_string());
+    let service_env = environment.clone();
+    forge::export_pod(pod, &HomeContext { service_env, api_access, host_ip })
 }
 
 /// What the session is told of a pod: of its own words, and what would be sent.
@@ -206,7 +214,7 @@ fn told(seen: &Seen, pod: &Value, sent: Result<(Digest, Vec<ObjectKey>), Refusal
         deletion_grace_s: seen.deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         gates: forge::open_gates(pod),
-        route: None,
+        route: forge::came(pod).map(Box::new),
         place: None,
         refusal,
     }

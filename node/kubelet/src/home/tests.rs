@@ -163,6 +163,16 @@ async fn a_pod_ends_though_its_namespace_has_gone_first() {
 }
 
 #[tokio::test]
+async fn a_guest_says_how_it_came() {
+    let mut guest = pod("shop");
+    guest["metadata"]["labels"] = json!({ crate::names::CONTRACT: "5" });
+    let (mut bed, told) = bed("shop", Some(guest), (200, json!({}))).await;
+    bed.side.confirm(id("shop"));
+    let Some(Input::Pod(guest)) = bed.inputs.recv().await else { panic!() };
+    assert_eq!((told.route, guest.route.map(|came| came.hops)), (None, Some(0)));
+}
+
+#[tokio::test]
 async fn a_refusal_is_written_where_no_event_can_be() {
     let (mut bed, _) = bed("shop", None, status(403, "it is being terminated")).await;
     let mut running = pod("shop");

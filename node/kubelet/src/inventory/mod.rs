@@ -7,7 +7,7 @@ mod pod;
 mod sum;
 mod watch;
 
-pub use node::NodeView;
+pub use node::{NodeView, user_namespaces};
 pub use pod::PodView;
 pub(crate) use pod::{Amounts, amounts, requests};
 pub use sum::{Inventory, Pool, sum};

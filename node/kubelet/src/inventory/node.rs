@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::FutureExt;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
 use mercato_protocol::quantity;
 use mercato_protocol::resources::Resources;
@@ -10,6 +11,8 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::text::{GpuModel, Slug};
 use serde_json::Value;
 
+use crate::cluster::{Answer, Cluster};
+use crate::kind::NODE;
 use crate::names::PROVIDER;
 
 /// One node of the own cluster.
@@ -106,6 +109,28 @@ fn model(product: &str) -> Option<GpuModel> {
     let words = product.to_ascii_lowercase();
     let mut words = words.split(['-', ' ', '_']).filter(|word| !word.is_empty());
     words.find(|word| word.bytes().any(|b| b.is_ascii_digit()))?.parse().ok()
+}
+
+/// Whether every node on which guests of that platform may run has a container runtime that
+/// gives pods users of their own, as its kubelet says.
+pub fn user_namespaces(cluster: &Cluster, platform: &Platform) -> Answer<bool> {
+    let (nodes, platform) = (cluster.list(NODE, None, ""), platform.clone());
+    async move { Ok(all_have_user_namespaces(&nodes.await?, &platform)) }.boxed()
+}
+
+fn all_have_user_namespaces(nodes: &[Value], platform: &Platform) -> bool {
+    let takes_guests = |node: &&Value| {
+        NodeView::read(node).is_some_and(|view| view.open && view.platform == *platform)
+    };
+    let has = |node: &Value| {
+        let handlers = node["status"]["runtimeHandlers"].as_array().into_iter().flatten();
+        // The handler without a name is that of pods without a runtime class.
+        let mut usual =
+            handlers.filter(|handler| matches!(handler["name"].as_str(), None | Some("")));
+        usual.any(|handler| handler["features"]["userNamespaces"] == true)
+    };
+    let mut guests = nodes.iter().filter(takes_guests).peekable();
+    guests.peek().is_some() && guests.all(has)
 }
 
 fn open(node: &Value) -> bool {
@@ -212,5 +237,26 @@ pub(super) mod tests {
             *node.pointer_mut(path).unwrap() = value;
             assert!(!NodeView::read(&node).unwrap().open);
         }
+    }
+
+    #[test]
+    fn user_namespaces_are_there_where_every_node_for_guests_says_so() {
+        let with = |handlers: Value| {
+            let mut node = node();
+            node["status"]["runtimeHandlers"] = handlers;
+            node
+        };
+        let can = json!([{ "name": "", "features": { "userNamespaces": true } },
+            { "name": "runsc", "features": { "userNamespaces": false } }]);
+        let cannot = json!([{ "features": { "userNamespaces": false } },
+            { "name": "crun", "features": { "userNamespaces": true } }]);
+        let platform = NodeView::read(&node()).unwrap().platform;
+        let all = |nodes: &[Value]| all_have_user_namespaces(nodes, &platform);
+        assert!(all(&[with(can.clone()), with(can.clone())]));
+        assert!(!all(&[]) && !all(&[with(Value::Null)]));
+        assert!(!all(&[with(can.clone()), with(cannot.clone())]));
+        let mut kept_off = with(cannot);
+        kept_off["spec"]["unschedulable"] = json!(true);
+        assert!(all(&[with(can), kept_off]), "no guest runs there");
     }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::refs::{each, visit_containers, within};
 use super::{ApiAccess, HomeContext};
 
-/// A pod as it is sent: without status and book-keeping, with home's service variables,
-/// and without tokens where the API must not be reached.
+/// A pod as it is sent: without status and book-keeping, with home's service variables and
+/// the address of its virtual node, and without tokens where the API must not be reached.
 ///
 /// A variable of the container wins over one of a service, as at home. A container with
 /// `envFrom` is given only the variables of the API server, since an explicit variable
@@ -18,7 +18,10 @@ pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
     let mut pod = strip(pod);
     let links = pod["spec"]["enableServiceLinks"] != json!(false);
     let spec = &mut pod["spec"];
-    visit_containers(spec, &mut |container| add_service_env(container, &ctx.service_env, links));
+    visit_containers(spec, &mut |container| {
+        each(container, "env", &mut |env| name_the_host(env, ctx));
+        add_service_env(container, &ctx.service_env, links);
+    });
     if ctx.api_access == ApiAccess::None {
         each(spec, "volumes", &mut |volume| {
             within(volume, "projected", &mut |projected| {
@@ -61,6 +64,18 @@ fn strip(object: &Value) -> Value {
         }
     }
     object
+}
+
+/// The host of a pod is its virtual node. Its address is known at home alone, and does not
+/// change while the pod lives; volumes cannot show it.
+fn name_the_host(env: &mut Value, ctx: &HomeContext) {
+    let path = env["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+    if matches!(path, Some("status.hostIP" | "status.hostIPs"))
+        && let (Some(address), Some(env)) = (&ctx.host_ip, env.as_object_mut())
+    {
+        env.remove("valueFrom");
+        env.insert("value".into(), json!(address));
+    }
 }
 
 fn add_service_env(container: &mut Value, services: &BTreeMap<String, String>, links: bool) {

@@ -128,6 +128,8 @@ fn home_field(home: &Value, path: &str) -> Option<String> {
         "metadata.uid" => text(&metadata["uid"]),
         "metadata.labels" => Some(lines(&metadata["labels"])),
         "metadata.annotations" => Some(lines(&metadata["annotations"])),
+        // Home has written it where it is asked for. The provider's own is none of a guest's.
+        "status.hostIP" | "status.hostIPs" => Some(String::new()),
         "spec.nodeName" => text(&home["spec"]["nodeName"]),
         "spec.serviceAccountName" => text(&home["spec"]["serviceAccountName"]),
         _ => {

@@ -13,6 +13,8 @@ use super::labels::{HOME_GENERATION, LEFT_OUT};
 pub fn guest_status(guest: &Value) -> Value {
     let mut status = guest["status"].clone();
     let Some(fields) = status.as_object_mut() else { return status };
+    // Of the provider's own nodes. At home a pod's host is its virtual node.
+    fields.retain(|name, _| !matches!(name.as_str(), "hostIP" | "hostIPs"));
     if let Some(list) = fields.get_mut("conditions").and_then(Value::as_array_mut) {
         for condition in list.iter_mut().filter_map(Value::as_object_mut) {
             let seen = condition.remove("observedGeneration");

@@ -7,6 +7,9 @@ pub const GROUP: &str = "mercato.dev";
 /// Label: the contract that the object is held under, in hex. The selector of all watches.
 pub const CONTRACT: &str = "mercato.dev/contract";
 
+/// Taint and label of a virtual node; the value is the provider's short id.
+pub const PROVIDER: &str = "mercato.dev/provider";
+
 /// Label of a pod: its uid at home.
 pub const HOME_UID: &str = "mercato.dev/home-uid";
 

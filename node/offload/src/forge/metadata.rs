@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::keys::{LONGEST, guest_key};
 use super::labels::*;
 use super::schema::refusal;
 use super::{GuestContext, Refusal};
@@ -9,19 +10,20 @@ use crate::key::{Item, ObjectKind};
 use crate::message::Route;
 use mercato_protocol::id::Digest;
 
-/// Prefixes of annotations that mean something to people or to tools inside the pod. Any
-/// other prefix may steer a controller, a runtime or a network of the provider's.
-const ANNOTATIONS: [&str; 2] = ["prometheus.io/", "app.kubernetes.io/"];
+/// Bytes of all annotations of an object that an API server takes (Kubernetes'
+/// `TotalAnnotationSizeLimitB`), and what is left of them to the provider's own, such as
+/// those of its network.
+const ALL_ANNOTATIONS: usize = 256 << 10;
+const LEFT_TO_THE_PROVIDER: usize = 16 << 10;
 
-/// Prefixes of labels that would lend the guest an identity of the provider's.
-const RESERVED: &str = "kubernetes.io";
-
-/// Metadata of a guest object: name, namespace, what crosses, and our marks.
+/// Metadata of a guest object: name, namespace, what crosses, our marks, and further
+/// annotations of ours.
 pub(super) fn metadata(
     item: &Item,
     home: &Value,
     digest: Digest,
     route: &Route,
+    further: Map<String, Value>,
     ctx: &GuestContext,
 ) -> Result<Map<String, Value>, Refusal> {
     let key = item.key();
@@ -29,9 +31,9 @@ pub(super) fn metadata(
         .guest_key(&key)
         .ok_or_else(|| refusal("metadata.namespace", "is not part of the lease"))?;
     let path: Vec<String> = route.path.iter().map(ToString::to_string).collect();
-    let mut labels = kept(&home["labels"], label_crosses);
+    let mut labels = labels(&home["labels"])?;
     labels.insert(CONTRACT.into(), json!(ctx.contract.to_string()));
-    let mut annotations = kept(&home["annotations"], annotation_crosses);
+    let mut annotations = further;
     annotations.extend([
         (HOME_KIND.into(), json!(kind_name(key.kind))),
         (HOME_NAMESPACE.into(), json!(key.namespace)),
@@ -49,6 +51,7 @@ pub(super) fn metadata(
         }
         metadata.insert("finalizers".into(), json!([FINALIZER]));
     }
+    add_annotations(&mut annotations, &home["annotations"]);
     metadata.insert("name".into(), json!(guest.name));
     metadata.insert("namespace".into(), json!(guest.namespace));
     metadata.insert("labels".into(), Value::Object(labels));
@@ -67,30 +70,34 @@ pub(super) fn kind_name(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// Whether a pod's label crosses.
-pub(super) fn label_crosses(name: &str) -> bool {
-    match name.split_once('/') {
-        None => true,
-        Some((prefix, _)) => {
-            let reserved = prefix == RESERVED || prefix.ends_with(".kubernetes.io");
-            let common = prefix == "app.kubernetes.io" || prefix == "statefulset.kubernetes.io";
-            !ours(prefix) && !prefix.ends_with("k8s.io") && (!reserved || common)
-        }
+/// Home's labels, under the keys that they have over there. A pod that a selector may look
+/// for is refused rather than stripped of a label.
+fn labels(home: &Value) -> Result<Map<String, Value>, Refusal> {
+    let mut labels = Map::new();
+    for (name, value) in texts(home) {
+        let key = guest_key(name).ok_or_else(|| {
+            let reason = format!("has a prefix of more than {LONGEST} characters");
+            refusal(&format!("metadata.labels[{name}]"), reason)
+        })?;
+        labels.insert(key.into_owned(), value.clone());
+    }
+    Ok(labels)
+}
+
+/// Adds home's annotations, under the keys that they have over there, as far as there is
+/// room: nobody over there reads them, and what a pod reads of its own is in [`super::fields`].
+fn add_annotations(annotations: &mut Map<String, Value>, home: &Value) {
+    let size = |name: &str, value: &Value| name.len() + value.as_str().map_or(0, str::len);
+    let taken: usize = annotations.iter().map(|(name, value)| size(name, value)).sum();
+    let mut room = (ALL_ANNOTATIONS - LEFT_TO_THE_PROVIDER).saturating_sub(taken);
+    for (name, value) in texts(home) {
+        let Some(key) = guest_key(name) else { continue };
+        let Some(rest) = room.checked_sub(size(&key, value)) else { continue };
+        room = rest;
+        annotations.insert(key.into_owned(), value.clone());
     }
 }
 
-/// Whether a pod's annotation crosses.
-pub(super) fn annotation_crosses(name: &str) -> bool {
-    !name.contains('/') || ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix))
-}
-
-fn ours(prefix: &str) -> bool {
-    prefix == GROUP || prefix.strip_suffix(GROUP).is_some_and(|rest| rest.ends_with('.'))
-}
-
-fn kept(map: &Value, crosses: fn(&str) -> bool) -> Map<String, Value> {
-    let all = map.as_object().into_iter().flatten();
-    all.filter(|(name, value)| crosses(name) && value.is_string())
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+fn texts(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    map.as_object().into_iter().flatten().filter(|(_, value)| value.is_string())
 }

@@ -14,10 +14,12 @@ use crate::key::{GuestKey, ObjectKey, ObjectKind};
 pub use crate::message::Refusal;
 pub use digest::digest;
 pub use export::{export_object, export_pod, export_token};
+pub use grace::{longest_grace_s, shortened};
 pub use guest_status::guest_status;
+pub use keys::is_homes;
 pub use labels::FINALIZER;
 pub use object::{forge, forge_config_map, forge_secret};
-pub use observe::{classify, observe};
+pub use observe::{came, classify, observe};
 pub use pod::forge_pod;
 pub use refs::{TokenRequest, needs, pod_id, token_name, token_pod, token_requests};
 pub use status::{StatusContext, home_status, open_gates};
@@ -28,11 +30,14 @@ mod coverage;
 mod digest;
 mod export;
 mod fields;
+mod grace;
 mod guest_status;
+mod keys;
 pub mod labels;
 mod metadata;
 mod object;
 mod observe;
+mod placement;
 mod pod;
 mod refs;
 mod schema;
@@ -50,6 +55,8 @@ pub struct HomeContext {
     pub service_env: BTreeMap<String, String>,
     /// What the namespace's `NamespaceOffload` says.
     pub api_access: ApiAccess,
+    /// The address of the virtual node: what a pod reads as its host's.
+    pub host_ip: Option<String>,
 }
 
 /// Whether pods that left home may still use home's API server.
@@ -81,8 +88,13 @@ pub struct GuestContext {
     pub dns_policy: String,
     /// Written to `spec.dnsConfig`, in place of home's.
     pub dns_config: Option<Value>,
-    /// Whether `hostUsers: false` is set: where the provider's nodes can.
+    /// Whether `hostUsers: false` is set also where a pod does not ask for it: where the
+    /// provider's nodes can.
     pub user_namespaces: bool,
+    /// Seconds that a guest may take to end, at most: see [`longest_grace_s`].
+    pub longest_grace_s: u64,
+    /// Whether the contract lets guests pass on to further clusters.
+    pub transit: bool,
     /// Requests of a container that names none, by resource (`cpu`: `100m`): the
     /// contract's LimitRange.
     pub default_requests: BTreeMap<String, String>,

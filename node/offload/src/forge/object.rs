@@ -1,7 +1,7 @@
 //! Guest objects other than pods, and the one entry for all of them.
 
 use mercato_protocol::id::Digest;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::schema::{CONFIG_MAP, Fields, SECRET, refusal};
 use super::{GuestContext, Refusal, forge_pod, metadata};
@@ -80,7 +80,7 @@ fn forge_object(
     ctx: &GuestContext,
 ) -> Result<Value, Refusal> {
     let mut object = fields.filter(home, ctx.pod_security)?;
-    let marks = metadata::metadata(item, &Value::Null, digest, route, ctx)?;
+    let marks = metadata::metadata(item, &Value::Null, digest, route, Map::new(), ctx)?;
     object["apiVersion"] = json!("v1");
     object["kind"] = json!(fields.of);
     object["metadata"] = Value::Object(marks);

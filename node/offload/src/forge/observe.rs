@@ -1,6 +1,6 @@
 //! Guest objects and answers of the provider's API server, read.
 
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ClusterId, ContractId};
 use serde_json::Value;
 
 use super::labels::*;
@@ -9,7 +9,7 @@ use super::schema::refusal;
 use super::{digest, guest_status};
 use crate::guest::{Failure, Observed, ObservedPod};
 use crate::key::{Item, ObjectKind, PodId, Uid, key};
-use crate::message::Outcome;
+use crate::message::{Outcome, Route};
 
 /// A guest object as the session sees it; none if it does not carry the marks of
 /// `contract`, so that it is not ours. The status of a pod is [`guest_status`]'s.
@@ -30,6 +30,19 @@ pub fn observe(contract: ContractId, guest: &Value) -> Option<Observed> {
     }
     let kind = kinds.into_iter().find(|known| kind_name(*known) == kind)?;
     Some(Observed { item: Item::Object(key(kind, namespace, name)), digest, pod: None })
+}
+
+/// How a pod came here, if it is a guest: by its marks. What cannot be read may go no further.
+pub fn came(pod: &Value) -> Option<Route> {
+    let metadata = &pod["metadata"];
+    metadata["labels"].get(CONTRACT)?;
+    let mark = |name: &str| metadata["annotations"][name].as_str();
+    let route = || {
+        let path: Result<Vec<_>, _> = mark(PATH)?.split(',').map(str::parse).collect();
+        let hops = mark(HOPS_LEFT)?.parse().ok()?;
+        Some(Route { origin: mark(ORIGIN)?.parse().ok()?, path: path.ok()?, hops })
+    };
+    Some(route().unwrap_or(Route { origin: ClusterId([0; 32]), path: Vec::new(), hops: 0 }))
 }
 
 fn observe_pod(guest: &Value) -> ObservedPod {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::id::Digest;
 use mercato_protocol::terms::PodSecurity;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::labels::LEFT_OUT;
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::schema::{POD, refusal};
 use super::schema_container::EPHEMERAL;
-use super::{GuestContext, Refusal, fields, guest_name, metadata};
+use super::{GuestContext, Refusal, fields, grace, guest_name, metadata, placement};
 use crate::key::{Item, PodId};
 use crate::message::Route;
 
@@ -51,14 +51,19 @@ pub fn forge_pod(
     for sort in ["initContainers", "containers"] {
         each(spec, sort, &mut |container| fill_resources(container, ctx));
     }
-    let annotations = fields::turn(spec, home, ctx);
-    impose(spec, ctx);
+    let fields = fields::turn(spec, home, ctx);
+    let mut further: Map<_, _> = fields.into_iter().map(|(name, f)| (name, json!(f))).collect();
+    further.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
+    grace::shorten(spec, ctx.longest_grace_s);
+    impose(spec, home, ctx);
     let item = Item::Pod(id.clone());
-    let mut marks = metadata::metadata(&item, &home["metadata"], digest, route, ctx)?;
-    if let Some(marks) = marks.get_mut("annotations").and_then(Value::as_object_mut) {
-        marks.extend(annotations.into_iter().map(|(name, value)| (name, json!(value))));
-        marks.extend(left_out.map(|list| (LEFT_OUT.to_owned(), json!(list))));
-    }
+    let marks = metadata::metadata(&item, &home["metadata"], digest, route, further, ctx)?;
+    let passes_on = ctx.transit && route.hops > 0;
+    let placed = [
+        ("affinity", placement::affinity(home, passes_on, ctx)),
+        ("topologySpreadConstraints", placement::spread(home)),
+    ];
+    set_some(spec, placed);
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
     pod["metadata"] = Value::Object(marks);
@@ -86,21 +91,26 @@ fn allowed(home: &Value, level: PodSecurity) -> (Value, Option<String>) {
 }
 
 /// What the provider says, whatever the pod says.
-fn impose(spec: &mut Value, ctx: &GuestContext) {
+fn impose(spec: &mut Value, home: &Value, ctx: &GuestContext) {
     spec["automountServiceAccountToken"] = json!(false);
     spec["enableServiceLinks"] = json!(false);
     spec["dnsPolicy"] = json!(ctx.dns_policy);
+    // A pod that shares the node's processes cannot have users of its own.
+    let shares = ["hostPID", "hostIPC"].iter().any(|name| spec[*name] == true);
+    let apart = home["spec"]["hostUsers"] == false || ctx.user_namespaces && !shares;
     let options = [
         ("dnsConfig", ctx.dns_config.clone()),
         ("priorityClassName", ctx.priority_class.as_ref().map(|name| json!(name))),
         ("runtimeClassName", ctx.runtime_class.as_ref().map(|name| json!(name))),
         ("nodeSelector", (!ctx.node_selector.is_empty()).then(|| json!(ctx.node_selector))),
-        ("hostUsers", ctx.user_namespaces.then_some(json!(false))),
+        ("hostUsers", apart.then_some(json!(false))),
     ];
-    for (name, value) in options {
-        if let Some(value) = value {
-            spec[name] = value;
-        }
+    set_some(spec, options);
+}
+
+fn set_some<const N: usize>(spec: &mut Value, options: [(&str, Option<Value>); N]) {
+    for (name, value) in options.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        spec[name] = value;
     }
 }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest_namespace::{self, GuestNamespace, Seen};
-use mercato_kubelet::{Account, Class, Cluster, Failure};
+use mercato_kubelet::{Account, Class, Cluster, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::key::Item;
@@ -19,6 +20,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::meaning::Provided;
 use super::retry::Backoff;
 use super::{Shared, meaning};
 use crate::kubernetes::{LeaseTask, Work};
@@ -28,6 +30,8 @@ struct AtProvider {
     shared: Arc<Shared>,
     task: LeaseTask,
     priority_class: Option<String>,
+    /// All guests have users of their own.
+    user_namespaces: bool,
     namespaces: BTreeMap<String, Namespace>,
     making: JoinSet<(GuestNamespace, Result<(), Failure>)>,
     /// Guest namespaces that are not wanted any more go; by home namespace.
@@ -64,6 +68,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         shared,
         task,
         priority_class: None,
+        user_namespaces: false,
         namespaces: BTreeMap::new(),
         making: JoinSet::new(),
         leaving: BTreeMap::new(),
@@ -90,6 +95,7 @@ impl AtProvider {
     /// Keeps the lease as it is wanted, for ever.
     async fn serve(&mut self) {
         self.ensure_priority().await;
+        self.user_namespaces = self.nodes_have_user_namespaces().await;
         self.make_missing();
         // What is there already is all told at once, so that nothing of it seems to be gone.
         while self.namespaces.values().any(|namespace| namespace.state == State::BeingMade) {
@@ -155,7 +161,7 @@ impl AtProvider {
 
     /// Makes it, instead of one of another name.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
-        let wanted = meaning::namespace(desire, home, name);
+        let wanted = meaning::namespace(desire, home, name, &self.shared.name_servers);
         let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
         self.leaving.remove(home).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
@@ -210,6 +216,23 @@ impl AtProvider {
             drop(spot);
             backoff.wait().await;
         }
+    }
+
+    /// Whether the owner wants all guests to have users of their own, and the nodes can. One
+    /// that comes later and cannot is not noticed before the lease is taken up again.
+    async fn nodes_have_user_namespaces(&self) -> bool {
+        let terms = self.task.desire.borrow().contract.terms.clone();
+        // Other runtimes keep guests apart by themselves.
+        let asked = self.shared.user_namespaces == UserNamespaces::Asked;
+        if asked || terms.isolation != terms::Isolation::Runc {
+            return false;
+        }
+        let nodes = inventory::user_namespaces(&self.shared.cluster, &terms.platform).await;
+        nodes.unwrap_or_else(|failure| {
+            tracing::warn!(%failure, contract = %self.task.contract.short(),
+                "nodes do not say whether they have user namespaces: only guests that ask get them");
+            false
+        })
     }
 
     /// With what is desired. Nothing is looked for any more where a namespace had another name.
@@ -299,7 +322,12 @@ impl AtProvider {
         let namespaces =
             namespaces.filter(|(home, name)| self.state(home, name) == Some(&State::There));
         let namespaces = namespaces.map(|(home, name)| (home.clone(), name.clone())).collect();
-        meaning::context(&desire, namespaces, self.priority_class.clone())
+        let provided = Provided {
+            priority_class: self.priority_class.clone(),
+            name_servers: &self.shared.name_servers,
+            user_namespaces: self.user_namespaces,
+        };
+        meaning::context(&desire, namespaces, provided)
     }
 
     /// Removes all that carries the contract's label, however it came there.

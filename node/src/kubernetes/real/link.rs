@@ -19,8 +19,8 @@ use mercato_kubelet::{Account, Cluster, rights};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::Shared;
 use super::retry::Backoff;
+use super::{Shared, name_servers};
 use crate::limits;
 use crate::telemetry::{Metrics, Requests};
 
@@ -153,6 +153,8 @@ async fn connect(
         version,
         address,
         approve_serving: settings.approve_serving == Switch::On,
+        name_servers: name_servers::of_guests(&settings.guests),
+        user_namespaces: settings.guests.user_namespaces,
         scope,
         opt_ins,
         spot: tokio::sync::Mutex::default(),

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use mercato_agent::LeaseDesire;
 use mercato_kubelet::guest_namespace::GuestNamespace;
 use mercato_kubelet::node::{NodeSpec, Taint};
-use mercato_offload::forge::GuestContext;
+use mercato_offload::forge::{self, GuestContext};
 use mercato_protocol::terms::Isolation;
+use serde_json::json;
 
 use crate::kubernetes::{GPUS, gpus, room};
 use crate::limits;
@@ -40,7 +41,12 @@ pub(super) fn node(
 }
 
 /// A guest namespace of a lease.
-pub(super) fn namespace(desire: &LeaseDesire, home: &str, name: &str) -> GuestNamespace {
+pub(super) fn namespace(
+    desire: &LeaseDesire,
+    home: &str,
+    name: &str,
+    name_servers: &[IpAddr],
+) -> GuestNamespace {
     let terms = &desire.contract.terms;
     GuestNamespace {
         name: name.to_owned(),
@@ -51,15 +57,24 @@ pub(super) fn namespace(desire: &LeaseDesire, home: &str, name: &str) -> GuestNa
         pod_security: terms.pod_security,
         default_requests: default_requests(),
         default_limits: BTreeMap::new(),
+        name_servers: name_servers.to_vec(),
     }
+}
+
+/// What the provider's cluster has for guests of whatever contract.
+pub(super) struct Provided<'a> {
+    pub(super) priority_class: Option<String>,
+    pub(super) name_servers: &'a [IpAddr],
+    pub(super) user_namespaces: bool,
 }
 
 /// What is imposed on the guests of a lease, in these of its namespaces.
 pub(super) fn context(
     desire: &LeaseDesire,
     namespaces: BTreeMap<String, String>,
-    priority_class: Option<String>,
+    provided: Provided<'_>,
 ) -> GuestContext {
+    let Provided { priority_class, name_servers, user_namespaces } = provided;
     let terms = &desire.contract.terms;
     let platform =
         [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
@@ -74,10 +89,12 @@ pub(super) fn context(
             Isolation::Kata | Isolation::Confidential => Some("kata".to_owned()),
         },
         node_selector: platform.map(|(label, slug)| (label.to_owned(), slug.to_string())).into(),
-        // The cluster's own name server would answer home's names with its own services.
-        dns_policy: "Default".to_owned(),
-        dns_config: None,
-        user_namespaces: false,
+        // The cluster's own search domains would answer home's names with its own services.
+        dns_policy: if name_servers.is_empty() { "Default" } else { "None" }.to_owned(),
+        dns_config: (!name_servers.is_empty()).then(|| json!({ "nameservers": name_servers })),
+        user_namespaces,
+        longest_grace_s: forge::longest_grace_s(terms.class, terms.reclaim_notice_s),
+        transit: terms.transit_hops > 0,
         default_requests: default_requests(),
         default_limits: BTreeMap::new(),
         allocatable: room(&terms.quantity),

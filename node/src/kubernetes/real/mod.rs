@@ -9,6 +9,7 @@ mod at_provider;
 mod examine;
 mod link;
 mod meaning;
+mod name_servers;
 mod retry;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +65,10 @@ struct Shared {
     address: IpAddr,
     /// Whether the daemon approves its virtual nodes' certificate requests.
     approve_serving: bool,
+    /// The name servers of guests.
+    name_servers: Vec<IpAddr>,
+    /// Which guests have users of their own.
+    user_namespaces: settings::UserNamespaces,
     /// Virtual nodes are there for all pods.
     scope: Scope,
     opt_ins: OptIns,

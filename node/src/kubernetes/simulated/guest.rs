@@ -242,6 +242,7 @@ impl Guest {
     fn context(&self) -> GuestContext {
         let all = self.desire.namespaces.iter();
         let ours = all.filter(|(home, name)| self.is_ours(home, name));
+        let terms = &self.desire.contract.terms;
         GuestContext {
             contract: self.task.contract,
             namespaces: ours.map(|(home, name)| (home.clone(), name.clone())).collect(),
@@ -252,6 +253,8 @@ impl Guest {
             dns_policy: "Default".to_owned(),
             dns_config: None,
             user_namespaces: false,
+            longest_grace_s: forge::longest_grace_s(terms.class, terms.reclaim_notice_s),
+            transit: terms.transit_hops > 0,
             default_requests: BTreeMap::new(),
             default_limits: BTreeMap::new(),
             allocatable: BTreeMap::new(),

@@ -143,15 +143,22 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
             "tolerations": [{ "operator": "Exists" }], "hostUsers": true,
             "nodeSelector": { "node-role.kubernetes.io/control-plane": "" },
             "overhead": { "cpu": "0" }, "preemptionPolicy": "PreemptLowerPriority",
+            "terminationGracePeriodSeconds": 315_360_000,
+            "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
+                "topologyKey": "kubernetes.io/hostname", "labelSelector": {},
+                "namespaceSelector": {}, "namespaces": ["kube-system"] }] } },
         }),
     );
     body["metadata"] = json!({
         "namespace": "kube-system", "name": "kube-proxy", "uid": "x",
         "finalizers": ["example.com/never"],
         "ownerReferences": [{ "apiVersion": "v1", "kind": "Node", "name": "siena-1", "uid": "x" }],
-        "labels": { "app": "plain", "mercato.dev/contract": "another", "k8s-app.kubernetes.io/x": "y" },
+        "labels": { "app": "plain", "mercato.dev/contract": "another", "k8s-app.kubernetes.io/x": "y",
+            "sidecar.istio.io/inject": "true", "azure.workload.identity/use": "true" },
         "annotations": { "container.apparmor.security.beta.kubernetes.io/app": "unconfined",
-            "mercato.dev/home-name": "another", "k8s.v1.cni.cncf.io/networks": "host" },
+            "mercato.dev/home-name": "another", "k8s.v1.cni.cncf.io/networks": "host",
+            "io.katacontainers.config.hypervisor.default_vcpus": "64",
+            "org.systemd.property.MemoryMax": "infinity", "run.oci.handler": "krun" },
     });
     consumer.put(&[(item.clone(), body)]).await?;
     consumer.hears(&item, |said| matches!(said, Said::Is(_))).await?;
@@ -172,6 +179,22 @@ pub(super) async fn are_dropped(scene: &Scene<'_>, consumer: &mut Consumer<'_>) 
         metadata["annotations"]["k8s.v1.cni.cncf.io/networks"].is_null(),
     ];
     ensure!(own.iter().all(|own| *own), "{own:?}: {guest}");
+    for keys in [&metadata["labels"], &metadata["annotations"]] {
+        for key in keys.as_object().context("marks")?.keys() {
+            // The last ones are siena's own API server's.
+            let quiet = ["home.", "mercato.dev/", "topology.kubernetes.io/"];
+            let quiet = key == "app" || quiet.iter().any(|known| key.starts_with(known));
+            ensure!(quiet, "{key} may steer");
+        }
+    }
+    ensure!(spec["terminationGracePeriodSeconds"] == 3_600, "more than the notice: {guest}");
+    // Not a demand, which would keep the provider's own pods away.
+    let apart = &spec["affinity"]["podAntiAffinity"];
+    let wishes = &apart["preferredDuringSchedulingIgnoredDuringExecution"];
+    ensure!(apart["requiredDuringSchedulingIgnoredDuringExecution"].is_null(), "{guest}");
+    let namespaces = wishes[0]["podAffinityTerm"]["namespaces"].as_array().context("namespaces")?;
+    ensure!(namespaces.contains(&json!(GUEST)), "{guest}");
+    ensure!(!namespaces.contains(&json!("kube-system")), "{guest}");
     let tolerations = spec["tolerations"].as_array().context("the API server's own")?;
     ensure!(tolerations.iter().all(|one| !one["key"].is_null()), "{guest}");
     let volumes = spec["volumes"].as_array().map(Vec::len).unwrap_or_default();

@@ -11,6 +11,7 @@ use crate::key::{Item, PodId, Uid, key};
 use crate::message::{Outcome, Route};
 
 mod change;
+mod crossing;
 
 fn home_pod() -> Value {
     json!({
@@ -71,6 +72,8 @@ fn guest_context() -> GuestContext {
         dns_policy: "Default".into(),
         dns_config: None,
         user_namespaces: false,
+        longest_grace_s: 30,
+        transit: false,
         default_requests: map([("cpu", "100m"), ("memory", "64Mi")]),
         default_limits: BTreeMap::new(),
         allocatable: map([("cpu", "8"), ("memory", "16Gi")]),
@@ -81,6 +84,7 @@ fn home_context(api_access: ApiAccess) -> HomeContext {
     HomeContext {
         service_env: map([("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("DB_PORT", "1")]),
         api_access,
+        host_ip: Some("10.0.0.9".into()),
     }
 }
 
