@@ -211,7 +211,8 @@ impl Broker {
                 | Body::ReclaimNotice { .. }
                 | Body::Invoice { .. }
                 | Body::InvoiceReceipt { .. }
-                | Body::Dispute { .. } => {}
+                | Body::Dispute { .. }
+                | Body::Take => {}
             }
             return;
         };

@@ -11,6 +11,17 @@ use crate::deal::{Deal, Side, Stage};
 use crate::demand::Rate;
 
 impl Broker {
+    /// Every budget, of all orders together or of a namespace, and what is left of it.
+    pub fn budgets(&self, now: Now) -> Vec<(Option<&str>, Rate, Money)> {
+        let Some(policy) = &self.buy else { return Vec::new() };
+        let all = policy.budget.iter().map(|rate| (None, *rate, self.left(now, *rate, None)));
+        let own = policy
+            .namespaces
+            .iter()
+            .map(|(name, rate)| (Some(name.as_str()), *rate, self.left(now, *rate, Some(name))));
+        all.chain(own).collect()
+    }
+
     /// What is left of every budget that an order for these namespaces comes out of.
     pub(crate) fn budgets_left(&self, now: Now, namespaces: &BTreeSet<String>) -> Vec<Money> {
         let Some(policy) = &self.buy else { return Vec::new() };

@@ -13,6 +13,7 @@ use mercato_protocol::price::Money;
 
 use crate::deal::{Agreement, Deal, Stage};
 use crate::limits;
+use crate::size;
 use crate::talk::{Kind, Turn};
 
 impl Deal {
@@ -45,6 +46,7 @@ impl Deal {
             | Body::Amend { .. }
             | Body::InvoiceReceipt { .. }
             | Body::Dispute { .. }
+            | Body::Take
             | Body::UsageReceipt { .. } => Ok(()),
         }
     }
@@ -76,8 +78,10 @@ impl Deal {
         message: &Verified<Message>,
         signed: &Signed<Contract>,
     ) -> Result<(), CodecError> {
+        let offered = matches!(message.body, Body::Offer { .. });
         match self.stage {
             Stage::Requested { .. } | Stage::Review { .. } => {}
+            Stage::Offered if self.talk.awaits(Kind::Take) && !offered => {}
             Stage::Terminated { .. } => {
                 return self.talk.reply(turn, message.digest(), self.outcome());
             }
@@ -88,7 +92,6 @@ impl Deal {
             | Stage::Suspended
             | Stage::Closed { .. } => return Ok(()),
         }
-        let offered = matches!(message.body, Body::Offer { .. });
         let opened = self.open(turn, signed).ok();
         let Some(contract) = opened.filter(|contract| self.can_sign(turn, contract, offered))
         else {
@@ -102,17 +105,28 @@ impl Deal {
         });
         self.stage = Stage::Offered;
         self.talk.answered(Kind::Request);
-        match !offered || self.is_within_limit() {
-            true => self.countersign(turn, &contract),
-            false => Ok(()),
+        match (offered, self.is_within_limit()) {
+            (false, _) => self.countersign(turn, &contract),
+            (true, true) => self.take(turn),
+            (true, false) => Ok(()),
         }
     }
 
-    /// Takes a firm offer.
+    /// Takes a firm offer: by the signature under it, or, since its term would have begun a
+    /// while ago, by asking for another.
     pub(crate) fn take(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
         let offered = self.agreement.as_ref().filter(|_| self.stage == Stage::Offered);
-        let contract = offered.and_then(|offered| self.open(turn, &offered.provider).ok());
-        contract.map_or(Ok(()), |contract| self.countersign(turn, &contract))
+        let Some(contract) = offered.and_then(|offered| self.open(turn, &offered.provider).ok())
+        else {
+            return Ok(());
+        };
+        if turn.now.wall_ms <= contract.not_before_ms.saturating_add(limits::COMMIT_MS) {
+            return self.countersign(turn, &contract);
+        }
+        match self.talk.awaits(Kind::Take) {
+            true => Ok(()),
+            false => self.talk.ask(turn, Kind::Take, Body::Take),
+        }
     }
 
     /// Signs what the provider has signed. From here on it is in doubt.
@@ -126,27 +140,32 @@ impl Deal {
             agreement.consumer = Some(consumer.clone());
         }
         self.stage = Stage::Agreed;
+        self.talk.answered(Kind::Take);
         self.talk.ask(turn, Kind::Verification, Body::Verification { contract: consumer })
     }
 
     /// Whether a contract is of this negotiation and on the terms of the request. An offer
-    /// may have another price and another quantity.
+    /// may have another price and another quantity, and be held for longer.
     fn can_sign(&self, turn: &Turn<'_>, contract: &Verified<Contract>, offered: bool) -> bool {
         let now_ms = turn.now.wall_ms;
         let us: (_, PublicKey) = (turn.config.cluster(), turn.config.key.public());
-        let mut terms = self.request.terms.clone();
+        let taken = self.agreement.as_ref().filter(|_| self.stage == Stage::Offered);
+        let mut terms = taken.map_or(&self.request.terms, |taken| &taken.contract.terms).clone();
         if offered {
             terms.price = contract.terms.price.clone();
             terms.quantity = contract.terms.quantity.clone();
         }
+        let hold_ms = if offered { limits::REVIEW_MS } else { limits::COMMIT_MS };
         contract.id == self.id()
             && (contract.provider.cluster, contract.provider.key) == (self.talk.peer, self.talk.key)
             && (contract.consumer.cluster, contract.consumer.key) == us
             && contract.ad == self.request.ad
             && contract.terms == terms
+            && size::check(&terms.quantity).is_ok()
             && contract.not_before_ms <= now_ms.saturating_add(CLOCK_SKEW_MS)
             && contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS) >= now_ms
-            && contract.commit_by_ms <= now_ms.saturating_add(limits::COMMIT_MS + CLOCK_SKEW_MS)
+            && contract.commit_by_ms <= now_ms.saturating_add(hold_ms + CLOCK_SKEW_MS)
+            && contract.commit_by_ms <= contract.not_before_ms.saturating_add(hold_ms)
     }
 
     /// Whether an offer is of all that was ordered, at no more than the owner said to pay: what

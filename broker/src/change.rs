@@ -11,13 +11,12 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Answer, Body, State, TerminateReason};
-use mercato_protocol::resources::Resources;
 use serde::{Deserialize, Serialize};
 
 use crate::deal::{Agreement, Deal, Side};
 use crate::limits;
 use crate::orders::Verdict;
-use crate::talk::{Kind, Turn, shortened};
+use crate::talk::{Kind, Turn};
 
 /// A change that was asked for and is not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,22 +25,27 @@ pub struct Change {
     pub(crate) number: u32,
     /// What the contract is to say.
     pub(crate) terms: Terms,
-    step: Step,
+    pub(crate) step: Step,
 }
 
 /// How far it is. Times are wall clock, milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[allow(clippy::large_enum_variant, reason = "one for each deal at most")]
-enum Step {
+pub(crate) enum Step {
     /// Consumer: no answer until then.
     Asked { until_ms: u64 },
     /// The provider's owner is asked until then.
     Review { until_ms: u64 },
     /// Provider: signed, what it takes more is held. Consumer: signed as well, and in doubt.
     Agreed(Agreement),
-    /// It came to nothing.
-    Refused { reason: TerminateReason, text: String },
+    /// It came to nothing, then.
+    Refused {
+        reason: TerminateReason,
+        text: String,
+        #[serde(default)]
+        at_ms: u64,
+    },
 }
 
 impl Change {
@@ -63,9 +67,22 @@ impl Change {
     /// Why nothing came of it.
     pub fn refused(&self) -> Option<(TerminateReason, &str)> {
         match &self.step {
-            Step::Refused { reason, text } => Some((*reason, text)),
+            Step::Refused { reason, text, .. } => Some((*reason, text)),
             Step::Asked { .. } | Step::Review { .. } | Step::Agreed(_) => None,
         }
+    }
+
+    /// When nothing came of it, wall clock; none: something may.
+    pub fn refused_ms(&self) -> Option<u64> {
+        match &self.step {
+            Step::Refused { at_ms, .. } => Some(*at_ms),
+            Step::Asked { .. } | Step::Review { .. } | Step::Agreed(_) => None,
+        }
+    }
+
+    /// Counts the changes that were asked of this lease, from one.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// The contract as it is to be, once the provider has signed it.
@@ -77,10 +94,10 @@ impl Change {
     }
 
     /// What the other side is told; none: it is being told.
-    fn answer(&self) -> Option<Answer> {
+    pub(crate) fn answer(&self) -> Option<Answer> {
         match &self.step {
             Step::Review { until_ms } => Some(Answer::Review { until_ms: *until_ms }),
-            Step::Refused { reason, text } => {
+            Step::Refused { reason, text, .. } => {
                 Some(Answer::Refused { reason: *reason, text: text.clone() })
             }
             Step::Asked { .. } | Step::Agreed(_) => None,
@@ -110,26 +127,12 @@ impl Deal {
         self.side == Side::Consumer && self.agreed_change().is_some()
     }
 
-    /// What the provider has promised: the most of what the contract says, of what it is to
-    /// say, and of what it said until the last window of that was signed for.
-    pub(crate) fn claim(&self) -> Resources {
-        let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
-        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
-        let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
-        let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
-        let others = before.map(|(contract, _)| contract);
-        let others = others.chain(self.agreed_change().map(|agreed| &agreed.contract));
-        others
-            .map(|contract| &contract.terms)
-            .fold(self.terms().quantity.clone(), |most, terms| most.union(&terms.quantity))
-    }
-
-    fn agreed_change(&self) -> Option<&Agreement> {
+    pub(crate) fn agreed_change(&self) -> Option<&Agreement> {
         self.change.as_ref().and_then(Change::agreement)
     }
 
     /// The number of the last change that was made.
-    fn changed(&self) -> u32 {
+    pub(crate) fn changed(&self) -> u32 {
         let amends = self.agreement.as_ref().and_then(|agreement| agreement.contract.amends);
         amends.map_or(0, |amends| amends.number)
     }
@@ -144,6 +147,7 @@ impl Deal {
         let number = self.changed().max(last) + 1;
         let step = Step::Asked { until_ms: turn.now.wall_ms + limits::REQUEST_MS };
         let body = Body::Amend { number, terms: terms.clone() };
+        self.talk.answered(Kind::Withdrawal);
         self.change = Some(Change { number, terms, step });
         self.talk.ask(turn, Kind::Amend, body)
     }
@@ -161,8 +165,7 @@ impl Deal {
         match &self.change {
             Some(known) if known.number > number => return Ok(()),
             Some(known) if known.number == number && known.terms == *terms => {
-                let answer = known.answer();
-                return answer.map_or(Ok(()), |answer| self.answer(turn, number, answer));
+                return self.answer_change(turn, number);
             }
             Some(known) if known.number == number => {
                 let text = "a change came twice, with two contents";
@@ -230,13 +233,21 @@ impl Deal {
         number: u32,
         answer: &Answer,
     ) -> Result<(), CodecError> {
+        if let (Side::Provider, Answer::Refused { .. }) = (self.side, answer) {
+            self.note_withdrawn(turn, number);
+        }
         let Some(change) = self.change.as_mut().filter(|change| change.number == number) else {
             return Ok(());
         };
         match (self.side, answer) {
             (_, Answer::Refused { reason, text }) => {
-                self.end_change(*reason, text);
-                Ok(())
+                self.end_change(turn, *reason, text);
+                self.talk.answered(Kind::Withdrawal);
+                match self.side {
+                    Side::Consumer => Ok(()),
+                    // The buyer says it until it is heard.
+                    Side::Provider => self.answer_change(turn, number),
+                }
             }
             (Side::Consumer, Answer::Review { until_ms }) => {
                 if change.state() == State::Requested {
@@ -266,9 +277,7 @@ impl Deal {
         let Some(change) = &self.change else { return Ok(()) };
         let number = change.number;
         match &change.step {
-            Step::Refused { .. } => {
-                return change.answer().map_or(Ok(()), |it| self.answer(turn, number, it));
-            }
+            Step::Refused { .. } => return self.answer_change(turn, number),
             Step::Agreed(_) => return Ok(()),
             Step::Asked { .. } | Step::Review { .. } => {}
         }
@@ -320,7 +329,7 @@ impl Deal {
             None => {
                 let (reason, text) = (TerminateReason::Expired, "not this contract, or too late");
                 if asked.is_some() {
-                    self.end_change(reason, text);
+                    self.end_change(turn, reason, text);
                 }
                 let known = self.change.as_ref().filter(|change| change.number == number);
                 let refused = known.and_then(Change::answer);
@@ -339,27 +348,15 @@ impl Deal {
         self.talk.answered(Kind::Amendment);
     }
 
-    /// Nothing comes of the change that is under way, and the other side is told once: the
-    /// buyer asks until it knows.
-    pub(crate) fn refuse_change(
+    /// Says again what became of a change.
+    pub(crate) fn answer_change(
         &mut self,
         turn: &mut Turn<'_>,
-        reason: TerminateReason,
-        text: &str,
+        number: u32,
     ) -> Result<(), CodecError> {
-        self.end_change(reason, text);
-        let refused = self.change.as_ref().and_then(|it| Some((it.number, it.answer()?)));
-        refused.map_or(Ok(()), |(number, refused)| self.answer(turn, number, refused))
-    }
-
-    /// As [`refuse_change`](Self::refuse_change), without a word.
-    pub(crate) fn end_change(&mut self, reason: TerminateReason, text: &str) {
-        if let Some(change) = self.change.as_mut().filter(|change| change.refused().is_none()) {
-            change.step = Step::Refused { reason, text: shortened(text) };
-            for kind in [Kind::Amend, Kind::Amendment, Kind::Verification] {
-                self.talk.answered(kind);
-            }
-        }
+        let known = self.change.as_ref().filter(|change| change.number == number);
+        let answer = known.and_then(Change::answer);
+        answer.map_or(Ok(()), |answer| self.answer(turn, number, answer))
     }
 
     fn answer(
@@ -369,28 +366,5 @@ impl Deal {
         answer: Answer,
     ) -> Result<(), CodecError> {
         self.talk.say(turn, Body::Amendment { number, answer })
-    }
-
-    /// When the change that is under way lapses, wall clock.
-    pub(crate) fn change_deadline_ms(&self) -> Option<u64> {
-        let change = self.change.as_ref()?;
-        let skew_ms = if self.side == Side::Consumer { CLOCK_SKEW_MS } else { 0 };
-        match &change.step {
-            Step::Asked { until_ms } => Some(*until_ms),
-            Step::Review { until_ms } => Some(until_ms.saturating_add(skew_ms)),
-            Step::Agreed(agreement) => {
-                Some(agreement.contract.commit_by_ms).filter(|_| self.side == Side::Provider)
-            }
-            Step::Refused { .. } => None,
-        }
-    }
-
-    /// [`change_deadline_ms`](Self::change_deadline_ms) may have come; whether it had.
-    pub(crate) fn on_change_deadline(&mut self, turn: &mut Turn<'_>) -> Result<bool, CodecError> {
-        let due = self.change_deadline_ms().is_some_and(|at_ms| at_ms <= turn.now.wall_ms);
-        if due {
-            self.refuse_change(turn, TerminateReason::Expired, "not answered in time")?;
-        }
-        Ok(due)
     }
 }

@@ -2,13 +2,13 @@
 
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::TerminateReason;
-use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::demand::Demand;
 use crate::policy::{BuyPolicy, SharePolicy};
+use crate::syntax::PriceChange;
 use crate::trust::Standing;
 
 /// What the owner wants. What only looks (browse, requests, contracts) is a method of
@@ -40,15 +40,17 @@ pub enum Command {
     },
     /// Take a firm offer. The others of its round are let go.
     Take(NegotiationId),
-    /// Answer a request with a firm offer at another price or quantity, which is held for
-    /// [`COMMIT_MS`](crate::limits::COMMIT_MS).
+    /// Answer a request with a firm offer at another price or quantity.
     Counter {
         /// Which request.
         request: NegotiationId,
-        /// At this price; none: as asked for.
-        price: Option<Price>,
+        /// These lines of its price are others; none: as asked for.
+        price: Option<PriceChange>,
         /// So much; none: as asked for.
         quantity: Option<Resources>,
+        /// Held so long, in seconds, but no longer than the request waits; none: for
+        /// [`HOLD_MS`](crate::limits::HOLD_MS).
+        hold_s: Option<u64>,
     },
     /// Grant a request, or a change.
     Accept(NegotiationId),
@@ -61,6 +63,8 @@ pub enum Command {
         /// So long from its beginning, in seconds; none: as it is.
         term_s: Option<u64>,
     },
+    /// Buyer: the change that was asked for is wanted no longer.
+    Withdraw(ContractId),
     /// Deny a request, or a change.
     Deny {
         /// Which.
@@ -126,8 +130,8 @@ pub enum Refusal {
         /// The key that signed its advertisement.
         key: PublicKey,
     },
-    /// No offer suits.
-    #[error("none of {seen} offers suits")]
+    /// No offer matches.
+    #[error("{}", nothing_matches(*.seen))]
     NoMatch {
         /// How many offers were looked at.
         seen: usize,
@@ -144,6 +148,15 @@ pub enum Refusal {
     /// Too much is open at once.
     #[error("too much is open at once")]
     TooMany,
+    /// Another change of the contract is under way.
+    #[error("another change of {0:.8} is not answered yet")]
+    ChangeOpen(ContractId),
+    /// There is no change of the contract that could be withdrawn.
+    #[error("no change of {0:.8} waits for an answer")]
+    NoChange(ContractId),
+    /// Only the side that bought can do it.
+    #[error("{0:.8} was sold by this cluster: only its consumer can change it")]
+    NotConsumer(ContractId),
     /// The peer is blocked.
     #[error("{0:.8} is blocked")]
     Blocked(ClusterId),
@@ -151,9 +164,17 @@ pub enum Refusal {
     #[error("{0}")]
     Invalid(String),
     /// The records cannot be written.
-    #[error("nothing new is promised or kept: the records cannot be written")]
+    #[error("read-only: cannot write to the data folder; no new contracts")]
     Degraded,
     /// The request came to nothing before.
     #[error("it came to nothing: {0:?}")]
     Over(TerminateReason),
+}
+
+fn nothing_matches(seen: usize) -> String {
+    match seen {
+        0 => "there are no offers".to_owned(),
+        1 => "1 offer, and it does not match".to_owned(),
+        _ => format!("{seen} offers, and none matches"),
+    }
 }

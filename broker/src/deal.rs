@@ -287,7 +287,7 @@ impl Deal {
         // What is signed and in doubt stays so.
         let in_doubt = self.is_change_in_doubt();
         if !in_doubt {
-            self.end_change(TerminateReason::Expired, "the lease has ended");
+            self.end_change(turn, TerminateReason::Expired, "the lease has ended");
         }
         let kept = |kind| kind == Kind::Report || in_doubt && kind == Kind::Verification;
         self.talk.waiting.retain(|waiting| kept(waiting.kind));

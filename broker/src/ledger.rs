@@ -65,6 +65,22 @@ impl<'a> Ledger<'a> {
     }
 }
 
+impl Deal {
+    /// What the provider has promised: the most of what the contract says, of what it is to
+    /// say, and of what it said until the last window of that was signed for.
+    pub(crate) fn claim(&self) -> Resources {
+        let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
+        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
+        let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
+        let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
+        let others = before.map(|(contract, _)| contract);
+        let others = others.chain(self.agreed_change().map(|agreed| &agreed.contract));
+        others
+            .map(|contract| &contract.terms)
+            .fold(self.terms().quantity.clone(), |most, terms| most.union(&terms.quantity))
+    }
+}
+
 /// More than any pool has: a sum that overflows leaves nothing free.
 fn everything() -> Resources {
     Resources { cpu_millis: u64::MAX, memory_bytes: u64::MAX, pods: u64::MAX, ..Default::default() }

@@ -34,6 +34,17 @@ pub const OPEN_ORDERS: usize = 64;
 pub const UNFAITHFUL_MS: u64 = 3_600_000;
 /// Providers that are asked for firm offers in one round.
 pub const ROUND: usize = 20;
+/// Processors that one pod needs, in thousandths: the least that a scheduler tells apart from
+/// nothing in practice, a guess.
+pub const POD_CPU_MILLIS: u64 = 10;
+/// Memory that one pod needs: less than this no container runtime starts anything in.
+pub const POD_MEMORY_BYTES: u64 = 4 << 20;
+/// Processors of one purchase, in thousandths: a million, more than any cluster has.
+pub const MOST_CPU_MILLIS: u64 = 1_000_000_000;
+/// Memory of one purchase: 64 PiB, more than any cluster has.
+pub const MOST_MEMORY_BYTES: u64 = 1 << 56;
+/// Pods, or GPUs of one model, of one purchase: more than any cluster has.
+pub const MOST_COUNT: u64 = 1_000_000;
 /// Changes of one lease.
 pub const CHANGES: usize = 16;
 /// Disputes that are remembered of one lease.
@@ -61,6 +72,11 @@ pub const REVIEW_MS: u64 = 24 * 3_600_000;
 pub const COMMIT_MS: u64 = 30_000;
 /// From the contract to the buyer's word that it can be used.
 pub const PROVISION_MS: u64 = 120_000;
+/// So long a firm offer that a person made is held, unless that person says otherwise: people
+/// answer within hours.
+pub const HOLD_MS: u64 = 4 * 3_600_000;
+/// The shortest hold that a person can ask for, in seconds.
+pub const HOLD_LEAST_S: u64 = COMMIT_MS / 1_000;
 /// What came to nothing is remembered so long, for duplicates.
 pub const ENDED_KEPT_MS: u64 = 7 * 86_400_000;
 /// A closed lease is remembered so long, for its statement: a guess.

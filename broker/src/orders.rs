@@ -8,6 +8,7 @@ use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
 use mercato_protocol::price::Price;
+use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
 
@@ -22,8 +23,12 @@ use crate::limits;
 use crate::offer::terms_of;
 use crate::policy::{Approve, BuyPolicy, SharePolicy};
 use crate::record::{Record, RecordKey};
+use crate::size;
 use crate::talk::Kind;
 use crate::trust::Standing;
+
+/// What a buyer is told that asks for nothing that pods can use.
+pub(crate) const WRONG_SIZE: &str = "too small for a pod, or larger than any cluster";
 
 /// What becomes of a request.
 pub(crate) enum Verdict {
@@ -56,9 +61,10 @@ impl Broker {
             Command::Rfq { demand, note } => self.ask_round(now, &demand, &note, effects),
             Command::Take(offer) => self.take_offer(now, offer, effects),
             Command::Accept(id) => self.accept(now, id, effects),
-            Command::Counter { request, price, quantity } => {
-                self.counter(now, request, (price, quantity), effects)
+            Command::Counter { request, price, quantity, hold_s } => {
+                self.counter(now, request, (price, quantity, hold_s), effects)
             }
+            Command::Withdraw(contract) => self.withdraw(now, contract, effects),
             Command::Deny { request, text } => self.deny(now, request, &text, effects),
             Command::Amend { contract, quantity, term_s } => {
                 self.amend(now, contract, (quantity, term_s), effects)
@@ -80,7 +86,7 @@ impl Broker {
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         if let Some(policy) = &policy {
-            policy.check().map_err(|text| Refusal::Invalid(text.to_owned()))?;
+            policy.check().map_err(Refusal::Invalid)?;
         }
         effects.push(match &policy {
             Some(policy) => Effect::Persist(Record::Share(policy.clone())),
@@ -121,15 +127,20 @@ impl Broker {
             let ordered = Reply::Ordered { id: deal.id(), provider: deal.peer() };
             return if ours { Ok(ordered) } else { Err(Refusal::Unknown(deal.id())) };
         }
-        self.can_order(&note, 1)?;
+        self.can_order(&demand.quantity, &note, 1)?;
         let chosen = self.choose(now, demand)?;
         let id = id.unwrap_or_else(|| self.random_id());
         self.open_order(now, id, (&chosen, demand), (note, None), effects)?;
         Ok(Reply::Ordered { id, provider: chosen.provider })
     }
 
-    /// Whether there is room for so many more orders.
-    pub(crate) fn can_order(&self, note: &str, more: usize) -> Result<(), Refusal> {
+    /// Whether there is room for so many more orders of so much.
+    pub(crate) fn can_order(
+        &self,
+        quantity: &Resources,
+        note: &str,
+        more: usize,
+    ) -> Result<(), Refusal> {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
@@ -138,6 +149,7 @@ impl Broker {
         if full || self.deals.len() + more > limits::DEALS {
             return Err(Refusal::TooMany);
         }
+        size::check(quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
         if note.len() > limits::TEXT_BYTES {
             return Err(Refusal::Invalid(format!("a note of over {} bytes", limits::TEXT_BYTES)));
         }
@@ -260,9 +272,10 @@ impl Broker {
         deal.talk.hear(message);
         let mut turn = self.turn(now);
         let answered = match verdict {
-            Verdict::Grant(None) => deal.agree(&mut turn),
+            Verdict::Grant(None) => deal.agree(&mut turn, limits::COMMIT_MS),
             Verdict::Grant(Some(price)) => {
-                deal.offer(&mut turn, Terms { price, ..request.terms.clone() })
+                let terms = Terms { price, ..request.terms.clone() };
+                deal.offer(&mut turn, terms, limits::COMMIT_MS)
             }
             Verdict::Ask => deal.talk.reply(&mut turn, message.digest(), Body::Review { until_ms }),
             Verdict::Refuse(reason, text) => {
@@ -304,6 +317,9 @@ impl Broker {
             || !range.contains(&terms.term_s)
         {
             return Verdict::Refuse(Reason::TermsRefused, "these are not the terms on offer");
+        }
+        if size::check(&terms.quantity).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
         }
         if self.is_full(message) {
             return Verdict::Refuse(Reason::TooMany, "too many requests are open");

@@ -17,6 +17,7 @@ use crate::input::Affiliation;
 use crate::limits;
 use crate::party::Party;
 use crate::selector::Selector;
+use crate::size;
 use crate::trust::Standing;
 
 /// What the owner shares. A resource without an amount is not shared.
@@ -132,7 +133,8 @@ impl Buyer<'_> {
 
 impl SharePolicy {
     /// What the types alone do not say.
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        size::check_share(self).map_err(|error| error.to_string())?;
         let parts = self.amounts.values().all(|amount| match amount {
             Amount::Percent(percent) => *percent <= 100,
             Amount::Exactly(_) => true,
@@ -147,7 +149,7 @@ impl SharePolicy {
                 "a rule's price for no time, or of what it does not grant",
             ),
         ];
-        said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong))
+        said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
     }
 
     /// What becomes of a request for these terms, and at which price if not the posted one.

@@ -4,7 +4,6 @@
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::negotiation::{Body, State, TerminateReason};
-use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
@@ -14,8 +13,10 @@ use crate::deal::{Deal, Side, Stage};
 use crate::effect::Effect;
 use crate::ledger::Ledger;
 use crate::limits;
-use crate::orders::Verdict;
+use crate::orders::{Verdict, WRONG_SIZE};
 use crate::policy::Approve;
+use crate::size;
+use crate::syntax::PriceChange;
 
 impl Broker {
     /// Grants a request, or a change.
@@ -32,7 +33,8 @@ impl Broker {
             self.edit(now, id, effects, Deal::agree_change)?;
         } else {
             self.has_room(&deal.request.terms, &deal.request.terms.quantity)?;
-            self.edit(now, id, effects, Deal::agree)?;
+            let hold_ms = deal.hold_ms(now, None);
+            self.edit(now, id, effects, |deal, turn| deal.agree(turn, hold_ms))?;
         }
         Ok(Reply::Done)
     }
@@ -42,7 +44,7 @@ impl Broker {
         &mut self,
         now: Now,
         request: NegotiationId,
-        (price, quantity): (Option<Price>, Option<Resources>),
+        (price, quantity, hold_s): (Option<PriceChange>, Option<Resources>, Option<u64>),
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         let asked = self.promisable(request)?;
@@ -51,10 +53,19 @@ impl Broker {
             return Err(Refusal::Invalid(text.to_owned()));
         }
         let mut terms = asked.request.terms.clone();
-        terms.price = price.unwrap_or(terms.price);
         terms.quantity = quantity.unwrap_or(terms.quantity);
+        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        if let Some(price) = price {
+            let changed = price.of(&terms.price, &terms.quantity);
+            terms.price = changed.map_err(|error| Refusal::Invalid(error.to_string()))?;
+        }
+        if hold_s.is_some_and(|hold_s| hold_s < limits::HOLD_LEAST_S) {
+            let text = format!("an offer is held for {} seconds at least", limits::HOLD_LEAST_S);
+            return Err(Refusal::Invalid(text));
+        }
+        let hold_ms = asked.hold_ms(now, hold_s);
         self.has_room(&terms, &terms.quantity)?;
-        self.edit(now, request, effects, |deal, turn| deal.offer(turn, terms))?;
+        self.edit(now, request, effects, |deal, turn| deal.offer(turn, terms, hold_ms))?;
         Ok(Reply::Done)
     }
 
@@ -133,10 +144,9 @@ impl Broker {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let running = |deal: &&Deal| deal.side == Side::Consumer && deal.state() == State::Active;
-        let deal = self.deals.get(&contract).filter(running).ok_or(Refusal::Unknown(contract))?;
+        let deal = self.bought(contract)?;
         if deal.open_change().is_some() {
-            return Err(Refusal::TooMany);
+            return Err(Refusal::ChangeOpen(contract));
         }
         let mut terms = deal.terms().clone();
         terms.quantity = quantity.unwrap_or(terms.quantity);
@@ -144,8 +154,16 @@ impl Broker {
         if terms == *deal.terms() {
             return Err(Refusal::Invalid("that is what the contract says".to_owned()));
         }
+        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
         self.edit(now, contract, effects, |deal, turn| deal.ask_change(turn, terms))?;
         Ok(Reply::Done)
+    }
+
+    /// A running lease that this cluster bought.
+    pub(crate) fn bought(&self, contract: ContractId) -> Result<&Deal, Refusal> {
+        let deal = self.deals.get(&contract).filter(|deal| deal.state() == State::Active);
+        let deal = deal.ok_or(Refusal::Unknown(contract))?;
+        if deal.side == Side::Consumer { Ok(deal) } else { Err(Refusal::NotConsumer(contract)) }
     }
 
     /// Provider: what becomes of a change, if it is new. None: that is not what was said, or
@@ -175,6 +193,9 @@ impl Broker {
         if *terms != (Terms { quantity, term_s, ..before.clone() }) {
             return Verdict::Refuse(Reason::TermsRefused, "only quantity and term can change");
         }
+        if size::check(&terms.quantity).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
+        }
         let policy = self.share.as_ref().map(|policy| self.approval(policy, &deal.peer(), terms));
         let offer = self.offer.as_ref();
         let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
@@ -201,5 +222,25 @@ impl Broker {
             Approve::Auto if terms.price == *price.unwrap_or(&offer.price) => Verdict::Grant(None),
             Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
         }
+    }
+}
+
+impl Deal {
+    /// How long an offer that answers this request is held: as its owner says, and no longer
+    /// than the request waits.
+    fn hold_ms(&self, now: Now, hold_s: Option<u64>) -> u64 {
+        let wanted_ms = hold_s.map_or(limits::HOLD_MS, |hold_s| hold_s.saturating_mul(1_000));
+        let left_ms = match self.stage {
+            Stage::Review { until_ms } => until_ms.saturating_sub(now.wall_ms),
+            Stage::Requested { .. }
+            | Stage::Offered
+            | Stage::Agreed
+            | Stage::Pending { .. }
+            | Stage::Active
+            | Stage::Suspended
+            | Stage::Closed { .. }
+            | Stage::Terminated { .. } => limits::COMMIT_MS,
+        };
+        wanted_ms.min(left_ms)
     }
 }

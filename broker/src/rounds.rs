@@ -22,7 +22,7 @@ impl Broker {
         note: &str,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
-        self.can_order(note, 1)?;
+        self.can_order(&demand.quantity, note, 1)?;
         let sight = self.sight(now, demand);
         let knowledge = self.knowledge(&sight);
         let ranked = self.book.browse(now, demand, knowledge, (Whom::Trusted, false)).offers;
@@ -38,7 +38,7 @@ impl Broker {
             let seen = self.book.offers(now);
             return self.choose(now, demand).and(Err(Refusal::NoMatch { seen }));
         }
-        self.can_order(note, asked.len())?;
+        self.can_order(&demand.quantity, note, asked.len())?;
         let round = self.random_id();
         for one in &asked {
             let id = self.random_id();

@@ -14,25 +14,54 @@ use crate::talk::{Kind, Turn};
 
 impl Deal {
     /// Signs the contract as it was asked for, and holds the capacity, which the ledger has
-    /// to spare.
-    pub(crate) fn agree(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+    /// to spare; where a firm offer was asked for, for `hold_ms`.
+    pub(crate) fn agree(&mut self, turn: &mut Turn<'_>, hold_ms: u64) -> Result<(), CodecError> {
+        let terms = self.request.terms.clone();
         if self.rfq.is_some() {
-            return self.offer(turn, self.request.terms.clone());
+            self.offer(turn, terms, hold_ms)
+        } else {
+            self.promise(turn, terms)
         }
-        let contract = self.sign(turn, self.request.terms.clone())?;
+    }
+
+    fn promise(&mut self, turn: &mut Turn<'_>, terms: Terms) -> Result<(), CodecError> {
+        let contract = self.sign(turn, terms, limits::COMMIT_MS)?;
         self.stage = Stage::Agreed;
         self.talk.ask(turn, Kind::Agreement, Body::Agreement { contract })
     }
 
     /// Signs the contract on terms that the buyer is yet to take, and holds the capacity,
-    /// which the ledger has to spare.
-    pub(crate) fn offer(&mut self, turn: &mut Turn<'_>, terms: Terms) -> Result<(), CodecError> {
-        let contract = self.sign(turn, terms)?;
+    /// which the ledger has to spare, for `hold_ms`.
+    pub(crate) fn offer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        terms: Terms,
+        hold_ms: u64,
+    ) -> Result<(), CodecError> {
+        let contract = self.sign(turn, terms, hold_ms)?;
         self.stage = Stage::Offered;
         self.talk.ask(turn, Kind::Agreement, Body::Offer { contract })
     }
 
-    fn sign(&mut self, turn: &Turn<'_>, terms: Terms) -> Result<Signed<Contract>, CodecError> {
+    /// The buyer takes an offer that was made a while ago: its terms are signed afresh, so that
+    /// the term begins now. The signature before counts no longer.
+    fn on_take(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
+        let offered = self.agreement.as_ref().filter(|_| self.stage == Stage::Offered);
+        let terms = offered.map(|offered| offered.contract.terms.clone());
+        match terms {
+            Some(terms) => self.promise(turn, terms),
+            // The agreement is said until it is answered.
+            None if self.stage == Stage::Agreed => Ok(()),
+            None => self.talk.say(turn, self.outcome()),
+        }
+    }
+
+    fn sign(
+        &mut self,
+        turn: &Turn<'_>,
+        terms: Terms,
+        hold_ms: u64,
+    ) -> Result<Signed<Contract>, CodecError> {
         let now_ms = turn.now.wall_ms;
         let party = |cluster, key| Party { cluster, key, certificate: None };
         let contract = Contract {
@@ -42,7 +71,7 @@ impl Deal {
             ad: self.request.ad,
             not_before_ms: now_ms,
             not_after_ms: now_ms.saturating_add(terms.term_s.saturating_mul(1_000)),
-            commit_by_ms: now_ms.saturating_add(limits::COMMIT_MS),
+            commit_by_ms: now_ms.saturating_add(hold_ms),
             terms,
             amends: None,
         };
@@ -95,6 +124,7 @@ impl Deal {
                 Ok(())
             }
             Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
+            Body::Take => self.on_take(turn),
             // It was judged where there is a ledger.
             Body::Amend { .. }
             | Body::ReclaimNotice { .. }

@@ -58,6 +58,8 @@ pub(crate) enum Kind {
     Amendment,
     Reclaim,
     Invoice,
+    Take,
+    Withdrawal,
 }
 
 /// One step of one deal: when, by whom, and what was said in it.

@@ -177,8 +177,25 @@ impl Deal {
         self.terms().price.total(&usage)
     }
 
+    /// What the whole term costs if the change that was asked for is made, from when both sign
+    /// it, or from now; none when free, or when there is no change.
+    pub fn changed_total(&self, now: Now) -> Result<Option<Money>, PriceError> {
+        let Some((agreement, change)) = self.agreement.as_ref().zip(self.change.as_ref()) else {
+            return Ok(None);
+        };
+        let signed = self.agreed_change().and_then(|agreed| agreed.contract.amends);
+        let begun_ms = agreement.contract.not_before_ms;
+        let term_ms = change.terms.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
+        let end_ms = begun_ms.checked_add(term_ms).ok_or(PriceError::Overflow)?;
+        let from_ms = signed.map_or(now.wall_ms, |amends| amends.from_ms);
+        let from_ms = from_ms.clamp(begun_ms, end_ms.max(begun_ms));
+        let before = self.usage(begun_ms, from_ms)?;
+        let after = Usage::of(&change.terms.quantity, end_ms.saturating_sub(from_ms))?;
+        change.terms.price.total(&before.checked_add(&after)?)
+    }
+
     /// What the whole term costs as it was asked for; none when free.
-    pub(crate) fn posted(&self) -> Result<Option<Money>, PriceError> {
+    pub fn posted(&self) -> Result<Option<Money>, PriceError> {
         let asked = &self.request.terms;
         let term_ms = asked.term_s.checked_mul(1_000).ok_or(PriceError::Overflow)?;
         asked.price.total(&Usage::of(&asked.quantity, term_ms)?)

@@ -92,7 +92,8 @@ pub enum Body {
     /// The buyer asks for a firm offer. Nothing is ordered by it.
     Rfq(Request),
     /// The provider's firm offer: the contract as it would be, signed by the provider, which
-    /// holds the capacity until its `commit_by`. A `Verification` takes it. It answers an
+    /// holds the capacity until its `commit_by`, which is at most a day away. A `Verification`
+    /// takes it, or, once it is older than an `Agreement` may be, a `Take`. It answers an
     /// `Rfq`, or a `Request` at another price or quantity.
     Offer {
         /// Signed by the provider.
@@ -138,6 +139,9 @@ pub enum Body {
         /// The same for a person; may be empty.
         text: String,
     },
+    /// The buyer takes a firm offer that was made a while ago. The provider answers with an
+    /// `Agreement` on the terms of the offer, signed afresh, so that the term begins now.
+    Take,
 }
 
 /// What a buyer does not agree to: a closed list.
@@ -322,6 +326,7 @@ wire_union!(Body {
     17 => Invoice { 1 => invoice },
     18 => InvoiceReceipt { 1 => invoice },
     19 => Dispute { 1 => about, 2 => reason, 3 => text },
+    20 => Take {},
 });
 wire_enum!(DisputeReason { 0 => Usage, 1 => Credits });
 wire_union!(Answer {

@@ -16,6 +16,7 @@ use thiserror::Error;
 
 pub use duration::Seconds;
 pub(crate) use duration::{seconds, unit};
+pub use money::{PriceChange, PriceChangeError};
 pub(crate) use money::{micros, period};
 pub use quantity::Gpus;
 pub(crate) use reader::Reader;

@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 
 use mercato_protocol::price::{Currency, MICROS, Money, Price, UnitPrice};
+use mercato_protocol::resources::{Resource, Resources};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::{FromText, Reader, Seconds, Show, SyntaxError, quantity, unit};
 use crate::demand::Rate;
 
 const RATE: &str = "3 EUR/h";
+const FREE: &str = "free";
 const PRICE: &str = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h";
 
 fn rate(reader: &mut Reader<'_>) -> Result<Rate, SyntaxError> {
@@ -29,6 +33,60 @@ pub(crate) fn period(reader: &mut Reader<'_>) -> Result<u32, SyntaxError> {
     Ok(u32::try_from(seconds).expect("every unit of time is less than 136 years"))
 }
 
+/// What is to be another price: `cpu=0.03 EUR/h, memory=free` names some lines, and leaves the
+/// others as they are; `free` is all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PriceChange {
+    /// Nothing is charged any more.
+    Free,
+    /// These lines are other ones.
+    Lines {
+        /// Of every line that is charged; none: all of them are free now.
+        currency: Option<Currency>,
+        /// By resource; none: it is included.
+        lines: BTreeMap<Resource, Option<UnitPrice>>,
+    },
+}
+
+/// Why a price cannot be changed so.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PriceChangeError {
+    /// A line for what is neither bought nor priced.
+    #[error("{0} is neither asked for nor priced: leave it out")]
+    Unknown(Resource),
+    /// Lines of two currencies.
+    #[error("the price is in {0}: say every line in it")]
+    Currency(Currency),
+}
+
+impl PriceChange {
+    /// The price with these lines changed, of what buys so much.
+    pub fn of(&self, before: &Price, bought: &Resources) -> Result<Price, PriceChangeError> {
+        let Self::Lines { currency, lines } = self else { return Ok(Price::Free) };
+        let (of, mut units) = match before {
+            Price::Free => (*currency, BTreeMap::new()),
+            Price::Posted { currency, units } => (Some(*currency), units.clone()),
+        };
+        for (resource, line) in lines {
+            if bought.quantity(resource) == 0 && !units.contains_key(resource) {
+                return Err(PriceChangeError::Unknown(resource.clone()));
+            }
+            match line {
+                Some(unit) => drop(units.insert(resource.clone(), *unit)),
+                None => drop(units.remove(resource)),
+            }
+        }
+        match of {
+            Some(of) if currency.is_some_and(|other| other != of) => {
+                Err(PriceChangeError::Currency(of))
+            }
+            Some(currency) if !units.is_empty() => Ok(Price::Posted { currency, units }),
+            Some(_) | None => Ok(Price::Free),
+        }
+    }
+}
+
 /// A number of a currency's units, in millionths.
 pub(crate) fn micros(reader: &mut Reader<'_>) -> Result<u64, SyntaxError> {
     let number = reader.number()?;
@@ -41,27 +99,50 @@ impl FromText for Rate {
     }
 }
 
-impl FromText for Price {
+impl FromText for PriceChange {
     fn from_text(text: &str) -> Result<Self, SyntaxError> {
-        if text.trim() == "free" {
+        if text.trim() == FREE {
             return Ok(Self::Free);
         }
         let mut currency = None;
-        let units = Reader::whole(text, PRICE, |reader| {
+        let lines = Reader::whole(text, PRICE, |reader| {
             reader.pairs(|reader, key, at| {
                 let resource = quantity::resource(reader, key, at)?;
+                let word = reader.rest().split(|c: char| !c.is_alphanumeric()).next();
+                if word == Some(FREE) {
+                    reader.word(char::is_alphanumeric);
+                    return Ok((resource, None));
+                }
                 let here = reader.error("every price in one currency");
+                let zero = reader.error("more than zero, or the word free");
                 let rate = rate(reader)?;
-                if *currency.get_or_insert(rate.amount.currency) != rate.amount.currency {
-                    return Err(here);
+                match rate.amount {
+                    Money { micros: 0, .. } => return Err(zero),
+                    Money { currency: of, .. } if *currency.get_or_insert(of) != of => {
+                        return Err(here);
+                    }
+                    Money { .. } => {}
                 }
                 let unit = UnitPrice { micros: rate.amount.micros, period_s: rate.per_s };
-                Ok((resource, unit))
+                Ok((resource, Some(unit)))
             })
         })?;
-        let currency =
-            currency.ok_or_else(|| Reader::new(text, PRICE).error("a price, or free"))?;
-        Ok(Self::Posted { currency, units: units.into_iter().collect::<BTreeMap<_, _>>() })
+        if lines.is_empty() {
+            return Err(Reader::new(text, PRICE).error("a price, or free"));
+        }
+        Ok(Self::Lines { currency, lines: lines.into_iter().collect() })
+    }
+}
+
+impl FromText for Price {
+    fn from_text(text: &str) -> Result<Self, SyntaxError> {
+        Ok(match PriceChange::from_text(text)? {
+            PriceChange::Lines { currency: Some(currency), lines } => {
+                let charged = |(resource, line): (_, Option<UnitPrice>)| Some((resource, line?));
+                Self::Posted { currency, units: lines.into_iter().filter_map(charged).collect() }
+            }
+            PriceChange::Lines { currency: None, .. } | PriceChange::Free => Self::Free,
+        })
     }
 }
 
@@ -104,6 +185,33 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_a_price_leaves_what_it_does_not_name() {
+        let before = Price::from_text("cpu=0.02 EUR/h, memory=0.01 EUR/h").unwrap();
+        let bought = Resources::from_text("cpu=2,memory=4Gi,pods=20").unwrap();
+        let changed = |text: &str| {
+            let change = PriceChange::from_text(text).unwrap();
+            change.of(&before, &bought).map(|price| price.show()).map_err(|error| error.to_string())
+        };
+        for (text, after) in [
+            ("cpu=0.03 EUR/h", "cpu=0.03 EUR/h, memory=0.01 EUR/h"),
+            ("memory=free", "cpu=0.02 EUR/h"),
+            ("pods=0.01 EUR/h", "cpu=0.02 EUR/h, memory=0.01 EUR/h, pods=0.01 EUR/h"),
+            ("cpu=free, memory=free", "free"),
+            ("free", "free"),
+        ] {
+            assert_eq!(changed(text).as_deref(), Ok(after), "{text}");
+        }
+        let said = changed("gpu.h100=2 EUR/h").unwrap_err();
+        assert_eq!(said, "gpu.h100 is neither asked for nor priced: leave it out");
+        assert_eq!(
+            changed("cpu=1 USD/h").unwrap_err(),
+            "the price is in EUR: say every line in it"
+        );
+        let free = PriceChange::from_text("cpu=1 USD/h").unwrap().of(&Price::Free, &bought);
+        assert_eq!(free.unwrap().show(), "cpu=1.00 USD/h");
+    }
+
+    #[test]
     fn a_wrong_character_is_pointed_at() {
         for (text, column) in
             [("3 EUR", 6), ("3 eur/h", 3), ("3 EUR/y", 7), ("x", 1), ("0.0000001 EUR/h", 1)]
@@ -115,6 +223,9 @@ mod tests {
             ("cpu=1 EUR/h, memory=1 USD/h", 21),
             ("cpu=1 EUR/h,", 13),
             ("disk=1 EUR/h", 1),
+            ("cpu=0 EUR/h", 5),
+            ("cpu=1 EUR/h, memory=0.00 EUR/h", 21),
+            ("cpu=freed", 5),
             ("Free", 5),
         ] {
             assert_eq!(Price::from_text(text).unwrap_err().column(), column, "{text}");

@@ -27,16 +27,20 @@ pub(crate) fn quantity(reader: &mut Reader<'_>, resource: &Resource) -> Result<u
         Resource::Memory => "a unit of memory: Ki, Mi, Gi, Ti, k, M, G or T",
         Resource::Pods | Resource::Gpu(_) => "a whole number, without a unit",
     });
-    let (bad, found) = match (resource, reader.word(|c| c.is_ascii_alphabetic())) {
+    let word = reader.word(|c| c.is_ascii_alphabetic());
+    let millis = word == "m";
+    let (bad, found) = match (resource, word) {
         (Resource::Cpu, "") => ("at most three decimals", number.exact(1_000)),
         (Resource::Cpu, "m") => ("a whole number of thousandths", number.exact(1)),
         (Resource::Memory, name) => match MEMORY.iter().find(|(unit, _)| *unit == name) {
-            Some((_, bytes)) => ("less", number.floor(*bytes)),
+            Some((_, bytes)) => ("a smaller number", number.floor(*bytes)),
             None => return Err(unit),
         },
         (Resource::Pods | Resource::Gpu(_), "") => ("a whole number", number.exact(1)),
         (Resource::Cpu | Resource::Pods | Resource::Gpu(_), _) => return Err(unit),
     };
+    let unit = if matches!(resource, Resource::Cpu) && !millis { 1_000 } else { 1 };
+    let bad = if number.is_whole(unit) { "a smaller number" } else { bad };
     found.ok_or_else(|| reader.bad(number, bad))
 }
 
@@ -167,6 +171,16 @@ mod tests {
             (Resource::Pods, "1 000", 3),
         ] {
             assert_eq!(of(&resource, text).unwrap_err().column(), column, "{resource} {text}");
+        }
+        for (text, says) in [
+            ("-1", "a number that is not negative"),
+            ("NaN", "a number"),
+            ("1e3", "m, or nothing for whole processors"),
+            ("99999999999999999999", "a smaller number"),
+            ("0.0001", "at most three decimals"),
+        ] {
+            let error = of(&Resource::Cpu, text).unwrap_err().line();
+            assert!(error.starts_with(&format!("expected {says} at character")), "{text}: {error}");
         }
         let error = Resources::from_text("cpu=2, memory=4Q").unwrap_err();
         assert_eq!(error.column(), 16);

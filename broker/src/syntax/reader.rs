@@ -25,6 +25,13 @@ impl Decimal {
         u64::try_from(self.digits.checked_mul(u128::from(unit))? / scale).ok()
     }
 
+    /// Whether that is a whole number of units, be it too large to be counted.
+    pub(crate) fn is_whole(self, unit: u64) -> bool {
+        let scale = 10u128.checked_pow(self.decimals);
+        let all = self.digits.checked_mul(u128::from(unit));
+        scale.is_some_and(|scale| all.is_none_or(|all| all.is_multiple_of(scale)))
+    }
+
     /// So many units, if that is a whole number.
     pub(crate) fn exact(self, unit: u64) -> Option<u64> {
         let scale = 10u128.checked_pow(self.decimals)?;
@@ -125,7 +132,9 @@ impl<'a> Reader<'a> {
             }
         }
         if whole.is_empty() {
-            return Err(self.error("a number"));
+            let negative = self.rest().starts_with('-');
+            let expected = if negative { "a number that is not negative" } else { "a number" };
+            return Err(self.error(expected));
         }
         let digits = format!("{whole}{part}").parse();
         let decimals = u32::try_from(part.len()).ok();

@@ -14,7 +14,8 @@ enum Step {
     Rfq(u64),
     Take,
     Accept,
-    Counter(u64),
+    Counter(u64, Option<u64>),
+    Withdraw,
     Amend(Option<u64>, Option<u64>),
     Reclaim(Option<u64>),
     Cancel(usize, usize),
@@ -32,7 +33,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..5u64).prop_map(|cores| Step::Rfq(cores * 1_000)),
         2 => Just(Step::Take),
         2 => Just(Step::Accept),
-        1 => (1..5u64).prop_map(|cores| Step::Counter(cores * 1_000)),
+        1 => ((1..5u64), prop::option::of(30..300u64))
+            .prop_map(|(cores, hold_s)| Step::Counter(cores * 1_000, hold_s)),
+        1 => Just(Step::Withdraw),
         2 => (prop::option::of(1..5u64), prop::option::of(1..4u64)).prop_map(|(cores, hours)| {
             Step::Amend(cores.map(|cores| cores * 1_000), hours.map(|hours| hours * 3_600))
         }),
@@ -76,11 +79,16 @@ fn take(world: &mut World, step: Step) {
                 let _ = world.command(SELLER, Command::Accept(id));
             }
         }
-        Step::Counter(cpu_millis) => {
+        Step::Counter(cpu_millis, hold_s) => {
             if let Some(request) = in_state(world, SELLER, State::Review) {
                 let quantity = Some(demand(cpu_millis).quantity);
-                let counter = Command::Counter { request, price: None, quantity };
+                let counter = Command::Counter { request, price: None, quantity, hold_s };
                 let _ = world.command(SELLER, counter);
+            }
+        }
+        Step::Withdraw => {
+            if let Some(contract) = in_state(world, BUYER, State::Active) {
+                let _ = world.command(BUYER, Command::Withdraw(contract));
             }
         }
         Step::Amend(cpu_millis, term_s) => {
@@ -146,7 +154,9 @@ pub(crate) fn assert_both_agree(world: &World) {
                     assert_eq!(ours.invoice(), theirs.invoice());
                 }
             }
-            State::Review => assert_eq!(ours.map(|ours| ours.state()), Some(State::Review)),
+            state @ (State::Review | State::Offered) => {
+                assert_eq!(ours.map(|ours| ours.state()), Some(state));
+            }
             state => panic!("{state:?} after healing: {theirs:#?}"),
         }
     }

@@ -157,7 +157,7 @@ fn take(world: &mut World, model: &mut Model, step: Step) {
             let Some(request) = model.pick(n, |row| row.state == State::Review) else { return };
             let quantity = Some(demand(millis).quantity);
             let fits = millis <= model.free();
-            let counter = Command::Counter { request, price: None, quantity };
+            let counter = Command::Counter { request, price: None, quantity, hold_s: None };
             assert_eq!(done(world, SELLER, counter), fits);
             if fits {
                 // All that was asked for, at the price that was posted, is taken unasked.

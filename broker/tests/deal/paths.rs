@@ -2,10 +2,11 @@
 //! either side, and each message lost, doubled and late. Whatever happens, in the end the
 //! buyer has bought once, and both sides agree on what.
 
+use mercato_broker::syntax::{FromText as _, PriceChange};
 use mercato_broker::{Approve, Command, Deal, Demand, Rate, Side, Stage};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::invoice::{Credit, CreditKind};
-use mercato_protocol::negotiation::State;
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::{Money, Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 
@@ -113,7 +114,8 @@ fn accept(world: &mut World) {
 
 fn counter(world: &mut World) {
     if let Some(request) = in_review(world) {
-        let counter = Command::Counter { request, price: Some(cheaper()), quantity: None };
+        let price = Some(PriceChange::from_text("cpu=0.015 EUR/h").unwrap());
+        let counter = Command::Counter { request, price, quantity: None, hold_s: None };
         let _ = world.command(SELLER, counter);
     }
 }
@@ -135,6 +137,44 @@ fn take(world: &mut World) {
 fn order_and_take(world: &mut World) {
     order(world);
     take(world);
+}
+
+/// An offer that has waited for a minute.
+fn order_and_take_late(world: &mut World) {
+    order(world);
+    let old_ms = world.now_ms.saturating_sub(60_000);
+    let old = |deal: &Deal| deal.agreement().is_some_and(|a| a.contract.not_before_ms < old_ms);
+    if find(world, BUYER, |deal| *deal.stage() == Stage::Offered && old(deal)).is_some() {
+        take(world);
+    }
+}
+
+/// Asks for more, and then, while that is in review, no longer.
+fn grow_and_withdraw(world: &mut World) {
+    order(world);
+    let waits = |deal: &Deal| deal.change().is_some_and(|it| it.state() == State::Review);
+    match find(world, BUYER, waits) {
+        Some(contract) => drop(world.command(BUYER, Command::Withdraw(contract))),
+        None if find(world, BUYER, |deal| deal.change().is_some()).is_none() => {
+            change(world, Some(3_000), None);
+        }
+        None => {}
+    }
+}
+
+fn grant_new(world: &mut World) {
+    let new = |deal: &Deal| deal.state() == State::Review;
+    if let Some(request) = find(world, SELLER, new) {
+        let _ = world.command(SELLER, Command::Accept(request));
+    }
+}
+
+fn withdrawn(world: &World) -> bool {
+    let is = |deal: &Deal| deal.change().and_then(|it| it.refused()).map(|(reason, _)| reason);
+    let both = |node| find(world, node, |deal| is(deal) == Some(TerminateReason::Withdrawn));
+    changed(world, |deal| deal.terms().quantity.cpu_millis == 2_000)
+        && both(SELLER).is_some()
+        && both(BUYER).is_some()
 }
 
 fn reclaim(world: &mut World) {
@@ -273,6 +313,18 @@ fn a_review() {
 fn a_counter_offer() {
     let (seller, buyer) = (counter, order_and_take);
     explore(&Path { approve: Approve::Ask, seller, buyer, done: bought_cheaper });
+}
+
+#[test]
+fn a_counter_offer_that_is_taken_late() {
+    let (seller, buyer) = (counter, order_and_take_late);
+    explore(&Path { approve: Approve::Ask, seller, buyer, done: bought_cheaper });
+}
+
+#[test]
+fn a_change_that_is_withdrawn() {
+    let (seller, buyer, done) = (grant_new, grow_and_withdraw, withdrawn);
+    explore(&Path { approve: Approve::Ask, seller, buyer, done });
 }
 
 #[test]

@@ -42,16 +42,16 @@ fn the_first_rule_that_covers_a_request_decides() {
         (vec![ShareRule { longest_s: Some(3_599), ..rule.clone() }], false, 1_000, asked),
         (vec![ShareRule { class: Some(Class::Reserved), ..rule.clone() }], false, 1_000, granted),
         (vec![ShareRule { class: Some(Class::Spot), ..rule.clone() }], false, 1_000, asked),
-        (vec![ShareRule { resources: [Resource::Cpu].into(), ..deny.clone() }], false, 1, denied),
+        (vec![ShareRule { resources: [Resource::Cpu].into(), ..deny.clone() }], false, 10, denied),
         (
             vec![ShareRule { resources: ["gpu.h100".parse().unwrap()].into(), ..deny.clone() }],
             false,
-            1,
+            10,
             asked,
         ),
-        (vec![ShareRule { standing: Some(Standing::Stranger), ..deny.clone() }], false, 1, denied),
-        (vec![ShareRule { standing: Some(Standing::Trusted), ..rule.clone() }], false, 1, asked),
-        (vec![ShareRule { jurisdictions: ["IT".to_owned()].into(), ..rule }], false, 1, asked),
+        (vec![ShareRule { standing: Some(Standing::Stranger), ..deny.clone() }], false, 10, denied),
+        (vec![ShareRule { standing: Some(Standing::Trusted), ..rule.clone() }], false, 10, asked),
+        (vec![ShareRule { jurisdictions: ["IT".to_owned()].into(), ..rule }], false, 10, asked),
     ] {
         let said = format!("{rules:?} {allowed} {cpu_millis}");
         assert_eq!(answered(rules, allowed, demand(cpu_millis)), expected, "{said}");

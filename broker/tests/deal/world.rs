@@ -63,7 +63,7 @@ pub(crate) struct World {
     known: BTreeMap<PublicKey, ClusterId>,
     said: BTreeMap<(ClusterId, NegotiationId, u32), Digest>,
     /// By change: the provider's signature.
-    contracts: BTreeMap<(NegotiationId, u32), Digest>,
+    contracts: BTreeMap<(NegotiationId, Option<u32>), Digest>,
     /// Contracts whose two signatures were checked.
     valid: BTreeSet<(Digest, Option<Digest>)>,
 }
@@ -239,9 +239,11 @@ impl World {
             assert!(before.is_none_or(|before| before == opened.digest()), "{number:?} twice");
         }
         let signed = match &opened.body {
-            Body::Agreement { contract } | Body::Offer { contract } => Some((0, contract)),
+            // One that is taken late is signed afresh.
+            Body::Offer { contract } => Some((None, contract)),
+            Body::Agreement { contract } => Some((Some(0), contract)),
             Body::Amendment { number, answer: Answer::Agreed { contract } } => {
-                Some((*number, contract))
+                Some((Some(*number), contract))
             }
             _ => None,
         };

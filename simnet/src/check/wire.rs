@@ -30,7 +30,7 @@ pub(crate) struct Wire {
     /// By speaker, negotiation and number: the bytes.
     said: BTreeMap<(usize, NegotiationId, u32), Digest>,
     /// By contract and change: the provider's signature.
-    agreements: BTreeMap<(ContractId, u32), Digest>,
+    agreements: BTreeMap<(ContractId, Option<u32>), Digest>,
     /// Contracts that were seen with both signatures.
     signed: BTreeSet<(usize, ContractId)>,
     /// Pods that are gone from home, and that its disk has known of.
@@ -223,13 +223,15 @@ impl Wire {
     }
 }
 
-/// Which change of the contract the provider signs, zero for the first, and the signature.
+/// Which change of the contract the provider signs, zero for the first, and the signature. None:
+/// an offer, which is signed afresh if it is taken late.
 #[expect(clippy::wildcard_enum_match_arm, reason = "three words of twenty")]
-fn signed_by_provider(body: &Body) -> Option<(u32, Digest)> {
+fn signed_by_provider(body: &Body) -> Option<(Option<u32>, Digest)> {
     match body {
-        Body::Agreement { contract } | Body::Offer { contract } => Some((0, contract.digest())),
+        Body::Offer { contract } => Some((None, contract.digest())),
+        Body::Agreement { contract } => Some((Some(0), contract.digest())),
         Body::Amendment { number, answer: Answer::Agreed { contract } } => {
-            Some((*number, contract.digest()))
+            Some((Some(*number), contract.digest()))
         }
         _ => None,
     }

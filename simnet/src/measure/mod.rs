@@ -123,7 +123,7 @@ impl Measures {
     }
 
     pub(crate) fn on_notice(&mut self, at_ms: u64, notice: &Notice) {
-        if let Notice::Deal { id, side: Side::Consumer, state: State::Active } = notice {
+        if let Notice::Deal { id, side: Side::Consumer, state: State::Active, .. } = notice {
             self.active_ms.insert(*id, at_ms);
         }
     }

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::Input;
+use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Stage, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
-use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
@@ -88,7 +89,7 @@ fn policy() -> SharePolicy {
     SharePolicy {
         amounts: [Resource::Cpu, Resource::Memory, Resource::Pods].map(half).into(),
         keep_free: Resources::default(),
-        price: price(40_000),
+        price: price(),
         class: Class::Reserved,
         network_isolation: NetworkIsolation::None,
         pod_security: PodSecurity::Baseline,
@@ -100,11 +101,22 @@ fn policy() -> SharePolicy {
     }
 }
 
-fn price(cpu_micros: u64) -> Price {
-    let unit = |resource, micros| (resource, UnitPrice { micros, period_s: 3_600 });
-    let units = [unit(Resource::Cpu, cpu_micros), unit(Resource::Memory, 5_000)];
-    let currency = "EUR".parse().expect("it is a currency");
-    Price::Posted { currency, units: units.into() }
+fn price() -> Price {
+    let units = [(Resource::Cpu, hourly(40_000)), (Resource::Memory, hourly(5_000))];
+    Price::Posted { currency: euro(), units: units.into() }
+}
+
+fn cheaper() -> PriceChange {
+    let lines = [(Resource::Cpu, Some(hourly(35_000)))].into();
+    PriceChange::Lines { currency: Some(euro()), lines }
+}
+
+fn hourly(micros: u64) -> UnitPrice {
+    UnitPrice { micros, period_s: 3_600 }
+}
+
+fn euro() -> Currency {
+    "EUR".parse().expect("it is a currency")
 }
 
 impl World {
@@ -138,11 +150,13 @@ impl World {
             Some(request) => {
                 self.people.owners.people[at].asked = Some(request);
                 // One in three at another price.
-                let price = Some(price(35_000)).filter(|_| new && request.0[0].is_multiple_of(3));
+                let price = Some(cheaper()).filter(|_| new && request.0[0].is_multiple_of(3));
                 self.command(
                     at,
                     match price {
-                        Some(_) => Command::Counter { request, price, quantity: None },
+                        Some(_) => {
+                            Command::Counter { request, price, quantity: None, hold_s: None }
+                        }
                         None => Command::Accept(request),
                     },
                 )

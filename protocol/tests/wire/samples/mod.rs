@@ -372,5 +372,6 @@ pub(crate) fn negotiation() -> Vec<(&'static str, Negotiation)> {
         ("invoice-receipt", says(buyer, 7, Body::InvoiceReceipt { invoice: paid })),
         ("dispute", says(buyer, 8, Body::Dispute { about, reason: doubt, text: String::new() })),
         ("status-offered", says(seller, 1, Body::Status { state: State::Offered })),
+        ("take", says(buyer, 1, Body::Take)),
     ]
 }
