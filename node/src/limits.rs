@@ -116,6 +116,21 @@ pub(crate) const JOIN_TRIES: u32 = 5;
 pub(crate) const JOIN_PAUSE: Duration = Duration::from_millis(500);
 /// A registrar is reminded so long before its certificate ends: the root key has to be fetched.
 pub(crate) const ENDING_MS: u64 = 60 * 86_400_000;
+/// What went wrong with an order, a change or a contract needs attention for so long: a day.
+pub(crate) const ATTENTION_MS: u64 = 86_400_000;
+/// So many orders and contracts are named among what needs attention; the rest are counted.
+pub(crate) const ATTENTION_DEALS: usize = 8;
+/// A contract is about to end in the last tenth of its term,
+pub(crate) const ENDS_PART: u64 = 10;
+/// or in its last hour, if that is shorter.
+pub(crate) const ENDS_SOON_MS: u64 = 3_600_000;
+/// A node that is not Ready this long before its provider gives up needs attention.
+pub(crate) const NODE_SLOW_MS: u64 = 90_000;
+/// A budget of which no more than this part is left is used up: a fiftieth.
+pub(crate) const BUDGET_PART: u64 = 50;
+/// A member's certificate that is not renewed so long before its end needs attention: the
+/// registrar was to renew it when a third of its life was left.
+pub(crate) const MEMBERSHIP_ENDING_MS: u64 = 3 * 86_400_000;
 /// From the answer that a daemon starts again to that start.
 pub(crate) const RESTART: Duration = Duration::from_millis(200);
 /// Between two looks whether it has.

@@ -8,7 +8,6 @@ use mercato_discovery::Directory;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Owner;
-use mercato_protocol::negotiation::State;
 use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
@@ -16,9 +15,10 @@ use rand_chacha::ChaCha12Rng;
 use crate::federation::Federated;
 use crate::lease::Lease;
 use crate::leases::Leases;
+use crate::notice::{Notice, Told};
 use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
-use crate::vocabulary::{Effect, Input, Notice};
+use crate::vocabulary::{Effect, Input};
 
 /// What the agent is told once.
 pub type Config = mercato_broker::Config;
@@ -34,8 +34,8 @@ pub struct Agent {
     pub(crate) leases: Leases,
     /// Records of leases that the broker has not spoken of yet.
     pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
-    /// Where each deal stood when it was last told.
-    pub(crate) states: BTreeMap<NegotiationId, State>,
+    /// What was last told of each deal.
+    pub(crate) told: BTreeMap<NegotiationId, Told>,
     /// What the broker is yet to hear, after what is under way.
     pub(crate) for_broker: VecDeque<mercato_broker::Input>,
     /// Why records cannot be written.
@@ -64,7 +64,7 @@ impl Agent {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let (mut of_broker, mut peers) = (Vec::new(), Peers::default());
         let mut shelved: BTreeMap<ContractId, Vec<Record>> = BTreeMap::new();
-        let mut states = BTreeMap::new();
+        let mut told = BTreeMap::new();
         let mut federated = Federated::default();
         for record in records.iter() {
             match record {
@@ -83,7 +83,7 @@ impl Agent {
                             peers.judge(*cluster, *standing);
                         }
                         mercato_broker::Record::Deal(deal) => {
-                            states.insert(deal.id(), deal.state());
+                            told.insert(deal.id(), Told::of(deal));
                         }
                         mercato_broker::Record::Series { .. }
                         | mercato_broker::Record::Share(_)
@@ -102,7 +102,7 @@ impl Agent {
             federated,
             leases: Leases::default(),
             shelved,
-            states,
+            told,
             for_broker: VecDeque::new(),
             degraded,
             started: false,

@@ -18,7 +18,8 @@ use mercato_protocol::time::{Deadline, Now};
 use crate::agent::Agent;
 use crate::ask::{Answer, Ask, FederationRefusal};
 use crate::joining::Joining;
-use crate::membership::{Frauds, Membership, Papers};
+use crate::membership::{Frauds, Gone, Membership, Papers};
+use crate::notice::{FederationNews, Notice};
 use crate::peers::Keys;
 use crate::rates::Rates;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
@@ -228,6 +229,12 @@ impl Agent {
         let new = new.filter(|new| follows || new.is_member(&us));
         let before = self.federated.memberships.get(&papers.id());
         let new = new.filter(|_| before.is_none_or(|before| papers.follow(before.papers())));
+        let news = match before.map(Membership::papers) {
+            None if follows => Some(FederationNews::Followed),
+            Some(before) if before.certificates == papers.certificates => None,
+            Some(before) if !before.certificates.is_empty() => Some(FederationNews::Renewed),
+            None | Some(_) => Some(FederationNews::Joined),
+        };
         let Some(mut new) = new else { return Answer::Refused(FederationRefusal::Papers) };
         let of = new.federation().id();
         match self.federated.memberships.remove(&of) {
@@ -239,6 +246,9 @@ impl Agent {
         }
         self.federated.memberships.insert(of, new);
         out.push(keep(FederationRecord::Papers(Box::new(papers))));
+        if let Some(news) = news {
+            self.tell_federation(of, news, out);
+        }
         if let Some(Ok(list)) = revocations.map(|list| list.open(certified_in(of), now)) {
             self.on_revocations(now, of, list, out);
         }
@@ -268,13 +278,46 @@ impl Agent {
         }
         out.push(erase(FederationKey::Papers(of)));
         out.extend(membership.lists().map(|by| erase(FederationKey::Revocations(of, *by))));
+        self.tell_federation(of, FederationNews::Left, out);
         self.federated.memberships.remove(&of);
         self.tell_membership(now, out);
         Answer::Done
     }
 
+    /// Tells people of a federation, as long as this cluster goes by it.
+    pub(crate) fn tell_federation(
+        &self,
+        federation: FederationId,
+        news: FederationNews,
+        out: &mut Vec<Effect>,
+    ) {
+        if let Some(of) = self.federated.memberships.get(&federation) {
+            let name = of.federation().name.clone();
+            out.push(Effect::Notice(Notice::Federation { federation, name, news }));
+        }
+    }
+
+    /// Tells people who belongs no longer.
+    fn tell_gone(&mut self, out: &mut Vec<Effect>) {
+        let us = self.config.cluster();
+        let all = self.federated.memberships.iter_mut();
+        let gone: Vec<_> = all.map(|(of, membership)| (*of, membership.take_gone())).collect();
+        for (of, gone) in gone {
+            for (cluster, why) in gone {
+                let news = match (cluster == us, why) {
+                    (true, Gone::Revoked) => FederationNews::Revoked,
+                    (true, Gone::Expired) => FederationNews::Expired,
+                    (false, Gone::Revoked) => FederationNews::MemberRevoked(cluster),
+                    (false, Gone::Expired) => FederationNews::MemberExpired(cluster),
+                };
+                self.tell_federation(of, news, out);
+            }
+        }
+    }
+
     /// Tells the broker and gossip who belongs and who is kept out, if that has changed.
     pub(crate) fn tell_membership(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.tell_gone(out);
         let us = self.config.cluster();
         let mut told = mercato_broker::Membership::default();
         for (of, membership) in &self.federated.memberships {

@@ -14,6 +14,7 @@ use crate::agent::Agent;
 use crate::ask::{Answer, FederationRefusal};
 use crate::limits;
 use crate::membership::{Membership, Papers};
+use crate::notice::FederationNews;
 use crate::vocabulary::Effect;
 
 /// When a membership is to be renewed.
@@ -176,7 +177,16 @@ impl Agent {
             && let Some(membership) = self.federated.memberships.get_mut(&federation)
         {
             let refused = if let FederationRefusal::Join(no) = refusal { Some(*no) } else { None };
+            let (is_first, before) = (membership.renewal.tries == 0, membership.renewal.refused);
             membership.renewal.fail(now, refused);
+            // Each is told once, until something else comes of it.
+            let news = match refused {
+                None => FederationNews::Unreachable,
+                Some(no) => FederationNews::NotRenewed(no),
+            };
+            if is_first || before != refused {
+                self.tell_federation(federation, news, out);
+            }
         }
         if let Some(to) = to {
             out.push(Effect::Federation(to, Box::new(answer)));

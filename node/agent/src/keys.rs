@@ -7,9 +7,10 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::notice::Notice;
 use crate::peers::{Claim, Keys};
 use crate::record::{Change, Record};
-use crate::vocabulary::{Effect, Notice};
+use crate::vocabulary::Effect;
 
 impl Agent {
     /// `cluster` shows that these are its keys: what the owner thinks of it counts for them.

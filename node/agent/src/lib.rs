@@ -19,6 +19,7 @@ pub mod limits;
 mod market;
 mod membership;
 mod namespaces;
+mod notice;
 mod peers;
 mod rates;
 mod record;
@@ -30,9 +31,8 @@ pub use agent::{Agent, Config};
 pub use ask::{Answer, Ask, FederationRefusal};
 pub use gate::Gate;
 pub use membership::Papers;
+pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};
 pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records};
 pub use registrar::{Grant, Issued, RegistrarRecord};
 pub use view::{Joined, Listed};
-pub use vocabulary::{
-    Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Notice, Phase,
-};
+pub use vocabulary::{Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};

@@ -11,14 +11,16 @@ use mercato_protocol::ad::{Ad, AdError};
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
 use crate::lease::Lease;
 use crate::limits;
+use crate::notice::Notice;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
-use crate::vocabulary::{Effect, Notice};
+use crate::vocabulary::Effect;
 
 impl Agent {
     /// Lets the broker hear all that it is to hear, and passes on what it wants.
@@ -35,7 +37,7 @@ impl Agent {
             Wanted::Persist(record) => self.remember(now, record, out),
             Wanted::Forget(key) => {
                 if let mercato_broker::RecordKey::Deal(id) = key {
-                    self.states.remove(&id);
+                    self.told.remove(&id);
                 }
                 out.push(Effect::Persist(Change::Erase(RecordKey::Broker(key))));
             }
@@ -74,11 +76,8 @@ impl Agent {
                 self.judge(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
-                let (id, side, state) = (deal.id(), deal.side(), deal.state());
                 self.keep_keys(&deal.peer(), out);
-                if self.states.insert(id, state) != Some(state) {
-                    out.push(Effect::Notice(Notice::Deal { id, side, state }));
-                }
+                self.tell_deal(now, &deal, out);
                 self.hold(now, deal.peer(), out);
             }
             mercato_broker::Record::Series { .. }
@@ -196,7 +195,10 @@ impl Agent {
             return Verdict::Ignore;
         }
         if !renews && self.peers.offers(cluster, true) {
-            out.push(Effect::Notice(Notice::Offered(cluster)));
+            let totals = ad.body.pools.iter().map(|pool| &pool.total);
+            let all =
+                totals.fold(Resources::default(), |sum, more| sum.checked_add(more).unwrap_or(sum));
+            out.push(Effect::Notice(Notice::Offered(cluster, all)));
         }
         if !is_seen {
             self.sight(now, &ad, out);

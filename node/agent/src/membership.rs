@@ -78,6 +78,15 @@ pub(crate) struct Membership {
     pub(crate) renewal: Renewal,
     /// When it was last looked at, wall clock.
     reviewed_ms: u64,
+    /// Who belonged until a review, and why no longer; until that is told.
+    gone: Vec<(ClusterId, Gone)>,
+}
+
+/// Why somebody is no member any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    Revoked,
+    Expired,
 }
 
 impl Membership {
@@ -105,6 +114,7 @@ impl Membership {
             shelved: Vec::new(),
             renewal,
             reviewed_ms: now.wall_ms,
+            gone: Vec::new(),
         };
         new.show(now, us.0, us.1, &chain);
         let own = own.filter(|own| latest(&own) && new.is_member(&us.0));
@@ -224,10 +234,21 @@ impl Membership {
     /// Lets go of whoever is no member any more.
     pub(crate) fn review(&mut self, now: Now) {
         self.reviewed_ms = now.wall_ms;
-        let revoked = &self.revoked;
-        self.members.retain(|_, member| {
-            member.until_ms >= now.wall_ms && revoked.revokes(member).is_none()
+        let (revoked, gone) = (&self.revoked, &mut self.gone);
+        self.members.retain(|cluster, member| {
+            let why = match () {
+                () if revoked.revokes(member).is_some() => Gone::Revoked,
+                () if member.until_ms < now.wall_ms => Gone::Expired,
+                () => return true,
+            };
+            gone.push((*cluster, why));
+            false
         });
+    }
+
+    /// Who belonged until a review, each once.
+    pub(crate) fn take_gone(&mut self) -> Vec<(ClusterId, Gone)> {
+        std::mem::take(&mut self.gone)
     }
 
     /// When the next review is due, wall clock.

@@ -34,6 +34,9 @@ pub struct Joined {
     pub roles: Vec<Role>,
     /// Until when, wall clock; none: it does not belong, or not any more.
     pub until_ms: Option<u64>,
+    /// It was let in once. If it does not belong any more, its certificate was revoked or has
+    /// expired.
+    pub was_certified: bool,
     /// How many are known to belong.
     pub members: usize,
     /// The number of the revocation list that counts for this cluster's certificate, and until
@@ -90,6 +93,7 @@ impl Agent {
             organisation: own.and_then(|own| own.organisation.clone()),
             roles: own.map(|own| own.roles.clone()).unwrap_or_default(),
             until_ms: own.map(|own| own.until_ms),
+            was_certified: !of.papers().certificates.is_empty(),
             members: of.members().count(),
             list: list.map(|list| (list.number, list.next_update_ms)),
             root_revoked: of

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::{Command, Inventory, Refusal, Reply, Side, Standing};
+use mercato_broker::{Command, Inventory, Refusal, Reply, Side};
 use mercato_discovery::{Address, DialFailure, Report};
 use mercato_gossip::Opened;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
 use mercato_offload::{guest, home};
-use mercato_protocol::ad::AdError;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ContractId, Digest, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
-use mercato_protocol::negotiation::{self, State};
+use mercato_protocol::negotiation;
 
 use crate::ask::{Answer, Ask};
+use crate::notice::Notice;
 use crate::record::Change;
 
 /// What happened.
@@ -259,46 +259,4 @@ pub enum GuestWork {
     Release(PodId),
     /// Ask for this by name.
     Confirm(Item),
-}
-
-/// Something worth telling a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A peer connected.
-    Connected {
-        /// Who.
-        peer: ClusterId,
-        /// What it calls itself.
-        name: String,
-    },
-    /// A peer is gone.
-    Disconnected(ClusterId),
-    /// A cluster changed its key.
-    Rekeyed(ClusterId),
-    /// Somebody came with a key that this cluster has replaced, and is refused; said once.
-    Outdated(ClusterId),
-    /// A provider that was not known offers something.
-    Offered(ClusterId),
-    /// A provider offers nothing any more.
-    Withdrawn(ClusterId),
-    /// A publication is no advertisement.
-    BadAd(PublicKey, AdError),
-    /// A publisher said two things under one number.
-    Fraud(PublicKey),
-    /// Gossip takes nothing more from this neighbour: it forged, or failed too often.
-    Shunned(PublicKey),
-    /// The owner thinks this of a peer now.
-    Standing(ClusterId, Standing),
-    /// A negotiation or lease has gone on.
-    Deal {
-        /// Which.
-        id: NegotiationId,
-        /// Our side of it.
-        side: Side,
-        /// Where it stands now.
-        state: State,
-    },
-    /// The records cannot be written: nothing new is promised, and pods are left as they
-    /// are until the agent is restored in health.
-    Degraded(String),
 }

@@ -7,8 +7,10 @@ use mercato_agent::{Joined, Listed};
 use mercato_broker::{Demand, Market, Statement};
 use mercato_protocol::id::{ContractId, FederationId};
 
+use super::deal::Deal;
+use super::event::Event;
 use super::join::Announced;
-use super::types::{Answer, Deal, Event, Peer, Pong, Provider, Request, Share, Status};
+use super::types::{Answer, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
 use crate::doctor::Finding;
 

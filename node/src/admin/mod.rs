@@ -7,7 +7,9 @@
 //! answer looks like to a person is the command line's.
 
 mod client;
+mod deal;
 mod desk;
+mod event;
 mod join;
 mod offload;
 mod problem;
@@ -17,14 +19,14 @@ mod tests;
 mod types;
 
 pub(crate) use client::Client;
+pub(crate) use deal::{Asked, Change, Deal};
 pub(crate) use desk::{Desk, unexpected};
+pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
 pub(crate) use join::{Announced, Token, join};
 pub(crate) use offload::{Offload, Secrets, Strategy};
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
-pub(crate) use types::{
-    Answer, Change, Deal, Event, Found, OnSale, Peer, Pong, Provider, Request, Share, Status,
-};
+pub(crate) use types::{Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status};
 
 /// The only path, with the version of the vocabulary.
 const PATH: &str = "/v1/ask";

@@ -116,6 +116,18 @@ impl From<Refusal> for Problem {
             Refusal::TooMany => {
                 (Class::Failed, "see what is open: mercato contracts, mercato peers".to_owned())
             }
+            Refusal::ChangeOpen(id) => {
+                let short = id.short();
+                let todo = format!("to ask for another: mercato contracts withdraw {short}");
+                (Class::Failed, todo)
+            }
+            Refusal::NoChange(id) => {
+                (Class::NoMatch, format!("see it: mercato contracts show {}", id.short()))
+            }
+            Refusal::NotConsumer(id) => {
+                let todo = format!("to take it back: mercato reclaim {}", id.short());
+                (Class::Usage, todo)
+            }
             Refusal::Blocked(peer) => {
                 (Class::Refused, format!("to think otherwise: mercato peer trust {peer:.12}"))
             }

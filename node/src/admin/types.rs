@@ -1,22 +1,22 @@
 //! The vocabulary: what can be asked, what is answered. Ids are whole here; to complete
 //! what a person types is the command line's. Times are wall clock, in milliseconds.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mercato_agent::{Joined, Listed, Papers};
-use mercato_broker::{Demand, Market, SharePolicy, Side, Standing, Statement};
+use mercato_broker::syntax::PriceChange;
+use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement};
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
-use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
-use mercato_protocol::negotiation::State;
-use mercato_protocol::price::{Money, Price};
+use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 
+use super::deal::Deal;
+use super::event::Event;
 use super::join::{Announced, Token};
 use super::offload::Offload;
 use crate::doctor::Finding;
@@ -72,10 +72,12 @@ pub(crate) enum Request {
     Counter {
         /// Which request.
         request: NegotiationId,
-        /// At this price; none: as asked for.
-        price: Option<Price>,
+        /// These lines of its price are others; none: as asked for.
+        price: Option<PriceChange>,
         /// So much; none: as asked for.
         quantity: Option<Resources>,
+        /// Held so long, in seconds, but no longer than the request waits; none: four hours.
+        hold_s: Option<u64>,
     },
     /// Provider: take back what was sold, with notice.
     Reclaim {
@@ -96,6 +98,8 @@ pub(crate) enum Request {
         /// So long from its beginning, in seconds; none: as it is.
         term_s: Option<u64>,
     },
+    /// Buyer: the change that was asked for is wanted no longer.
+    Withdraw(ContractId),
     /// Orders, requests and contracts, on both sides, running and remembered. Answered by
     /// [`Answer::Deals`].
     Deals,
@@ -315,68 +319,4 @@ pub(crate) struct OnSale {
     pub(crate) free: Resources,
     /// At what price.
     pub(crate) price: Price,
-}
-
-/// An order, a request or a contract, on either side.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Deal {
-    /// Of the negotiation, and of the contract that comes of it.
-    pub(crate) id: NegotiationId,
-    /// Which side this cluster is on.
-    pub(crate) side: Side,
-    /// The other side.
-    pub(crate) peer: ClusterId,
-    /// What it calls itself, as far as that is known.
-    pub(crate) peer_name: Option<String>,
-    /// How far it is. At `Review` the provider's owner is asked, at `Offered` the buyer's.
-    pub(crate) state: State,
-    /// Why it is over, in the words of market protocol and owner; none: it is not.
-    pub(crate) reason: Option<String>,
-    /// It came to nothing for a reason that passes: another request may be granted.
-    pub(crate) passing: bool,
-    /// Consumer: the round of firm offers that it belongs to; none: it was ordered.
-    pub(crate) round: Option<NegotiationId>,
-    /// What is bought, or offered, how.
-    pub(crate) terms: Terms,
-    /// A change that the buyer asked for, until it is done.
-    pub(crate) change: Option<Change>,
-    /// Whether the buyer disputes a usage report or the invoice.
-    pub(crate) disputed: bool,
-    /// What the buyer says to the provider's owner; may be empty.
-    pub(crate) note: String,
-    /// When it ends, or ended; before it is agreed, when it lapses.
-    pub(crate) until_ms: Option<u64>,
-    /// For the whole term; none when free.
-    pub(crate) total: Option<Money>,
-    /// Signed for by both so far; none when free, or nothing is yet.
-    pub(crate) billed: Option<Money>,
-    /// Consumer: the virtual node. It is Ready when the contract is active.
-    pub(crate) node: Option<String>,
-    /// Provider: guest namespaces by home namespace.
-    pub(crate) namespaces: BTreeMap<String, String>,
-}
-
-/// A change of a running contract that is not done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Change {
-    /// What the contract is to say.
-    pub(crate) terms: Terms,
-    /// At `Review` the provider's owner is asked; at `Terminated` nothing came of it.
-    pub(crate) state: State,
-    /// Why nothing came of it.
-    pub(crate) reason: Option<String>,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Event {
-    /// Rises by one, also over restarts.
-    pub(crate) number: u64,
-    /// When.
-    pub(crate) at_ms: u64,
-    /// What, in a line.
-    pub(crate) text: String,
 }

@@ -1,20 +1,21 @@
-//! `mercato contracts extend` and `resize`: asks the provider for a change of a running
-//! contract, and follows it until it is done.
+//! `mercato contracts extend`, `resize` and `withdraw`: asks the provider for a change of a
+//! running contract, and follows it until it is done; or wants it no longer.
 
 use std::time::Duration;
 
 use clap::Args;
 use mercato_broker::Side;
-use mercato_config::{Gpus, Seconds, Show as _};
+use mercato_config::{Gpus, Seconds, Show as _, quantity};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 
-use super::deals::{CONTRACT, peer};
-use super::demand::{cpu, memory};
+use super::deals::{CONTRACT, peer, state};
+use super::demand::{can_be_bought, cpu, memory, pods};
 use super::lookup;
 use super::screen::Screen;
-use super::text::{name, text};
+use super::text::{money, name, text};
 use crate::admin::{Change, Class, Deal, Desk, Problem, Request};
 
 /// Between two looks at a change.
@@ -25,24 +26,63 @@ const POLL: Duration = Duration::from_millis(250);
 #[group(required = true, multiple = true)]
 pub(crate) struct Quantity {
     /// Processors: 8, 500m
-    #[arg(long, value_name = "N", value_parser = cpu)]
+    #[arg(long, value_name = "N", value_parser = cpu, allow_hyphen_values = true)]
     cpu: Option<u64>,
     /// Memory: 32Gi
-    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    #[arg(long, value_name = "BYTES", value_parser = memory, allow_hyphen_values = true)]
     memory: Option<u64>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// Pods at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = pods, allow_hyphen_values = true)]
     pods: Option<u64>,
 }
 
-/// What the change of a contract is, and how far.
-pub(crate) fn line(change: &Change) -> String {
-    let (what, term) = (change.terms.quantity.show(), Seconds(change.terms.term_s).show());
+/// What is another under a change: `term 1h -> 4h (+3h), cpu 8 -> 16`.
+pub(crate) fn difference(before: &Terms, after: &Terms) -> String {
+    let mut lines = Vec::new();
+    if before.term_s != after.term_s {
+        let by = Seconds(before.term_s.abs_diff(after.term_s)).show();
+        let sign = if after.term_s > before.term_s { '+' } else { '-' };
+        let [from, to] = [before.term_s, after.term_s].map(|term_s| Seconds(term_s).show());
+        lines.push(format!("term {from} -> {to} ({sign}{by})"));
+    }
+    let all = before.quantity.union(&after.quantity);
+    for (resource, _) in all.iter() {
+        let amount = |terms: &Terms| terms.quantity.quantity(&resource);
+        let [from, to] = [amount(before), amount(after)].map(|n| quantity::show(&resource, n));
+        if from != to {
+            lines.push(format!("{resource} {from} -> {to}"));
+        }
+    }
+    if lines.is_empty() { "nothing".to_owned() } else { lines.join(", ") }
+}
+
+/// What a change would cost, beside what the contract costs without it.
+pub(crate) fn cost(deal: &Deal, change: &Change) -> String {
+    let price = &deal.terms.price;
+    let [after, before] = [change.total, deal.total].map(|total| money(price, total));
+    if after == before { after } else { format!("{after} instead of {before}") }
+}
+
+/// What the change of a contract is, what it costs, and how far it is.
+pub(crate) fn line(deal: &Deal, change: &Change) -> String {
     let reason = change.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-    format!("{what} for {term} in all: {}{reason}", name(change.state))
+    let how = match change.state {
+        State::Review => "needs the provider's approval".to_owned(),
+        State::Terminated => "refused".to_owned(),
+        State::Requested
+        | State::Agreed
+        | State::Unknown
+        | State::Offered
+        | State::Pending
+        | State::Active
+        | State::Suspended
+        | State::Reclaiming
+        | State::Closed => name(change.state),
+    };
+    format!("{}, {}: {how}{reason}", change.what, cost(deal, change))
 }
 
 pub(crate) async fn extend(
@@ -51,7 +91,7 @@ pub(crate) async fn extend(
     id: &str,
     Seconds(by_s): Seconds,
 ) -> Result<String, Problem> {
-    let deal = lookup::deal(desk, CONTRACT, id, is_bought).await?;
+    let deal = changeable(desk, id).await?;
     let term_s = deal.terms.term_s.checked_add(by_s);
     let term_s = term_s.ok_or_else(|| Problem::new(Class::Usage, "that is too long"))?;
     ask(desk, screen, &deal, (None, Some(term_s))).await
@@ -63,7 +103,7 @@ pub(crate) async fn resize(
     id: &str,
     quantity: Quantity,
 ) -> Result<String, Problem> {
-    let deal = lookup::deal(desk, CONTRACT, id, is_bought).await?;
+    let deal = changeable(desk, id).await?;
     let before = &deal.terms.quantity;
     let quantity = Resources {
         cpu_millis: quantity.cpu.unwrap_or(before.cpu_millis),
@@ -71,11 +111,43 @@ pub(crate) async fn resize(
         pods: quantity.pods.unwrap_or(before.pods),
         gpus: quantity.gpu.map_or_else(|| before.gpus.clone(), |Gpus(gpus)| gpus),
     };
+    can_be_bought(&quantity)?;
     ask(desk, screen, &deal, (Some(quantity), None)).await
 }
 
-fn is_bought(deal: &Deal) -> bool {
-    deal.side == Side::Consumer && deal.state == State::Active
+/// The change that waits for an answer is wanted no longer.
+pub(crate) async fn withdraw(
+    desk: &dyn Desk,
+    screen: &Screen,
+    id: &str,
+) -> Result<String, Problem> {
+    let deal = changeable(desk, id).await?;
+    desk.tell(Request::Withdraw(deal.id)).await?;
+    let short = deal.id.short();
+    Ok(screen.done(format!("{short}: the change is withdrawn; the contract stays as it is")))
+}
+
+/// A running contract that this cluster bought. One that it sold, or that does not run, is found
+/// all the same, to say why it cannot be changed.
+async fn changeable(desk: &dyn Desk, id: &str) -> Result<Deal, Problem> {
+    let bought = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Active;
+    let none = match lookup::deal(desk, CONTRACT, id, bought).await {
+        Err(problem) if problem.class == Class::NoMatch => problem,
+        found => return found,
+    };
+    let Ok(deal) = lookup::deal(desk, CONTRACT, id, |_| true).await else { return Err(none) };
+    let (short, peer) = (deal.id.short(), peer(&deal));
+    Err(match deal.side {
+        Side::Provider => {
+            let what = format!("{short} was sold to {peer}: only its consumer can change it");
+            Problem::new(Class::Usage, what)
+                .todo(format!("to end it with notice: mercato reclaim {short}"))
+        }
+        Side::Consumer => {
+            let what = format!("{short} is {}: only an active contract can change", state(&deal));
+            Problem::failed(what).todo(format!("see it: mercato contracts show {short}"))
+        }
+    })
 }
 
 async fn ask(
@@ -92,15 +164,21 @@ async fn ask(
         let deal = find(desk, deal.id).await?;
         let Some(change) = &deal.change else {
             let (what, term) = (deal.terms.quantity.show(), Seconds(deal.terms.term_s).show());
-            return Ok(screen.done(format!("{short} is {what} for {term} in all now")));
+            let total = money(&deal.terms.price, deal.total);
+            let said = format!("{short} is {what} for {term} in all now, {total}");
+            return Ok(screen.done(said));
         };
         match change.state {
             State::Review => {
-                return Ok(screen.done(format!("{short}: waiting for {peer}'s owner to accept")));
+                let (what, cost) = (&change.what, cost(&deal, change));
+                return Ok(screen.done(format!(
+                    "{short}: {what}, {cost}: waiting for {peer}'s owner to approve\n\
+                     to withdraw it: mercato contracts withdraw {short}"
+                )));
             }
             State::Terminated => {
                 let why = change.reason.clone().unwrap_or_else(|| "without a reason".to_owned());
-                let what = format!("{peer} leaves {short} as it is: {why}");
+                let what = format!("{peer} refused the change: {why}");
                 return Err(Problem::new(Class::Refused, what));
             }
             State::Requested

@@ -2,21 +2,23 @@
 //! cost.
 
 use clap::{Args, Subcommand};
+use mercato_broker::syntax::{PriceChange, PriceChangeError};
 use mercato_broker::{Side, Statement};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
-use mercato_protocol::price::Price;
+use mercato_protocol::price::{Price, Usage};
 use mercato_protocol::resources::Resources;
 
 use super::args::Format;
 use super::change::{self, Quantity};
+use super::demand::can_be_bought;
 use super::focus::{self, hours};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, left, moment, money, name, text};
 use super::{lookup, now_ms};
-use crate::admin::{Deal, Desk, Problem, Request};
+use crate::admin::{Class, Deal, Desk, Problem, Request};
 
 /// What a person types to mean one of them.
 pub(crate) const CONTRACT: (&str, &str) = ("order or contract", "mercato contracts list --all");
@@ -38,19 +40,25 @@ enum RequestsWhat {
   mercato requests list
   mercato requests list -o json")]
     List,
-    /// Grant one: its buyer is sent a signed contract, or a firm offer on other terms
+    /// Approve one: its consumer is sent a signed contract, or a firm offer on other terms
     #[command(after_help = "Examples:
   mercato requests accept 3f2a91bc
-  mercato requests accept 3f2 --price 'cpu=0.03 EUR/h'")]
+  mercato requests accept 3f2 --price 'cpu=0.03 EUR/h' --hold 8h
+
+A line of the price that is not named stays as it is; 'memory=free' takes one away.
+While an offer is held, its capacity is sold to nobody else.")]
     Accept {
         /// The beginning of its id
         id: String,
-        /// At another price: 'cpu=0.03 EUR/h, gpu.h100=2.40 EUR/h'; or free
-        #[arg(long, value_parser = text::<Price>)]
-        price: Option<Price>,
+        /// Offer it at another price: 'cpu=0.03 EUR/h, memory=free'; or free
+        #[arg(long, value_parser = text::<PriceChange>)]
+        price: Option<PriceChange>,
         /// Another quantity: cpu=4,memory=8Gi; what is not named stays as asked for
         #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
         quantity: Option<Resources>,
+        /// How long the offer is held, at most as long as the request waits [default: 4h]
+        #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
+        hold: Option<Seconds>,
     },
     /// Refuse one
     #[command(after_help = "Examples:
@@ -114,7 +122,15 @@ enum ContractsWhat {
         #[command(flatten)]
         quantity: Quantity,
     },
-    /// End an order or a contract: pods are drained, then the node goes
+    /// Withdraw a change that the provider has not answered yet
+    #[command(after_help = "Examples:
+  mercato contracts withdraw 3f2a91bc
+  mercato contracts withdraw 3f2 -o json")]
+    Withdraw {
+        /// The beginning of its id
+        id: String,
+    },
+    /// End an order or a contract, or decline an offer: pods are drained, then the node goes
     #[command(after_help = "Examples:
   mercato contracts cancel 3f2a91bc
   mercato contracts cancel 3f2 --reason 'done early' --yes")]
@@ -146,17 +162,16 @@ impl Requests {
                 requests.sort_by_key(|request| (request.until_ms, request.id));
                 screen.render(&requests, || requests_table(&requests, screen.is_wide()))
             }
-            RequestsWhat::Accept { id, price, quantity } => {
+            RequestsWhat::Accept { id, price, quantity, hold } => {
                 let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
-                let (short, peer) = (request.id.short(), peer(&request));
-                if price.is_none() && quantity.is_none() {
-                    desk.tell(Request::Accept(request.id)).await?;
-                    return Ok(screen.done(format!("{short} of {peer} is granted")));
+                if price.is_some() || quantity.is_some() || hold.is_some() {
+                    return counter(desk, screen, &request, (price, quantity, hold)).await;
                 }
-                let quantity = quantity.map(|named| named.or(&request.terms.quantity));
-                let counter = Request::Counter { request: request.id, price, quantity };
-                desk.tell(counter).await?;
-                Ok(screen.done(format!("{short}: the offer is held for {peer} for 30 seconds")))
+                desk.tell(Request::Accept(request.id)).await?;
+                let what = request.change.as_ref().filter(|change| change.state == State::Review);
+                let what = what.map_or_else(String::new, |change| format!(": {}", change.what));
+                let (short, peer) = (request.id.short(), peer(&request));
+                Ok(screen.done(format!("{short} of {peer} is approved{what}")))
             }
             RequestsWhat::Deny { id, reason } => {
                 let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
@@ -190,6 +205,7 @@ impl Contracts {
             ContractsWhat::Resize { id, quantity } => {
                 change::resize(desk, screen, &id, quantity).await
             }
+            ContractsWhat::Withdraw { id } => change::withdraw(desk, screen, &id).await,
             ContractsWhat::Cancel { id, reason } => cancel(desk, screen, &id, reason).await,
             ContractsWhat::Statement { id } => {
                 let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
@@ -202,6 +218,39 @@ impl Contracts {
             }
         }
     }
+}
+
+/// Answers a request with a firm offer, and says what is another in it.
+async fn counter(
+    desk: &dyn Desk,
+    screen: &Screen,
+    request: &Deal,
+    (price, quantity, hold): (Option<PriceChange>, Option<Resources>, Option<Seconds>),
+) -> Result<String, Problem> {
+    let before = &request.terms;
+    let quantity = quantity.map(|named| named.or(&before.quantity));
+    let bought = quantity.as_ref().unwrap_or(&before.quantity);
+    can_be_bought(bought)?;
+    let wrong = |error: PriceChangeError| Problem::new(Class::Usage, error.to_string());
+    let changed = price.as_ref().map(|price| price.of(&before.price, bought)).transpose();
+    let changed = changed.map_err(wrong)?.unwrap_or_else(|| before.price.clone());
+    let mut lines = vec![format!("{}: offered to {}", request.id.short(), peer(request))];
+    let mut say = |what: &str, [before, after]: [String; 2]| {
+        if before != after {
+            lines.push(format!("  {what}  {after}, asked {before}"));
+        }
+    };
+    say("price", [&before.price, &changed].map(|price| price.show()));
+    say("what ", [&before.quantity, bought].map(|quantity| quantity.show()));
+    let total = |price: &Price, quantity: &Resources| {
+        let usage = Usage::of(quantity, before.term_s.saturating_mul(1_000));
+        money(price, usage.and_then(|usage| price.total(&usage)).ok().flatten())
+    };
+    say("total", [total(&before.price, &before.quantity), total(&changed, bought)]);
+    let hold_s = hold.map(|Seconds(hold_s)| hold_s);
+    desk.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
+    lines.push(format!("see how long it is held: mercato contracts show {}", request.id.short()));
+    Ok(screen.done(lines.join("\n")))
 }
 
 async fn cancel(
@@ -274,20 +323,33 @@ pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
 
 fn requests_table(requests: &[Deal], wide: bool) -> String {
     if requests.is_empty() {
-        return "nobody waits for an answer\n".to_owned();
+        return "no request needs your approval\n".to_owned();
     }
     let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"]);
     for request in requests {
-        let terms = request.change.as_ref().map_or(&request.terms, |change| &change.terms);
-        table.row([
-            request.id.short(),
-            peer(request),
-            terms.quantity.show(),
-            Seconds(terms.term_s).show(),
-            money(&request.terms.price, request.total),
-            left(now_ms(), request.until_ms),
-            request.note.clone(),
-        ]);
+        let (id, price) = (request.id.short(), &request.terms.price);
+        let change = request.change.as_ref().filter(|change| change.state == State::Review);
+        table.row(match change {
+            // Only what is another: it is no new order.
+            Some(change) => [
+                id,
+                peer(request),
+                format!("change: {}", change.what),
+                Seconds(change.terms.term_s).show(),
+                format!("{} (was {})", money(price, change.total), money(price, request.total)),
+                left(now_ms(), change.until_ms),
+                String::new(),
+            ],
+            None => [
+                id,
+                peer(request),
+                request.terms.quantity.show(),
+                Seconds(request.terms.term_s).show(),
+                money(price, request.total),
+                left(now_ms(), request.until_ms),
+                request.note.clone(),
+            ],
+        });
     }
     table.render(wide)
 }
@@ -307,10 +369,15 @@ fn page(deal: &Deal) -> String {
         ("price", terms.price.show()),
         ("term", Seconds(terms.term_s).show()),
         ("total", money(&terms.price, deal.total)),
-        ("billed", money(&terms.price, deal.billed)),
     ];
+    lines.extend(deal.asked.as_ref().map(|asked| {
+        let total = money(&asked.price, asked.total);
+        ("asked", format!("{}\n{}\n{total}", asked.quantity.show(), asked.price.show()))
+    }));
+    lines.push(("billed", billed(deal)));
     lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
-    lines.extend(deal.change.as_ref().map(|it| ("change", change::line(it))));
+    lines.extend(deal.change.as_ref().map(|it| ("change", change::line(deal, it))));
+    lines.extend(todo(deal).map(|todo| ("to do", todo)));
     lines.extend(deal.disputed.then(|| ("disputed", "yes".to_owned())));
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
     lines.push(("network isolation", name(terms.network_isolation)));
@@ -321,6 +388,34 @@ fn page(deal: &Deal) -> String {
     lines.extend((!spaces.is_empty()).then(|| ("namespaces", spaces.join("\n"))));
     lines.extend((!deal.note.is_empty()).then(|| ("note", deal.note.clone())));
     format!("{}\n{}", deal.id, pairs(&lines))
+}
+
+/// What is to be paid, and what of it was taken off.
+fn billed(deal: &Deal) -> String {
+    let due = money(&deal.terms.price, deal.billed);
+    match deal.credits {
+        Some(credits) => format!("{due}, after {credits} of credits"),
+        None => due,
+    }
+}
+
+/// What its owner can do about what waits for an answer.
+fn todo(deal: &Deal) -> Option<String> {
+    let short = deal.id.short();
+    let change = deal.change.as_ref().map(|change| change.state);
+    match (deal.side, deal.state, change) {
+        (Side::Consumer, State::Offered, _) => Some(format!(
+            "to take it: mercato order --offer {short}\nto decline it: mercato contracts cancel {short}"
+        )),
+        (Side::Consumer, _, Some(State::Review | State::Requested)) => {
+            Some(format!("to withdraw the change: mercato contracts withdraw {short}"))
+        }
+        (Side::Provider, _, _) if is_asked(deal) => Some(format!(
+            "to approve: mercato requests accept {short}\n\
+             to refuse: mercato requests deny {short} --reason TEXT"
+        )),
+        _ => None,
+    }
 }
 
 fn bill(statement: &Statement, deal: &Deal, wide: bool) -> String {

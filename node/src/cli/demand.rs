@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use mercato_broker::{Demand, Rate, Selector, Sort};
+use mercato_broker::{Demand, Rate, Selector, Sort, size};
 use mercato_config::{Gpus, Seconds, SyntaxError, quantity};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
@@ -21,16 +21,17 @@ pub(crate) struct Wanted {
     #[arg(value_name = "SELECTOR", value_parser = text::<Selector>)]
     selector: Option<Selector>,
     /// Processors: 8, 500m
-    #[arg(long, value_name = "N", value_parser = cpu)]
+    #[arg(long, value_name = "N", value_parser = cpu, allow_hyphen_values = true)]
     cpu: Option<u64>,
     /// Memory: 32Gi
-    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    #[arg(long, value_name = "BYTES", value_parser = memory, allow_hyphen_values = true)]
     memory: Option<u64>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// Pods at once
-    #[arg(long, value_name = "N", default_value_t = PODS)]
+    #[arg(long, value_name = "N", default_value_t = PODS, value_parser = pods)]
+    #[arg(allow_hyphen_values = true)]
     pods: u64,
     /// reserved is really held; spot may be taken back at once [default: whichever is offered]
     #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]
@@ -47,13 +48,10 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The demand of one who buys: pods need processors and memory.
+    /// The demand of one who buys: enough for one pod at least.
     pub(crate) async fn purchase(self, desk: &dyn Desk, term: Seconds) -> Result<Demand, Problem> {
         let demand = self.demand(desk, Some(term)).await?;
-        if demand.quantity.cpu_millis == 0 || demand.quantity.memory_bytes == 0 {
-            return Err(Problem::new(Kind::Usage, "pods need processors and memory")
-                .todo("say how much of both: --cpu 8 --memory 32Gi"));
-        }
+        can_be_bought(&demand.quantity)?;
         Ok(demand)
     }
 
@@ -82,6 +80,18 @@ impl Wanted {
         let namespaces = BTreeSet::new();
         Ok(Demand { selector, quantity, term_s, class, max_price, from, namespaces, sort })
     }
+}
+
+/// Whether pods can use so much.
+pub(crate) fn can_be_bought(quantity: &Resources) -> Result<(), Problem> {
+    size::check(quantity).map_err(|error| {
+        Problem::new(Kind::Usage, error.to_string())
+            .todo("say how much of each: --cpu 8 --memory 32Gi")
+    })
+}
+
+pub(crate) fn pods(text: &str) -> Result<u64, SyntaxError> {
+    quantity::of(&Resource::Pods, text)
 }
 
 pub(crate) fn cpu(text: &str) -> Result<u64, SyntaxError> {

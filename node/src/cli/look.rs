@@ -59,11 +59,9 @@ fn overview(all: &Overview, wide: bool) -> String {
     if !running.is_empty() {
         text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));
     }
-    let waiting = contracts.iter().filter(|deal| deals::is_asked(deal)).count();
-    let asked = (waiting > 0).then(|| format!("{waiting} wait for your answer: mercato requests"));
     let unsold = (share.policy.is_some() && share.on_sale.is_empty())
         .then(|| "what is shared is not on sale: see why with mercato share show".to_owned());
-    let attention: Vec<_> = daemon.attention.iter().cloned().chain(asked).chain(unsold).collect();
+    let attention: Vec<_> = daemon.attention.iter().cloned().chain(unsold).collect();
     if !attention.is_empty() {
         text += "\nNeeds attention:\n";
         text.extend(attention.iter().map(|line| format!("  {line}\n")));

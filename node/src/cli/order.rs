@@ -27,8 +27,9 @@ const POLL: Duration = Duration::from_millis(250);
   mercato order --offer 3f2a91bc --wait
 
 The best offer that suits is taken, among those of providers that you trust.
-A provider may answer with another price: up to --max-price it is taken at once,
-above it is held for you for 30 seconds, to be taken with --offer.")]
+A provider may answer with another price: up to --max-price it is taken at once.
+Above, the offer is held for as long as its owner says, some hours by default:
+take it with --offer, or decline it with mercato contracts cancel.")]
 pub(crate) struct Order {
     #[command(flatten)]
     wanted: Wanted,
@@ -125,11 +126,14 @@ fn step(deal: &Deal) -> Result<Option<String>, Problem> {
     let (peer, id) = (deals::peer(deal), deal.id.short());
     Ok(Some(match deal.state {
         State::Requested => format!("{id}: asking {peer}"),
-        State::Review => format!("{id}: waiting for {peer}'s owner to accept"),
+        State::Review => format!("{id}: waiting for {peer}'s owner to approve"),
         State::Offered => format!(
-            "{id}: {peer} offers {} for {}; to take it: mercato order --offer {id}",
+            "{id}: {peer} offers {} for {}{}; to take it: mercato order --offer {id}",
             deal.terms.quantity.show(),
             money(&deal.terms.price, deal.total),
+            deal.asked.as_ref().map_or_else(String::new, |asked| {
+                format!(", asked {}", money(&asked.price, asked.total))
+            }),
         ),
         State::Agreed => format!("{id}: both sign"),
         State::Pending => format!("{id}: the node is being made"),

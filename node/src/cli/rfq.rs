@@ -27,7 +27,8 @@ const POLL: Duration = Duration::from_millis(250);
   mercato rfq --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --max-price '3 EUR/h'
 
 Up to 20 of the providers that you trust are asked. What they offer is held for
-you for 30 seconds: take one with order --offer ID, and the others lapse.")]
+you as long as HELD FOR says, 30 seconds where no person decides: take one with
+order --offer ID, and the others lapse.")]
 pub(crate) struct Rfq {
     #[command(flatten)]
     wanted: Wanted,

@@ -47,13 +47,13 @@ enum What {
   mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'")]
 pub(crate) struct Set {
     /// Of the processors: 30%, or 8
-    #[arg(long, value_name = "AMOUNT", value_parser = cpu)]
+    #[arg(long, value_name = "AMOUNT", value_parser = cpu, allow_hyphen_values = true)]
     cpu: Option<Amount>,
     /// Of the memory: 30%, or 32Gi
-    #[arg(long, value_name = "AMOUNT", value_parser = memory)]
+    #[arg(long, value_name = "AMOUNT", value_parser = memory, allow_hyphen_values = true)]
     memory: Option<Amount>,
     /// Of the pods that the nodes take: 50%, or 110
-    #[arg(long, value_name = "AMOUNT", value_parser = pods)]
+    #[arg(long, value_name = "AMOUNT", value_parser = pods, allow_hyphen_values = true)]
     pods: Option<Amount>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
+mod change;
 mod federation;
 mod market;
 mod namespaces;
@@ -35,6 +36,8 @@ struct Script {
     asked: Mutex<Vec<Request>>,
     /// One for each look at the deals; the last one stays.
     states: Mutex<Vec<State>>,
+    /// In the place of one that is in such a state.
+    deal: Mutex<Option<Deal>>,
     refuses: Option<Refusal>,
     side: Option<Side>,
     market: Market,
@@ -54,6 +57,9 @@ impl Desk for Script {
                 Ok(Answer::Share(Share { policy: None, ruled: false, on_sale: Vec::new() }))
             }
             Request::Deals => {
+                if let Some(deal) = self.deal.lock().unwrap().clone() {
+                    return async move { Ok(Answer::Deals(vec![deal])) }.boxed();
+                }
                 let mut states = self.states.lock().unwrap();
                 let state =
                     if states.len() > 1 { Some(states.remove(0)) } else { states.last().copied() };
@@ -127,9 +133,10 @@ fn deal(state: State) -> Deal {
         peer: TURIN,
         peer_name: Some("turin".to_owned()),
         state,
-        reason: (state == State::Terminated).then(|| "DeniedByOwner: not today".to_owned()),
+        reason: (state == State::Terminated).then(|| "denied by owner (not today)".to_owned()),
         passing: false,
         round: None,
+        asked: None,
         change: None,
         disputed: false,
         terms: serde_json::from_value(terms).unwrap(),
@@ -137,6 +144,7 @@ fn deal(state: State) -> Deal {
         until_ms: Some(4_102_444_800_000),
         total: serde_json::from_value(json!({ "micros": 640_000, "currency": "EUR" })).unwrap(),
         billed: None,
+        credits: None,
         node: Some("mercato-turin".to_owned()),
         namespaces: Default::default(),
     }
@@ -269,7 +277,7 @@ fn status_is_one_screen() {
         "rome (mercato 0.1.0)\n",
         "  peers         1 known, 1 connected, 0 trusted\n",
         "3f3f3f3f  sells to  turin  in review  cpu=8,memory=32Gi,pods=…",
-        "Needs attention:\n  no cluster\n  1 wait for your answer: mercato requests\n",
+        "Needs attention:\n  no cluster\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -346,7 +354,7 @@ fn an_order_is_followed_until_its_node_is_ready() {
     assert_eq!(desk.states.lock().unwrap().as_slice(), [Active]);
     let denied = mercato(&script(&[Review, Terminated]), &format!("{ORDERED} --wait")).unwrap_err();
     assert_eq!(denied.class, Class::Refused);
-    assert!(denied.what.ends_with("DeniedByOwner: not today"), "{denied}");
+    assert!(denied.what.ends_with("denied by owner (not today)"), "{denied}");
     let late = mercato(&script(&[Review]), &format!("{ORDERED} --wait --timeout 1s")).unwrap_err();
     assert_eq!(late.class, Class::TimedOut);
     let little = mercato(&script(&[]), "order --cpu 8 --for 4h").unwrap_err();

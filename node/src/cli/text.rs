@@ -31,6 +31,19 @@ pub(crate) fn name(word: impl Serialize) -> String {
     }
 }
 
+/// Why something is over, in plain words: `noCapacity` is *no capacity*, and what the other side
+/// said of it follows in brackets.
+pub(crate) fn plain_reason(word: &str, said: &str) -> String {
+    let mut plain = String::new();
+    for c in word.chars() {
+        if c.is_ascii_uppercase() && !plain.is_empty() {
+            plain.push(' ');
+        }
+        plain.push(c.to_ascii_lowercase());
+    }
+    if said.is_empty() { plain } else { format!("{plain} ({said})") }
+}
+
 /// What a person compares over the telephone: all digits, in groups, on two lines.
 pub(crate) fn fingerprint(cluster: &ClusterId) -> [String; 2] {
     let digits = cluster.to_string();
@@ -167,6 +180,13 @@ mod tests {
         }
         assert_eq!((round_trip(340), round_trip(12_900)), ("0.3ms".into(), "12ms".into()));
         assert_eq!(moment(1_795_161_600_000), "2026-11-20 08:00:00");
+    }
+
+    #[test]
+    fn a_reason_is_plain_words() {
+        assert_eq!(plain_reason("noCapacity", ""), "no capacity");
+        let denied = "denied by owner (not today)";
+        assert_eq!(plain_reason("DeniedByOwner", "not today"), denied);
     }
 
     #[test]

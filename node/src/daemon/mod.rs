@@ -19,7 +19,7 @@ use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::admin::{Desk, Server};
+use crate::admin::{Desk, Event, EventKind, Server};
 use crate::driver::{self, About, Domains, Driver, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -115,6 +115,7 @@ impl Daemon {
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
+        let started = Event::of(EventKind::DaemonStarted, started);
         let about =
             About { name, data_dir, health: at, usual_port, listed, off, restart: plan.restart };
         let ruling = Arc::new(watch::Sender::default());
@@ -190,8 +191,14 @@ async fn tell_trouble(driver: Handle, cluster: Arc<dyn Kubernetes>) {
     loop {
         let trouble = cluster.trouble();
         match &trouble {
-            Some(why) if !before => driver.say(format!("no cluster for now: {why}")),
-            None if before => driver.say("the cluster answers".to_owned()),
+            Some(why) if !before => {
+                let text = format!("the Kubernetes cluster does not answer: {why}");
+                driver.say(Event::of(EventKind::ClusterUnreachable, text));
+            }
+            None if before => {
+                let text = "the Kubernetes cluster answers again";
+                driver.say(Event::of(EventKind::ClusterReachable, text));
+            }
             Some(_) | None => {}
         }
         before = trouble.is_some();

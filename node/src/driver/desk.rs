@@ -16,9 +16,10 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::{Notify, watch};
 
-use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
+use super::{Domains, Driver, Gone, Handle, attention, events::Events, records, view};
 use crate::admin::{
-    Answer, Class, Desk, Offload, OnSale, Peer, Pong, Problem, Provider, Request, Share, Status,
+    Answer, Class, Desk, Event, EventKind, Offload, OnSale, Peer, Pong, Problem, Provider, Request,
+    Share, Status,
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
@@ -85,9 +86,10 @@ impl Desk for Office {
                 }
                 Request::Rfq { demand, note } => self.command(Command::Rfq { demand, note }).await,
                 Request::Take(offer) => self.command(Command::Take(offer)).await,
-                Request::Counter { request, price, quantity } => {
-                    self.command(Command::Counter { request, price, quantity }).await
+                Request::Counter { request, price, quantity, hold_s } => {
+                    self.command(Command::Counter { request, price, quantity, hold_s }).await
                 }
+                Request::Withdraw(contract) => self.command(Command::Withdraw(contract)).await,
                 Request::Reclaim { contract, notice_s, text } => {
                     self.command(Command::Reclaim { contract, notice_s, text }).await
                 }
@@ -159,16 +161,17 @@ impl Office {
     async fn degraded(&self) -> Result<Option<String>, Problem> {
         let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);
         let why = self.driver.look(degraded).await?;
-        let says = |why| format!("nothing new is promised, the records cannot be written: {why}");
+        let says =
+            |why| format!("read-only: cannot write to the data folder; no new contracts: {why}");
         Ok(why.map(says))
     }
 
     async fn status(&self) -> Result<Answer, Problem> {
         let degraded = self.degraded().await?;
-        let unreached = self.driver.look(view::unreached).await?;
+        let lines = self.driver.look(attention::lines).await?;
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
-        let attention = degraded.into_iter().chain(unreached).chain(self.about.off.clone());
+        let attention = degraded.into_iter().chain(lines).chain(self.about.off.clone());
         let attention =
             attention.chain(absent).chain(waiting).chain(self.ending().await?).collect();
         let addresses = self.driver.net().local_addresses();
@@ -300,7 +303,8 @@ impl Office {
         let About { name, data_dir, .. } = &self.about;
         let key = Identity::open(data_dir, name).and_then(|identity| identity.rotate())?;
         tracing::info!(key = %key.short(), "the key is replaced: starting again");
-        self.driver.say("the key of this cluster is replaced".to_owned());
+        let text = "the key of this cluster is replaced";
+        self.driver.say(Event::of(EventKind::KeyReplaced, text));
         // Whoever asked hears it first.
         tokio::spawn(async move {
             tokio::time::sleep(limits::RESTART).await;

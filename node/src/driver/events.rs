@@ -7,12 +7,11 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mercato_agent::Notice;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
 use super::clock::wall_ms;
-use crate::admin::Event;
+use crate::admin::{Event, EventKind};
 use crate::limits;
 
 const FILE: &str = "events.jsonl";
@@ -24,17 +23,19 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn follow(dir: &Path, mut told: broadcast::Receiver<String>) -> Self {
+    pub(super) fn follow(dir: &Path, mut told: broadcast::Receiver<Event>) -> Self {
         let journal = Arc::new(Mutex::new(Journal::open(dir.join(FILE))));
         let keep = journal.clone();
         let following = tokio::spawn(async move {
             loop {
-                let text = match told.recv().await {
-                    Ok(text) => text,
-                    Err(broadcast::error::RecvError::Lagged(n)) => format!("{n} more happened"),
+                let event = match told.recv().await {
+                    Ok(event) => event,
+                    Err(broadcast::error::RecvError::Lagged(n)) => {
+                        Event::of(EventKind::EventsLost, format!("{n} more happened"))
+                    }
                     Err(broadcast::error::RecvError::Closed) => return,
                 };
-                keep.lock().unwrap_or_else(PoisonError::into_inner).add(text);
+                keep.lock().unwrap_or_else(PoisonError::into_inner).add(event);
             }
         });
         Self { journal, following: following.abort_handle() }
@@ -71,9 +72,9 @@ impl Journal {
         Self { path, kept, file: None }
     }
 
-    fn add(&mut self, text: String) {
+    fn add(&mut self, event: Event) {
         let number = self.kept.back().map_or(0, |event| event.number) + 1;
-        self.kept.push_back(Event { number, at_ms: wall_ms(), text });
+        self.kept.push_back(Event { number, at_ms: wall_ms(), ..event });
         if self.kept.len() > limits::EVENTS {
             self.kept.pop_front();
         }
@@ -106,34 +107,13 @@ fn line(event: &Event) -> String {
     serde_json::to_string(event).unwrap_or_default() + "\n"
 }
 
-/// A notice, in a line.
-pub(super) fn tell(notice: &Notice) -> String {
-    match notice {
-        Notice::Connected { peer, name } => format!("connected with {name} ({})", peer.short()),
-        Notice::Disconnected(peer) => format!("disconnected from {}", peer.short()),
-        Notice::Rekeyed(peer) => format!("{} has changed its key", peer.short()),
-        Notice::Outdated(peer) => {
-            format!("refused: somebody with a key that {} has replaced", peer.short())
-        }
-        Notice::Offered(peer) => format!("{} offers something", peer.short()),
-        Notice::Withdrawn(peer) => format!("{} offers nothing any more", peer.short()),
-        Notice::BadAd(key, error) => format!("a bad advertisement of {}: {error}", key.short()),
-        Notice::Fraud(key) => format!("{} signed two ads under one number", key.short()),
-        Notice::Shunned(key) => format!("gossip takes nothing more from {}", key.short()),
-        Notice::Standing(peer, standing) => {
-            format!("{} is {} now", peer.short(), format!("{standing:?}").to_lowercase())
-        }
-        Notice::Deal { id, side, state } => {
-            let [side, state] = [format!("{side:?}"), format!("{state:?}")];
-            format!("{} ({}): {}", id.short(), side.to_lowercase(), state.to_lowercase())
-        }
-        Notice::Degraded(why) => format!("the records cannot be written: {why}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn started(n: usize) -> Event {
+        Event::of(EventKind::DaemonStarted, format!("event {n}"))
+    }
 
     fn numbers(journal: &Journal) -> (usize, u64, u64) {
         let number = |event: Option<&Event>| event.map_or(0, |event| event.number);
@@ -145,13 +125,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         let mut journal = Journal::open(path.clone());
-        (0..5).for_each(|n| journal.add(format!("event {n}")));
+        (0..5).for_each(|n| journal.add(started(n)));
         // A death in mid-line.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"num").unwrap();
         let mut journal = Journal::open(path.clone());
         assert_eq!(numbers(&journal), (5, 1, 5));
         let most = limits::EVENTS;
-        (0..3 * most).for_each(|n| journal.add(format!("event {n}")));
+        (0..3 * most).for_each(|n| journal.add(started(n)));
         let last = 5 + 3 * most as u64;
         assert_eq!(numbers(&journal), (most, last - most as u64 + 1, last));
         assert_eq!(numbers(&Journal::open(path.clone())), numbers(&journal));
@@ -163,10 +143,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let gone = dir.path().join("gone");
         let mut journal = Journal::open(gone.join(FILE));
-        journal.add("one".to_owned());
+        journal.add(started(1));
         assert_eq!(numbers(&journal), (1, 1, 1));
         fs::create_dir(&gone).unwrap();
-        journal.add("two".to_owned());
+        journal.add(started(2));
         assert_eq!(numbers(&Journal::open(gone.join(FILE))), (2, 1, 2));
     }
 }

@@ -8,6 +8,7 @@ use mercato_protocol::text::Slug;
 
 use super::{Driver, Office, clock};
 use crate::admin::{Answer, Class, Problem, Token};
+use crate::cli::text::span;
 use crate::limits;
 
 impl Office {
@@ -45,7 +46,8 @@ impl Office {
 
     /// What needs the owner's attention: memberships that end, a line each.
     pub(super) async fn ending(&self) -> Result<Vec<String>, Problem> {
-        let soon_ms = clock::wall().wall_ms + limits::ENDING_MS;
+        let now_ms = clock::wall().wall_ms;
+        let soon_ms = now_ms + limits::ENDING_MS;
         let federations = self.driver.look(|driver| driver.agent().federations()).await?;
         let ends = |of: &Joined| of.until_ms.is_some_and(|until_ms| until_ms < soon_ms);
         let line = |of: Joined| match (&of.refused, of.roles.contains(&Role::Registrar)) {
@@ -54,7 +56,22 @@ impl Office {
                 "this registrar of {} ends soon: mercato federation registrar ROOT-KEY",
                 of.name
             )),
-            (None, _) => None,
+            (None, false) => match of.until_ms {
+                None if of.was_certified => Some(format!(
+                    "not a member of {} any more: its certificate was revoked or has expired; to \
+                     join again: mercato federation join TOKEN",
+                    of.name
+                )),
+                Some(until_ms) if until_ms < now_ms + limits::MEMBERSHIP_ENDING_MS => {
+                    Some(format!(
+                        "the membership in {} ends in {} and is not renewed yet: is its registrar up?",
+                        of.name,
+                        span(until_ms.saturating_sub(now_ms))
+                    ))
+                }
+                None | Some(_) => None,
+            },
+            (None, true) => None,
         };
         Ok(federations.into_iter().filter_map(line).collect())
     }

@@ -14,6 +14,7 @@ use thiserror::Error;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::{Driver, Message, clock};
+use crate::admin::Event;
 use crate::limits;
 use crate::telemetry::Metrics;
 
@@ -27,7 +28,7 @@ pub(crate) struct Gone;
 pub(crate) struct Handle {
     messages: mpsc::Sender<Message>,
     /// For the journal.
-    told: broadcast::Sender<String>,
+    told: broadcast::Sender<Event>,
     net: Net,
     metrics: Metrics,
     us: Arc<Us>,
@@ -68,14 +69,14 @@ impl Handle {
     }
 
     /// What is worth telling, from now on.
-    pub(crate) fn told(&self) -> broadcast::Receiver<String> {
+    pub(crate) fn told(&self) -> broadcast::Receiver<Event> {
         self.told.subscribe()
     }
 
     /// Tells whoever listens.
-    pub(crate) fn say(&self, what: String) {
+    pub(crate) fn say(&self, event: Event) {
         // Perhaps nobody does.
-        let _ = self.told.send(what);
+        let _ = self.told.send(event);
     }
 
     /// The federation that is traded in.

@@ -5,12 +5,14 @@
 //! lease's work in a cluster is that of [`crate::kubernetes`].
 
 pub(crate) mod allowance;
+mod attention;
 pub(crate) mod clock;
 mod desk;
 mod domains;
 mod events;
 mod federations;
 mod handle;
+mod news;
 mod perform;
 pub(crate) mod records;
 #[cfg(test)]
@@ -33,6 +35,7 @@ use mercato_protocol::identity::Owner;
 use mercato_protocol::time::Now;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::admin::{Event, EventKind};
 use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
@@ -269,7 +272,8 @@ impl Driver {
         match tokio::task::block_in_place(|| self.store.reopen()) {
             Ok(()) => {
                 tracing::info!("the records can be written again");
-                self.handle.say("the records can be written again".to_owned());
+                let text = "the data folder can be written again";
+                self.handle.say(Event::of(EventKind::RecordsWritable, text));
                 self.told = None;
                 self.rebuild(None);
                 self.settle().await;

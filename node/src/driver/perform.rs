@@ -2,14 +2,14 @@
 //! simulation.
 
 use bytes::Bytes;
-use mercato_agent::{Effect, Frame, Input, LeaseDesire, Notice};
+use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, Notice};
 use mercato_discovery::DialFailure;
 use mercato_net::DialError;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use super::workload::Outbound;
-use super::{Driver, events, wire};
+use super::{Driver, news, wire};
 use crate::kubernetes::{LeaseHandle, Work};
 use crate::telemetry::{Queue, Way};
 
@@ -97,7 +97,9 @@ impl Driver {
             }
         }
         log(notice);
-        self.handle.say(events::tell(notice));
+        if let Some(event) = news::event(notice, &self.agent) {
+            self.handle.say(event);
+        }
     }
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
@@ -179,8 +181,8 @@ fn log(notice: &Notice) {
         Notice::Outdated(peer) => {
             tracing::warn!(peer = %peer.short(), "somebody has a key that it replaced: refused");
         }
-        Notice::Offered(peer) => tracing::debug!(peer = %peer.short(), "offers something"),
-        Notice::Withdrawn(peer) => tracing::debug!(peer = %peer.short(), "offers nothing any more"),
+        Notice::Offered(peer, _) => tracing::debug!(peer = %peer.short(), "published an offer"),
+        Notice::Withdrawn(peer) => tracing::debug!(peer = %peer.short(), "withdrew its offer"),
         Notice::BadAd(key, error) => {
             tracing::debug!(key = %key.short(), %error, "an advertisement that is none");
         }
@@ -189,11 +191,27 @@ fn log(notice: &Notice) {
         Notice::Standing(peer, standing) => {
             tracing::info!(peer = %peer.short(), ?standing, "the owner's word on a peer");
         }
-        Notice::Deal { id, side, state } => {
+        Notice::Deal { id, side, state, .. } => {
             tracing::info!(deal = %id.short(), ?side, ?state, "a deal goes on");
         }
+        Notice::Change { id, side, step, facts } => {
+            let (contract, ending) = (id.short(), facts.ending);
+            tracing::info!(%contract, ?side, ?step, ?ending, "a change of a contract");
+        }
+        Notice::Federation { name, news, .. } => match news {
+            FederationNews::Revoked
+            | FederationNews::Expired
+            | FederationNews::Unreachable
+            | FederationNews::NotRenewed(_) => tracing::warn!(%name, ?news, "federation"),
+            FederationNews::Joined
+            | FederationNews::Followed
+            | FederationNews::Renewed
+            | FederationNews::Left
+            | FederationNews::MemberRevoked(_)
+            | FederationNews::MemberExpired(_) => tracing::info!(%name, ?news, "federation"),
+        },
         Notice::Degraded(why) => {
-            tracing::warn!(why, "degraded: nothing new is promised, running leases live on");
+            tracing::warn!(why, "read-only: no new contracts, running leases go on");
         }
     }
 }

@@ -7,10 +7,14 @@ use mercato_broker::{Side, Standing};
 use mercato_discovery::{Known, Source};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::invoice::Credit;
 use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::price::Money;
+use mercato_protocol::time::Now;
 
 use super::Driver;
-use crate::admin::{Change, Deal, Found, Peer};
+use crate::admin::{Asked, Change, Deal, Found, Peer};
+use crate::cli::text::plain_reason;
 use crate::kubernetes::LeaseHandle;
 
 /// Everybody who is known.
@@ -55,22 +59,6 @@ fn found(source: Source) -> Found {
     }
 }
 
-/// Whose link is down though a lease needs it: a line for each lease.
-pub(super) fn unreached(driver: &Driver) -> Vec<String> {
-    let line = |lease: &LeaseHandle| {
-        let desire = lease.desire();
-        let peer = desire.peer_name.clone().unwrap_or_else(|| lease.peer().short());
-        let pods = match desire.side {
-            Side::Consumer => "pods there",
-            Side::Provider => "its guests",
-        };
-        let contract = desire.contract.id.short();
-        let what = format!("{peer} is not reached: {pods} run on as they are ({contract})");
-        (!desire.reachable).then_some(what)
-    };
-    driver.leases.values().filter_map(line).collect()
-}
-
 /// Orders, requests and contracts, on both sides.
 pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
     let names = names(driver);
@@ -78,7 +66,7 @@ pub(super) fn deals(driver: &Driver) -> Vec<Deal> {
     deals.map(|deal| view(driver, &names, deal)).collect()
 }
 
-fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
+pub(super) fn names(driver: &Driver) -> BTreeMap<ClusterId, String> {
     let agent = driver.agent();
     let offers = agent.broker().providers(driver.now());
     let offers = offers.map(|(provider, _, name)| (provider, name.to_owned()));
@@ -100,7 +88,8 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
     let lease = driver.lease(&deal.id());
     let node = lease.and_then(LeaseHandle::node).cloned();
     let lease = lease.map(|lease| lease.desire());
-    let statement = driver.agent().broker().statement(&deal.id());
+    let statement = driver.agent().broker().statement(&deal.id()).and_then(Result::ok);
+    let credits = statement.as_ref().map(|statement| statement.credits.as_slice());
     let request = deal.request();
     Deal {
         id: deal.id(),
@@ -112,19 +101,50 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         passing: is_passing(deal.stage()),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
-        change: deal.change().map(|change| Change {
-            terms: change.terms().clone(),
-            state: change.state(),
-            reason: change.refused().map(|(reason, text)| said(&reason, text)),
-        }),
+        asked: asked(deal),
+        change: deal.change().map(|it| change(driver.now(), deal, it)),
         disputed: !deal.disputes().is_empty(),
         note: request.note.clone(),
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
-        billed: statement.and_then(Result::ok).and_then(|statement| statement.total),
+        billed: statement.as_ref().and_then(|statement| statement.due),
+        credits: credits.and_then(sum),
         node,
         namespaces: lease.map(|lease| lease.namespaces.clone()).unwrap_or_default(),
     }
+}
+
+/// What was asked for, where the terms are others.
+fn asked(deal: &mercato_broker::Deal) -> Option<Asked> {
+    let (asked, terms) = (&deal.request().terms, deal.terms());
+    let first = deal.agreement().is_none_or(|agreement| agreement.contract.amends.is_none());
+    let is_other = asked.price != terms.price || asked.quantity != terms.quantity;
+    (first && is_other).then(|| Asked {
+        quantity: asked.quantity.clone(),
+        price: asked.price.clone(),
+        total: deal.posted().ok().flatten(),
+    })
+}
+
+fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Change) -> Change {
+    let total = deal.changed_total(now).ok().flatten();
+    let before = deal.total().ok().flatten();
+    let micros = |money: Option<Money>| money.and_then(|it| i64::try_from(it.micros).ok());
+    Change {
+        terms: change.terms().clone(),
+        state: change.state(),
+        reason: change.refused().map(|(reason, text)| said(&reason, text)),
+        what: crate::cli::change::difference(deal.terms(), change.terms()),
+        difference_micros: micros(total).zip(micros(before)).map(|(after, before)| after - before),
+        total,
+        until_ms: deal.change_deadline_ms(),
+        ended_ms: change.refused_ms(),
+    }
+}
+
+fn sum(credits: &[Credit]) -> Option<Money> {
+    let amounts = credits.iter().map(|credit| credit.amount);
+    amounts.reduce(|sum, more| sum.checked_add(more).unwrap_or(sum))
 }
 
 /// When it ends, or ended; before it is agreed, when it lapses.
@@ -174,5 +194,5 @@ fn is_passing(stage: &Stage) -> bool {
 
 /// A word of the market's protocol, and the owner's, if there is one.
 fn said(reason: &impl std::fmt::Debug, text: &str) -> String {
-    if text.is_empty() { format!("{reason:?}") } else { format!("{reason:?}: {text}") }
+    plain_reason(&format!("{reason:?}"), text)
 }

@@ -133,7 +133,7 @@ impl Contracts {
             billed: over.then(|| money(&terms.price, deal.billed)),
             until: deal.until_ms.map(timestamp),
             ends: deal.until_ms.map(brief::moment_of),
-            change: deal.change.as_ref().map(change::line),
+            change: deal.change.as_ref().map(|it| change::line(deal, it)),
             note: Some(deal.note.clone()).filter(|note| !note.is_empty()),
             order: self.service.orders().get(&deal.id).cloned(),
             node: deal.node.clone(),
@@ -199,27 +199,42 @@ pub(super) fn told(deal: &Deal, contract: &str) -> String {
         )
     };
     let peer = peer(deal);
-    match (deal.side, deal.state) {
-        _ if is_asked(deal) => accept(&format!("{peer} waits for an answer")),
-        (Side::Consumer, State::Offered) => accept(&format!(
-            "{peer} offers {} for {}",
+    let asked = deal.change.as_ref().filter(|change| change.state == State::Review);
+    match (deal.side, deal.state, asked) {
+        (Side::Provider, _, Some(change)) => accept(&format!(
+            "{peer} asks for a change: {}, {}",
+            change.what,
+            change::cost(deal, change)
+        )),
+        (Side::Provider, State::Review, None) => accept(&format!(
+            "{peer} asks for {} for {}",
             deal.terms.quantity.show(),
             money(&deal.terms.price, deal.total)
         )),
-        (Side::Consumer, State::Requested) => format!("{peer} is asked"),
-        (Side::Consumer, State::Review) => format!("{peer}'s owner is asked"),
-        (Side::Consumer, State::Active) => {
+        (Side::Consumer, State::Offered, _) => accept(&format!(
+            "{peer} offers {} for {}{}, held until {}",
+            deal.terms.quantity.show(),
+            money(&deal.terms.price, deal.total),
+            deal.asked.as_ref().map_or_else(String::new, |asked| {
+                format!(", asked {}", money(&asked.price, asked.total))
+            }),
+            deal.until_ms.map_or_else(|| "-".to_owned(), timestamp)
+        )),
+        (Side::Consumer, State::Requested, _) => format!("{peer} is asked"),
+        (Side::Consumer, State::Review, _) => format!("{peer}'s owner has to approve"),
+        (Side::Consumer, State::Active, _) => {
             let node = deal.node.as_ref().map(|node| format!("node {node} is ready"));
-            let change = deal.change.as_ref().map(|it| format!("to be {}", change::line(it)));
+            let change = deal.change.as_ref();
+            let change = change.map(|it| format!("change: {}", change::line(deal, it)));
             let all: Vec<String> = node.into_iter().chain(change).collect();
             if all.is_empty() { "in use".to_owned() } else { all.join("; ") }
         }
-        (_, State::Closed | State::Terminated) => {
+        (_, State::Closed | State::Terminated, _) => {
             deal.reason.clone().unwrap_or_else(|| "over".to_owned())
         }
-        (_, State::Suspended) => "usage is not signed for: nothing new is admitted".to_owned(),
-        (_, State::Reclaiming) => format!("{peer} takes it back, or is told so"),
-        (_, State::Active) => "in use".to_owned(),
+        (_, State::Suspended, _) => "usage is not signed for: nothing new is admitted".to_owned(),
+        (_, State::Reclaiming, _) => format!("{peer} takes it back, or is told so"),
+        (_, State::Active, _) => "in use".to_owned(),
         _ => "both sign, and make it ready".to_owned(),
     }
 }

@@ -236,6 +236,9 @@ fn why_not(refusal: &Refusal) -> Why {
         Refusal::Degraded => ("Degraded", refusal.to_string()),
         Refusal::Invalid(_) => ("Invalid", refusal.to_string()),
         Refusal::TooMany
+        | Refusal::ChangeOpen(_)
+        | Refusal::NoChange(_)
+        | Refusal::NotConsumer(_)
         | Refusal::Unknown(_)
         | Refusal::Taken(_)
         | Refusal::Short(_)

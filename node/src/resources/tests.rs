@@ -39,12 +39,14 @@ fn deal(id: NegotiationId, side: Side, state: State) -> Deal {
         passing: false,
         round: None,
         terms: serde_json::from_value(terms).unwrap(),
+        asked: None,
         change: None,
         disputed: false,
         note: String::new(),
         until_ms: Some(1_000_000),
         total: None,
         billed: None,
+        credits: None,
         node: None,
         namespaces: BTreeMap::new(),
     }
@@ -193,7 +195,16 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
     assert_eq!((quantity.cpu_millis, quantity.pods, quantity.gpus.len()), (1_500, 20, 1));
 
     let terms = Terms { term_s: 10_800, ..deal.terms.clone() };
-    deal.change = Some(Change { terms, state: State::Review, reason: None });
+    deal.change = Some(Change {
+        terms,
+        state: State::Review,
+        reason: None,
+        what: "term 2h -> 3h (+1h)".to_owned(),
+        total: None,
+        difference_micros: None,
+        until_ms: None,
+        ended_ms: None,
+    });
     assert_eq!(answered(&longer, &deal), None, "it is asked already");
     assert!(answered(&larger, &deal).is_some(), "that is another one");
     deal.change.as_mut().unwrap().state = State::Terminated;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing};
+use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing, size};
 use mercato_config::{FromText, Gpus, Seconds, SyntaxError, policy, quantity, settings};
 use mercato_kubelet::resources::{Buy, ContractSpec, OrderSpec, ProviderClass, Share, Sort, Text};
 use mercato_protocol::contract::Terms;
@@ -50,9 +50,7 @@ pub(super) fn demand(
         pods: spec.pods.into(),
         gpus: gpus.unwrap_or_default().0,
     };
-    if quantity.cpu_millis == 0 || quantity.memory_bytes == 0 {
-        return Err("spec: pods need processors and memory".to_owned());
-    }
+    size::check(&quantity).map_err(|error| format!("spec: {error}"))?;
     Ok(Demand {
         selector: text("selector", spec.selector.as_deref())?.unwrap_or_default(),
         quantity,
@@ -89,6 +87,7 @@ pub(super) fn change(
         pods: spec.pods.map_or(terms.quantity.pods, u64::from),
         gpus: gpus.map_or_else(|| terms.quantity.gpus.clone(), |Gpus(gpus)| gpus),
     };
+    size::check(&quantity).map_err(|error| format!("spec: {error}"))?;
     let term: Option<Seconds> = text("for", spec.term.as_deref())?;
     let term_s = term.map(|Seconds(term_s)| term_s).filter(|term_s| *term_s != terms.term_s);
     Ok(((quantity != terms.quantity).then_some(quantity), term_s))

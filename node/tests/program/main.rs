@@ -21,4 +21,5 @@ mod membership;
 #[path = "../../../discovery/sources/tests/dns/name_server.rs"]
 mod name_server;
 mod portable;
+mod told;
 mod usage;

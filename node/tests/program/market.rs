@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use crate::kit::{Daemon, stderr, stdout};
 
-const DEMAND: [&str; 7] = ["--cpu", "2", "--memory", "4Gi", "--pods", "10", "--for"];
+pub(crate) const DEMAND: [&str; 7] = ["--cpu", "2", "--memory", "4Gi", "--pods", "10", "--for"];
 
-fn share(seller: &Daemon, price: &str, approve: &str) {
+pub(crate) fn share(seller: &Daemon, price: &str, approve: &str) {
     let set = ["share", "set", "--cpu", "50%", "--memory", "50%", "--price", price];
     let shared = seller.ask(&[&set[..], &["--approve", approve]].concat());
     assert!(shared.status.success(), "{}", stderr(&shared));
 }
 
 /// A buyer who knows and trusts these sellers, and what they offer.
-fn buyer(sellers: &[(&Daemon, &str)]) -> Daemon {
+pub(crate) fn buyer(sellers: &[(&Daemon, &str)]) -> Daemon {
     let addresses: Vec<String> = sellers.iter().map(|(seller, _)| seller.address()).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let rome = Daemon::start("rome", &addresses);
@@ -26,12 +26,12 @@ fn buyer(sellers: &[(&Daemon, &str)]) -> Daemon {
     rome
 }
 
-fn order(rome: &Daemon, more: &[&str]) -> String {
+pub(crate) fn order(rome: &Daemon, more: &[&str]) -> String {
     let ordered = rome.json(&[&["order"], &DEMAND[..], &["1h", "-o", "json"], more].concat());
     ordered["id"].as_str().unwrap().to_owned()
 }
 
-fn wait_for_state(daemon: &Daemon, id: &str, state: &str) -> Value {
+pub(crate) fn wait_for_state(daemon: &Daemon, id: &str, state: &str) -> Value {
     let show = ["contracts", "show", id, "-o", "json"];
     daemon.wait_for(&show, |contract| contract["state"] == state)
 }
@@ -67,17 +67,24 @@ fn the_best_of_several_firm_offers_is_taken() {
 #[test]
 fn a_counter_offer_is_taken_by_hand_or_within_the_limit() {
     let turin = Daemon::start("turin", &[]);
-    share(&turin, "cpu=0.60 EUR/h", "ask");
+    share(&turin, "cpu=0.60 EUR/h, memory=0.01 EUR/h", "ask");
     let rome = buyer(&[(&turin, "turin")]);
     for (more, price) in
         [(&[][..], "cpu=0.70 EUR/h"), (&["--max-price", "2 EUR/h"], "cpu=0.80 EUR/h")]
     {
         let id = order(&rome, more);
         wait_for_state(&turin, &id, "review");
-        let countered = turin.ask(&["requests", "accept", &id, "--price", price]);
+        let countered = turin.ask(&["requests", "accept", &id, "--price", price, "--hold", "8h"]);
         assert!(countered.status.success(), "{}", stderr(&countered));
         if more.is_empty() {
-            wait_for_state(&rome, &id, "offered");
+            let offered = wait_for_state(&rome, &id, "offered");
+            let held_ms = offered["untilMs"].as_u64().unwrap() - now_ms();
+            assert!((7 * 3_600_000..=8 * 3_600_000).contains(&held_ms), "held for {held_ms} ms");
+            assert_eq!(offered["asked"]["total"]["micros"], 1_240_000);
+            let memory = &offered["terms"]["price"]["posted"]["units"]["memory"]["micros"];
+            assert_eq!(*memory, 10_000, "the line that was not named");
+            let waits = "offers cpu=2,memory=4Gi,pods=10 for 1.44 EUR, asked 1.24 EUR";
+            rome.wait_for_text(&["status"], |text| text.contains(waits));
             assert!(rome.ask(&["order", "--offer", &id]).status.success());
         }
         let contract = wait_for_state(&rome, &id, "active");
@@ -149,4 +156,9 @@ fn a_contract_is_taken_back_and_billed() {
         assert!(table.contains("credit: notice") && table.contains("0.00 EUR"), "{table}");
     }
     [rome, turin].into_iter().for_each(Daemon::stop);
+}
+
+fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
 }

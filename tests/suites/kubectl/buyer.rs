@@ -118,7 +118,9 @@ pub(crate) async fn changes(rome: &Cluster, turin: &Cluster, contract: &str) -> 
     rome.kubectl(&["patch", &which, "--type", "merge", "-p", change]).await?.ok()?;
     wait::until("Turin's owner is asked for a change", PATIENCE, || async {
         let asked = field(turin, &which, "{.status.change}").await?;
-        ensure!(asked == "cpu=1200m,memory=2Gi,pods=20 for 3h in all: review", "{asked:?}");
+        let what = asked.starts_with("term 2h -> 3h (+1h), cpu 1 -> 1200m, ");
+        ensure!(what && asked.contains(" instead of "), "{asked:?}");
+        ensure!(asked.ends_with(": needs the provider's approval"), "{asked:?}");
         Ok(true)
     })
     .await?;

@@ -84,7 +84,7 @@ pub(crate) async fn closes(rome: &Cluster, turin: &Cluster) -> Result<()> {
     desire(turin, &contract, "Closed").await?;
     condition(rome, "order/second", "Closed").await?;
     let message = field(rome, "order/second", "{.status.conditions[0].message}").await?;
-    ensure!(message.contains("EndedByProvider: as agreed"), "{message}");
+    ensure!(message.contains("ended by provider (as agreed)"), "{message}");
     rome.kubectl(&["-n", "shop", "delete", "order", "second"]).await?.ok().map(drop)
 }
 

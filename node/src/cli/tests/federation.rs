@@ -27,6 +27,7 @@ fn joined(name: &str) -> Joined {
         organisation: Some("polito".parse().unwrap()),
         roles: vec![Role::Provider, Role::Consumer, Role::Registrar],
         until_ms: Some(1_795_161_600_000),
+        was_certified: true,
         members: 2,
         list: Some((3, 1_795_161_600_000)),
         root_revoked: vec![3],

@@ -1,0 +1,249 @@
+//! What a person may want to hear of, with all that a sentence about it takes. Putting it into
+//! words, and keeping it, is the daemon's.
+
+use mercato_broker::{Deal, Side, Stage, Standing};
+use mercato_protocol::ad::AdError;
+use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::join::JoinRefusal;
+use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::price::Money;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::text::Slug;
+use mercato_protocol::time::Now;
+
+use crate::agent::Agent;
+use crate::vocabulary::Effect;
+
+/// What a person wants to know of a negotiation, a lease, or a change of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DealFacts {
+    /// The other side.
+    pub peer: ClusterId,
+    /// So much is bought, or offered; of a change, is to be.
+    pub quantity: Resources,
+    /// For so long in all, in seconds.
+    pub term_s: u64,
+    /// For the whole term; none when free.
+    pub total: Option<Money>,
+    /// The same as it was asked for; of a change, as it is without it.
+    pub asked: Option<Money>,
+    /// Whether the provider had signed an offer that was not taken.
+    pub was_offered: bool,
+    /// Why it is over.
+    pub ending: Option<Ending>,
+    /// The same in the words of whoever ended it; may be empty.
+    pub text: String,
+}
+
+/// Why a negotiation, a change or a lease is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// It came to nothing.
+    Refused(TerminateReason),
+    /// The lease ended.
+    Closed(CloseReason),
+}
+
+/// How far a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeStep {
+    /// The provider was asked.
+    Asked,
+    /// The provider's owner is asked.
+    Review,
+    /// The provider has signed it.
+    Agreed,
+    /// It stands.
+    Made,
+    /// It came to nothing.
+    Refused,
+}
+
+/// What happened in a federation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FederationNews {
+    /// This cluster is a member.
+    Joined,
+    /// It goes by the federation's certificates, and is no member.
+    Followed,
+    /// It has its next certificate.
+    Renewed,
+    /// It goes by it no longer, as its owner wanted.
+    Left,
+    /// Its certificate was revoked.
+    Revoked,
+    /// Its certificate is over.
+    Expired,
+    /// The registrar was asked for the next certificate and did not answer.
+    Unreachable,
+    /// The registrar said no to the next certificate.
+    NotRenewed(JoinRefusal),
+    /// Another member's certificate was revoked.
+    MemberRevoked(ClusterId),
+    /// Another member's certificate is over.
+    MemberExpired(ClusterId),
+}
+
+/// Something worth telling a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A peer connected.
+    Connected {
+        /// Who.
+        peer: ClusterId,
+        /// What it calls itself.
+        name: String,
+    },
+    /// A peer is gone.
+    Disconnected(ClusterId),
+    /// A cluster changed its key.
+    Rekeyed(ClusterId),
+    /// Somebody came with a key that this cluster has replaced, and is refused; said once.
+    Outdated(ClusterId),
+    /// A provider that was not known offers so much.
+    Offered(ClusterId, Resources),
+    /// A provider offers nothing any more.
+    Withdrawn(ClusterId),
+    /// A publication is no advertisement.
+    BadAd(PublicKey, AdError),
+    /// A publisher said two things under one number.
+    Fraud(PublicKey),
+    /// Gossip takes nothing more from this neighbour: it forged, or failed too often.
+    Shunned(PublicKey),
+    /// The owner thinks this of a peer now.
+    Standing(ClusterId, Standing),
+    /// A negotiation or lease has gone on.
+    Deal {
+        /// Which.
+        id: NegotiationId,
+        /// Our side of it.
+        side: Side,
+        /// Where it stands now.
+        state: State,
+        /// The rest of it.
+        facts: Box<DealFacts>,
+    },
+    /// A change of a lease has gone on.
+    Change {
+        /// Of which lease.
+        id: NegotiationId,
+        /// Our side of it.
+        side: Side,
+        /// How far it is now.
+        step: ChangeStep,
+        /// The rest of it.
+        facts: Box<DealFacts>,
+    },
+    /// Something about a federation that this cluster goes by.
+    Federation {
+        /// Which.
+        federation: FederationId,
+        /// What it calls itself.
+        name: Slug,
+        /// What.
+        news: FederationNews,
+    },
+    /// The records cannot be written: nothing new is promised, and pods are left as they
+    /// are until the agent is restored in health.
+    Degraded(String),
+}
+
+/// What was last told of a deal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    state: State,
+    /// By number, how far the change was that is under way, or came to nothing.
+    change: Option<(u32, ChangeStep)>,
+    /// The number of the last change that was made.
+    changed: u32,
+}
+
+impl Told {
+    pub(crate) fn of(deal: &Deal) -> Self {
+        let amends = deal.agreement().and_then(|agreement| agreement.contract.amends);
+        Self {
+            state: deal.state(),
+            change: deal.change().map(|change| (change.number(), step(change.state()))),
+            changed: amends.map_or(0, |amends| amends.number),
+        }
+    }
+}
+
+impl Agent {
+    /// Tells what has gone on in a deal since it was last told.
+    pub(crate) fn tell_deal(&mut self, now: Now, deal: &Deal, out: &mut Vec<Effect>) {
+        let (id, side, state) = (deal.id(), deal.side(), deal.state());
+        let told = Told::of(deal);
+        let before = self.told.insert(id, told);
+        if before.map(|before| before.state) != Some(state) {
+            let was_offered = before.is_some_and(|before| before.state == State::Offered);
+            let facts = Box::new(DealFacts { was_offered, ..facts(deal) });
+            out.push(Effect::Notice(Notice::Deal { id, side, state, facts }));
+        }
+        let Some(before) = before else { return };
+        if told.changed > before.changed {
+            let facts = Box::new(facts(deal));
+            let step = ChangeStep::Made;
+            out.push(Effect::Notice(Notice::Change { id, side, step, facts }));
+        }
+        if let Some((_, step)) = told.change.filter(|change| before.change != Some(*change)) {
+            let facts = Box::new(change_facts(now, deal));
+            out.push(Effect::Notice(Notice::Change { id, side, step, facts }));
+        }
+    }
+}
+
+fn step(state: State) -> ChangeStep {
+    match state {
+        State::Requested => ChangeStep::Asked,
+        State::Review => ChangeStep::Review,
+        State::Terminated => ChangeStep::Refused,
+        State::Agreed
+        | State::Unknown
+        | State::Pending
+        | State::Active
+        | State::Suspended
+        | State::Reclaiming
+        | State::Closed
+        | State::Offered => ChangeStep::Agreed,
+    }
+}
+
+fn facts(deal: &Deal) -> DealFacts {
+    let (ending, text) = match deal.stage() {
+        Stage::Terminated { reason, text, .. } => (Some(Ending::Refused(*reason)), text.clone()),
+        Stage::Closed { reason, text, .. } => (Some(Ending::Closed(*reason)), text.clone()),
+        Stage::Requested { .. }
+        | Stage::Review { .. }
+        | Stage::Offered
+        | Stage::Agreed
+        | Stage::Pending { .. }
+        | Stage::Active
+        | Stage::Suspended => (None, String::new()),
+    };
+    DealFacts {
+        peer: deal.peer(),
+        quantity: deal.terms().quantity.clone(),
+        term_s: deal.terms().term_s,
+        total: deal.total().ok().flatten(),
+        asked: deal.posted().ok().flatten(),
+        was_offered: false,
+        ending,
+        text,
+    }
+}
+
+fn change_facts(now: Now, deal: &Deal) -> DealFacts {
+    let before = facts(deal);
+    let Some(change) = deal.change() else { return before };
+    let refused = change.refused();
+    DealFacts {
+        quantity: change.terms().quantity.clone(),
+        term_s: change.terms().term_s,
+        asked: before.total,
+        total: deal.changed_total(now).ok().flatten(),
+        ending: refused.map(|(reason, _)| Ending::Refused(reason)),
+        text: refused.map_or_else(String::new, |(_, text)| text.to_owned()),
+        ..before
+    }
+}

@@ -1,0 +1,363 @@
+//! Notices of the agent as events: their kind, their fields, and a line for a person.
+
+use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, FederationNews, Notice};
+use mercato_broker::{Side, Standing};
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::id::{ClusterId, FederationId, NegotiationId};
+use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use mercato_protocol::resources::Resources;
+use mercato_protocol::text::Slug;
+
+use crate::admin::{Event, EventFederation, EventKind as Kind, EventPeer};
+use crate::cli::text::{called, name, plain_reason};
+
+/// What others call themselves, as far as that is known.
+pub(super) trait Names {
+    /// That of one cluster.
+    fn name_of(&self, cluster: &ClusterId) -> Option<String>;
+}
+
+impl Names for Agent {
+    fn name_of(&self, cluster: &ClusterId) -> Option<String> {
+        let owner = self.connected().values().find(|owner| owner.cluster_id() == *cluster);
+        let offer = || self.broker().ad(cluster).map(|ad| ad.name.to_string());
+        owner.map(|owner| owner.name.clone()).or_else(offer)
+    }
+}
+
+/// A notice as an event; none: it is nothing that people want to hear of.
+pub(super) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
+    let about = |kind, cluster: &ClusterId, says: &dyn Fn(&str) -> String| {
+        let name = names.name_of(cluster);
+        let text = says(&called(name.as_deref(), cluster));
+        Event { peer: Some(EventPeer { id: *cluster, name }), ..Event::of(kind, text) }
+    };
+    Some(match notice {
+        Notice::Connected { peer, name } => {
+            let text = format!("connected with {name} ({})", peer.short());
+            let peer = EventPeer { id: *peer, name: Some(name.clone()) };
+            Event { peer: Some(peer), ..Event::of(Kind::PeerConnected, text) }
+        }
+        Notice::Disconnected(peer) => {
+            about(Kind::PeerDisconnected, peer, &|who| format!("disconnected from {who}"))
+        }
+        Notice::Rekeyed(peer) => {
+            about(Kind::PeerKeyChanged, peer, &|who| format!("{who} has changed its key"))
+        }
+        Notice::Outdated(peer) => about(Kind::PeerKeyOutdated, peer, &|who| {
+            format!("refused: somebody with a key that {who} has replaced")
+        }),
+        Notice::Offered(peer, all) => Event {
+            quantity: Some(all.clone()),
+            ..about(Kind::OfferPublished, peer, &|who| {
+                format!("{who} published an offer: {}", all.show())
+            })
+        },
+        Notice::Withdrawn(peer) => {
+            about(Kind::OfferWithdrawn, peer, &|who| format!("{who} withdrew its offer"))
+        }
+        Notice::BadAd(key, error) => {
+            let text = format!("not a valid advertisement, by {}: {error}", key.short());
+            Event { key: Some(*key), ..Event::of(Kind::AdRejected, text) }
+        }
+        Notice::Fraud(key) => {
+            let text = format!("{} signed two advertisements under one number", key.short());
+            Event { key: Some(*key), ..Event::of(Kind::FraudProven, text) }
+        }
+        Notice::Shunned(key) => {
+            let text = format!("gossip takes nothing more from {}", key.short());
+            Event { key: Some(*key), ..Event::of(Kind::PeerBanned, text) }
+        }
+        Notice::Standing(peer, standing) => {
+            let (kind, word) = match standing {
+                Standing::Trusted => (Kind::PeerTrusted, "trusted"),
+                Standing::Blocked => (Kind::PeerBlocked, "blocked"),
+                Standing::Stranger => (Kind::PeerForgotten, "a stranger"),
+            };
+            about(kind, peer, &|who| format!("{who} is {word} now"))
+        }
+        Notice::Deal { id, side, state, facts } => {
+            let kind = of_deal(*side, *state, facts)?;
+            let says = |who: &str| deal_text(kind, *id, facts, who);
+            let event = about(kind, &facts.peer, &says);
+            let stands = [Kind::ContractSigned, Kind::ContractActive, Kind::ContractSuspended];
+            let ended = [Kind::ContractReclaiming, Kind::ContractClosed];
+            let contract = stands.contains(&kind) || ended.contains(&kind);
+            Event { contract: contract.then_some(*id), ..dealt(event, (*id, *side), facts) }
+        }
+        Notice::Change { id, side, step, facts } => {
+            let kind = of_change(*side, *step, facts);
+            let says = |who: &str| change_text(kind, *id, facts, who);
+            let event = about(kind, &facts.peer, &says);
+            Event { contract: Some(*id), ..dealt(event, (*id, *side), facts) }
+        }
+        Notice::Federation { federation, name, news } => {
+            in_federation(*federation, name, *news, names)
+        }
+        Notice::Degraded(why) => {
+            let text =
+                format!("read-only: cannot write to the data folder; no new contracts: {why}");
+            Event::of(Kind::RecordsReadOnly, text)
+        }
+    })
+}
+
+/// With what belongs to an order, a contract or a change.
+fn dealt(event: Event, (id, side): (NegotiationId, Side), facts: &DealFacts) -> Event {
+    Event {
+        side: Some(side),
+        order: Some(id),
+        quantity: Some(facts.quantity.clone()),
+        term_s: Some(facts.term_s),
+        total: facts.total,
+        asked_total: facts.asked.filter(|asked| Some(*asked) != facts.total),
+        reason: facts.ending.map(|ending| match ending {
+            Ending::Refused(reason) => name(reason),
+            Ending::Closed(reason) => name(reason),
+        }),
+        ..event
+    }
+}
+
+fn of_deal(side: Side, state: State, facts: &DealFacts) -> Option<Kind> {
+    let refused = match facts.ending {
+        Some(Ending::Refused(reason)) => Some(reason),
+        Some(Ending::Closed(_)) | None => None,
+    };
+    Some(match (side, state) {
+        (_, State::Terminated)
+            if facts.was_offered && refused == Some(TerminateReason::Expired) =>
+        {
+            Kind::FirmOfferLapsed
+        }
+        (Side::Consumer, State::Terminated) => match refused {
+            Some(TerminateReason::Expired) => Kind::OrderLapsed,
+            Some(TerminateReason::Withdrawn) => Kind::OrderWithdrawn,
+            Some(_) | None => Kind::OrderRefused,
+        },
+        (Side::Provider, State::Terminated) => match refused {
+            Some(TerminateReason::Expired) => Kind::RequestLapsed,
+            Some(TerminateReason::Withdrawn) => Kind::RequestWithdrawn,
+            Some(_) | None => Kind::RequestRefused,
+        },
+        (Side::Consumer, State::Requested) => Kind::OrderSent,
+        (Side::Consumer, State::Review) => Kind::OrderInReview,
+        (Side::Consumer, State::Offered) => Kind::FirmOfferReceived,
+        (Side::Provider, State::Review) => Kind::RequestReceived,
+        (Side::Provider, State::Offered) => Kind::FirmOfferSent,
+        (_, State::Agreed) => Kind::ContractAgreed,
+        (_, State::Pending) => Kind::ContractSigned,
+        (_, State::Active) => Kind::ContractActive,
+        (_, State::Suspended) => Kind::ContractSuspended,
+        (_, State::Reclaiming) => Kind::ContractReclaiming,
+        (_, State::Closed) => Kind::ContractClosed,
+        (Side::Provider, State::Requested) | (_, State::Unknown) => return None,
+    })
+}
+
+fn of_change(side: Side, step: ChangeStep, facts: &DealFacts) -> Kind {
+    match (side, step) {
+        (_, ChangeStep::Asked) => Kind::ChangeRequested,
+        (Side::Consumer, ChangeStep::Review) => Kind::ChangeInReview,
+        (Side::Provider, ChangeStep::Review) => Kind::ChangeReceived,
+        (_, ChangeStep::Agreed) => Kind::ChangeAgreed,
+        (_, ChangeStep::Made) => Kind::ChangeMade,
+        (_, ChangeStep::Refused) => match facts.ending {
+            Some(Ending::Refused(TerminateReason::Expired)) => Kind::ChangeLapsed,
+            Some(Ending::Refused(TerminateReason::Withdrawn)) => Kind::ChangeWithdrawn,
+            Some(Ending::Refused(_) | Ending::Closed(_)) | None => Kind::ChangeRefused,
+        },
+    }
+}
+
+/// `: no capacity (not enough is left)`, or nothing.
+fn why(facts: &DealFacts) -> String {
+    let reason = match facts.ending {
+        Some(Ending::Refused(reason)) => plain_reason(&name(reason), &facts.text),
+        Some(Ending::Closed(reason)) => plain_reason(&name(reason), &facts.text),
+        None => return String::new(),
+    };
+    format!(": {reason}")
+}
+
+fn cost(total: Option<mercato_protocol::price::Money>) -> String {
+    total.map_or_else(|| "free".to_owned(), |total| total.to_string())
+}
+
+fn size(quantity: &Resources, term_s: u64) -> String {
+    format!("{} for {}", quantity.show(), Seconds(term_s).show())
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds are of no order")]
+fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> String {
+    let (short, what) = (id.short(), size(&facts.quantity, facts.term_s));
+    let (total, asked, why) = (cost(facts.total), cost(facts.asked), why(facts));
+    let closed = |by: CloseReason| facts.ending == Some(Ending::Closed(by));
+    match kind {
+        Kind::OrderSent => format!("{short}: ordered {what} from {who} for {total}"),
+        Kind::OrderInReview => format!("{short}: {who}'s owner has to approve the order"),
+        Kind::OrderRefused => format!("{short}: {who} refused the order{why}"),
+        Kind::OrderLapsed => format!("{short}: {who} did not answer the order in time"),
+        Kind::OrderWithdrawn => format!("{short}: the order to {who} was withdrawn"),
+        Kind::RequestReceived => {
+            format!("{short}: {who} asks for {what} for {total}; it needs your approval")
+        }
+        Kind::RequestRefused => format!("{short}: the request of {who} was refused{why}"),
+        Kind::RequestLapsed => format!("{short}: the request of {who} was not answered in time"),
+        Kind::RequestWithdrawn => format!("{short}: {who} withdrew its request"),
+        Kind::FirmOfferSent => format!("{short}: offered {who} {what} for {total}, asked {asked}"),
+        Kind::FirmOfferReceived => {
+            format!("{short}: {who} offers {what} for {total}, asked {asked}; it needs your answer")
+        }
+        Kind::FirmOfferLapsed => format!("{short}: the offer of {total} was not taken in time"),
+        Kind::ContractAgreed => format!("{short}: the provider signed the contract with {who}"),
+        Kind::ContractSigned => format!("{short}: the contract with {who} is signed by both"),
+        Kind::ContractActive => format!("{short}: the contract with {who} is active: {what}"),
+        Kind::ContractSuspended => {
+            format!("{short}: the contract with {who} is suspended: usage is not signed for")
+        }
+        Kind::ContractReclaiming => format!("{short}: the contract with {who} is being reclaimed"),
+        Kind::ContractClosed if closed(CloseReason::Expired) => {
+            format!("{short}: the contract with {who} reached the end of its term")
+        }
+        Kind::ContractClosed => format!("{short}: the contract with {who} ended{why}"),
+        _ => short,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds are of no change")]
+fn change_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> String {
+    let (short, what) = (id.short(), size(&facts.quantity, facts.term_s));
+    let cost = format!("{} instead of {}", cost(facts.total), cost(facts.asked));
+    match kind {
+        Kind::ChangeRequested => format!("{short}: asked {who} for {what} in all, {cost}"),
+        Kind::ChangeInReview => format!("{short}: {who}'s owner has to approve the change"),
+        Kind::ChangeReceived => {
+            format!("{short}: {who} asks for {what} in all, {cost}; it needs your approval")
+        }
+        Kind::ChangeAgreed => format!("{short}: the provider signed the change with {who}"),
+        Kind::ChangeMade => format!("{short}: the contract with {who} is {what} in all now"),
+        Kind::ChangeLapsed => format!("{short}: the change was not answered in time"),
+        Kind::ChangeWithdrawn => format!("{short}: the change was withdrawn"),
+        Kind::ChangeRefused => format!("{short}: the change was refused{}", why(facts)),
+        _ => short,
+    }
+}
+
+fn in_federation(
+    id: FederationId,
+    federation: &Slug,
+    news: FederationNews,
+    names: &impl Names,
+) -> Event {
+    let member = match news {
+        FederationNews::MemberRevoked(cluster) | FederationNews::MemberExpired(cluster) => {
+            Some(EventPeer { id: cluster, name: names.name_of(&cluster) })
+        }
+        FederationNews::Joined
+        | FederationNews::Followed
+        | FederationNews::Renewed
+        | FederationNews::Left
+        | FederationNews::Revoked
+        | FederationNews::Expired
+        | FederationNews::Unreachable
+        | FederationNews::NotRenewed(_) => None,
+    };
+    let who = member.as_ref().map(|peer| called(peer.name.as_deref(), &peer.id));
+    let who = who.unwrap_or_default();
+    let (kind, text) = match news {
+        FederationNews::Joined => (Kind::FederationJoined, format!("joined {federation}")),
+        FederationNews::Followed => (
+            Kind::FederationFollowed,
+            format!("goes by the certificates of {federation}, without being a member"),
+        ),
+        FederationNews::Renewed => {
+            (Kind::FederationRenewed, format!("the membership in {federation} was renewed"))
+        }
+        FederationNews::Left => (Kind::FederationLeft, format!("left {federation}")),
+        FederationNews::Revoked => {
+            (Kind::FederationRevoked, format!("the membership in {federation} was revoked"))
+        }
+        FederationNews::Expired => {
+            (Kind::FederationExpired, format!("the membership in {federation} has expired"))
+        }
+        FederationNews::Unreachable => (
+            Kind::FederationRegistrarUnreachable,
+            format!("the registrar of {federation} did not answer: the membership is not renewed"),
+        ),
+        FederationNews::NotRenewed(no) => (
+            Kind::FederationNotRenewed,
+            format!("the registrar of {federation} refused to renew the membership: {no}"),
+        ),
+        FederationNews::MemberRevoked(_) => (
+            Kind::FederationMemberRevoked,
+            format!("the membership of {who} in {federation} was revoked"),
+        ),
+        FederationNews::MemberExpired(_) => (
+            Kind::FederationMemberExpired,
+            format!("the membership of {who} in {federation} has expired"),
+        ),
+    };
+    let federation = EventFederation { id, name: federation.clone() };
+    Event { peer: member, federation: Some(federation), ..Event::of(kind, text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Turin;
+
+    impl Names for Turin {
+        fn name_of(&self, _: &ClusterId) -> Option<String> {
+            Some("turin".to_owned())
+        }
+    }
+
+    fn facts(ending: Option<Ending>) -> Box<DealFacts> {
+        let euros = |micros| {
+            let currency = "EUR".parse().unwrap();
+            Some(mercato_protocol::price::Money { micros, currency })
+        };
+        Box::new(DealFacts {
+            peer: ClusterId([0x4f; 32]),
+            quantity: Resources { cpu_millis: 16_000, ..Resources::default() },
+            term_s: 14_400,
+            total: euros(180_000),
+            asked: euros(60_000),
+            was_offered: false,
+            ending,
+            text: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_refused_change_says_with_whom_of_what_and_why() {
+        let ending = Some(Ending::Refused(TerminateReason::NoCapacity));
+        let (id, side, step) = (NegotiationId([0x3f; 16]), Side::Consumer, ChangeStep::Refused);
+        let notice = Notice::Change { id, side, step, facts: facts(ending) };
+        let event = event(&notice, &Turin).unwrap();
+        assert_eq!(event.text, "3f3f3f3f: the change was refused: no capacity");
+        assert_eq!((event.kind, event.contract), (Kind::ChangeRefused, Some(id)));
+        assert_eq!(event.reason.as_deref(), Some("noCapacity"));
+        assert_eq!(event.peer.unwrap().name.as_deref(), Some("turin"));
+        let cost = (event.total.unwrap().micros, event.asked_total.unwrap().micros);
+        assert_eq!((cost, event.term_s), ((180_000, 60_000), Some(14_400)));
+    }
+
+    #[test]
+    fn a_firm_offer_that_lapses_is_told_apart_from_an_order_that_does() {
+        let ending = Some(Ending::Refused(TerminateReason::Expired));
+        let (id, state) = (NegotiationId([1; 16]), State::Terminated);
+        for (side, was_offered, kind) in [
+            (Side::Consumer, true, Kind::FirmOfferLapsed),
+            (Side::Provider, true, Kind::FirmOfferLapsed),
+            (Side::Consumer, false, Kind::OrderLapsed),
+            (Side::Provider, false, Kind::RequestLapsed),
+        ] {
+            let facts = Box::new(DealFacts { was_offered, ..*facts(ending) });
+            let notice = Notice::Deal { id, side, state, facts };
+            assert_eq!(event(&notice, &Turin).unwrap().kind, kind);
+        }
+    }
+}
