@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::wanted::{self, Wrong};
 use super::{Serve, Service, brief, contract_name, say};
-use crate::admin::{Deal, Problem, Request};
+use crate::admin::{Change, Deal, Problem, Request};
 use crate::cli::change;
 use crate::cli::deals::{is_asked, is_running, peer};
 use crate::cli::text::{money, name, timestamp};
@@ -93,11 +93,14 @@ impl Contracts {
             Ok(None) => None,
             Err(wrong) => Some(Problem::failed(wrong)),
         };
-        let granted = object.spec.desired == Some(Desired::Accepted) && refused.is_none();
-        if granted {
-            let uid = &object.metadata.uid;
-            let taken = json!({ "metadata": { "uid": uid },
-                "spec": { "desired": null, "reason": null } });
+        let spec = match object.spec.desired.filter(|_| refused.is_none()) {
+            Some(Desired::Accepted) => Some(json!({ "desired": null, "reason": null })),
+            Some(Desired::Withdrawn) => Some(json!({ "desired": null, "reason": null,
+                "for": null, "cpu": null, "memory": null, "gpu": null, "pods": null })),
+            Some(Desired::Closed) | None => None,
+        };
+        if let Some(spec) = spec {
+            let taken = json!({ "metadata": { "uid": object.metadata.uid }, "spec": spec });
             return Ok(objects.patch(object, taken).await?);
         }
         if asked && refused.is_none() {
@@ -160,6 +163,11 @@ pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, 
         Some(Desired::Accepted) if is_asked(deal) => Some(Request::Accept(deal.id)),
         Some(Desired::Accepted) => (deal.side == Side::Consumer && deal.state == State::Offered)
             .then_some(Request::Take(deal.id)),
+        Some(Desired::Withdrawn) => {
+            let waits = |change: &Change| change.state != State::Terminated;
+            let waits = deal.side == Side::Consumer && deal.change.as_ref().is_some_and(waits);
+            waits.then_some(Request::Withdraw(deal.id))
+        }
         None => change_of(object, deal)?,
     })
 }

@@ -205,6 +205,8 @@ fn the_buyer_asks_once_for_each_change_of_the_wish() {
         until_ms: None,
         ended_ms: None,
     });
+    let withdrawn = wish(json!({ "for": "3h", "desired": "Withdrawn" }));
+    assert_eq!(answered(&withdrawn, &deal), Some(Request::Withdraw(deal.id)));
     assert_eq!(answered(&longer, &deal), None, "it is asked already");
     assert!(answered(&larger, &deal).is_some(), "that is another one");
     deal.change.as_mut().unwrap().state = State::Terminated;

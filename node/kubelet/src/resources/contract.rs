@@ -55,8 +55,9 @@ use super::text::Text;
 pub struct ContractSpec {
     /// What the owner of this cluster wants to become of it. `Closed` ends it, or denies a
     /// request. `Accepted` grants a request or change that waits in state Review, or takes
-    /// an offer; the daemon removes it once that is done, so that it answers no later
-    /// question.
+    /// an offer. `Withdrawn` withdraws a change that the provider has not answered, with the
+    /// fields that asked for it. The daemon removes both once that is done, so that they answer
+    /// no later question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired: Option<Desired>,
     /// Told to the other side.
@@ -92,6 +93,8 @@ pub enum Desired {
     Accepted,
     /// End it.
     Closed,
+    /// Withdraw the change that waits for an answer.
+    Withdrawn,
 }
 
 /// How an agreement is.
