@@ -1,10 +1,13 @@
-//! A seller that has less than its advertisement still says.
+//! A seller that has less than its advertisement still says, and sizes that nobody can use.
 
+use mercato_broker::syntax::{FromText as _, PriceChange};
 use mercato_broker::{Approve, Command, Demand, Refusal, Reply, Stage};
-use mercato_protocol::id::NegotiationId;
-use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::envelope::{Signers, Trust};
+use mercato_protocol::id::{FederationId, NegotiationId};
+use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
+use mercato_protocol::resources::Resources;
 
-use crate::world::{BUYER, SELLER, SOLD_MILLIS, World, demand};
+use crate::world::{BUYER, SELLER, SOLD_MILLIS, World, demand, resources};
 
 fn order(world: &mut World, demand: Demand) -> Result<NegotiationId, Refusal> {
     match world.command(BUYER, Command::Order { demand, note: String::new(), id: None })? {
@@ -73,4 +76,126 @@ fn what_came_to_nothing_leaves_room_for_more() {
 fn extra(world: &World, node: usize) -> usize {
     let records = world.nodes[node].records.values();
     records.filter(|record| !matches!(record, mercato_broker::Record::Deal(_))).count()
+}
+
+/// The buyer's last message with another content, as a daemon without checks would say it.
+fn forge(world: &mut World, change: impl FnOnce(&mut Message)) {
+    let (to, signed) = world.wire.pop().unwrap();
+    let buyer = &world.nodes[BUYER].config;
+    let known = [(buyer.key.public(), buyer.cluster())].into();
+    let federation = FederationId::lan();
+    let trust = Trust { federation, signers: Signers::Known(&known) };
+    let mut message = signed.open(trust, world.now(SELLER)).unwrap().into_value();
+    change(&mut message);
+    world.wire.push((to, buyer.key.sign(federation, &message).unwrap()));
+}
+
+fn sizes() -> [Resources; 3] {
+    let too_much = Resources { memory_bytes: u64::MAX, ..resources(1_000) };
+    [resources(0), Resources { pods: 0, ..resources(1_000) }, too_much]
+}
+
+#[test]
+fn a_size_that_pods_cannot_use_is_not_asked_for() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    for quantity in sizes() {
+        let demand = Demand { quantity: quantity.clone(), ..demand(1_000) };
+        for refused in [
+            order(&mut world, demand.clone()).map(drop),
+            world.command(BUYER, Command::Rfq { demand, note: String::new() }).map(drop),
+        ] {
+            assert!(matches!(refused, Err(Refusal::Invalid(_))), "{quantity:?}: {refused:?}");
+        }
+    }
+    let request = order(&mut world, demand(1_000)).unwrap();
+    world.settle();
+    for quantity in sizes() {
+        let (price, quantity) = (None, Some(quantity));
+        let counter = Command::Counter { request, price, quantity, hold_s: None };
+        let refused = world.command(SELLER, counter);
+        assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    }
+    world.command(SELLER, Command::Accept(request)).unwrap();
+    world.settle();
+    for quantity in sizes() {
+        let quantity = Some(quantity);
+        let amend = Command::Amend { contract: request, quantity, term_s: None };
+        let refused = world.command(BUYER, amend);
+        assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+        assert_eq!(world.nodes[BUYER].broker.deal(&request).unwrap().change(), None);
+    }
+}
+
+#[test]
+fn a_size_that_pods_cannot_use_is_refused_by_whoever_receives_it() {
+    for quantity in sizes() {
+        let mut world = World::acquainted(Approve::Auto, 0);
+        let id = order(&mut world, demand(1_000)).unwrap();
+        let asked = quantity.clone();
+        forge(&mut world, |message| {
+            let Body::Request(request) = &mut message.body else { panic!("no request") };
+            request.terms.quantity = asked;
+        });
+        world.deliver(0);
+        let deal = world.nodes[SELLER].broker.deal(&id).unwrap();
+        let Stage::Terminated { reason, .. } = deal.stage() else { panic!("{:?}", deal.stage()) };
+        assert_eq!(*reason, TerminateReason::TermsRefused);
+
+        let mut world = World::acquainted(Approve::Auto, 0);
+        let contract = order(&mut world, demand(1_000)).unwrap();
+        world.settle();
+        let larger = Some(resources(2_000));
+        let amend = Command::Amend { contract, quantity: larger, term_s: None };
+        world.command(BUYER, amend).unwrap();
+        forge(&mut world, |message| {
+            let Body::Amend { terms, .. } = &mut message.body else { panic!("no change") };
+            terms.quantity = quantity;
+        });
+        world.deliver(0);
+        let deal = world.nodes[SELLER].broker.deal(&contract).unwrap();
+        let refused = deal.change().and_then(|change| change.refused());
+        assert_eq!(refused.map(|(reason, _)| reason), Some(TerminateReason::TermsRefused));
+        assert_eq!(deal.terms().quantity.cpu_millis, 1_000);
+    }
+}
+
+#[test]
+fn a_counter_offer_waits_for_as_long_as_its_owner_says() {
+    let price = || Some(PriceChange::from_text("cpu=0.03 EUR/h").unwrap());
+    for (hold_s, held_ms) in
+        [(None, 4 * 3_600_000), (Some(600), 600_000), (Some(90_000), 86_400_000)]
+    {
+        let mut world = World::acquainted(Approve::Ask, 0);
+        let request = order(&mut world, demand(SOLD_MILLIS)).unwrap();
+        world.settle();
+        let counter = Command::Counter { request, price: price(), quantity: None, hold_s };
+        world.command(SELLER, counter).unwrap();
+        world.settle();
+        let state =
+            |world: &World, node: usize| world.nodes[node].broker.deal(&request).unwrap().state();
+        world.advance(held_ms - 1_000);
+        world.settle();
+        assert_eq!([SELLER, BUYER].map(|node| state(&world, node)), [State::Offered; 2]);
+        let (_, rows) = world.nodes[SELLER].broker.offer().unwrap();
+        assert_eq!(rows[0].free.cpu_millis, 0, "it is held");
+        if hold_s.is_some() {
+            world.advance(60_000);
+            world.settle();
+            assert_eq!([SELLER, BUYER].map(|node| state(&world, node)), [State::Terminated; 2]);
+            continue;
+        }
+        // Taken at the last moment, it runs for the whole of its term.
+        world.command(BUYER, Command::Take(request)).unwrap();
+        world.settle();
+        assert_eq!([SELLER, BUYER].map(|node| state(&world, node)), [State::Active; 2]);
+        let deal = world.nodes[BUYER].broker.deal(&request).unwrap();
+        let left_ms = deal.ends_ms().unwrap() - world.now(BUYER).wall_ms;
+        assert_eq!(left_ms, 3_600_000);
+    }
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let request = order(&mut world, demand(1_000)).unwrap();
+    world.settle();
+    let counter = Command::Counter { request, price: price(), quantity: None, hold_s: Some(5) };
+    let refused = world.command(SELLER, counter);
+    assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
 }

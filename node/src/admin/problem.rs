@@ -5,6 +5,8 @@ use std::fmt;
 use mercato_broker::Refusal;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::text::plain_reason;
+
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -135,7 +137,11 @@ impl From<Refusal> for Problem {
             Refusal::Degraded => {
                 (Class::Failed, "see what is wrong with the data folder: mercato status".to_owned())
             }
-            Refusal::Over(_) | Refusal::Taken(_) => (Class::Refused, String::new()),
+            Refusal::Over(reason) => {
+                let why = plain_reason(&format!("{reason:?}"), "");
+                return Self::new(Class::Refused, format!("it came to nothing: {why}"));
+            }
+            Refusal::Taken(_) => (Class::Refused, String::new()),
         };
         let todo = Some(todo).filter(|line| !line.is_empty()).into_iter().collect();
         Self { todo, ..Self::new(class, refusal.to_string()) }

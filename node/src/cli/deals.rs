@@ -249,7 +249,10 @@ async fn counter(
     say("total", [total(&before.price, &before.quantity), total(&changed, bought)]);
     let hold_s = hold.map(|Seconds(hold_s)| hold_s);
     desk.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
-    lines.push(format!("see how long it is held: mercato contracts show {}", request.id.short()));
+    let offered = |deal: &&Deal| deal.id == request.id && deal.state == State::Offered;
+    let deals = desk.deals().await?;
+    let held = deals.iter().find(offered).map(|deal| left(now_ms(), deal.until_ms));
+    lines.extend(held.map(|held| format!("  held   for {held}")));
     Ok(screen.done(lines.join("\n")))
 }
 

@@ -81,7 +81,7 @@ fn names(offers: &[Candidate]) -> String {
 }
 
 fn none_suits(market: &Market) -> String {
-    format!("none of {} offers suits", market.seen)
+    mercato_broker::Refusal::NoMatch { seen: market.seen }.to_string()
 }
 
 fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {

@@ -41,6 +41,8 @@ pub(crate) fn plain_reason(word: &str, said: &str) -> String {
         }
         plain.push(c.to_ascii_lowercase());
     }
+    // What others wrote cannot steer the terminal.
+    let said = said.replace(char::is_control, " ");
     if said.is_empty() { plain } else { format!("{plain} ({said})") }
 }
 

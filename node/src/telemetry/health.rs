@@ -34,7 +34,7 @@ impl Health {
             |driver: &crate::driver::Driver| driver.agent().degraded().map(str::to_owned);
         if let Ok(degraded) = self.driver.look(degraded).await {
             let trouble = degraded.map(|why| {
-                format!("degraded: nothing new is promised, the records cannot be written: {why}")
+                format!("read-only: cannot write to the data folder; no new contracts: {why}")
             });
             checks.push(Check { name: "store", trouble });
         }

@@ -132,7 +132,7 @@ async fn says(daemon: &Daemon<'_>, what: Option<&str>) -> Result<()> {
         let health = health(daemon).await?;
         let holds = match what {
             Some(what) => [&attention, &health].iter().all(|said| said.contains(what)),
-            None => !attention.contains("records") && health.contains("ok store"),
+            None => !attention.contains("read-only") && health.contains("ok store"),
         };
         ensure!(holds, "it says {attention}, and {health}");
         Ok(true)

@@ -96,7 +96,7 @@ fn nothing_that_suits_is_said_with_the_way_to_the_reasons() {
     assert!(problem.to_string().ends_with("the same with --explain"), "{problem}");
     let text =
         mercato(&desk, "order gpu.model=b200 --cpu 1 --memory 1Gi --for 1h --dry-run").unwrap();
-    assert!(text.starts_with("none of 2 offers suits\n\nWhy 2 of 2"), "{text}");
+    assert!(text.starts_with("2 offers, and none matches\n\nWhy 2 of 2"), "{text}");
     let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
     assert_eq!(demand.selector.terms()[0].to_string(), "gpu.model=b200");
 }
