@@ -22,6 +22,9 @@ use mercato_protocol::receipt::Receipt;
 use mercato_protocol::time::Now;
 use mercato_protocol::{stream, workload};
 
+#[path = "canonical.rs"]
+mod canonical;
+
 /// The vectors' time.
 const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 
@@ -87,6 +90,11 @@ pub(super) fn signed(bytes: &[u8]) {
     choose(&SIGNED, bytes);
 }
 
+/// The form that all of it has, whatever it says.
+pub(crate) fn codec(bytes: &[u8]) {
+    canonical::compare(bytes);
+}
+
 /// What people type: a join token.
 pub(super) fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -105,7 +113,9 @@ fn choose(decoders: &[Decoder], bytes: &[u8]) {
 /// the same.
 fn read<T: Message + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(value) = T::from_bytes(bytes) {
+        canonical::compare(bytes);
         let again = value.to_bytes().unwrap();
+        canonical::compare(&again);
         assert!(again.len() <= bytes.len());
         assert_eq!(T::from_bytes(&again), Ok(value));
     }
@@ -118,6 +128,7 @@ fn open<T: Payload + PartialEq + Debug>(bytes: &[u8]) {
         if let Ok(opened) = Signed::<T>::from_bytes(bytes).open(trust, NOW) {
             assert_eq!(opened.signed().as_bytes(), bytes);
             assert_eq!(T::from_bytes(opened.payload()).as_ref(), Ok(&*opened));
+            canonical::compare(opened.payload());
         }
     }
 }

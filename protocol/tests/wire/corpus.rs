@@ -8,7 +8,7 @@ use serde_json::Value;
 use decoders::Decoder;
 
 #[path = "../../../tests/fuzz/decoders.rs"]
-mod decoders;
+pub(crate) mod decoders;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -40,6 +40,7 @@ fn every_vector_is_an_input_of_a_fuzz_target() {
             input(decoders, &kind, &bytes).map(|input| (target, input))
         });
         let (target, input) = found.unwrap_or_else(|| panic!("{kind} is not fuzzed"));
+        decoders::codec(&input[1..]);
         match target {
             "plain" => decoders::plain(&input),
             _ => decoders::signed(&input),
@@ -59,7 +60,8 @@ fn every_vector_is_an_input_of_a_fuzz_target() {
 #[test]
 fn the_kept_corpora_are_read_without_a_finding() {
     let mut read = 0;
-    let targets: [Decoder; 4] = [
+    let targets: [Decoder; 5] = [
+        ("codec", decoders::codec),
         ("plain", decoders::plain),
         ("payload", decoders::payload),
         ("signed", decoders::signed),
@@ -72,5 +74,5 @@ fn the_kept_corpora_are_read_without_a_finding() {
             read += 1;
         }
     }
-    assert!(read >= 40, "{read}");
+    assert!(read >= 200, "{read}");
 }

@@ -1,6 +1,7 @@
 //! The wire format, from outside the crate: vectors and round trips.
 #![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
 
+mod canonical;
 mod corpus;
 mod malformed;
 mod membership;
