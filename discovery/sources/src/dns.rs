@@ -157,14 +157,23 @@ impl Dns {
     pub fn follow(self, domain: String) -> (Following, mpsc::Receiver<Report>) {
         let (send, reports) = mpsc::channel(limits::REPORTS);
         let task = tokio::spawn(async move {
+            // Why there was no answer, which is warned of once.
+            let mut told: Option<String> = None;
             loop {
                 let (report, pause) = match self.peers(&domain).await {
                     Ok(peers) => {
+                        told = None;
                         let pause = peers.until.saturating_duration_since(Instant::now());
                         (Some(report(&domain, peers.addresses)), pause)
                     }
                     Err(error) => {
-                        tracing::warn!(domain, %error, "the peers of a federation are not found");
+                        let why = error.to_string();
+                        if told.as_ref() == Some(&why) {
+                            tracing::debug!(domain, why, "the peers of a federation are not found");
+                        } else {
+                            tracing::warn!(domain, why, "the peers of a federation are not found");
+                        }
+                        told = Some(why);
                         (None, limits::DNS_RETRY)
                     }
                 };

@@ -12,6 +12,7 @@ use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::limits;
+use crate::namespaces::MayGo;
 use crate::record::{Change, Record, RecordKey};
 use crate::vocabulary::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
 
@@ -28,9 +29,16 @@ pub(crate) struct Lease {
     pub(crate) unmet: BTreeMap<String, Option<String>>,
     /// Home namespaces of what home has said last.
     pub(crate) heard: BTreeSet<String>,
-    /// When a guest namespace was last given up, for another name or another home namespace,
-    /// monotonic.
+    /// When a guest namespace last got another name, monotonic.
     pub(crate) moved_ms: Option<u64>,
+    /// How many guest namespaces may be given up.
+    pub(crate) may_go: MayGo,
+    /// Home namespaces of which nothing was here at the last look.
+    pub(crate) empty: BTreeSet<String>,
+    /// When that is looked at next, monotonic.
+    pub(crate) look_ms: Option<u64>,
+    /// The link to the other side is up.
+    pub(crate) linked: bool,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
@@ -83,6 +91,10 @@ impl Lease {
             unmet: BTreeMap::new(),
             heard: BTreeSet::new(),
             moved_ms: None,
+            may_go: MayGo::default(),
+            empty: BTreeSet::new(),
+            look_ms: None,
+            linked: false,
             kept,
             said: None,
             ends_ms: None,
@@ -129,6 +141,14 @@ impl Lease {
         }
     }
 
+    /// Home namespaces of which anything is known; none while that itself is not.
+    pub(crate) fn mentioned(&self) -> Option<BTreeSet<&str>> {
+        match &self.session {
+            Session::Guest(session) => session.namespaces(),
+            Session::Home(_) | Session::Resting => None,
+        }
+    }
+
     fn rests(&self) -> bool {
         matches!(self.session, Session::Resting)
     }
@@ -139,8 +159,10 @@ impl Lease {
             Session::Guest(session) => session.wakeup(),
             Session::Resting => None,
         };
-        // Sessions have no deadlines but monotonic ones, as has the afterlife.
-        session.into_iter().chain(self.ends_ms.map(Deadline::Mono)).min()
+        // Sessions have no deadlines but monotonic ones, as have the afterlife and the look at
+        // namespaces.
+        let looks = [self.ends_ms, self.look_ms].into_iter().flatten().map(Deadline::Mono);
+        session.into_iter().chain(looks).min()
     }
 
     /// Nothing of it is left in the cluster. The provider's session lives on to tell home
@@ -171,6 +193,8 @@ impl Lease {
             true => (home::Input::LinkUp, guest::Input::LinkUp),
             false => (home::Input::LinkDown, guest::Input::LinkDown),
         };
+        self.linked = up;
+        self.empty.clear();
         self.handle_home(now, at_home, out);
         self.handle_guest(now, guest, out);
     }
@@ -186,6 +210,7 @@ impl Lease {
             self.handle_home(now, home::Input::Wake, out);
             self.handle_guest(now, guest::Input::Wake, out);
         }
+        self.give_up_empty(now, out);
     }
 
     /// For a session at home; nothing otherwise.
@@ -197,6 +222,10 @@ impl Lease {
 
     /// For a session at the provider; nothing otherwise.
     pub(crate) fn handle_guest(&mut self, now: Now, input: guest::Input, out: &mut Vec<Effect>) {
+        // The time alone makes no namespace empty.
+        if input != guest::Input::Wake {
+            self.look_later(now);
+        }
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             let Session::Guest(session) = &mut self.session else { return };

@@ -4,8 +4,16 @@
 pub const NAMESPACES: usize = 64;
 /// The name of a namespace, in bytes: a DNS label (RFC 1123).
 pub const NAMESPACE_BYTES: usize = 63;
-/// From one guest namespace of a lease that is given up to the next: the cluster makes one and
-/// removes another for each. A guess.
+/// A guest namespace of a lease in which there is nothing at one look, nor at the next after this
+/// long, is given up: at home it is gone, or empty. Should home need it again, it is made again in
+/// a second or two. A guess.
+pub const EMPTY_MS: u64 = 10_000;
+/// As many guest namespaces of a lease are given up at once as there can be; from then on one in
+/// such a time: the cluster makes one and removes another for each, with some twenty writes. A
+/// guess.
+pub const GIVE_UP_MS: u64 = 2_000;
+/// From one new name of a lease's guest namespaces to the next: the cluster makes one and removes
+/// another for each. A guess.
 pub const MOVE_MS: u64 = 5_000;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.

@@ -71,7 +71,7 @@ impl Lease {
             }
             let is_new = !self.namespaces.contains_key(&home);
             if is_new && self.namespaces.len() == limits::NAMESPACES {
-                self.leave_one(now, &named);
+                self.give_up_one(now, &named);
             }
             if !self.can_name(now, &home) {
                 self.unmet.insert(home, place);
@@ -89,14 +89,51 @@ impl Lease {
         named
     }
 
-    /// Gives up a namespace in which there is nothing and nothing is to be, if there is one:
-    /// namespaces come and go at home, for as long as the lease lasts.
-    fn leave_one(&mut self, now: Now, named: &[String]) {
+    /// Gives up a namespace in which there is nothing and nothing is to be, if there is one, for
+    /// another that cannot wait until that is looked at.
+    fn give_up_one(&mut self, now: Now, named: &[String]) {
         let is_idle = |home: &&String| !named.contains(home) && !self.is_wanted(home);
         let idle = self.namespaces.keys().find(is_idle).cloned();
-        if let Some(idle) = idle.filter(|_| self.may_move(now)) {
+        if let Some(idle) = idle.filter(|_| self.may_go.take(now)) {
             self.namespaces.remove(&idle);
-            self.moved_ms = Some(now.mono_ms);
+        }
+    }
+
+    /// Something was said, or happened: whether each namespace is still needed is looked at
+    /// some time after.
+    pub(crate) fn look_later(&mut self, now: Now) {
+        if self.look_ms.is_none() && !self.namespaces.is_empty() {
+            self.look_ms = Some(now.mono_ms + limits::EMPTY_MS);
+        }
+    }
+
+    /// Gives up the namespaces of which nothing was here at the last look and nothing is now:
+    /// namespaces come and go at home, for as long as the lease lasts. Not while it is not known
+    /// what is here, nor while home cannot say what it wants.
+    pub(crate) fn give_up_empty(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.look_ms.is_none_or(|at_ms| at_ms > now.mono_ms) {
+            return;
+        }
+        self.look_ms = None;
+        let mut before = std::mem::take(&mut self.empty);
+        let is_open = matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended);
+        let Some(mentioned) = self.mentioned().filter(|_| is_open && self.linked) else { return };
+        let is_empty = |home: &&String| !mentioned.contains(home.as_str());
+        let empty: Vec<String> = self.namespaces.keys().filter(is_empty).cloned().collect();
+        let mut given_up = false;
+        for home in empty {
+            if before.remove(&home) && self.may_go.take(now) {
+                self.namespaces.remove(&home);
+                given_up = true;
+            } else {
+                self.empty.insert(home);
+            }
+        }
+        if !self.empty.is_empty() {
+            self.look_later(now);
+        }
+        if given_up {
+            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
         }
     }
 
@@ -113,7 +150,7 @@ impl Lease {
         }
     }
 
-    /// Whether the last was given up so long ago that another may be.
+    /// Whether the last got its name so long ago that another may.
     fn may_move(&self, now: Now) -> bool {
         let since_ms = self.moved_ms.map(|at| now.mono_ms.saturating_sub(at));
         since_ms.is_none_or(|since_ms| since_ms >= limits::MOVE_MS)
@@ -138,6 +175,34 @@ impl Lease {
         let with_id = format!("{head}-{short}");
         let whole = format!("{:.63}", Digest::of(home.as_bytes()));
         plain.into_iter().chain([with_id, whole]).collect()
+    }
+}
+
+/// How many guest namespaces of a lease may be given up, for another home namespace or for good:
+/// who makes them come and go does so at the provider's cost.
+#[derive(Debug)]
+pub(crate) struct MayGo {
+    left: usize,
+    /// When there were so many, monotonic.
+    at_ms: u64,
+}
+
+impl Default for MayGo {
+    fn default() -> Self {
+        Self { left: limits::NAMESPACES, at_ms: 0 }
+    }
+}
+
+impl MayGo {
+    /// Counts one, if it may go now.
+    fn take(&mut self, now: Now) -> bool {
+        let more = now.mono_ms.saturating_sub(self.at_ms) / limits::GIVE_UP_MS;
+        let sum = self.left.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
+        self.left = sum.min(limits::NAMESPACES);
+        self.at_ms += more * limits::GIVE_UP_MS;
+        let may = self.left > 0;
+        self.left -= usize::from(may);
+        may
     }
 }
 

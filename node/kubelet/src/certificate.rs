@@ -25,6 +25,8 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::CSR;
 use crate::names::{FIELD_MANAGER, MANAGED_BY};
+use crate::repeated::Repeated;
+use crate::warn_once;
 
 /// Whom a serving certificate is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,10 +71,12 @@ pub fn maintain(
     serving: watch::Sender<Serving>,
 ) -> BoxFuture<'static, ()> {
     async move {
+        let mut repeated = Repeated::default();
         loop {
             let wait = match issue(&cluster, &subject, approve, &serving).await {
                 Ok((key, not_after)) => match tls.set_serving(key) {
                     Ok(()) => {
+                        repeated = Repeated::default();
                         tracing::info!(node = subject.node, %not_after, "serving certificate issued");
                         serving.send_replace(Serving::Issued { not_after });
                         renewal(not_after)
@@ -83,7 +87,7 @@ pub fn maintain(
                     }
                 },
                 Err(failure) => {
-                    tracing::warn!(%failure, node = subject.node, "no serving certificate yet");
+                    warn_once!(repeated, failure; node = subject.node, "no serving certificate yet");
                     if failure.is_transient() { RETRY } else { DENIED }
                 }
             };

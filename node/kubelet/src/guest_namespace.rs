@@ -145,7 +145,7 @@ pub fn existing(cluster: &Cluster) -> Answer<BTreeMap<String, String>> {
 /// Names of a lease's guest namespaces as they go, whoever has removed them, and at each
 /// look at all of them those that are there.
 pub fn follow(cluster: &Cluster, contract: &ContractId) -> BoxStream<'static, Seen> {
-    let labels = Selection::labels(format!("{CONTRACT}={contract}"));
+    let labels = Selection::default().labels(format!("{CONTRACT}={contract}"));
     let name = |ns: Value| ns["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let seen = |change| match change {
         Change::Synced(all) => Some(Seen::There(all.into_iter().collect())),

@@ -112,6 +112,8 @@ pub const LEASE_RETRY: Duration = Duration::from_secs(3);
 pub const GUEST_OBJECTS: u64 = 4096;
 /// Rights or webhook of an opted-in namespace that failed are tried again.
 pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
+/// The longest that they wait for another try.
+pub const OPT_IN_RETRY_MAX: Duration = Duration::from_secs(60);
 /// Rights in a namespace that was opted out are given back after this long: what was begun
 /// with them has ended by then.
 pub const OPT_OUT: Duration = Duration::from_secs(5);

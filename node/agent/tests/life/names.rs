@@ -15,12 +15,14 @@ use crate::world::World;
 struct Shop {
     world: World,
     id: ContractId,
+    /// Pods that have come and gone.
+    visits: usize,
 }
 
 impl Shop {
     fn opens() -> Self {
         let (world, id) = leased();
-        Self { world, id }
+        Self { world, id, visits: 0 }
     }
 
     fn at_home(&mut self, act: impl FnOnce(&mut Cluster, ContractId) -> Vec<Input>) {
@@ -152,31 +154,71 @@ fn a_name_stays_as_long_as_anything_is_there() {
     assert_eq!(shop.name(), "shop-eu");
 }
 
+impl Shop {
+    /// A pod comes and goes in a namespace of its own.
+    fn visit(&mut self, n: usize) {
+        self.visits += 1;
+        let (namespace, uid) = (format!("run-{n}"), Uid(format!("pod-{}", self.visits)));
+        self.at_home(|home, id| home.create_in(id, &namespace, &uid.0));
+        self.until_it_runs(&uid.0);
+        self.at_home(|home, id| home.delete(id, &uid));
+        self.until("a pod that is gone", |world| {
+            !world.nodes[BUYER].cluster.pods.contains_key(&uid)
+                && !world.nodes[SELLER].cluster.runs(&uid.0)
+        });
+    }
+
+    fn namespaces(&self) -> Vec<&str> {
+        self.world.nodes[SELLER].cluster.namespaces.keys().map(String::as_str).collect()
+    }
+}
+
 #[test]
 fn namespaces_come_and_go_for_as_long_as_the_lease_lasts() {
     let mut shop = Shop::opens();
     shop.create("keeper", None);
     shop.until_it_runs("keeper");
-    let mut full_ms = 0;
-    for n in 0..70 {
-        if n == 64 {
-            full_ms = shop.world.now_ms;
-        }
-        let (namespace, uid) = (format!("run-{n}"), Uid(format!("pod-{n}")));
-        shop.at_home(|home, id| home.create_in(id, &namespace, &uid.0));
-        shop.until_it_runs(&uid.0);
-        shop.at_home(|home, id| home.delete(id, &uid));
-        shop.until("a pod that is gone", |world| {
-            !world.nodes[BUYER].cluster.pods.contains_key(&uid)
-                && !world.nodes[SELLER].cluster.runs(&uid.0)
-        });
+    let since_ms = shop.world.now_ms;
+    for n in 0..150 {
+        shop.visit(n);
+        assert!(shop.namespaces().len() <= 64);
     }
-    let namespaces = &shop.world.nodes[SELLER].cluster.namespaces;
-    assert_eq!(namespaces.len(), 64);
-    assert!(namespaces.contains_key("shop"), "something is in it");
-    assert!(namespaces.contains_key("run-69"));
-    let took_ms = shop.world.now_ms - full_ms;
-    assert!(took_ms >= 5 * 5_000, "six are not made and removed at will, but in {took_ms} ms");
+    assert!(shop.namespaces().contains(&"shop"), "something is in it");
+    assert!(shop.namespaces().contains(&"run-149"));
+    // 64 places, and 64 that may go at once: each of the others has waited for its turn.
+    let took_ms = shop.world.now_ms - since_ms;
+    assert!(took_ms >= (151 - 128 - 1) * 2_000, "made and removed at will: in {took_ms} ms");
+    shop.until("only what is in use", |world| {
+        world.nodes[SELLER].cluster.namespaces.keys().eq(["shop"])
+    });
+    // One that was given up is made again for whoever needs it.
+    shop.visit(3);
+}
+
+#[test]
+fn an_empty_namespace_waits_for_the_word_of_home() {
+    let mut shop = Shop::opens();
+    shop.visit(0);
+    assert_eq!(shop.namespaces(), ["run-0"]);
+    shop.world.part();
+    shop.world.lose_sight(BUYER);
+    shop.world.lose_sight(SELLER);
+    shop.world.pass(120_000);
+    assert!(!shop.world.is_linked());
+    assert_eq!(shop.namespaces(), ["run-0"], "home cannot say what it wants");
+    // Nor does a new start of the provider's daemon tell what home wants.
+    shop.world.restart(SELLER, None);
+    shop.world.list(BUYER);
+    shop.world.list(SELLER);
+    shop.until("a link", |world| {
+        assert_eq!(world.nodes[SELLER].cluster.namespaces.len(), 1);
+        world.is_linked()
+    });
+    shop.until("a namespace that is given up", |world| {
+        world.nodes[SELLER].cluster.namespaces.is_empty()
+    });
+    let kept = |record: &Record| matches!(record, Record::Namespaces(_, all) if !all.is_empty());
+    assert!(!shop.world.nodes[SELLER].records().iter().any(kept));
 }
 
 #[test]

@@ -78,11 +78,8 @@ impl Tls {
 /// extension API servers, for ever: it is the one that the API server's own
 /// client certificate comes from.
 pub fn follow_client_ca(cluster: &Cluster, tls: Arc<Tls>) -> BoxFuture<'static, ()> {
-    let which = Selection {
-        namespace: Some("kube-system".into()),
-        labels: None,
-        fields: Some("metadata.name=extension-apiserver-authentication".into()),
-    };
+    let named = "metadata.name=extension-apiserver-authentication".to_owned();
+    let which = Selection::system("kube-system").fields(named);
     let mut changes = changes(cluster, CONFIG_MAP, which, |map| {
         map["data"]["client-ca-file"].as_str().unwrap_or_default().to_owned()
     });

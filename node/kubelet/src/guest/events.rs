@@ -3,7 +3,7 @@
 //! of others speak of the provider's own cluster, and stay there. None is worth a second
 //! try, and home bounds how many it takes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -52,22 +52,21 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     async move {
         let stop = shared.stop.clone();
         let following = async {
-            let mut context = shared.context.clone();
-            let (mut followed, mut streams) = (BTreeSet::new(), SelectAll::new());
+            let mut living = shared.living.clone();
+            let (mut followed, mut streams) = (Vec::new(), SelectAll::new());
             loop {
-                let all: BTreeSet<String> =
-                    context.borrow_and_update().namespaces.values().cloned().collect();
-                followed.retain(|of| all.contains(of));
-                for namespace in all.into_iter().filter(|ns| followed.insert(ns.clone())) {
-                    let fields = Some("involvedObject.kind=Pod,source=kubelet".to_owned());
-                    let which = Selection { fields, ..Selection::namespace(&namespace) };
-                    let all = changes(&shared.cluster, EVENT, which, |event| Said::read(&event));
-                    streams.push(all.take_until(shared.left(namespace).boxed()).boxed());
+                let all = living.borrow_and_update().clone();
+                for life in all.iter().filter(|life| !followed.contains(*life)) {
+                    let fields = "involvedObject.kind=Pod,source=kubelet".to_owned();
+                    let which = Selection::within(life).fields(fields);
+                    let said = |event| Said::read(&event);
+                    streams.push(changes(&shared.cluster, EVENT, which, said));
                 }
+                followed = all;
                 loop {
                     tokio::select! {
                         Some(change) = streams.next() => tell(&shared, change).await,
-                        changed = context.changed() => {
+                        changed = living.changed() => {
                             if changed.is_err() {
                                 return;
                             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, pending};
+use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
 use mercato_offload::forge;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::Shared;
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
+use crate::life::Life;
 use crate::names::CONTRACT;
 use crate::watch::{Change, Selection, changes};
 
@@ -23,17 +24,16 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     async move {
         let stop = shared.stop.clone();
         let following = async {
-            let mut context = shared.context.clone();
+            let mut living = shared.living.clone();
             let mut seen = Seen::default();
             let mut streams = SelectAll::new();
-            seen.add(&shared, &mut streams, (POD, None));
+            seen.add(&shared, &mut streams, POD, None);
             loop {
-                let namespaces: Vec<_> =
-                    context.borrow_and_update().namespaces.values().cloned().collect();
-                seen.0.retain(|(_, of), _| of.as_ref().is_none_or(|of| namespaces.contains(of)));
-                for namespace in namespaces {
-                    seen.add(&shared, &mut streams, (CONFIG_MAP, Some(namespace.clone())));
-                    seen.add(&shared, &mut streams, (SECRET, Some(namespace)));
+                let lives = living.borrow_and_update().clone();
+                seen.0.retain(|_, known| known.life.as_ref().is_none_or(|of| lives.contains(of)));
+                for life in &lives {
+                    seen.add(&shared, &mut streams, CONFIG_MAP, Some(life));
+                    seen.add(&shared, &mut streams, SECRET, Some(life));
                 }
                 loop {
                     tokio::select! {
@@ -42,7 +42,7 @@ pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
                                 shared.tell(input).await;
                             }
                         }
-                        changed = context.changed() => {
+                        changed = living.changed() => {
                             if changed.is_err() {
                                 return;
                             }
@@ -62,42 +62,49 @@ type Source = (Kind, Option<String>);
 /// A guest object as the session sees it; none if it lacks our marks.
 type Told = (Source, Change<Option<Observed>>);
 
-/// What each watch has told; none before its first list.
+/// What each watch has told.
 #[derive(Default)]
-struct Seen(BTreeMap<Source, Option<BTreeMap<Item, Observed>>>);
+struct Seen(BTreeMap<Source, Known>);
+
+/// What a watch has told.
+struct Known {
+    /// Of the namespace, with which it ends.
+    life: Option<Life>,
+    /// None before its first list.
+    all: Option<BTreeMap<Item, Observed>>,
+}
 
 impl Seen {
     fn add(
         &mut self,
         shared: &Arc<Shared>,
         streams: &mut SelectAll<BoxStream<'static, Told>>,
-        source: Source,
+        kind: Kind,
+        life: Option<&Life>,
     ) {
+        let source = (kind, life.map(|life| life.namespace().to_owned()));
         if self.0.contains_key(&source) {
             return;
         }
-        self.0.insert(source.clone(), None);
-        let contract = shared.context().contract;
-        let (kind, namespace) = source.clone();
-        let labels = Some(format!("{CONTRACT}={contract}"));
-        let which = Selection { namespace: namespace.clone(), labels, fields: None };
+        self.0.insert(source.clone(), Known { life: life.cloned(), all: None });
+        let labels = format!("{CONTRACT}={}", shared.context().contract);
+        let which = life.map(Selection::within).unwrap_or_default().labels(labels);
         let reader = shared.clone();
         let read = move |object: Value| observe(&reader, &object);
-        let left =
-            namespace.map(|of| shared.left(of)).map_or_else(|| pending().boxed(), FutureExt::boxed);
-        let changes = changes(&shared.cluster, kind, which, read).take_until(left);
+        let changes = changes(&shared.cluster, kind, which, read);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
     }
 
     /// Whatever is told of one object is passed on; a list only as part of the
     /// whole, once every watch has had its first.
     fn take(&mut self, source: Source, change: Change<Option<Observed>>) -> Option<Input> {
-        let known = self.0.entry(source).or_default();
+        let known = &mut self.0.get_mut(&source)?.all;
         match change {
             Change::Synced(all) => {
                 let all = all.into_iter().flatten();
                 *known = Some(all.map(|one| (one.item.clone(), one)).collect());
-                let whole: Option<Vec<_>> = self.0.values().map(Option::as_ref).collect();
+                let whole: Option<Vec<_>> =
+                    self.0.values().map(|known| known.all.as_ref()).collect();
                 let whole = whole?.into_iter().flat_map(BTreeMap::values);
                 Some(Input::Synced(whole.cloned().collect()))
             }
@@ -145,7 +152,9 @@ mod tests {
     #[test]
     fn a_part_of_the_list_is_not_the_list() {
         let (pods, maps) = ((POD, None), (CONFIG_MAP, Some("shop-rome".to_owned())));
-        let mut seen = Seen(BTreeMap::from([(pods.clone(), None), (maps.clone(), None)]));
+        let unlisted = || Known { life: None, all: None };
+        let of = [(pods.clone(), unlisted()), (maps.clone(), unlisted())];
+        let mut seen = Seen(BTreeMap::from(of));
         assert_eq!(seen.take(pods.clone(), Change::Synced(vec![])), None);
         let whole = seen.take(maps.clone(), Change::Synced(vec![Some(observed("a")), None]));
         assert_eq!(whole, Some(Input::Synced(vec![observed("a")])));
@@ -153,7 +162,10 @@ mod tests {
         assert_eq!(gone, Some(Input::Gone(observed("a").item)));
         assert_eq!(seen.take(pods, Change::Synced(vec![])), Some(Input::Synced(vec![])));
         // A further namespace: nothing is the whole again until it is listed.
-        seen.0.insert((SECRET, Some("other".into())), None);
+        seen.0.insert((SECRET, Some("other".into())), unlisted());
         assert_eq!(seen.take(maps, Change::Synced(vec![])), None);
+        // One that is left: nothing of it is the lease's any more.
+        let left = (CONFIG_MAP, Some("left".into()));
+        assert_eq!(seen.take(left, Change::Changed(Some(observed("b")))), None);
     }
 }

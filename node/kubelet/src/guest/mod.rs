@@ -11,7 +11,8 @@ mod write;
 
 pub(crate) use write::release_patch;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mercato_offload::forge::GuestContext;
 use mercato_offload::guest::Input;
@@ -28,13 +29,18 @@ use write::{Body, IfAbsent};
 
 use crate::bodies::Bodies;
 use crate::cluster::Cluster;
+use crate::life::{Life, Lives};
 use crate::limits;
+use crate::repeated::Repeated;
 
 /// The provider's side of one lease. Each method starts the work and returns;
 /// what comes of it is an input. Everything ends when this is dropped.
 pub struct GuestSide {
     shared: Arc<Shared>,
     context: watch::Sender<Arc<GuestContext>>,
+    /// The guest namespaces, by their names here.
+    lives: Mutex<Lives<()>>,
+    living: watch::Sender<Vec<Life>>,
     tasks: TaskTracker,
 }
 
@@ -42,9 +48,13 @@ struct Shared {
     cluster: Cluster,
     bodies: Bodies,
     context: watch::Receiver<Arc<GuestContext>>,
+    /// The guest namespaces that there are.
+    living: watch::Receiver<Vec<Life>>,
     inputs: mpsc::Sender<Input>,
     room: Room,
     guests: Guests,
+    /// Why items could not be written; each entry goes with its item.
+    failing: Mutex<BTreeMap<Item, Repeated>>,
     /// One lease does not take all the requests of a cluster, nor their memory.
     turns: Semaphore,
     stop: CancellationToken,
@@ -59,22 +69,37 @@ impl GuestSide {
         bodies: Bodies,
     ) -> (Self, mpsc::Receiver<Input>) {
         let (inputs, received) = mpsc::channel(limits::INPUTS);
+        let mut lives = Lives::default();
+        let (living, receiver) = watch::channel(begin(&mut lives, &context));
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
         let (room, guests) = (Room::default(), Guests::default());
         let turns = Semaphore::new(limits::WRITES);
-        let shared =
-            Arc::new(Shared { cluster, bodies, context, inputs, room, guests, turns, stop });
+        let shared = Arc::new(Shared {
+            cluster,
+            bodies,
+            context,
+            living: receiver,
+            inputs,
+            room,
+            guests,
+            failing: Mutex::default(),
+            turns,
+            stop,
+        });
         let tasks = TaskTracker::new();
         tasks.spawn(follow::follow(shared.clone()));
         tasks.spawn(events::follow(shared.clone()));
-        (Self { shared, context: sender, tasks }, received)
+        (Self { shared, context: sender, lives: Mutex::new(lives), living, tasks }, received)
     }
 
     /// What the provider imposes from now on: a further guest namespace, most
     /// often, which must be there already.
     pub fn set_context(&self, context: GuestContext) {
+        let mut lives = self.lives.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = begin(&mut lives, &context);
         self.context.send_replace(Arc::new(context));
+        self.living.send_replace(living);
     }
 
     /// Makes the guest object of this body, which came by this route, or updates it.
@@ -105,6 +130,12 @@ impl GuestSide {
     }
 }
 
+/// The lives of the lease's namespaces as of now; those of others are over.
+fn begin(lives: &mut Lives<()>, context: &GuestContext) -> Vec<Life> {
+    lives.set(context.namespaces.values().map(|namespace| (namespace.clone(), ())));
+    lives.all().cloned().collect()
+}
+
 impl Drop for GuestSide {
     fn drop(&mut self) {
         self.shared.stop.cancel();
@@ -113,19 +144,12 @@ impl Drop for GuestSide {
 }
 
 impl Shared {
-    fn context(&self) -> Arc<GuestContext> {
-        self.context.borrow().clone()
+    fn failing(&self) -> MutexGuard<'_, BTreeMap<Item, Repeated>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until this namespace is none of the lease's any more.
-    fn left(&self, namespace: String) -> impl Future<Output = ()> + Send + 'static {
-        let mut context = self.context.clone();
-        async move {
-            let none =
-                |all: &Arc<GuestContext>| all.namespaces.values().all(|one| *one != namespace);
-            // An error means that all of this side ends.
-            let _ = context.wait_for(none).await;
-        }
+    fn context(&self) -> Arc<GuestContext> {
+        self.context.borrow().clone()
     }
 
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
@@ -133,6 +157,7 @@ impl Shared {
         if let Input::Gone(item) = &input {
             self.room.release(item);
             self.guests.forget(item);
+            self.failing().remove(item);
             self.bodies.forget(item);
         }
         // An error means that the driver has gone, and this side with it.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use mercato_offload::forge::labels::DIGEST;
 use mercato_offload::forge::{self, GuestContext};
 use mercato_offload::guest::{Failure, Input};
@@ -17,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::GuestSide;
 use crate::bodies::Bodies;
+use crate::life::Life;
 use crate::names::{CONTRACT, HOME_UID};
 use crate::testing::{scripted, status};
 
@@ -136,8 +136,37 @@ async fn a_namespace_that_was_left_is_not_looked_at_any_more() {
     // The list is whole without what the old namespace would tell.
     let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
     assert_eq!(told.unwrap(), Some(Input::Synced(Vec::new())));
-    let left = |name: &str| side.shared.left(name.to_owned()).now_or_never().is_some();
-    assert!(left("shop-rome") && !left("shop-eu"));
+    let living: Vec<_> =
+        side.shared.living.borrow().iter().map(|life| life.namespace().to_owned()).collect();
+    assert_eq!(living, ["shop-eu"]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_left_and_taken_again_is_looked_at_anew() {
+    let listed = Arc::new(Mutex::new(0));
+    let seen = listed.clone();
+    let cluster = scripted(move |_, path, _| {
+        if path.contains("watch=") {
+            return status(503, "not watched in this test");
+        }
+        if path.contains("/namespaces/shop-rome/secrets") {
+            *seen.lock().unwrap() += 1;
+        }
+        (200, json!({ "kind": "List", "metadata": { "resourceVersion": "9" }, "items": [] }))
+    });
+    let (side, mut inputs) = GuestSide::start(cluster, context(), Bodies::default());
+    let mut synced = async || {
+        let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
+        assert_eq!(told.unwrap(), Some(Input::Synced(Vec::new())));
+    };
+    synced().await;
+    let before = side.shared.living.borrow().clone();
+    // At once, so that whoever follows sees the latest state alone.
+    side.set_context(GuestContext { namespaces: BTreeMap::new(), ..context() });
+    side.set_context(context());
+    assert!(before.iter().all(Life::is_over));
+    synced().await;
+    assert_eq!(*listed.lock().unwrap(), 2);
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
 use crate::limits;
 use crate::names::{CONTRACT, HOME_UID};
+use crate::warn_once;
 
 /// What an object is made of.
 pub(super) struct Body {
@@ -154,7 +155,7 @@ pub(super) fn delete(
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
         });
         let done = done.await;
-        shared.tell(answer(item, done)).await;
+        shared.tell(answer(&shared, item, done)).await;
     }
     .boxed()
 }
@@ -179,7 +180,7 @@ pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
             }
         });
         let done = done.await;
-        shared.tell(answer(item, done)).await;
+        shared.tell(answer(&shared, item, done)).await;
     }
     .boxed()
 }
@@ -236,12 +237,19 @@ async fn on_ours(
     }
 }
 
-fn answer(item: Item, done: Result<bool, Failure>) -> Input {
+fn answer(shared: &Shared, item: Item, done: Result<bool, Failure>) -> Input {
     match done {
-        Ok(true) => Input::Written(item),
-        Ok(false) => Input::NotWritten(item, GuestFailure::Absent),
+        Ok(there) => {
+            shared.failing().remove(&item);
+            match there {
+                true => Input::Written(item),
+                false => Input::NotWritten(item, GuestFailure::Absent),
+            }
+        }
         Err(failure) => {
-            tracing::warn!(%failure, key = %item.key(), "a write of a guest object failed");
+            let mut failing = shared.failing();
+            let repeated = failing.entry(item.clone()).or_default();
+            warn_once!(repeated, failure; key = %item.key(), "a write of a guest object failed");
             Input::NotWritten(item, GuestFailure::Transient)
         }
     }

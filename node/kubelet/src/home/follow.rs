@@ -28,7 +28,7 @@ pub(super) fn follow(
 ) -> BoxFuture<'static, ()> {
     async move {
         let mut opted_in = shared.opted_in.clone();
-        let bound = Selection::fields(format!("spec.nodeName={}", shared.config.node));
+        let bound = Selection::default().fields(format!("spec.nodeName={}", shared.config.node));
         let following = async {
             if opted_in.wait_for(Option::is_some).await.is_err() {
                 return;
@@ -79,8 +79,7 @@ impl Teller<'_> {
         match change {
             Change::Synced(pods) => {
                 for gone in self.shared.pods.replace(&pods) {
-                    self.environments.remove(&gone.uid);
-                    self.shared.bodies.forget(&Item::Pod(gone));
+                    self.forget(gone);
                 }
                 let mut all = Vec::with_capacity(pods.len());
                 for pod in &pods {
@@ -103,11 +102,20 @@ impl Teller<'_> {
             Change::Deleted(pod) => {
                 let uid = pod.id.uid.clone();
                 self.shared.pods.remove(&uid);
-                self.environments.remove(&uid);
-                self.shared.bodies.forget(&Item::Pod(pod.id));
+                self.forget(pod.id);
                 self.shared.tell(Input::PodGone(uid)).await;
             }
         }
+    }
+
+    /// Ends what was begun for a pod, and with the last one of a namespace what was begun
+    /// for that.
+    fn forget(&mut self, gone: PodId) {
+        self.environments.remove(&gone.uid);
+        if !self.shared.pods.has_any_in(&gone.namespace) {
+            self.services.forget(&gone.namespace);
+        }
+        self.shared.bodies.forget(&Item::Pod(gone));
     }
 
     /// The pod as the session sees it; the body is kept beside.
@@ -160,7 +168,9 @@ impl Teller<'_> {
         if let Some(known) = self.environments.get(&pod.uid) {
             return known.clone();
         }
-        let environment = self.services.environment(&pod.namespace).await;
+        // In a namespace that is ending, what starts now does not last.
+        let Some(life) = self.shared.life(&pod.namespace) else { return Environment::default() };
+        let environment = self.services.environment(&life).await;
         // Bounded by the pods: an entry goes with its pod.
         self.environments.insert(pod.uid.clone(), environment.clone());
         environment

@@ -29,6 +29,7 @@ use crate::api::NodePods;
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
 use crate::cluster::Cluster;
+use crate::life::Life;
 use crate::limits;
 use crate::offload_namespace::Known;
 
@@ -171,6 +172,11 @@ impl Drop for HomeSide {
 }
 
 impl Shared {
+    /// The life of a namespace, if it may be read now.
+    fn life(&self, namespace: &str) -> Option<Life> {
+        self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
+    }
+
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     async fn tell(&self, input: Input) {
         // An error means that the driver has gone, and this side with it.

@@ -10,19 +10,22 @@ use mercato_offload::forge;
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey, ObjectKind};
 use serde_json::Value;
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use crate::kind::{CONFIG_MAP, Kind, SECRET};
+use crate::life::Life;
+use crate::offload_namespace::Known;
 use crate::watch::{Change, Selection, changes};
 
 /// Which objects are watched, by kind and namespace.
 #[derive(Default)]
 pub(super) struct Objects(BTreeMap<(ObjectKind, String), Followed>);
 
+/// Followed until this is dropped, in each life of the namespace.
 struct Followed {
     names: Names,
-    following: AbortHandle,
+    _following: AbortOnDropHandle<()>,
 }
 
 type Names = Arc<Mutex<BTreeSet<String>>>;
@@ -33,11 +36,14 @@ impl Objects {
         let followed = self.0.entry(place).or_insert_with(|| {
             let names = Names::default();
             let following = follow(shared.clone(), key.kind, key.namespace.clone(), names.clone());
-            Followed { names, following: tokio::spawn(following).abort_handle() }
+            Followed { names, _following: AbortOnDropHandle::new(tokio::spawn(following)) }
         });
         lock(&followed.names).insert(key.name.clone());
-        // The watch may have passed it already.
-        tokio::spawn(look(shared.clone(), key));
+        // The watch may have passed it already; in a namespace that cannot be read there is
+        // nothing to look at.
+        if shared.life(&key.namespace).is_some() {
+            tokio::spawn(look(shared.clone(), key));
+        }
     }
 
     pub(super) fn unwatch(&mut self, key: &ObjectKey) {
@@ -51,12 +57,6 @@ impl Objects {
                 self.0.remove(&place);
             }
         }
-    }
-}
-
-impl Drop for Followed {
-    fn drop(&mut self) {
-        self.following.abort();
     }
 }
 
@@ -75,28 +75,46 @@ fn follow(
     names: Names,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let all = Selection::namespace(&namespace);
-        let mut changes = changes(&shared.cluster, kind_of(kind), all, |object| object);
-        let key = |name: &str| ObjectKey { kind, namespace: namespace.clone(), name: name.into() };
-        let name =
-            |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        while let Some(change) = changes.next().await {
-            let wanted = lock(&names).clone();
-            let told: Vec<(String, Option<Value>)> = match change {
-                Change::Synced(objects) => {
-                    let mut found: BTreeMap<_, _> =
-                        objects.into_iter().map(|object| (name(&object), object)).collect();
-                    wanted.iter().map(|name| (name.clone(), found.remove(name))).collect()
-                }
-                Change::Changed(object) => vec![(name(&object), Some(object))],
-                Change::Deleted(object) => vec![(name(&object), None)],
+        let mut opted_in = shared.opted_in.clone();
+        let life = |known: &Known| known.as_ref().and_then(|known| known.life(&namespace));
+        loop {
+            // An error means that all of this side ends.
+            let begun = match opted_in.wait_for(|known| life(known).is_some()).await {
+                Ok(known) => life(&known),
+                Err(_) => return,
             };
-            for (name, object) in told.into_iter().filter(|(name, _)| wanted.contains(name)) {
-                tell(&shared, key(&name), object).await;
+            let Some(begun) = begun else { continue };
+            follow_life(&shared, kind, &begun, &names).await;
+            let ended = |known: &Known| life(known).as_ref() != Some(&begun);
+            if opted_in.wait_for(ended).await.is_err() {
+                return;
             }
         }
     }
     .boxed()
+}
+
+async fn follow_life(shared: &Shared, kind: ObjectKind, life: &Life, names: &Names) {
+    let namespace = life.namespace();
+    let all = Selection::within(life);
+    let mut changes = changes(&shared.cluster, kind_of(kind), all, |object| object);
+    let key = |name: &str| ObjectKey { kind, namespace: namespace.to_owned(), name: name.into() };
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    while let Some(change) = changes.next().await {
+        let wanted = lock(names).clone();
+        let told: Vec<(String, Option<Value>)> = match change {
+            Change::Synced(objects) => {
+                let mut found: BTreeMap<_, _> =
+                    objects.into_iter().map(|object| (name(&object), object)).collect();
+                wanted.iter().map(|name| (name.clone(), found.remove(name))).collect()
+            }
+            Change::Changed(object) => vec![(name(&object), Some(object))],
+            Change::Deleted(object) => vec![(name(&object), None)],
+        };
+        for (name, object) in told.into_iter().filter(|(name, _)| wanted.contains(name)) {
+            tell(shared, key(&name), object).await;
+        }
+    }
 }
 
 fn look(shared: Arc<Shared>, key: ObjectKey) -> BoxFuture<'static, ()> {

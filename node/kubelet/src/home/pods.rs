@@ -10,7 +10,9 @@ use mercato_offload::key::{PodId, Uid};
 use serde_json::Value;
 
 use crate::api::NodePods;
+use crate::failure::Failure;
 use crate::packed::Packed;
+use crate::repeated::Repeated;
 use crate::watch::trim;
 
 /// The pods by uid.
@@ -41,6 +43,8 @@ struct Kept {
     seen: Seen,
     /// Whether it was ready as of the last status that we wrote, and that state's version.
     written: Option<(u64, Option<String>)>,
+    /// Why nothing could be written to it.
+    failing: Repeated,
 }
 
 impl Seen {
@@ -72,6 +76,11 @@ impl Pods {
         self.lock().values().map(|kept| kept.seen.clone()).collect()
     }
 
+    /// Whether any of them is in this namespace.
+    pub(super) fn has_any_in(&self, namespace: &str) -> bool {
+        self.lock().values().any(|kept| kept.seen.id.namespace == namespace)
+    }
+
     /// All of them; none before the list has come.
     pub(super) fn listed(&self) -> Option<Vec<Seen>> {
         self.listed.load(Ordering::Acquire).then(|| self.all())
@@ -81,7 +90,9 @@ impl Pods {
     pub(super) fn insert(&self, seen: Seen) {
         match self.lock().entry(seen.id.uid.clone()) {
             Entry::Occupied(mut kept) => kept.get_mut().take(seen),
-            Entry::Vacant(place) => drop(place.insert(Kept { seen, written: None })),
+            Entry::Vacant(place) => {
+                place.insert(Kept { seen, written: None, failing: Repeated::default() });
+            }
         }
     }
 
@@ -110,6 +121,18 @@ impl Pods {
         written.is_some_and(|(at, ready)| seen.version > *at && seen.ready != *ready)
     }
 
+    /// A write to it failed; whether that is news.
+    pub(super) fn failed(&self, uid: &Uid, why: &Failure) -> bool {
+        self.lock().get_mut(uid).is_none_or(|kept| kept.failing.is_news(why))
+    }
+
+    /// A write to it went well.
+    pub(super) fn succeeded(&self, uid: &Uid) {
+        if let Some(kept) = self.lock().get_mut(uid) {
+            kept.failing = Repeated::default();
+        }
+    }
+
     pub(super) fn remove(&self, uid: &Uid) {
         self.lock().remove(uid);
     }
@@ -119,8 +142,12 @@ impl Pods {
         let mut known = self.lock();
         let mut before = std::mem::take(&mut *known);
         for seen in pods {
-            let written = before.remove(&seen.id.uid).and_then(|kept| kept.written);
-            known.insert(seen.id.uid.clone(), Kept { seen: seen.clone(), written });
+            let (written, failing) = before
+                .remove(&seen.id.uid)
+                .map(|kept| (kept.written, kept.failing))
+                .unwrap_or_default();
+            let kept = Kept { seen: seen.clone(), written, failing };
+            known.insert(seen.id.uid.clone(), kept);
         }
         self.listed.store(true, Ordering::Release);
         before.into_values().map(|kept| kept.seen.id).collect()

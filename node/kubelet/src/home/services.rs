@@ -8,13 +8,16 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::service_env::service_env;
 use crate::cluster::Cluster;
 use crate::kind::SERVICE;
+use crate::life::Life;
 use crate::limits;
+use crate::repeated::Repeated;
+use crate::warn_once;
 use crate::watch::{Change, Selection, changes};
 
 /// Variables that a pod is started with.
@@ -24,40 +27,63 @@ type Told = watch::Sender<Option<Environment>>;
 /// What pods of a namespace are told of its services. Ends when dropped.
 pub(super) struct Services {
     cluster: Cluster,
-    environments: BTreeMap<String, watch::Receiver<Option<Environment>>>,
-    following: JoinSet<()>,
+    /// By namespace; bounded by those of the node's pods.
+    followed: BTreeMap<String, Followed>,
+}
+
+/// The services of a namespace, followed until this is dropped or the namespace's life is over.
+struct Followed {
+    life: Life,
+    known: watch::Receiver<Option<Environment>>,
+    _following: AbortOnDropHandle<()>,
 }
 
 impl Services {
     pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, environments: BTreeMap::new(), following: JoinSet::new() }
+        Self { cluster, followed: BTreeMap::new() }
     }
 
     /// Waits for the services of a namespace, if they are not known yet.
-    pub(super) async fn environment(&mut self, namespace: &str) -> Environment {
-        // Bounded by the namespaces that have been opted in.
-        let known = self.environments.entry(namespace.to_owned()).or_insert_with(|| {
-            let (told, known) = watch::channel(None);
-            self.following.spawn(follow(self.cluster.clone(), namespace.to_owned(), told));
-            known
-        });
-        let known = known.wait_for(Option::is_some);
+    pub(super) async fn environment(&mut self, life: &Life) -> Environment {
+        let namespace = life.namespace();
+        if self.followed.get(namespace).is_none_or(|followed| followed.life != *life) {
+            let followed = Followed::start(self.cluster.clone(), life.clone());
+            self.followed.insert(namespace.to_owned(), followed);
+        }
+        let Some(followed) = self.followed.get_mut(namespace) else {
+            return Environment::default();
+        };
+        let known = followed.known.wait_for(Option::is_some);
         match tokio::time::timeout(limits::SERVICES_WAIT, known).await {
             Ok(Ok(environment)) => environment.clone().unwrap_or_default(),
+            Ok(Err(_)) if life.is_over() => Environment::default(),
             Ok(Err(_)) | Err(_) => {
                 tracing::warn!(namespace, "services unknown: pods start without their variables");
                 Environment::default()
             }
         }
     }
+
+    /// No pod of that namespace is on the node any more.
+    pub(super) fn forget(&mut self, namespace: &str) {
+        self.followed.remove(namespace);
+    }
 }
 
-fn follow(cluster: Cluster, namespace: String, told: Told) -> BoxFuture<'static, ()> {
+impl Followed {
+    fn start(cluster: Cluster, life: Life) -> Self {
+        let (told, known) = watch::channel(None);
+        let following = tokio::spawn(follow(cluster, life.clone(), told));
+        Self { life, known, _following: AbortOnDropHandle::new(following) }
+    }
+}
+
+fn follow(cluster: Cluster, life: Life, told: Told) -> BoxFuture<'static, ()> {
     async move {
         let api = api_server(&cluster).await;
         let mut services = BTreeMap::new();
         let named = |service: Value| (service["metadata"]["name"].to_string(), service);
-        let mut changes = changes(&cluster, SERVICE, Selection::namespace(&namespace), named);
+        let mut changes = changes(&cluster, SERVICE, Selection::within(&life), named);
         while let Some(change) = changes.next().await {
             match change {
                 Change::Synced(all) => services = all.into_iter().collect(),
@@ -72,11 +98,50 @@ fn follow(cluster: Cluster, namespace: String, told: Told) -> BoxFuture<'static,
 
 /// The API server's own service, which stays as it is for the life of a cluster.
 async fn api_server(cluster: &Cluster) -> Option<Value> {
+    let mut repeated = Repeated::default();
     loop {
         match cluster.get(SERVICE, Some("default"), "kubernetes").await {
             Ok(service) => return service,
-            Err(failure) => tracing::warn!(%failure, "the API server's own service is unknown"),
+            Err(failure) => {
+                warn_once!(repeated, failure; "the API server's own service is unknown");
+            }
         }
         sleep(limits::CONFIRM_RETRY).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::life::Lives;
+    use crate::testing::{scripted, status};
+
+    #[tokio::test]
+    async fn services_are_followed_as_long_as_their_namespace_lives_and_pods_are_in_it() {
+        let cluster = scripted(|_, path, _| match path {
+            _ if path.contains("watch=") => status(403, "services is forbidden"),
+            _ if path.contains("/services?") => {
+                (200, json!({ "metadata": { "resourceVersion": "9" }, "items": [] }))
+            }
+            _ => status(404, "not found"),
+        });
+        let mut lives = Lives::default();
+        lives.set([("shop".to_owned(), 1), ("web".to_owned(), 1)]);
+        let [shop, web] = ["shop", "web"].map(|name| lives.get(name).unwrap().clone());
+        let mut services = Services::new(cluster);
+        services.environment(&shop).await;
+        services.environment(&web).await;
+        lives.set([("web".to_owned(), 1)]);
+        while !services.followed["shop"]._following.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        // Nothing is waited for any more.
+        assert!(services.environment(&shop).await.is_empty());
+        assert!(!services.followed["web"]._following.is_finished());
+        services.forget("web");
+        services.forget("shop");
+        assert!(services.followed.is_empty());
     }
 }

@@ -18,14 +18,23 @@ use super::Shared;
 use crate::failure::{Class, Failure};
 use crate::kind::{POD, SERVICE_ACCOUNT};
 use crate::limits;
+use crate::repeated::Repeated;
+use crate::warn_once;
 
-/// The tokens that are watched, and when each is due; bounded by the pods.
+/// The tokens that are watched; bounded by the pods.
 #[derive(Default)]
-pub(super) struct Tokens(Mutex<BTreeMap<ObjectKey, Instant>>);
+pub(super) struct Tokens(Mutex<BTreeMap<ObjectKey, Token>>);
+
+struct Token {
+    due: Instant,
+    /// Why it could not be had.
+    repeated: Repeated,
+}
 
 impl Tokens {
     pub(super) fn watch(self: &Arc<Self>, shared: &Arc<Shared>, key: ObjectKey) {
-        self.lock().insert(key.clone(), Instant::now() + limits::TOKEN_RETRY);
+        let due = Instant::now() + limits::TOKEN_RETRY;
+        self.lock().insert(key.clone(), Token { due, repeated: Repeated::default() });
         let (this, shared) = (self.clone(), shared.clone());
         tokio::spawn(async move { this.renew(&shared, key).await });
     }
@@ -55,19 +64,28 @@ impl Tokens {
         let pod = forge::token_pod(&key.name).and_then(|uid| shared.pods.get(&uid));
         let requests = pod.map(|pod| forge::token_requests(&pod.open())).unwrap_or_default();
         let Some(request) = requests.into_iter().find(|request| request.key == key) else { return };
+        // No token is given in a namespace that is ending.
+        if shared.life(&key.namespace).is_none() {
+            return self.postpone(&key, limits::TOKEN_RETRY);
+        }
         let (digest, wait) = match issue(shared, &request).await {
             Ok((object, wait)) => match shared.bodies.keep(&Item::Object(key.clone()), &object) {
                 Ok(digest) => (Some(digest), wait),
                 Err(error) => return tracing::warn!(%error, %key, "a token cannot cross"),
             },
             Err(failure) => {
-                tracing::warn!(%failure, %key, "no token");
+                if let Some(token) = self.lock().get_mut(&key) {
+                    warn_once!(token.repeated, failure; %key, "no token");
+                }
                 if failure.class != Class::Missing {
                     return self.postpone(&key, limits::TOKEN_RETRY);
                 }
                 (None, limits::TOKEN_RETRY)
             }
         };
+        if let Some(token) = self.lock().get_mut(&key).filter(|_| digest.is_some()) {
+            token.repeated = Repeated::default();
+        }
         self.postpone(&key, wait);
         shared.tell(Input::Object { key, digest }).await;
     }
@@ -75,16 +93,16 @@ impl Tokens {
     fn due(&self) -> Vec<ObjectKey> {
         let now = Instant::now();
         let tokens = self.lock();
-        tokens.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect()
+        tokens.iter().filter(|(_, token)| token.due <= now).map(|(key, _)| key.clone()).collect()
     }
 
     fn postpone(&self, key: &ObjectKey, wait: Duration) {
-        if let Some(at) = self.lock().get_mut(key) {
-            *at = Instant::now() + wait;
+        if let Some(token) = self.lock().get_mut(key) {
+            token.due = Instant::now() + wait;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Instant>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Token>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,10 +46,17 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
         };
         drop(turn);
         match done {
-            Ok(true) => shared.tell(Input::Written(uid)).await,
+            Ok(true) => {
+                shared.pods.succeeded(&uid);
+                shared.tell(Input::Written(uid)).await;
+            }
             Ok(false) => shared.tell(Input::PodGone(uid)).await,
             Err(failure) => {
-                tracing::warn!(%failure, pod = %pod.key(), "a write to a home pod failed");
+                if shared.pods.failed(&uid, &failure) {
+                    tracing::warn!(%failure, pod = %pod.key(), "a write to a home pod failed");
+                } else {
+                    tracing::debug!(%failure, pod = %pod.key(), "a write to a home pod failed again");
+                }
                 shared.tell(Input::NotWritten { uid, missing: false }).await;
             }
         }

@@ -25,7 +25,7 @@ pub fn watch(cluster: &Cluster) -> BoxStream<'static, Inventory> {
     let nodes = changes(cluster, NODE, Selection::default(), |node| {
         (key(&node, "name"), NodeView::read(&node).map(Box::new))
     });
-    let pods = changes(cluster, POD, Selection::fields(TAKES.to_owned()), |pod| {
+    let pods = changes(cluster, POD, Selection::default().fields(TAKES.to_owned()), |pod| {
         (key(&pod, "uid"), PodView::read(&pod).map(Box::new))
     });
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));

@@ -24,6 +24,8 @@ use crate::failure::Failure;
 use crate::kind::{LEASE, NODE};
 use crate::limits;
 use crate::names::CONTRACT;
+use crate::repeated::Repeated;
+use crate::warn_once;
 
 /// A virtual node that is kept in its cluster until it is removed; dropping
 /// this leaves the node to the cluster's own node controller.
@@ -157,7 +159,7 @@ fn keep(
     report: watch::Sender<NodeState>,
 ) -> BoxFuture<'static, ()> {
     async move {
-        let mut kept = Kept::default();
+        let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
         let mut tick = interval(limits::LEASE_RENEWAL);
         loop {
             tokio::select! {
@@ -166,9 +168,14 @@ fn keep(
             }
             let spec = wants.borrow_and_update().clone();
             let state = match kept.renew(&cluster, &spec).await {
-                Ok(()) => NodeState::Kept,
+                Ok(()) => {
+                    if repeated.is_over() {
+                        tracing::info!(node = spec.name, "a virtual node is kept again");
+                    }
+                    NodeState::Kept
+                }
                 Err(failure) => {
-                    tracing::warn!(%failure, node = spec.name, "a virtual node could not be kept");
+                    warn_once!(repeated, failure; node = spec.name, "a virtual node could not be kept");
                     kept = Kept { transitions: kept.transitions, ..Kept::default() };
                     tick.reset_after(limits::LEASE_RETRY);
                     NodeState::Failing(failure)

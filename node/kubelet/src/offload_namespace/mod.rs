@@ -6,6 +6,7 @@
 mod guest_name;
 mod mutate;
 mod opt_in;
+mod rights;
 mod secrets;
 mod targets;
 mod webhook;
@@ -18,20 +19,22 @@ use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 pub use guest_name::GuestName;
 pub use opt_in::{opt_in, opt_out, opted_in};
+use rights::Rights;
 pub use secrets::Secrets;
 pub use targets::Targets;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kind::NAMESPACE;
+use crate::life::{Life, Lives};
 use crate::limits;
 use crate::names::{API_ACCESS, CONTRACT, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS};
+use crate::repeated::Repeated;
+use crate::warn_once;
 use crate::watch::{Change, Selection, changes};
 
 /// Where the pods of a namespace may run.
@@ -90,9 +93,16 @@ const SYSTEM: &str = "kube-";
 impl Scope {
     fn selection(self) -> Selection {
         match self {
-            Self::Labelled => Selection::labels(OFFLOAD.into()),
-            Self::All => Selection::labels(format!("!{CONTRACT}")),
+            Self::Labelled => Selection::default().labels(OFFLOAD.into()),
+            Self::All => Selection::default().labels(format!("!{CONTRACT}")),
         }
+    }
+
+    fn wanted(self, namespace: &Value) -> Option<Wanted> {
+        let metadata = &namespace["metadata"];
+        let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+        let ends = !metadata["deletionTimestamp"].is_null();
+        Some(Wanted { how: self.read(namespace)?, uid, ends })
     }
 
     fn read(self, namespace: &Value) -> Option<OptIn> {
@@ -124,8 +134,26 @@ pub type Known = Option<Arc<OptedIn>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptedIn {
     scope: Scope,
-    /// By name; true once the daemon's rights hold there.
-    namespaces: BTreeMap<String, (OptIn, bool)>,
+    /// By name.
+    namespaces: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    how: OptIn,
+    /// The daemon's rights hold there.
+    ready: bool,
+    /// As long as they do, and the namespace is not being deleted.
+    life: Option<Life>,
+}
+
+/// An opted-in namespace as its object says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    how: OptIn,
+    uid: String,
+    /// It is being deleted: no right can be given in it any more.
+    ends: bool,
 }
 
 /// Whether the pods of a namespace may leave home.
@@ -140,22 +168,38 @@ pub enum Leave {
 }
 
 impl OptedIn {
-    /// Those that are ready.
-    pub fn ready(scope: Scope, namespaces: BTreeMap<String, OptIn>) -> Self {
-        let ready = namespaces.into_iter().map(|(name, how)| (name, (how, true)));
-        Self { scope, namespaces: ready.collect() }
+    /// Those that are ready, for ever.
+    #[cfg(test)]
+    pub(crate) fn ready(scope: Scope, namespaces: BTreeMap<String, OptIn>) -> Self {
+        let lasting = |(name, how): (String, OptIn)| (name.clone(), (how, Life::lasting(&name)));
+        Self::living(scope, namespaces.into_iter().map(lasting))
+    }
+
+    /// Those that are ready, for as long as they live.
+    #[cfg(test)]
+    pub(crate) fn living(
+        scope: Scope,
+        namespaces: impl IntoIterator<Item = (String, (OptIn, Life))>,
+    ) -> Self {
+        let entry = |(name, (how, life))| (name, Entry { how, ready: true, life: Some(life) });
+        Self { scope, namespaces: namespaces.into_iter().map(entry).collect() }
+    }
+
+    /// The life of a namespace, if it may be read.
+    pub(crate) fn life(&self, namespace: &str) -> Option<Life> {
+        self.namespaces.get(namespace).and_then(|entry| entry.life.clone())
     }
 
     /// Which virtual nodes the pods of this one may go to.
     pub(crate) fn targets(&self, namespace: &str) -> Targets {
-        self.namespaces.get(namespace).map(|(how, _)| how.targets.clone()).unwrap_or_default()
+        self.namespaces.get(namespace).map(|entry| entry.how.targets.clone()).unwrap_or_default()
     }
 
     /// Whether the pods of this one may leave home.
     pub fn leave(&self, namespace: &str) -> Leave {
         match self.namespaces.get(namespace) {
-            Some((how, true)) => Leave::Now(how.clone()),
-            Some((_, false)) => Leave::Soon,
+            Some(entry) if entry.ready => Leave::Now(entry.how.clone()),
+            Some(_) => Leave::Soon,
             // It may be so new that the watch has not told of it.
             None if self.scope == Scope::All && !namespace.starts_with(SYSTEM) => Leave::Soon,
             None => Leave::Never,
@@ -181,7 +225,7 @@ impl OptIns {
     ) -> Self {
         let tell = webhook.as_ref().map_or_else(|| watch::Sender::new(None), Webhook::known);
         let known = tell.subscribe();
-        let rights = Rights { cluster, account, webhook, held: None };
+        let rights = Rights::new(cluster, account, webhook);
         let following = tokio::spawn(follow(rights, scope, tell)).abort_handle();
         Self { known, following }
     }
@@ -203,23 +247,31 @@ fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFu
         let mut changes =
             changes(&rights.cluster, NAMESPACE, scope.selection(), move |namespace| {
                 let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                (name, scope.read(&namespace))
+                (name, scope.wanted(&namespace))
             });
-        let mut wanted: Option<BTreeMap<String, OptIn>> = None;
-        let mut settled = true;
+        let mut wanted: Option<BTreeMap<String, Wanted>> = None;
+        let mut lives = Lives::default();
+        let (mut repeated, mut settled, mut wait) =
+            (Repeated::default(), true, limits::OPT_IN_RETRY);
         loop {
             tokio::select! {
                 change = changes.next() => match change {
-                    Some(change) => settled = !take(&mut wanted, change),
+                    Some(change) => if take(&mut wanted, change) {
+                        (settled, wait) = (false, limits::OPT_IN_RETRY);
+                    }
                     None => return,
                 },
-                () = tokio::time::sleep(limits::OPT_IN_RETRY), if !settled && wanted.is_some() => {}
+                () = tokio::time::sleep(wait), if !settled && wanted.is_some() => {}
             }
             let Some(wanted) = wanted.as_ref() else { continue };
             let taken = rights.take(wanted).await;
-            let all =
-                wanted.iter().map(|(name, how)| (name.clone(), (how.clone(), rights.holds(name))));
-            let opted_in = OptedIn { scope, namespaces: all.collect() };
+            let live = wanted.iter().filter(|(name, one)| !one.ends && rights.holds(name, one));
+            lives.set(live.map(|(name, one)| (name.clone(), one.uid.clone())));
+            let entry = |(name, one): (&String, &Wanted)| {
+                let (how, life) = (one.how.clone(), lives.get(name).cloned());
+                (name.clone(), Entry { how, ready: rights.holds(name, one), life })
+            };
+            let opted_in = OptedIn { scope, namespaces: wanted.iter().map(entry).collect() };
             tell.send_if_modified(|known| {
                 let differs = known.as_deref() != Some(&opted_in);
                 *known = Some(Arc::new(opted_in));
@@ -228,8 +280,13 @@ fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFu
             // Only after that is told, so that nobody counts on them any more.
             let given_back = rights.give_back(wanted).await;
             settled = matches!(given_back, Ok(true)) && taken.is_ok();
-            if let Some(error) = taken.err().or(given_back.err()) {
-                tracing::warn!(%error, "an opted-in namespace is not ready");
+            match taken.err().or(given_back.err()) {
+                Some(failure) => {
+                    wait = (wait * 2).min(limits::OPT_IN_RETRY_MAX);
+                    warn_once!(repeated, failure; "an opted-in namespace is not ready");
+                }
+                None if repeated.is_over() => tracing::info!("all opted-in namespaces are ready"),
+                None => {}
             }
         }
     }
@@ -238,8 +295,8 @@ fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFu
 
 /// Takes a change into account; true if it was one.
 fn take(
-    wanted: &mut Option<BTreeMap<String, OptIn>>,
-    change: Change<(String, Option<OptIn>)>,
+    wanted: &mut Option<BTreeMap<String, Wanted>>,
+    change: Change<(String, Option<Wanted>)>,
 ) -> bool {
     let before = wanted.clone();
     match change {
@@ -256,78 +313,11 @@ fn take(
     *wanted != before
 }
 
-/// The daemon's rights in namespaces, and the webhook: what the opt-ins demand.
-struct Rights {
-    cluster: Cluster,
-    account: Account,
-    webhook: Option<Webhook>,
-    /// Namespaces in which there are rights, and since when they are not wanted there any
-    /// more, if so; none before those that an earlier start has left are given back.
-    held: Option<BTreeMap<String, Option<Instant>>>,
-}
-
-impl Rights {
-    fn holds(&self, namespace: &str) -> bool {
-        self.held.as_ref().is_some_and(|held| held.get(namespace) == Some(&None))
-    }
-
-    /// Takes those that are wanted.
-    async fn take(&mut self, wanted: &BTreeMap<String, OptIn>) -> Result<(), Failure> {
-        if self.held.is_none() {
-            self.give_back_left(wanted).await?;
-        }
-        let held = self.held.get_or_insert_default();
-        for name in wanted.keys() {
-            if held.get(name) != Some(&None) {
-                self.account.bind(&self.cluster, name).await?;
-                held.insert(name.clone(), None);
-            }
-        }
-        match &self.webhook {
-            Some(webhook) if !wanted.is_empty() => webhook.register(&self.cluster).await,
-            Some(_) | None if wanted.is_empty() => webhook::unregister(&self.cluster).await,
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Gives back those that an earlier start has left in other namespaces.
-    async fn give_back_left(&self, wanted: &BTreeMap<String, OptIn>) -> Result<(), Failure> {
-        let others = format!("labelSelector=!{OFFLOAD},!{CONTRACT}");
-        for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
-            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-            if !wanted.contains_key(name) {
-                self.account.unbind(&self.cluster, name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives back those that are not wanted any more, once what was begun with them has had
-    /// time to end; true if there are none of them.
-    async fn give_back(&mut self, wanted: &BTreeMap<String, OptIn>) -> Result<bool, Failure> {
-        let Some(held) = &mut self.held else { return Ok(false) };
-        for (name, left) in held.iter_mut() {
-            if !wanted.contains_key(name) {
-                left.get_or_insert_with(Instant::now);
-            }
-        }
-        let over = |left: &Option<Instant>| left.is_some_and(|at| at.elapsed() >= limits::OPT_OUT);
-        let due: Vec<String> =
-            held.iter().filter(|(_, left)| over(left)).map(|(name, _)| name.clone()).collect();
-        for name in due {
-            self.account.unbind(&self.cluster, &name).await?;
-            held.remove(&name);
-        }
-        Ok(held.values().all(Option::is_none))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::scripted;
 
     fn namespace(label: &str) -> Value {
         json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
@@ -347,35 +337,22 @@ mod tests {
         assert_eq!(Scope::All.read(&plain("kube-system")), None);
     }
 
-    #[tokio::test]
-    async fn a_start_takes_no_rights_from_a_namespace_that_is_or_was_wanted() {
-        let requests = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let seen = requests.clone();
-        let cluster = scripted(move |method, path, _| {
-            seen.lock().unwrap().push(format!("{method} {path}"));
-            let all = ["left", "shop"].map(|name| json!({ "metadata": { "name": name } }));
-            (200, json!({ "items": all, "status": { "allowed": true } }))
-        });
-        let account = Account { user: "anna".into() };
-        let mut rights = Rights { cluster, account, webhook: None, held: None };
-        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
-        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
-        rights.take(&BTreeMap::from([("shop".into(), how)])).await.unwrap();
-        let requests = requests.lock().unwrap();
-        let listed =
-            "GET /api/v1/namespaces?labelSelector=!mercato.dev/offload,!mercato.dev/contract";
-        assert!(requests.iter().any(|request| request.starts_with(listed)), "{requests:?}");
-        let deleted = requests.iter().filter(|request| request.starts_with("DELETE"));
-        assert!(deleted.eq([&format!("DELETE {BINDINGS}")]), "{requests:?}");
-        assert!(rights.holds("shop"));
+    #[test]
+    fn one_that_is_being_deleted_is_known_to_end() {
+        let mut ending = namespace("both");
+        ending["metadata"]["uid"] = "7".into();
+        let read = |namespace: &Value| {
+            Scope::Labelled.wanted(namespace).map(|wanted| (wanted.uid, wanted.ends))
+        };
+        assert_eq!(read(&ending), Some(("7".to_owned(), false)));
+        ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert_eq!(read(&ending), Some(("7".to_owned(), true)));
+        assert_eq!(Scope::All.wanted(&ending), None);
     }
-
-    const BINDINGS: &str =
-        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace";
 
     #[test]
     fn a_repeated_list_is_no_change() {
-        let how = Scope::Labelled.read(&namespace("both"));
+        let how = Scope::Labelled.wanted(&namespace("both"));
         let mut wanted = None;
         assert!(take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));
         assert!(!take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));

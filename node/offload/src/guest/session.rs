@@ -102,6 +102,14 @@ impl GuestSession {
             || self.objects.keys().any(|key| key.namespace == namespace)
     }
 
+    /// Home namespaces of which anything is known: held, wanted, or yet to be taken note of by
+    /// home. None before the list of guest objects has come.
+    pub fn namespaces(&self) -> Option<BTreeSet<&str>> {
+        let pods = self.pods.values().map(|pod| pod.id.namespace.as_str());
+        let objects = self.objects.keys().map(|key| key.namespace.as_str());
+        self.synced.then(|| pods.chain(objects).collect())
+    }
+
     /// Whether anything of this home namespace is, or may be, in its guest namespace.
     pub fn holds(&self, namespace: &str) -> bool {
         let pod = |pod: &Pod| pod.id.namespace == namespace && pod.holds_place();

@@ -18,7 +18,7 @@ use mercato_offload::home;
 use tokio::sync::{mpsc, watch};
 
 use super::retry::Backoff;
-use super::{Shared, meaning};
+use super::{Shared, Shown, meaning};
 use crate::kubernetes::streams::Streams;
 use crate::kubernetes::{LeaseTask, Work, node_name, room};
 use crate::limits;
@@ -26,21 +26,23 @@ use crate::limits;
 pub(super) struct AtHome {
     shared: Arc<Shared>,
     task: LeaseTask,
+    /// Its place in the table of certificates.
+    certificate: Option<Shown>,
 }
 
 type Started = (HomeLease, mpsc::Receiver<home::Input>);
 
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
-    let mut this = AtHome { shared, task };
+    let mut this = AtHome { shared, task, certificate: None };
     async move {
         let mut backoff = Backoff::default();
         let started = loop {
             match this.start().await {
                 Ok(started) => break started,
                 Err(error) => {
-                    tracing::warn!(error = format!("{error:#}"), contract = %this.task.contract.short(),
-                        "a virtual node cannot be shown yet");
+                    let (why, contract) = (format!("{error:#}"), this.task.contract);
+                    backoff.warn(&why, "a virtual node cannot be shown yet", &contract);
                     backoff.wait().await;
                 }
             }
@@ -98,7 +100,7 @@ impl AtHome {
         tracing::info!(contract = %self.task.contract.short(), node = name, "a virtual node is shown");
         // It keeps its name for as long as there is the lease.
         let _ = self.task.node.set(name.clone());
-        self.shared.serving().insert(name, lease.serving.clone());
+        self.certificate = Some(self.shared.shows(name, lease.serving.clone()));
         Ok(Some((lease, inputs)))
     }
 
@@ -136,7 +138,7 @@ impl AtHome {
         let mut done = lease.end().await;
         let mut backoff = Backoff::default();
         while let Err(failure) = done {
-            tracing::warn!(%failure, contract = %self.task.contract.short(), "a virtual node stays");
+            backoff.warn(&failure, "a virtual node stays", &self.task.contract);
             backoff.wait().await;
             done = node::remove_all(&self.shared.cluster, &self.task.contract).await;
         }

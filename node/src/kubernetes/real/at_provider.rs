@@ -1,7 +1,7 @@
 //! A lease at the provider: its guest namespaces, with what is in them, from the first
 //! desire until nothing is left. What the guests are is the session's to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ struct AtProvider {
     user_namespaces: bool,
     namespaces: BTreeMap<String, Namespace>,
     making: JoinSet<(GuestNamespace, Result<(), Failure>)>,
-    /// Guest namespaces that are not wanted any more go; by home namespace.
+    /// Guest namespaces that are not wanted any more go; by their names here.
     leaving: BTreeMap<String, AbortHandle>,
     goers: JoinSet<()>,
     /// What the quotas of the namespaces say.
@@ -131,7 +131,10 @@ impl AtProvider {
                     }
                 }
                 Some(Work::Guest(work)) = self.task.work.recv() => self.perform(side, work).await,
-                Some(seen) = namespaces.next() => self.make_again(&seen),
+                Some(seen) = namespaces.next() => {
+                    self.make_again(&seen);
+                    self.leave_strays(&seen);
+                }
             }
         }
     }
@@ -159,20 +162,24 @@ impl AtProvider {
         known.map(|known| &known.state)
     }
 
-    /// Makes it, instead of one of another name.
+    /// Makes it, and removes one of another name, in which nothing is any more.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
         let wanted = meaning::namespace(desire, home, name, &self.shared.name_servers);
         let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
-        self.leaving.remove(home).iter().for_each(AbortHandle::abort);
+        self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
         before.iter().for_each(|before| before.making.abort());
-        let (same, other) = match before {
-            Some(before) if before.name == name => (Some(before.state), None),
-            before => (None, before.map(|before| before.name)),
+        let same = match before {
+            Some(before) if before.name == name => Some(before.state),
+            Some(before) => {
+                self.remove_one(before.name, Some(home.to_owned()));
+                None
+            }
+            None => None,
         };
         let making = self.making.spawn(async move {
             tokio::time::sleep(after).await;
-            make(cluster, account, wanted, other).await
+            make(cluster, account, wanted).await
         });
         let (name, state) = (name.to_owned(), same.unwrap_or(State::BeingMade));
         self.namespaces.insert(home.to_owned(), Namespace { name, state, making });
@@ -270,18 +277,39 @@ impl AtProvider {
         let Some(left) = self.namespaces.remove(&home) else { return };
         left.making.abort();
         self.shared.unmade().remove(&(self.task.contract, home.clone()));
+        self.remove_one(left.name, Some(home));
+    }
+
+    /// Removes the guest namespaces of the lease that are there and not wanted: they were given
+    /// up as an earlier start ended.
+    fn leave_strays(&mut self, seen: &Seen) {
+        let Seen::There(all) = seen else { return };
+        let known = self.namespaces.values().map(|known| &known.name).collect::<BTreeSet<_>>();
+        let strays = all.iter().filter(|name| !known.contains(name)).cloned();
+        for stray in strays.collect::<Vec<_>>() {
+            tracing::info!(namespace = stray, contract = %self.task.contract.short(),
+                "a guest namespace that is not needed any more goes");
+            self.remove_one(stray, None);
+        }
+    }
+
+    /// Removes the guest namespace of that name, however long it takes; of this home namespace
+    /// only, if one is named.
+    fn remove_one(&mut self, name: String, home: Option<String>) {
         let (cluster, contract) = (self.shared.cluster.clone(), self.task.contract);
-        let of = home.clone();
+        let of = name.clone();
         let going = self.goers.spawn(async move {
             let mut backoff = Backoff::default();
-            while guest_namespace::remove(&cluster, &left.name, &contract, Some(&of)).await.is_err()
+            while let Err(failure) =
+                guest_namespace::remove(&cluster, &of, &contract, home.as_deref()).await
             {
+                backoff.warn(&failure, "a guest namespace stays", &contract);
                 backoff.wait().await;
             }
         });
         while self.goers.try_join_next().is_some() {}
         self.leaving.retain(|_, going| !going.is_finished());
-        self.leaving.insert(home, going);
+        self.leaving.insert(name, going);
     }
 
     async fn on_made(&mut self, of: GuestNamespace, made: Result<(), Failure>) {
@@ -332,15 +360,16 @@ impl AtProvider {
 
     /// Removes all that carries the contract's label, however it came there.
     async fn remove(&self) {
+        let mut backoff = Backoff::default();
         loop {
             match self.remove_more().await {
                 Ok(true) => return,
-                Ok(false) => {}
+                Ok(false) => tokio::time::sleep(limits::DRAIN_LOOK).await,
                 Err(failure) => {
-                    tracing::warn!(%failure, contract = %self.task.contract.short(), "a guest namespace stays");
+                    backoff.warn(&failure, "a guest namespace stays", &self.task.contract);
+                    backoff.wait().await;
                 }
             }
-            tokio::time::sleep(limits::DRAIN_LOOK).await;
         }
     }
 
@@ -362,24 +391,15 @@ impl AtProvider {
     }
 }
 
-/// Makes a guest namespace instead of the other, which nothing is in any more, however long
-/// the cluster takes to be able to.
+/// Makes a guest namespace, however long the cluster takes to be able to.
 async fn make(
     cluster: Cluster,
     account: Account,
     wanted: GuestNamespace,
-    other: Option<String>,
 ) -> (GuestNamespace, Result<(), Failure>) {
     let mut backoff = Backoff::default();
     loop {
-        let made = async {
-            if let Some(other) = &other {
-                let (contract, home) = (&wanted.contract, Some(&*wanted.home));
-                guest_namespace::remove(&cluster, other, contract, home).await?;
-            }
-            guest_namespace::ensure(&cluster, &account, wanted.clone()).await
-        };
-        match made.await {
+        match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
             Err(failure) if failure.is_transient() => {
                 tracing::debug!(%failure, namespace = wanted.name, "not yet made");
                 backoff.wait().await;

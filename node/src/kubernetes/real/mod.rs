@@ -15,7 +15,7 @@ mod retry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -311,6 +311,26 @@ impl Shared {
 
     fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of the certificate of a virtual node until the answer is dropped.
+    fn shows(self: &Arc<Self>, node: String, serving: watch::Receiver<Serving>) -> Shown {
+        self.serving().insert(node.clone(), serving);
+        Shown { shared: Arc::downgrade(self), node }
+    }
+}
+
+/// A virtual node that is shown: its certificate is told of until this is dropped.
+struct Shown {
+    shared: Weak<Shared>,
+    node: String,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.serving().remove(&self.node);
+        }
     }
 }
 

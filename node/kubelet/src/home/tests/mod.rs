@@ -20,6 +20,8 @@ use crate::offload_namespace::{
 };
 use crate::testing::{scripted, status};
 
+mod namespaces;
+
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
 struct Bed {

@@ -1,0 +1,59 @@
+//! Namespaces that end, and are made again.
+
+use super::*;
+use crate::cluster::Cluster;
+use crate::life::Lives;
+
+/// The secrets of a namespace can be listed, and nothing else is there. Counts the lists.
+fn with_secrets() -> (Cluster, Arc<Mutex<usize>>) {
+    let lists = Arc::new(Mutex::new(0));
+    let seen = lists.clone();
+    let cluster = scripted(move |_, path, _| {
+        if path.contains("watch=") {
+            return status(503, "not watched in this test");
+        }
+        let items = match path {
+            _ if path.contains("/secrets?") => {
+                *seen.lock().unwrap() += 1;
+                json!([{ "metadata": { "name": "sec" }, "data": { "pw": "eA==" } }])
+            }
+            _ if path.contains("/pods?") => json!([]),
+            _ => return status(404, "not found"),
+        };
+        (200, json!({ "metadata": { "resourceVersion": "9" }, "items": items }))
+    });
+    (cluster, lists)
+}
+
+#[tokio::test]
+async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_between() {
+    let (cluster, lists) = with_secrets();
+    let known = |lives: &Lives<u8>| {
+        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
+        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
+        let all = lives.get("shop").map(|life| ("shop".to_owned(), (how, life.clone())));
+        Some(Arc::new(OptedIn::living(Scope::Labelled, all)))
+    };
+    let mut lives = Lives::default();
+    let (opted_in, receiver) = watch::channel(known(&lives));
+    let config = HomeConfig {
+        node: "turin".into(),
+        provider: ClusterId([0x4f; 32]),
+        host_ip: "10.0.0.1".parse().unwrap(),
+    };
+    let (mut side, mut inputs) = HomeSide::start(cluster, config, Bodies::default(), receiver);
+    assert_eq!(inputs.recv().await, Some(Input::Synced(Vec::new())));
+    let secret = key(ObjectKind::Secret, "shop", "sec");
+    side.watch(secret.clone());
+    for life in 1..=2 {
+        // Nothing is asked about a namespace that is not there.
+        assert_eq!(*lists.lock().unwrap(), usize::from(life - 1));
+        lives.set([("shop".to_owned(), life)]);
+        opted_in.send_replace(known(&lives));
+        let told = tokio::time::timeout(Duration::from_secs(10), inputs.recv()).await;
+        let Some(Input::Object { key, digest }) = told.unwrap() else { panic!("another input") };
+        assert_eq!((key, digest.is_some()), (secret.clone(), true));
+        lives.set([]);
+        opted_in.send_replace(known(&lives));
+    }
+}

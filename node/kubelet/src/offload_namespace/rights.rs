@@ -1,0 +1,209 @@
+//! The daemon's own rights in opted-in namespaces: taken when one is opted in, given back
+//! when it is not any more, and gone with the namespace.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use super::Wanted;
+use super::webhook::{self, Webhook};
+use crate::account::Account;
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kind::NAMESPACE;
+use crate::limits;
+use crate::names::{CONTRACT, OFFLOAD};
+
+/// The daemon's rights in namespaces, and the webhook: what the opt-ins demand.
+pub(super) struct Rights {
+    pub(super) cluster: Cluster,
+    account: Account,
+    webhook: Option<Webhook>,
+    /// Namespaces in which there are rights; none before those that an earlier start has left
+    /// are given back.
+    held: Option<BTreeMap<String, Held>>,
+}
+
+/// Rights in a namespace.
+#[derive(Debug)]
+struct Held {
+    /// The namespace's: they go with it, and another of its name has none.
+    uid: String,
+    /// Since when they are not wanted there any more, if so.
+    left: Option<Instant>,
+}
+
+impl Rights {
+    /// None yet.
+    pub(super) fn new(cluster: Cluster, account: Account, webhook: Option<Webhook>) -> Self {
+        Self { cluster, account, webhook, held: None }
+    }
+
+    /// Whether there are rights in this namespace.
+    pub(super) fn holds(&self, namespace: &str, wanted: &Wanted) -> bool {
+        let held = self.held.as_ref().and_then(|held| held.get(namespace));
+        held.is_some_and(|held| held.uid == wanted.uid && held.left.is_none())
+    }
+
+    /// Takes those that are wanted; one namespace in which that fails does not keep the others
+    /// waiting. The first failure is the answer.
+    pub(super) async fn take(&mut self, wanted: &BTreeMap<String, Wanted>) -> Result<(), Failure> {
+        if self.held.is_none() {
+            self.give_back_left(wanted).await?;
+        }
+        let mut taken = Ok(());
+        for (name, one) in wanted.iter().filter(|(_, one)| !one.ends) {
+            if !self.holds(name, one) {
+                match self.account.bind(&self.cluster, name).await {
+                    Ok(()) => {
+                        let held = Held { uid: one.uid.clone(), left: None };
+                        self.held.get_or_insert_default().insert(name.clone(), held);
+                    }
+                    Err(failure) => taken = taken.and(Err(failure)),
+                }
+            }
+        }
+        let registered = match &self.webhook {
+            Some(webhook) if !wanted.is_empty() => webhook.register(&self.cluster).await,
+            Some(_) | None if wanted.is_empty() => webhook::unregister(&self.cluster).await,
+            Some(_) | None => Ok(()),
+        };
+        taken.and(registered)
+    }
+
+    /// Gives back those that an earlier start has left in other namespaces.
+    async fn give_back_left(&mut self, wanted: &BTreeMap<String, Wanted>) -> Result<(), Failure> {
+        let others = format!("labelSelector=!{OFFLOAD},!{CONTRACT}");
+        for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
+            if !wanted.contains_key(name) {
+                self.account.unbind(&self.cluster, name).await?;
+            }
+        }
+        self.held = Some(BTreeMap::new());
+        Ok(())
+    }
+
+    /// Gives back those that are not wanted any more, once what was begun with them has had
+    /// time to end; true if there are none of them.
+    pub(super) async fn give_back(
+        &mut self,
+        wanted: &BTreeMap<String, Wanted>,
+    ) -> Result<bool, Failure> {
+        let Some(held) = &mut self.held else { return Ok(false) };
+        for (name, held) in held.iter_mut() {
+            if !wanted.contains_key(name) {
+                held.left.get_or_insert_with(Instant::now);
+            }
+        }
+        let over = |name: &String, held: &Held| {
+            let waited = held.left.is_some_and(|at| at.elapsed() >= limits::OPT_OUT);
+            waited && !wanted.contains_key(name)
+        };
+        let due: Vec<String> = held
+            .iter()
+            .filter(|(name, held)| over(name, held))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut given_back = Ok(());
+        for name in due {
+            match self.account.unbind(&self.cluster, &name).await {
+                Ok(_) => drop(held.remove(&name)),
+                Err(failure) => given_back = given_back.and(Err(failure)),
+            }
+        }
+        given_back.map(|()| held.values().all(|held| held.left.is_none()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::json;
+
+    use super::super::{GuestName, OptIn, Secrets, Strategy, Targets};
+    use super::*;
+    use crate::testing::{scripted, status};
+
+    fn wanted(uid: &str) -> Wanted {
+        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
+        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
+        Wanted { how, uid: uid.to_owned(), ends: false }
+    }
+
+    #[tokio::test]
+    async fn a_start_takes_no_rights_from_a_namespace_that_is_or_was_wanted() {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        let cluster = scripted(move |method, path, _| {
+            seen.lock().unwrap().push(format!("{method} {path}"));
+            let all = ["left", "shop"].map(|name| json!({ "metadata": { "name": name } }));
+            (200, json!({ "items": all, "status": { "allowed": true } }))
+        });
+        let account = Account { user: "anna".into() };
+        let mut rights = Rights::new(cluster, account, None);
+        let shop = wanted("1");
+        rights.take(&BTreeMap::from([("shop".into(), shop.clone())])).await.unwrap();
+        let requests = requests.lock().unwrap();
+        let listed =
+            "GET /api/v1/namespaces?labelSelector=!mercato.dev/offload,!mercato.dev/contract";
+        assert!(requests.iter().any(|request| request.starts_with(listed)), "{requests:?}");
+        let deleted = requests.iter().filter(|request| request.starts_with("DELETE"));
+        assert!(deleted.eq([&format!("DELETE {BINDINGS}")]), "{requests:?}");
+        assert!(rights.holds("shop", &shop));
+    }
+
+    /// An API server where no right can be had in `closed`; and what it was asked to bind.
+    fn closed_in_one() -> (Rights, Arc<Mutex<Vec<String>>>) {
+        let bound = Arc::new(Mutex::new(Vec::<String>::new()));
+        let seen = bound.clone();
+        let cluster = scripted(move |method, path, body| {
+            if method == "GET" {
+                return (200, json!({ "items": [] }));
+            }
+            if path.contains("selfsubjectaccessreviews") {
+                let of = body["spec"]["resourceAttributes"]["namespace"].as_str();
+                let allowed = seen.lock().unwrap().iter().any(|known| Some(&**known) == of);
+                return (201, json!({ "status": { "allowed": allowed } }));
+            }
+            let of = path.split('/').nth(5).unwrap_or_default().to_owned();
+            if of == "closed" {
+                return status(403, "it is being terminated");
+            }
+            seen.lock().unwrap().push(of);
+            (200, json!({}))
+        });
+        (Rights::new(cluster, Account { user: "anna".into() }, None), bound)
+    }
+
+    #[tokio::test]
+    async fn a_namespace_in_which_no_right_can_be_had_does_not_stop_the_others() {
+        let (mut rights, bound) = closed_in_one();
+        let all = ["closed", "shop"].map(|name| (name.to_owned(), wanted(name)));
+        let taken = rights.take(&BTreeMap::from(all)).await;
+        assert_eq!(taken.unwrap_err().message, "it is being terminated");
+        assert_eq!(*bound.lock().unwrap(), ["shop"]);
+        assert!(
+            rights.holds("shop", &wanted("shop")) && !rights.holds("closed", &wanted("closed"))
+        );
+    }
+
+    #[tokio::test]
+    async fn rights_go_with_the_namespace_and_none_is_asked_for_in_one_that_ends() {
+        let (mut rights, bound) = closed_in_one();
+        let one = |wanted: Wanted| BTreeMap::from([("shop".to_owned(), wanted)]);
+        rights.take(&one(wanted("1"))).await.unwrap();
+        assert!(rights.holds("shop", &wanted("1")));
+        assert!(!rights.holds("shop", &wanted("2")), "another of its name has none");
+        bound.lock().unwrap().clear();
+        rights.take(&one(Wanted { ends: true, ..wanted("2") })).await.unwrap();
+        assert!(bound.lock().unwrap().is_empty());
+        rights.take(&one(wanted("2"))).await.unwrap();
+        assert_eq!(*bound.lock().unwrap(), ["shop"]);
+        assert!(rights.holds("shop", &wanted("2")));
+    }
+
+    const BINDINGS: &str =
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace";
+}
