@@ -48,6 +48,20 @@ pub enum RecordKey {
     Key(ClusterId),
 }
 
+impl RecordKey {
+    /// What it is a key of, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Broker(_) => "broker",
+            Self::Home(..) => "home",
+            Self::Guest(..) => "guest",
+            Self::Namespaces(_) => "namespaces",
+            Self::Federation(_) => "federation",
+            Self::Key(_) => "key",
+        }
+    }
+}
+
 impl Record {
     /// Where it is kept; a later record of the same key replaces it.
     pub fn key(&self) -> RecordKey {

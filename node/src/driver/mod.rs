@@ -324,6 +324,16 @@ impl Driver {
         ]
     }
 
+    /// Guest namespaces that there are to be.
+    pub(crate) fn guest_namespaces(&self) -> usize {
+        self.leases.values().map(|lease| lease.desire().namespaces.len()).sum()
+    }
+
+    /// Who waits for an answer, by what it is of.
+    pub(crate) fn waiting(&self) -> [(&'static str, usize); 2] {
+        [("commands", self.replies.len()), ("federation", self.askers.len())]
+    }
+
     /// The cluster, if there is one.
     pub(crate) fn kubernetes(&self) -> Option<Arc<dyn Kubernetes>> {
         self.kubernetes.clone()

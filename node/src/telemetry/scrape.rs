@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 
 use super::process::Process;
 use super::{Gauges as Family, Metrics, Queue, add, name};
@@ -37,7 +38,11 @@ pub(super) struct Gauges {
     offers: Gauge,
     peers: Family<1>,
     depth: Family<1>,
-    records: Gauge,
+    records: Family<1>,
+    guest_namespaces: Gauge,
+    tasks: Gauge,
+    watches: Gauge,
+    waiting: Family<1>,
     degraded: Gauge,
     /// Without labels, and without a value where there is no cluster.
     kubernetes: Family<0>,
@@ -51,7 +56,11 @@ pub(super) struct Facts {
     pub(super) offers: usize,
     pub(super) peers: [(&'static str, usize); 3],
     pub(super) depth: [(Queue, usize); 3],
-    pub(super) records: usize,
+    /// By kind.
+    pub(super) records: BTreeMap<&'static str, usize>,
+    pub(super) guest_namespaces: usize,
+    /// Who waits for an answer.
+    pub(super) waiting: [(&'static str, usize); 2],
     pub(super) degraded: bool,
 }
 
@@ -61,6 +70,10 @@ impl Facts {
         let mut contracts = BTreeMap::new();
         for deal in agent.broker().deals() {
             *contracts.entry((deal.side(), deal.state())).or_default() += 1;
+        }
+        let mut records = BTreeMap::new();
+        for record in driver.records().iter() {
+            *records.entry(record.key().kind()).or_default() += 1;
         }
         let trusted = |(_, standing): &(_, Standing)| *standing == Standing::Trusted;
         Self {
@@ -73,7 +86,9 @@ impl Facts {
                 ("trusted", agent.broker().peers().filter(trusted).count()),
             ],
             depth: driver.backlog(),
-            records: driver.records().iter().count(),
+            records,
+            guest_namespaces: driver.guest_namespaces(),
+            waiting: driver.waiting(),
             degraded: agent.degraded().is_some(),
         }
     }
@@ -87,6 +102,9 @@ impl Gauges {
         let pods = "Pods of this cluster that are elsewhere (home), of others here (guest)";
         let peers = "Clusters by what they are to this one: known, connected, trusted";
         let degraded = "1 while records cannot be written and nothing new is promised";
+        let namespaces = "Guest namespaces of all leases that there are to be";
+        let watches = "Watches of the API server that are open";
+        let waiting = "Answers of the agent that somebody waits for, by what they are of";
         let up = "1 while the API server answers, absent without a cluster";
         Self {
             contracts: add(all, "contracts", contracts, Family::default()),
@@ -94,7 +112,11 @@ impl Gauges {
             offers: add(all, "offers", "Clusters whose offers are known", Gauge::default()),
             peers: add(all, "peers", peers, Family::default()),
             depth: add(all, "queue_depth", "What waits, by queue", Family::default()),
-            records: add(all, "store_records", "Records that are kept", Gauge::default()),
+            records: add(all, "store_records", "Records that are kept, by kind", Family::default()),
+            guest_namespaces: add(all, "guest_namespaces", namespaces, Gauge::default()),
+            tasks: add(all, "tasks", "Tasks of the process that have not ended", Gauge::default()),
+            watches: add(all, "kubernetes_watches", watches, Gauge::default()),
+            waiting: add(all, "waiting", waiting, Family::default()),
             degraded: add(all, "degraded", degraded, Gauge::default()),
             kubernetes: add(all, "kubernetes_up", up, Family::default()),
             process,
@@ -119,7 +141,19 @@ impl Gauges {
         for (queue, depth) in facts.depth {
             set(&self.depth, &[("queue", queue.name().to_owned())], depth);
         }
-        self.records.set(count(facts.records));
+        // Of a kind of which there is none any more as well.
+        self.records.clear();
+        for (kind, number) in &facts.records {
+            set(&self.records, &[("kind", (*kind).to_owned())], *number);
+        }
+        self.guest_namespaces.set(count(facts.guest_namespaces));
+        for (of, number) in facts.waiting {
+            set(&self.waiting, &[("of", of.to_owned())], number);
+        }
+        // Outside of a runtime there are none.
+        let tasks = Handle::try_current().map_or(0, |handle| handle.metrics().num_alive_tasks());
+        self.tasks.set(count(tasks));
+        self.watches.set(count(mercato_kubelet::open_watches()));
         self.degraded.set(i64::from(facts.degraded));
         if let Some(up) = kubernetes {
             set(&self.kubernetes, &[], usize::from(up));

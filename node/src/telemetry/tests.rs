@@ -19,7 +19,9 @@ fn facts() -> Facts {
         offers: 1,
         peers: [("known", 4), ("connected", 1), ("trusted", 0)],
         depth: [(Queue::Inputs, 0), (Queue::LeaseWork, 0), (Queue::Frames, 5)],
-        records: 9,
+        records: BTreeMap::from([("guest", 9)]),
+        guest_namespaces: 6,
+        waiting: [("commands", 0), ("federation", 1)],
         degraded: true,
     }
 }
@@ -91,6 +93,9 @@ fn what_happens_is_counted() {
         "mercato_contracts{side=\"consumer\",state=\"active\"} 0",
         "mercato_pods{side=\"home\"} 3",
         "mercato_queue_depth{queue=\"frames\"} 5",
+        "mercato_store_records{kind=\"guest\"} 9",
+        "mercato_guest_namespaces 6",
+        "mercato_waiting{of=\"federation\"} 1",
         "mercato_degraded 1",
         "mercato_kubernetes_up{} 1",
         "# EOF",
