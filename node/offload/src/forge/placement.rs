@@ -96,14 +96,13 @@ fn topology(asked: &Value) -> Option<&str> {
 /// labels of namespaces, which are not known here.
 fn namespaces(asked: &Value, home: &Value, ctx: &GuestContext) -> Option<Vec<String>> {
     let named: Vec<&str> = list(&asked["namespaces"]).filter_map(Value::as_str).collect();
-    let all = match &asked["namespaceSelector"] {
-        Value::Object(selector) if selector.values().any(|part| !is_empty(part)) => return None,
-        Value::Object(_) => true,
-        _ => false,
-    };
+    let chosen = asked["namespaceSelector"].as_object();
+    if chosen.is_some_and(|selector| !selector.values().all(is_empty)) {
+        return None;
+    }
     let own = home["metadata"]["namespace"].as_str();
     let is_meant = |namespace: &str| {
-        all || named.contains(&namespace) || named.is_empty() && own == Some(namespace)
+        chosen.is_some() || named.contains(&namespace) || named.is_empty() && own == Some(namespace)
     };
     let meant = ctx.namespaces.iter().filter(|(home, _)| is_meant(home));
     let meant: Vec<String> = meant.map(|(_, guest)| guest.clone()).collect();
