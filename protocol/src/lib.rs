@@ -7,6 +7,7 @@
 //! the same bytes for whoever writes another peer.
 
 pub mod ad;
+pub mod bounded;
 pub mod certificate;
 pub mod codec;
 pub mod contract;

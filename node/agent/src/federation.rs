@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use mercato_broker::Affiliation;
 use mercato_gossip::{News, Verdict};
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
 use mercato_protocol::equivocation::Proven;
@@ -17,10 +18,12 @@ use mercato_protocol::time::{Deadline, Now};
 
 use crate::agent::Agent;
 use crate::ask::{Answer, Ask, FederationRefusal};
+use crate::frauds::Frauds;
 use crate::joining::Joining;
-use crate::membership::{Frauds, Gone, Membership, Papers};
+use crate::membership::{Gone, Listed, Membership, Papers};
 use crate::notice::{FederationNews, Notice};
 use crate::peers::Keys;
+use crate::ranks::partners;
 use crate::rates::Rates;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
 use crate::registrar::Note;
@@ -56,12 +59,13 @@ impl Agent {
                     if let Some(membership) = self.federated.memberships.get_mut(&of)
                         && let Ok(list) = list.open(certified_in(of), now)
                     {
-                        membership.revoke(now, list);
+                        membership.revoke(now, list, Rank::Member);
                     }
                 }
-                FederationRecord::Fraud(_, proof) => {
-                    if let Ok(proof) = proof.open(self.config.federation, now) {
-                        self.federated.frauds.quarantine(&proof);
+                FederationRecord::Fraud(key, proof) => {
+                    match proof.open(self.config.federation, now) {
+                        Ok(proof) => self.keep_out(now, &proof, out),
+                        Err(_) => out.push(erase(FederationKey::Fraud(key))),
                     }
                 }
                 FederationRecord::Registrar(of, record) => {
@@ -115,8 +119,11 @@ impl Agent {
         }
         let keys = self.peers.keys(&cluster).map_or_else(|| vec![key], Keys::all);
         let mut changed = false;
-        for membership in self.federated.memberships.values_mut() {
-            changed |= membership.show(now, cluster, &keys, shown);
+        for (of, membership) in &mut self.federated.memberships {
+            let is_partner = partners(&self.peers, &self.broker);
+            changed |= membership.show(now, cluster, &keys, shown, &is_partner);
+            let lists = membership.unsaved().into_iter();
+            out.extend(lists.map(|list| keep_list(*of, &list)));
             if membership.hints(now, shown) {
                 membership.renewal.hint(now);
             }
@@ -143,9 +150,21 @@ impl Agent {
 
     pub(crate) fn on_fraud(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
         let (key, kept) = (*proof.publisher(), proof.proof().clone());
-        self.federated.frauds.quarantine(proof);
-        out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
+        self.keep_out(now, proof, out);
+        if self.federated.frauds.contains(&key) {
+            out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
+        }
         self.tell_membership(now, out);
+    }
+
+    /// Keeps out whoever equivocated, as long as its proof holds; those whom there is no room for
+    /// any more are forgotten on disk, too.
+    fn keep_out(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
+        let rank = self.rank_of_key(proof.publisher());
+        let left = self.federated.frauds.quarantine(now, proof, rank);
+        // One that finds no room here gossip alone keeps quiet.
+        let left = left.unwrap_or_else(|_| vec![*proof.publisher()]);
+        out.extend(left.into_iter().map(|key| erase(FederationKey::Fraud(key))));
     }
 
     /// Lists of federations that this cluster does not go by it does not judge.
@@ -156,15 +175,19 @@ impl Agent {
         list: Verified<RevocationList>,
         out: &mut Vec<Effect>,
     ) -> Verdict {
+        let rank = self.rank_of_key(list.key());
         let Some(membership) = self.federated.memberships.get_mut(&of) else {
             return Verdict::Ignore;
         };
-        let (key, signed) = (*list.key(), list.signed().clone());
-        if !membership.revoke(now, list) {
-            return Verdict::Ignore;
+        match membership.revoke(now, list.clone(), rank) {
+            Listed::Early => return Verdict::Ignore,
+            // What is on disk is at least as late.
+            Listed::Older => {}
+            Listed::Latest => {
+                out.push(keep_list(of, &list));
+                self.tell_membership(now, out);
+            }
         }
-        out.push(keep(FederationRecord::Revocations(of, key, signed)));
-        self.tell_membership(now, out);
         Verdict::Accept
     }
 
@@ -201,7 +224,8 @@ impl Agent {
     }
 
     pub(crate) fn federation_due(&mut self, now: Now, out: &mut Vec<Effect>) {
-        self.federated.frauds.review(now);
+        let ended = self.federated.frauds.review(now);
+        out.extend(ended.into_iter().map(|key| erase(FederationKey::Fraud(key))));
         self.federated.memberships.values_mut().for_each(|of| of.review(now));
         for federation in self.federated.memberships.keys().copied().collect::<Vec<_>>() {
             self.publish_due(now, federation, out);
@@ -244,6 +268,7 @@ impl Agent {
             }
             None => {}
         }
+        out.extend(new.unsaved().iter().map(|list| keep_list(of, list)));
         self.federated.memberships.insert(of, new);
         out.push(keep(FederationRecord::Papers(Box::new(papers))));
         if let Some(news) = news {
@@ -253,20 +278,22 @@ impl Agent {
             self.on_revocations(now, of, list, out);
         }
         self.publish_due(now, of, out);
-        self.look_again(now, of);
+        self.look_again(now, of, out);
         self.tell_membership(now, out);
         Answer::Done
     }
 
     /// Providers whose certificates came before they meant anything here.
-    fn look_again(&mut self, now: Now, of: FederationId) {
+    fn look_again(&mut self, now: Now, of: FederationId, out: &mut Vec<Effect>) {
         let Some(membership) = self.federated.memberships.get_mut(&of) else { return };
+        let is_partner = partners(&self.peers, &self.broker);
         for news in self.gossip.news() {
             if let Some(Ok(ad)) = news.as_ad() {
-                let keys = Keys::of_ad(&ad).all();
-                membership.show(now, ad.lease.provider, &keys, &ad.body.certificates);
+                let (keys, shown) = (Keys::of_ad(&ad).all(), &ad.body.certificates);
+                membership.show(now, ad.lease.provider, &keys, shown, &is_partner);
             }
         }
+        out.extend(membership.unsaved().iter().map(|list| keep_list(of, list)));
     }
 
     fn on_leave(&mut self, now: Now, of: FederationId, out: &mut Vec<Effect>) -> Answer {
@@ -352,10 +379,16 @@ pub(crate) fn certified_in(federation: FederationId) -> Trust<'static> {
     Trust { federation, signers: Signers::Anyone }
 }
 
+/// The latest list of its issuer, on disk.
+pub(crate) fn keep_list(of: FederationId, list: &Verified<RevocationList>) -> Effect {
+    keep(FederationRecord::Revocations(of, *list.key(), list.signed().clone()))
+}
+
 pub(crate) fn note(of: FederationId, notes: Vec<Note>, out: &mut Vec<Effect>) {
     out.extend(notes.into_iter().map(|note| match note {
         Note::Keep(record) => keep(FederationRecord::Registrar(of, record)),
         Note::Spent(digest) => erase(FederationKey::Token(of, digest)),
+        Note::Forgotten(cluster) => erase(FederationKey::Issued(of, cluster)),
     }));
 }
 

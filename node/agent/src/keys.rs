@@ -3,13 +3,15 @@
 //! has replaced. Whom to believe is in `peers`.
 
 use mercato_broker::Standing;
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
 use crate::notice::Notice;
 use crate::peers::{Claim, Keys};
-use crate::record::{Change, Record};
+use crate::ranks::ranks;
+use crate::record::{Change, Record, RecordKey};
 use crate::vocabulary::Effect;
 
 impl Agent {
@@ -27,7 +29,10 @@ impl Agent {
         if cluster == self.config.cluster() {
             return latest == self.config.key.public();
         }
-        match self.peers.learn(cluster, keys) {
+        let rank = ranks(&self.broker, &self.federated);
+        let claim = self.peers.learn(cluster, keys, rank);
+        self.erase_forgotten(out);
+        match claim {
             Claim::Outdated => return false,
             Claim::Known => {}
             Claim::New => self.acquaint(now, cluster, latest, out),
@@ -52,9 +57,21 @@ impl Agent {
         key: PublicKey,
         out: &mut Vec<Effect>,
     ) {
-        if self.peers.assume(cluster, key) == Claim::New {
+        // Whom a contract names is a partner, though the broker may be about to say so.
+        let rank = ranks(&self.broker, &self.federated);
+        let of =
+            move |other: &ClusterId| if *other == cluster { Rank::Partner } else { rank(other) };
+        let claim = self.peers.assume(cluster, key, of);
+        self.erase_forgotten(out);
+        if claim == Claim::New {
             self.acquaint(now, cluster, key, out);
         }
+    }
+
+    /// Whom there was no room for is forgotten on disk, too.
+    fn erase_forgotten(&mut self, out: &mut Vec<Effect>) {
+        let forgotten = self.peers.forgotten().into_iter();
+        out.extend(forgotten.map(|of| Effect::Persist(Change::Erase(RecordKey::Key(of)))));
     }
 
     fn acquaint(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {

@@ -10,6 +10,7 @@
 mod agent;
 mod ask;
 mod federation;
+mod frauds;
 mod gate;
 mod joining;
 mod keys;
@@ -21,6 +22,7 @@ mod membership;
 mod namespaces;
 mod notice;
 mod peers;
+mod ranks;
 mod rates;
 mod record;
 mod registrar;

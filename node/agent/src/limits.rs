@@ -1,5 +1,7 @@
 //! Every bound of this crate; those of its parts are their own.
 
+use mercato_protocol::bounded::Room;
+
 /// Guest namespaces of one lease. A guess.
 pub const NAMESPACES: usize = 64;
 /// The name of a namespace, in bytes: a DNS label (RFC 1123).
@@ -21,8 +23,16 @@ pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
 /// The directory is told again where a provider is once in such a time, however often that renews
 /// its advertisement: it remembers for a day.
 pub const SIGHT_MS: u64 = 900_000;
-/// Clusters whose key is known; as many as there are publishers in gossip.
-pub const CLUSTERS: usize = 22_000;
+/// Clusters whose key is known; as many, and as many strangers among them, as there are
+/// publishers in gossip. Strangers are forgotten some hundred at a time, to look at all of them
+/// seldom.
+pub const CLUSTERS: Room = Room { all: 22_000, strangers: 2_000, leave: 500 };
+/// Members of a federation: as many. A member is forgotten before one with whom there is a
+/// contract, and is known again when it shows its certificate again.
+pub const MEMBERS: Room = Room::of(CLUSTERS.all);
+/// Clusters that a registrar has let in: as many. Those whose certificates are over leave first,
+/// of them the revoked last; those whose certificates hold stay, and nobody more is let in.
+pub const ISSUED: Room = Room::of(CLUSTERS.all);
 /// Successions of a federation's root that are followed. A guess.
 pub const SUCCESSIONS: usize = 8;
 /// Advertisements of one organisation's clusters at once after a quiet time, all together: each
@@ -30,12 +40,19 @@ pub const SUCCESSIONS: usize = 8;
 pub const ORGANISATION_ADS: u64 = 1_024;
 /// From then on one in such a time: five thousand clusters renew theirs every five minutes.
 pub const ORGANISATION_AD_MS: u64 = 60;
-/// Organisations whose advertisements are counted. A guess.
+/// Organisations whose advertisements are counted; those of one federation that find no room are
+/// counted together. A guess.
 pub const ORGANISATIONS: usize = 1_024;
-/// Revocation lists kept of issuers that are not known as such yet. A guess.
-pub const EARLY_LISTS: usize = 64;
-/// Keys kept out for fraud; beyond, gossip alone keeps them quiet. A guess.
-pub const FRAUDS: usize = 1_024;
+/// Revocation lists kept of issuers that are not known as such yet: those of strangers leave
+/// first, and gossip asks for them again. A guess.
+pub const EARLY_LISTS: Room = Room::of(64);
+/// Those who issue a federation's certificates, by its root's word. The root, our own registrar
+/// and those whose lists are here stay: without its list a certificate would hold again that was
+/// revoked. A guess.
+pub const ISSUERS: Room = Room::of(1_024);
+/// Keys kept out for fraud. Those of strangers leave first: a stranger is not traded with in any
+/// case. A guess.
+pub const FRAUDS: Room = Room { all: 1_024, strangers: 0, leave: 16 };
 /// Join tokens that are not spent. A guess.
 pub const TOKENS: usize = 1_024;
 /// Certificates of one cluster that hold at a time: it renews at half of their time.

@@ -2,11 +2,9 @@
 //! kept out for fraud. Issuing certificates is in `registrar`, asking for one in `joining`;
 //! whom to trade with is the broker's, which is told.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, Member, RevocationList, Revoked, Role};
 use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
-use mercato_protocol::equivocation::Proven;
 use mercato_protocol::federation::{Federation, Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::time::Now;
@@ -59,19 +57,39 @@ impl Papers {
     }
 }
 
+/// A list of one who is not known to issue certificates, and what its signer is worth.
+#[derive(Debug)]
+struct Early {
+    list: Verified<RevocationList>,
+    rank: Rank,
+}
+
+/// What becomes of a revocation list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listed {
+    /// It is the latest of its issuer.
+    Latest,
+    /// One as late, or later, was here.
+    Older,
+    /// Its signer issues no certificates here, as far as is known.
+    Early,
+}
+
 /// A federation that this cluster joined, or whose certificates it goes by.
 #[derive(Debug)]
 pub(crate) struct Membership {
     federation: Federation,
     papers: Papers,
     revoked: Revoked,
-    members: BTreeMap<ClusterId, Member>,
+    members: Bounded<ClusterId, Member>,
     /// Whose revocation lists count: the root and the registrars that were seen.
-    issuers: BTreeSet<PublicKey>,
+    issuers: Bounded<PublicKey, ()>,
     /// The registrar that issued this cluster's certificate.
     above: Option<ClusterId>,
     /// Lists of others: they may turn out to be registrars.
-    early: BTreeMap<PublicKey, Verified<RevocationList>>,
+    early: Bounded<PublicKey, Early>,
+    /// Lists that count since their issuer was shown, and are not on disk.
+    unsaved: Vec<Verified<RevocationList>>,
     pub(crate) registrar: Option<Registrar>,
     /// What it did as a registrar whose certificate is over: it may get another one.
     pub(crate) shelved: Vec<RegistrarRecord>,
@@ -97,7 +115,6 @@ impl Membership {
         let trust = Trust { federation: federation.id(), signers: Signers::Anyone };
         let own = papers.certificates.first().and_then(|own| own.open(trust, now).ok());
         let above = papers.certificates.get(1).and_then(|above| above.open(trust, now).ok());
-        let issuers = [*federation.root()].into();
         let chain = papers.certificates.clone();
         let latest = |own: &&Verified<Certificate>| us.1.last() == Some(&own.key);
         // One of a key that was replaced is as good, but for a registrar: the next is due.
@@ -106,17 +123,20 @@ impl Membership {
             federation,
             papers,
             revoked: Revoked::default(),
-            members: BTreeMap::new(),
-            issuers,
+            members: Bounded::new(limits::MEMBERS),
+            issuers: Bounded::new(limits::ISSUERS),
             above: above.map(|above| above.cluster),
-            early: BTreeMap::new(),
+            early: Bounded::new(limits::EARLY_LISTS),
+            unsaved: Vec::new(),
             registrar: None,
             shelved: Vec::new(),
             renewal,
             reviewed_ms: now.wall_ms,
             gone: Vec::new(),
         };
-        new.show(now, us.0, us.1, &chain);
+        let root = *new.federation.root();
+        new.add_issuer(root);
+        new.show(now, us.0, us.1, &chain, &|_| true);
         let own = own.filter(|own| latest(&own) && new.is_member(&us.0));
         let rights = own.filter(|own| own.roles.contains(&Role::Registrar));
         new.registrar = rights.map(|own| Registrar::new(trust.federation, own.into_value()));
@@ -129,11 +149,14 @@ impl Membership {
         self.renewal.go_on(&before.renewal);
         self.revoked = before.revoked;
         self.early = before.early;
-        self.issuers.extend(before.issuers);
-        let held = before.members.into_iter();
+        self.unsaved.extend(before.unsaved);
+        before.issuers.keys().for_each(|issuer| self.add_issuer(*issuer));
+        let held = before.members.iter();
         let held = held.filter(|(_, of)| of.certified_by.last().is_some_and(|by| by.0 == root));
         for (cluster, member) in held {
-            self.members.entry(cluster).or_insert(member);
+            if !self.members.contains_key(cluster) {
+                self.put_member(now, member.clone(), &|_| false);
+            }
         }
         match (&mut self.registrar, before.registrar) {
             (Some(registrar), Some(before)) => registrar.take_over(before),
@@ -182,33 +205,73 @@ impl Membership {
 
     /// `cluster`, with these keys, the latest last, shows these, of whichever federations;
     /// whether that changes what it is here. A certificate of an earlier key is as good: its
-    /// owner has proven that it goes on with the latest.
+    /// owner has proven that it goes on with the latest. Where there is no room a member is
+    /// forgotten that is no partner.
     pub(crate) fn show(
         &mut self,
         now: Now,
         cluster: ClusterId,
         keys: &[PublicKey],
         shown: &[Signed<Certificate>],
+        is_partner: &dyn Fn(&ClusterId) -> bool,
     ) -> bool {
         let Some(member) = self.federation.member_among(shown, &self.revoked, now) else {
             return false;
         };
-        let room = self.members.len() < limits::CLUSTERS || self.members.contains_key(&cluster);
-        if member.cluster != cluster || !keys.contains(&member.key) || !room {
+        if member.cluster != cluster || !keys.contains(&member.key) {
             return false;
         }
         let key = member.key;
         // Who signed for it issues certificates; a registrar may itself.
         let mut issuers: Vec<PublicKey> = member.certified_by.iter().map(|(of, _)| *of).collect();
         issuers.extend(member.roles.contains(&Role::Registrar).then_some(key));
-        let changed = self.members.insert(cluster, member.clone()) != Some(member);
+        let changed = self.members.get(&cluster) != Some(&member);
+        let is_here = self.put_member(now, member, is_partner);
         for issuer in issuers {
-            self.issuers.insert(issuer);
-            if let Some(list) = self.early.remove(&issuer) {
-                self.revoke(now, list);
+            self.add_issuer(issuer);
+            if let Some(Early { list, rank }) = self.early.remove(&issuer)
+                && self.revoke(now, list.clone(), rank) == Listed::Latest
+            {
+                self.unsaved.push(list);
             }
         }
-        changed
+        changed && is_here
+    }
+
+    /// Whether there is room for it.
+    fn put_member(
+        &mut self,
+        now: Now,
+        member: Member,
+        is_partner: &dyn Fn(&ClusterId) -> bool,
+    ) -> bool {
+        let rank = |cluster: &ClusterId, member: &Member| match () {
+            () if member.until_ms < now.wall_ms => Rank::Over,
+            () if is_partner(cluster) => Rank::Partner,
+            () => Rank::Member,
+        };
+        self.members.put(member.cluster, member, rank).is_ok()
+    }
+
+    /// This one's lists count from now on, if there is room.
+    fn add_issuer(&mut self, issuer: PublicKey) {
+        let (root, own, revoked) = (*self.federation.root(), self.issuer(), &self.revoked);
+        let rank = |of: &PublicKey, (): &()| match () {
+            () if *of == root || Some(*of) == own || revoked.of(of).is_some() => Rank::Kept,
+            () => Rank::Member,
+        };
+        // One that finds no room is shown again, and its lists are stale until then.
+        let _ = self.issuers.put(issuer, (), rank);
+    }
+
+    /// Whether it issues certificates here.
+    pub(crate) fn is_issuer(&self, key: &PublicKey) -> bool {
+        self.issuers.contains_key(key)
+    }
+
+    /// Lists that count by now, to be written.
+    pub(crate) fn unsaved(&mut self) -> Vec<Verified<RevocationList>> {
+        std::mem::take(&mut self.unsaved)
     }
 
     pub(crate) fn member(&self, cluster: &ClusterId) -> Option<&Member> {
@@ -219,16 +282,27 @@ impl Membership {
         self.members.contains_key(cluster)
     }
 
-    /// A revocation list came; whether its signer issues certificates here.
-    pub(crate) fn revoke(&mut self, now: Now, list: Verified<RevocationList>) -> bool {
-        let counts = self.issuers.contains(list.key());
-        if counts {
-            self.revoked.learn(list);
-            self.review(now);
-        } else if self.early.len() < limits::EARLY_LISTS {
-            self.early.insert(*list.key(), list);
+    /// A revocation list came, of a signer that is worth so much.
+    pub(crate) fn revoke(
+        &mut self,
+        now: Now,
+        list: Verified<RevocationList>,
+        rank: Rank,
+    ) -> Listed {
+        let signer = *list.key();
+        if !self.issuers.contains_key(&signer) {
+            let held = self.early.get(&signer);
+            if held.is_none_or(|held| held.list.number < list.number) {
+                // One that finds no room gossip asks for again, once its signer is known.
+                let _ = self.early.put(signer, Early { list, rank }, |_, of| of.rank);
+            }
+            return Listed::Early;
         }
-        counts
+        if !self.revoked.learn(list) {
+            return Listed::Older;
+        }
+        self.review(now);
+        Listed::Latest
     }
 
     /// Lets go of whoever is no member any more.
@@ -254,7 +328,7 @@ impl Membership {
     /// When the next review is due, wall clock.
     pub(crate) fn review_ms(&self) -> Option<u64> {
         let members = self.members.values().map(|member| member.until_ms);
-        let stale = self.issuers.iter().filter_map(|issuer| self.revoked.of(issuer));
+        let stale = self.issuers.keys().filter_map(|issuer| self.revoked.of(issuer));
         // One that is stale already was looked at when it became so.
         let stale =
             stale.map(|list| list.next_update_ms).filter(|at_ms| *at_ms >= self.reviewed_ms);
@@ -294,41 +368,13 @@ impl Membership {
 
     /// Whose lists are kept.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &PublicKey> {
-        self.issuers.iter().filter(|issuer| self.revoked.of(issuer).is_some())
+        self.issuers.keys().filter(|issuer| self.revoked.of(issuer).is_some())
     }
 
     /// Publishers that gossip is to know: members, and the lists of those who certify them.
     pub(crate) fn publishers(&self) -> impl Iterator<Item = PublicKey> {
         let of = self.federation.id();
-        let lists = self.issuers.iter().map(move |issuer| RevocationList::series(of, issuer));
+        let lists = self.issuers.keys().map(move |issuer| RevocationList::series(of, issuer));
         self.members.values().map(|member| member.key).chain(lists)
-    }
-}
-
-/// Keys that equivocated, and until when they are kept out, wall clock.
-#[derive(Debug, Default)]
-pub(crate) struct Frauds(BTreeMap<PublicKey, u64>);
-
-impl Frauds {
-    /// Keeps one out.
-    pub(crate) fn quarantine(&mut self, proof: &Proven) {
-        if self.0.len() < limits::FRAUDS {
-            self.0.insert(*proof.publisher(), proof.validity_ms().1);
-        }
-    }
-
-    /// Whether this key equivocated.
-    pub(crate) fn contains(&self, key: &PublicKey) -> bool {
-        self.0.contains_key(key)
-    }
-
-    /// Lets go of those whose time is over.
-    pub(crate) fn review(&mut self, now: Now) {
-        self.0.retain(|_, until_ms| *until_ms >= now.wall_ms);
-    }
-
-    /// When the next review is due, wall clock.
-    pub(crate) fn review_ms(&self) -> Option<u64> {
-        self.0.values().copied().min()
     }
 }

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::Standing;
 use mercato_protocol::ad::Ad;
+use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::{Owner, Replaced};
 
 use crate::limits;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Peers {
     /// From identity documents and contracts that were checked.
-    keys: BTreeMap<ClusterId, Keys>,
+    keys: Bounded<ClusterId, Keys>,
     /// Those of them that changed and are on disk as they are.
     kept: BTreeSet<ClusterId>,
     /// Those for whom somebody came with an earlier key.
@@ -23,6 +24,8 @@ pub(crate) struct Peers {
     standings: BTreeMap<ClusterId, Standing>,
     /// Who is known to offer something.
     offering: BTreeSet<ClusterId>,
+    /// Those that had to be forgotten, and are still on disk.
+    forgotten: Vec<ClusterId>,
 }
 
 /// The keys of a cluster.
@@ -72,29 +75,79 @@ impl Keys {
     }
 }
 
+impl Default for Peers {
+    fn default() -> Self {
+        Self {
+            keys: Bounded::new(limits::CLUSTERS),
+            kept: BTreeSet::new(),
+            outdated: BTreeSet::new(),
+            connected: BTreeMap::new(),
+            standings: BTreeMap::new(),
+            offering: BTreeSet::new(),
+            forgotten: Vec::new(),
+        }
+    }
+}
+
 impl Peers {
-    /// Somebody shows by documents that were checked that these are a cluster's keys.
-    pub(crate) fn learn(&mut self, cluster: ClusterId, keys: Keys) -> Claim {
+    /// Somebody shows by documents that were checked that these are a cluster's keys. Where there
+    /// is no room those are forgotten that matter least: `rank` says how much, besides being
+    /// connected or named by the owner.
+    pub(crate) fn learn(
+        &mut self,
+        cluster: ClusterId,
+        keys: Keys,
+        rank: impl Fn(&ClusterId) -> Rank,
+    ) -> Claim {
         let claim = match self.keys.get(&cluster) {
-            Some(known) if *known == keys => return Claim::Known,
+            Some(known) if *known == keys => {
+                self.keys.renew(&cluster);
+                return Claim::Known;
+            }
             Some(known) if !known.lead_to(&keys) => return Claim::Outdated,
             Some(_) => Claim::Changed,
-            None if self.keys.len() >= limits::CLUSTERS => return Claim::Known,
             None => Claim::New,
         };
-        self.keys.insert(cluster, keys);
         self.kept.remove(&cluster);
-        claim
+        if self.put(cluster, keys, rank) { claim } else { Claim::Known }
     }
 
     /// A contract names this key; what is known otherwise counts more.
-    pub(crate) fn assume(&mut self, cluster: ClusterId, key: PublicKey) -> Claim {
-        let known = self.keys.contains_key(&cluster) || self.keys.len() >= limits::CLUSTERS;
-        if known {
-            return Claim::Known;
+    pub(crate) fn assume(
+        &mut self,
+        cluster: ClusterId,
+        key: PublicKey,
+        rank: impl Fn(&ClusterId) -> Rank,
+    ) -> Claim {
+        let keys = Keys { latest: key, replaced: Vec::new() };
+        let is_new = !self.keys.contains_key(&cluster) && self.put(cluster, keys, rank);
+        if is_new { Claim::New } else { Claim::Known }
+    }
+
+    /// Whether there was room.
+    fn put(&mut self, cluster: ClusterId, keys: Keys, rank: impl Fn(&ClusterId) -> Rank) -> bool {
+        let Self { keys: all, connected, standings, .. } = self;
+        let matters = |cluster: &ClusterId, keys: &Keys| {
+            standings.contains_key(cluster) || connected.contains_key(&keys.latest)
+        };
+        let rank = |cluster: &ClusterId, keys: &Keys| match matters(cluster, keys) {
+            true => Rank::Partner,
+            false => rank(cluster),
+        };
+        let Ok(left) = all.put(cluster, keys, rank) else { return false };
+        for (cluster, _) in left {
+            self.outdated.remove(&cluster);
+            self.offering.remove(&cluster);
+            if self.kept.remove(&cluster) {
+                self.forgotten.push(cluster);
+            }
         }
-        self.keys.insert(cluster, Keys { latest: key, replaced: Vec::new() });
-        Claim::New
+        true
+    }
+
+    /// Those whose keys are to be erased from disk.
+    pub(crate) fn forgotten(&mut self) -> Vec<ClusterId> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// The keys of a cluster, as far as they are known.
@@ -104,8 +157,9 @@ impl Peers {
 
     /// As the records have it.
     pub(crate) fn restore(&mut self, cluster: ClusterId, keys: Keys) {
-        self.keys.insert(cluster, keys);
+        // The disk has no more of them than there is room for.
         self.kept.insert(cluster);
+        self.put(cluster, keys, |_| Rank::Member);
     }
 
     /// The keys of a cluster that changed them, to be kept from now on; none: they are.
@@ -147,6 +201,11 @@ impl Peers {
 
     pub(crate) fn key(&self, cluster: &ClusterId) -> Option<PublicKey> {
         self.keys.get(cluster).map(|keys| keys.latest)
+    }
+
+    /// The cluster that this key speaks for.
+    pub(crate) fn cluster(&self, key: &PublicKey) -> Option<ClusterId> {
+        self.keys.iter().find(|(_, keys)| keys.latest == *key).map(|(cluster, _)| *cluster)
     }
 
     /// The clusters whose keys are such.
@@ -197,41 +256,58 @@ mod tests {
         Keys { latest: PublicKey([*latest; 32]), replaced: replaced.collect() }
     }
 
+    fn learn(peers: &mut Peers, keys: Keys) -> Claim {
+        peers.learn(US, keys, |_| Rank::Stranger)
+    }
+
     #[test]
     fn a_key_that_was_replaced_never_speaks_again() {
         let mut peers = Peers::default();
-        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::New);
-        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Known);
-        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Changed);
-        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1], &[])), Claim::New);
+        assert_eq!(learn(&mut peers, keys(&[1], &[])), Claim::Known);
+        assert_eq!(learn(&mut peers, keys(&[1, 2], &[10])), Claim::Changed);
+        assert_eq!(learn(&mut peers, keys(&[1], &[])), Claim::Outdated);
         // Whoever stole the first key names another successor.
-        assert_eq!(peers.learn(US, keys(&[1, 7], &[11])), Claim::Outdated);
-        assert_eq!(peers.learn(US, keys(&[1, 7, 8], &[11, 12])), Claim::Outdated);
-        assert_eq!(peers.learn(US, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
-        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1, 7], &[11])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1, 7, 8], &[11, 12])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
+        assert_eq!(learn(&mut peers, keys(&[1, 2], &[10])), Claim::Outdated);
         assert_eq!(peers.key(&US), Some(PublicKey([3; 32])));
     }
 
     #[test]
     fn a_key_that_a_contract_names_is_followed() {
         let mut peers = Peers::default();
-        assert_eq!(peers.assume(US, PublicKey([2; 32])), Claim::New);
-        assert_eq!(peers.learn(US, keys(&[1], &[])), Claim::Outdated);
-        assert_eq!(peers.learn(US, keys(&[1, 7], &[11])), Claim::Outdated);
-        assert_eq!(peers.learn(US, keys(&[1, 2], &[10])), Claim::Changed);
-        assert_eq!(peers.assume(US, PublicKey([1; 32])), Claim::Known);
-        assert_eq!(peers.learn(US, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
+        assert_eq!(peers.assume(US, PublicKey([2; 32]), |_| Rank::Stranger), Claim::New);
+        assert_eq!(learn(&mut peers, keys(&[1], &[])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1, 7], &[11])), Claim::Outdated);
+        assert_eq!(learn(&mut peers, keys(&[1, 2], &[10])), Claim::Changed);
+        assert_eq!(peers.assume(US, PublicKey([1; 32]), |_| Rank::Stranger), Claim::Known);
+        assert_eq!(learn(&mut peers, keys(&[1, 2, 3], &[10, 20])), Claim::Changed);
         assert_eq!(peers.changed().count(), 1);
     }
 
+    /// Strangers come and go; whoever is connected, named, or of a joined federation stays, and
+    /// somebody new is always known.
     #[test]
-    fn those_whom_nobody_knows_are_bounded() {
-        let mut peers = Peers::default();
-        for n in 0..=limits::CLUSTERS as u64 {
+    fn strangers_are_forgotten_for_whoever_is_new() {
+        let cluster = |n: u64| {
             let mut id = [0; 32];
             id[..8].copy_from_slice(&n.to_be_bytes());
-            peers.learn(ClusterId(id), keys(&[1, 2], &[3]));
+            ClusterId(id)
+        };
+        let mut peers = Peers::default();
+        let (named, member, kept) = (cluster(1), cluster(2), cluster(3));
+        peers.judge(named, Standing::Trusted);
+        peers.restore(kept, keys(&[1, 2], &[3]));
+        let rank = |of: &ClusterId| if *of == member { Rank::Member } else { Rank::Stranger };
+        for n in 1..=limits::CLUSTERS.all as u64 + 10 {
+            assert_ne!(peers.learn(cluster(n), keys(&[7], &[]), rank), Claim::Changed);
+            assert!(peers.key(&cluster(n)).is_some());
+            assert!(peers.keys.len() <= limits::CLUSTERS.all);
         }
-        assert_eq!(peers.changed().count(), limits::CLUSTERS);
+        assert!(peers.key(&named).is_some() && peers.key(&member).is_some());
+        assert_eq!(peers.key(&cluster(4)), None, "the oldest");
+        assert_eq!((peers.key(&kept), peers.forgotten()), (None, vec![kept]), "also on disk");
     }
 }

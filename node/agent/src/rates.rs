@@ -12,7 +12,11 @@ use crate::limits;
 
 /// What each organisation has used up. A cluster of none is bounded by its key.
 #[derive(Debug, Default)]
-pub(crate) struct Rates(BTreeMap<(FederationId, Slug), Bucket>);
+pub(crate) struct Rates {
+    of: BTreeMap<(FederationId, Slug), Bucket>,
+    /// Of all those of a federation together that there is no room for.
+    others: BTreeMap<FederationId, Bucket>,
+}
 
 /// Advertisements that may come now, and when that was so, monotonic.
 #[derive(Debug)]
@@ -34,18 +38,20 @@ impl Rates {
     pub(crate) fn admit(&mut self, now: Now, federation: FederationId, member: &Member) -> bool {
         let Some(organisation) = member.organisation.clone() else { return true };
         let (now_ms, of) = (now.mono_ms, (federation, organisation));
-        if !self.0.contains_key(&of) && self.0.len() >= limits::ORGANISATIONS {
+        if !self.of.contains_key(&of) && self.of.len() >= limits::ORGANISATIONS {
             // Whoever has not used up anything is as good as new.
-            self.0.retain(|_, bucket| {
+            self.of.retain(|_, bucket| {
                 bucket.refill(now_ms);
                 bucket.left < limits::ORGANISATION_ADS
             });
-            if self.0.len() >= limits::ORGANISATIONS {
-                return false;
-            }
         }
         let new = || Bucket { left: limits::ORGANISATION_ADS, at_ms: now_ms };
-        let bucket = self.0.entry(of).or_insert_with(new);
+        let has_room = self.of.contains_key(&of) || self.of.len() < limits::ORGANISATIONS;
+        // One that is busy does not leave: as a newcomer it would begin anew.
+        let bucket = match has_room {
+            true => self.of.entry(of).or_insert_with(new),
+            false => self.others.entry(federation).or_insert_with(new),
+        };
         bucket.refill(now_ms);
         let admitted = bucket.left > 0;
         bucket.left -= u64::from(admitted);
@@ -96,14 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn organisations_are_bounded_and_the_quiet_give_way() {
+    fn organisations_are_bounded_and_those_without_room_share_one_count() {
         let mut rates = Rates::default();
         let one = |n: usize| of(Some(format!("org-{n}")));
         for n in 0..limits::ORGANISATIONS {
             assert!(rates.admit(at(0), ALPS, &one(n)));
         }
-        assert!(!rates.admit(at(0), ALPS, &one(limits::ORGANISATIONS)));
-        assert!(rates.admit(at(limits::ORGANISATION_AD_MS), ALPS, &one(limits::ORGANISATIONS)));
-        assert!(rates.0.len() <= limits::ORGANISATIONS);
+        let others = (0..2 * limits::ORGANISATION_ADS)
+            .filter(|n| rates.admit(at(0), ALPS, &one(limits::ORGANISATIONS + *n as usize)));
+        assert_eq!(others.count() as u64, limits::ORGANISATION_ADS, "all together");
+        let elsewhere = FederationId([8; 32]);
+        assert!(rates.admit(at(0), elsewhere, &one(0)), "of another federation");
+        let rested_ms = 2 * limits::ORGANISATION_AD_MS;
+        let late = one(limits::ORGANISATIONS);
+        assert_eq!(admitted(&mut rates, at(rested_ms), &late), limits::ORGANISATION_ADS);
+        assert!(rates.of.len() <= limits::ORGANISATIONS);
     }
 }

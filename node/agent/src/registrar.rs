@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use mercato_gossip::News;
+use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{KeyPair, Signed};
@@ -19,11 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
 use crate::ask::{Answer, FederationRefusal};
-use crate::federation::{certified_in, keep, note};
+use crate::federation::{certified_in, keep_list, note};
 use crate::limits;
 use crate::membership::Membership;
 use crate::peers::Keys;
-use crate::record::FederationRecord;
 use crate::vocabulary::Effect;
 
 /// What a join token is good for.
@@ -52,6 +52,15 @@ pub struct Issued {
 }
 
 impl Issued {
+    /// Who holds a certificate has to be able to renew it, or to lose it.
+    fn rank(&self, now: Now) -> Rank {
+        match (self.live(now).next(), self.revoked) {
+            (Some(_), _) => Rank::Kept,
+            (None, true) => Rank::Stranger,
+            (None, false) => Rank::Over,
+        }
+    }
+
     fn live(&self, now: Now) -> impl Iterator<Item = (u64, u64)> {
         let live = move |(_, end_ms): &(&u64, &u64)| **end_ms + CLOCK_SKEW_MS >= now.wall_ms;
         self.serials.iter().filter(live).map(|(serial, end_ms)| (*serial, *end_ms))
@@ -80,6 +89,8 @@ pub(crate) enum Note {
     Keep(RegistrarRecord),
     /// A token is spent, or over.
     Spent(Digest),
+    /// Nothing of this cluster's holds any more, and there is no room to remember it.
+    Forgotten(ClusterId),
 }
 
 /// The registrar of one federation, with the rights of its own certificate.
@@ -88,14 +99,14 @@ pub(crate) struct Registrar {
     federation: FederationId,
     rights: Certificate,
     tokens: BTreeMap<Digest, Grant>,
-    issued: BTreeMap<ClusterId, Issued>,
+    issued: Bounded<ClusterId, Issued>,
     serial: u64,
     list: u64,
 }
 
 impl Registrar {
     pub(crate) fn new(federation: FederationId, rights: Certificate) -> Self {
-        let (tokens, issued) = (BTreeMap::new(), BTreeMap::new());
+        let (tokens, issued) = (BTreeMap::new(), Bounded::new(limits::ISSUED));
         Self { federation, rights, tokens, issued, serial: 0, list: 0 }
     }
 
@@ -108,7 +119,10 @@ impl Registrar {
     pub(crate) fn restore(&mut self, record: RegistrarRecord) {
         match record {
             RegistrarRecord::Token(digest, grant) => drop(self.tokens.insert(digest, grant)),
-            RegistrarRecord::Issued(cluster, issued) => drop(self.issued.insert(cluster, issued)),
+            // The disk has no more of them than there is room for.
+            RegistrarRecord::Issued(cluster, issued) => {
+                drop(self.issued.put(cluster, issued, |_, _| Rank::Kept));
+            }
             RegistrarRecord::Numbers { serial, list } => (self.serial, self.list) = (serial, list),
         }
     }
@@ -158,7 +172,7 @@ impl Registrar {
             return Err(JoinRefusal::Revoked);
         }
         let full = match issued {
-            None => self.issued.len() >= limits::CLUSTERS,
+            None => !self.issued.has_room(Rank::Kept, |_, issued| issued.rank(now)),
             Some(issued) => issued.live(now).count() >= limits::LIVE_CERTIFICATES,
         };
         if full {
@@ -206,7 +220,9 @@ impl Registrar {
         let live = before.into_iter().flat_map(|issued| issued.live(now));
         let serials = live.chain([(self.serial, certificate.not_after_ms)]).collect();
         let issued = Issued { serials, grant, revoked: false, token };
-        self.issued.insert(cluster, issued.clone());
+        let left = self.issued.put(cluster, issued.clone(), |_, issued| issued.rank(now));
+        let left = left.unwrap_or_default().into_iter();
+        notes.extend(left.map(|(cluster, _)| Note::Forgotten(cluster)));
         notes.push(Note::Keep(self.numbers()));
         notes.push(Note::Keep(RegistrarRecord::Issued(cluster, issued)));
         Ok(signed)
@@ -361,9 +377,8 @@ impl Agent {
         note(federation, notes, out);
         let list = list.ok().and_then(|list| list.open(certified_in(federation), now).ok());
         let Some(list) = list else { return };
-        let kept = FederationRecord::Revocations(federation, *list.key(), list.signed().clone());
-        out.push(keep(kept));
-        membership.revoke(now, list.clone());
+        out.push(keep_list(federation, &list));
+        membership.revoke(now, list.clone(), Rank::Kept);
         let news = News::plain(VerifiedPublication::Revocations(federation, list));
         self.publish(now, news, out);
     }

@@ -20,6 +20,7 @@ mod ads;
 mod keys;
 mod members;
 mod renewal;
+mod tables;
 
 const START_MS: u64 = 1_800_000_000_000;
 const DAY_MS: u64 = 86_400_000;
