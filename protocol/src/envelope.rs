@@ -181,6 +181,20 @@ impl<T: Payload> Signed<T> {
         protected?.last_chunk().copied().map(PublicKey)
     }
 
+    /// The key that the header names and what is said to be signed by it. Whether it is was not
+    /// checked, nor whether it holds.
+    pub fn claims(&self) -> Option<(PublicKey, T)> {
+        let key = self.claimed_key()?;
+        at_most("message bytes", self.bytes.len(), T::MAX_BYTES + limits::ENVELOPE_BYTES).ok()?;
+        check(&self.bytes).ok()?;
+        let mut reader = Reader::new(&self.bytes);
+        reader.array().ok()?;
+        reader.bytes(limits::ENVELOPE_BYTES).ok()?;
+        reader.map().ok()?;
+        let payload = reader.bytes(T::MAX_BYTES).ok()?;
+        Some((key, T::from_bytes(payload).ok()?))
+    }
+
     /// Checks everything that can be checked without state: form, signature, signer,
     /// time. Pure.
     pub fn open(&self, trust: Trust<'_>, now: Now) -> Result<Verified<T>, EnvelopeError> {

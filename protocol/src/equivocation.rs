@@ -96,11 +96,11 @@ impl Proven {
     pub fn validity_ms(&self) -> (u64, u64) {
         (self.issued_ms, self.issued_ms.saturating_add(limits::QUARANTINE_MS))
     }
+}
 
-    /// The same for every proof of this publisher: one is enough.
-    pub(crate) fn mark_digest(&self) -> Digest {
-        Digest::of(&[b"mercato/1/equivocation".as_slice(), self.publisher.as_bytes()].concat())
-    }
+/// The same for every proof of this publisher: one is enough.
+pub(crate) fn mark_digest(publisher: &PublicKey) -> Digest {
+    Digest::of(&[b"mercato/1/equivocation".as_slice(), publisher.as_bytes()].concat())
 }
 
 wire_map!(Equivocation { 1 => one, 2 => other });

@@ -11,7 +11,7 @@ use crate::ad::AdLease;
 use crate::certificate::RevocationList;
 use crate::codec::{self, CodecError, at_most, ensure, wire_map, wire_union};
 use crate::envelope::{EnvelopeError, Payload, Signed, Signers, Trust, Verified};
-use crate::equivocation::{Equivocation, Proven};
+use crate::equivocation::{self, Equivocation, Proven, Word};
 use crate::id::{ClusterId, Digest, FederationId, PublicKey};
 use crate::limits;
 use crate::text::Blob;
@@ -193,6 +193,38 @@ impl Publication {
     }
 }
 
+impl Publication {
+    /// The mark that it would have if it were valid, and the digest of the body that it names, if
+    /// it is a lease. Nothing of that is checked, which costs little: it tells whether it is
+    /// worth to check the signature.
+    pub fn claims(&self) -> Option<(Mark, Option<Digest>)> {
+        let mark = |publisher, (epoch, seq), digest| Mark { publisher, epoch, seq, digest };
+        Some(match self {
+            Self::Lease(signed) => {
+                let (key, lease) = signed.claims()?;
+                (mark(key, (lease.epoch, lease.seq), signed.digest()), Some(lease.body))
+            }
+            Self::Withdraw(signed) => {
+                let (key, end) = signed.claims()?;
+                (mark(key, (end.epoch, end.seq), signed.digest()), None)
+            }
+            Self::Equivocation(proof) => {
+                let publisher = match &proof.one {
+                    Word::Lease(lease) => lease.claimed_key()?,
+                    Word::Withdraw(end) => end.claimed_key()?,
+                };
+                let digest = equivocation::mark_digest(&publisher);
+                (mark(publisher, (LAST_EPOCH, u64::MAX), digest), None)
+            }
+            Self::Revocations { federation, list: signed } => {
+                let (key, list) = signed.claims()?;
+                let series = RevocationList::series(*federation, &key);
+                (mark(series, (0, list.number), signed.digest()), None)
+            }
+        })
+    }
+}
+
 /// A publication whose signature and time were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifiedPublication {
@@ -214,9 +246,12 @@ impl VerifiedPublication {
         let (publisher, epoch, seq, digest) = match self {
             Self::Lease(lease) => (*lease.key(), lease.epoch, lease.seq, lease.digest()),
             Self::Withdraw(end) => (*end.key(), end.epoch, end.seq, end.digest()),
-            Self::Equivocation(proof) => {
-                (*proof.publisher(), LAST_EPOCH, u64::MAX, proof.mark_digest())
-            }
+            Self::Equivocation(proof) => (
+                *proof.publisher(),
+                LAST_EPOCH,
+                u64::MAX,
+                equivocation::mark_digest(proof.publisher()),
+            ),
             Self::Revocations(federation, list) => {
                 (RevocationList::series(*federation, list.key()), 0, list.number, list.digest())
             }

@@ -1,10 +1,11 @@
 //! The room's state machine: who is a neighbour, and what came. Fetching is in `pull`,
 //! telling in `push`, comparing in `reconcile`, judging in `judge`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::MutexGuard;
 
+use mercato_protocol::bounded::Bounded;
 use mercato_protocol::gossip::{Mark, Message};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::{Deadline, Now};
@@ -25,7 +26,7 @@ use crate::want::Wants;
 /// How offers spread. See the crate's page.
 #[derive(Debug)]
 pub struct Gossip {
-    interner: Interner,
+    pub(crate) interner: Interner,
     pub(crate) me: PublicKey,
     pub(crate) rng: ChaCha12Rng,
     pub(crate) known: Numbers,
@@ -39,7 +40,7 @@ pub struct Gossip {
     /// Who brought what is not judged yet, in the order in which it came, in which it is judged.
     pub(crate) givers: VecDeque<Giver>,
     /// Until when they are, monotonic.
-    pub(crate) shunned: BTreeMap<PublicKey, u64>,
+    pub(crate) shunned: Bounded<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
     pub(crate) tell_ms: u64,
     /// Until then nobody is taken for one that others tell sooner: what is known of that is
@@ -87,7 +88,7 @@ impl Gossip {
             takers: Grid::default(),
             wants: Wants::new(),
             givers: VecDeque::new(),
-            shunned: BTreeMap::new(),
+            shunned: Bounded::new(limits::SHUNNED),
             tell_ms: u64::MAX,
             settled_ms: 0,
             later_ms: 0,
@@ -104,7 +105,7 @@ impl Gossip {
             Input::Connected(peer) => self.on_connected(turn, peer),
             Input::Disconnected(peer) => {
                 if let Some(place) = self.neighbours.find(&peer) {
-                    self.leave(now, place);
+                    self.leave(turn, place);
                 }
             }
             Input::Received { peer, message } => {
@@ -118,11 +119,13 @@ impl Gossip {
             Input::Known(publishers) => {
                 self.known.clear(&mut turn.keys);
                 publishers.iter().for_each(|key| self.known.insert(&mut turn.keys, *key));
-                self.recount();
+                self.recount(&mut turn.keys);
             }
             Input::AlsoKnown(publisher) => {
                 self.known.insert(&mut turn.keys, publisher);
-                turn.keys.find(&publisher).into_iter().for_each(|at| self.shelf.acquaint(at));
+                let at = turn.keys.find(&publisher);
+                let again = at.filter(|at| self.shelf.acquaint(*at));
+                self.forget(&mut turn.keys, again);
             }
             Input::Tick => {}
         }
@@ -160,10 +163,14 @@ impl Gossip {
         self.shelf.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 
+    /// Whether nothing is taken from this peer now, since it brought too much that is forged.
+    pub fn shuns(&self, now: Now, peer: &PublicKey) -> bool {
+        self.shunned.get(peer).is_some_and(|until_ms| *until_ms > now.mono_ms)
+    }
+
     fn on_connected(&mut self, turn: &mut Turn<'_>, peer: PublicKey) {
         let now = turn.now;
-        self.shunned.retain(|_, until_ms| *until_ms > now.mono_ms);
-        if self.shunned.contains_key(&peer) || self.neighbours.len() == limits::NEIGHBOURS {
+        if self.shuns(now, &peer) || self.neighbours.len() == limits::NEIGHBOURS {
             return;
         }
         if self.neighbours.len() == 0 {
@@ -176,7 +183,7 @@ impl Gossip {
         let place = self.neighbours.insert(Neighbour::new(now, peer, untold));
         self.tell_ms = 0;
         self.settled_ms = now.mono_ms + limits::UNSETTLED_MS;
-        self.recount();
+        self.recount(&mut turn.keys);
         // One of the two is enough.
         if self.me < peer {
             self.reconcile(turn, place);
@@ -184,7 +191,8 @@ impl Gossip {
     }
 
     /// `peer` is no neighbour any more.
-    pub(crate) fn leave(&mut self, now: Now, peer: Place) {
+    pub(crate) fn leave(&mut self, turn: &mut Turn<'_>, peer: Place) {
+        let now = turn.now;
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
             self.holders.clear_peer(peer);
@@ -192,7 +200,7 @@ impl Gossip {
             self.givers.retain(|giver| giver.peer != peer);
             // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
-            self.recount();
+            self.recount(&mut turn.keys);
         }
     }
 
@@ -201,7 +209,9 @@ impl Gossip {
         match opened.message {
             Message::Announce { marks } => self.on_announced(turn, peer, &marks),
             Message::Pull { wants } => self.on_pull(turn, peer, &wants),
-            Message::Push { .. } => self.on_push(turn, peer, forged, opened.carried),
+            Message::Push { .. } => {
+                self.on_push(turn, peer, forged, (opened.carried, opened.unopened));
+            }
             Message::Root { session, root } => self.on_root(turn, peer, session, root),
             Message::Buckets { session, fingerprints } => {
                 self.on_buckets(turn, peer, session, &fingerprints);
@@ -250,6 +260,10 @@ impl Gossip {
             self.givers.retain(|giver| Some(giver.place) != at);
         }
         let stranger = !self.is_known(&news.mark().publisher, at);
+        if stranger && before.is_none() {
+            let leave = self.shelf.crowded(1);
+            self.forget(&mut turn.keys, leave);
+        }
         let (place, renews) = self.shelf.put(turn, news, state, at, stranger);
         for grid in [&mut self.holders, &mut self.takers] {
             grid.expect(self.shelf.room());
@@ -266,9 +280,23 @@ impl Gossip {
         is_known(self.me, &self.known, &self.neighbours, publisher, at)
     }
 
-    fn recount(&mut self) {
+    /// Whoever was a neighbour may be a stranger now: there is no more room for those for that.
+    fn recount(&mut self, keys: &mut Keys) {
         let Self { me, known, neighbours, shelf, .. } = self;
-        shelf.recount(|publisher, at| is_known(*me, known, neighbours, publisher, Some(at)));
+        let is_known = |key: &PublicKey, at| is_known(*me, known, neighbours, key, Some(at));
+        let again = shelf.recount(is_known);
+        self.forget(keys, again);
+        let leave = self.shelf.crowded(0);
+        self.forget(keys, leave);
+    }
+
+    /// Nothing is known of the publishers there any more.
+    fn forget(&mut self, keys: &mut Keys, places: impl IntoIterator<Item = Place>) {
+        for place in places {
+            self.shelf.remove(keys, place);
+            self.holders.clear_place(place);
+            self.takers.clear_place(place);
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is thought of publications and of the neighbours that bring them.
 
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::gossip::Mark;
+use mercato_protocol::id::PublicKey;
 
 use crate::gossip::{Gossip, Turn};
 use crate::limits;
@@ -46,11 +48,13 @@ impl Gossip {
             return;
         }
         let key = neighbour.key;
-        self.leave(now, peer);
-        if self.shunned.len() == limits::SHUNNED {
-            self.shunned.pop_first();
-        }
-        self.shunned.insert(key, now.mono_ms + limits::SHUN_MS);
+        self.leave(turn, peer);
+        let rank = |_: &PublicKey, until_ms: &u64| match *until_ms > now.mono_ms {
+            true => Rank::Stranger,
+            false => Rank::Over,
+        };
+        // All are shunned for as long: the oldest, which leaves, would be the first to end.
+        let _ = self.shunned.put(key, now.mono_ms + limits::SHUN_MS, rank);
         turn.effects.push(Effect::Shunned(key));
     }
 }

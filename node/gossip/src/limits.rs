@@ -1,5 +1,7 @@
 //! Every bound and time of this crate. Those without a source are guesses.
 
+use mercato_protocol::bounded::Room;
+
 /// Announcements to one neighbour are at least so far apart; the first goes at once. With 100, a
 /// busy federation sends a tenth more marks and half as many messages again; see the benchmarks.
 pub const ANNOUNCE_MS: u64 = 150;
@@ -41,11 +43,15 @@ pub const LATER_MS: std::ops::RangeInclusive<u64> = 3_000..=5_000;
 /// of a network that come together are one again by then.
 pub const UNSETTLED_MS: u64 = 10_000;
 
-/// Publishers kept that are known: trusted, certified, connected, or bound by contract.
+/// Publishers that are known, by what the application says: trusted, bound by contract, or
+/// certified. It names no more, partners first; beside them each neighbour is known.
 pub const KNOWN_PUBLISHERS: usize = 20_000;
-/// Other publishers kept.
+/// Other publishers kept. Where there are more, those leave first whose word is over, then those
+/// that have said nothing for the longest time; none of them takes the place of one that is known.
 pub const UNKNOWN_PUBLISHERS: usize = 2_000;
-/// Neighbours: as many as the network layer grants connections, with room.
+/// So many of them leave together: to find them all are looked at.
+pub const UNKNOWN_LEAVE: usize = 50;
+/// Neighbours. Of those who are connected the application chooses whom, strangers last.
 pub const NEIGHBOURS: usize = 128;
 /// Publishers wanted at one neighbour's word.
 pub const WANTS_PER_NEIGHBOUR: usize = 2_048;
@@ -71,5 +77,5 @@ pub const SHUN_POINTS: u64 = 100;
 pub const FORGIVE_MS: u64 = 10_000;
 /// For how long one is shunned at least.
 pub const SHUN_MS: u64 = 600_000;
-/// Shunned neighbours remembered.
-pub const SHUNNED: usize = 1_024;
+/// Shunned neighbours remembered; whose time ends first leaves first.
+pub const SHUNNED: Room = Room::of(1_024);

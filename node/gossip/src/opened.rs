@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use mercato_protocol::envelope::EnvelopeError;
-use mercato_protocol::gossip::{Message, Publication};
-use mercato_protocol::id::FederationId;
+use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
+use mercato_protocol::id::{Digest, FederationId};
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
@@ -17,7 +17,58 @@ pub struct Opened {
     /// Without what it carries.
     pub(crate) message: Message,
     pub(crate) carried: Vec<Carried>,
+    /// What it says of publications that were left out as it was screened.
+    pub(crate) unopened: Vec<Claim>,
     refused: Vec<EnvelopeError>,
+}
+
+/// A message without what is worth no more than an announcement; see
+/// [`Gossip::screen`](crate::Gossip::screen).
+#[derive(Debug)]
+pub struct Screened {
+    pub(crate) message: Message,
+    pub(crate) unopened: Vec<Claim>,
+}
+
+/// What a publication says that it is. Of one that came nothing was checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) mark: Mark,
+    pub(crate) kind: Kind,
+}
+
+/// What matters of a publication before it is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// An advertisement, with the body of this digest.
+    Lease(Digest),
+    /// The end of one, or of certificates.
+    End,
+    /// A proof of equivocation.
+    Proof,
+}
+
+impl Claim {
+    /// Of what was checked.
+    pub(crate) fn of(item: &Item) -> Self {
+        let kind = match item.publication() {
+            VerifiedPublication::Lease(lease) => Kind::Lease(lease.body),
+            VerifiedPublication::Withdraw(_) | VerifiedPublication::Revocations(..) => Kind::End,
+            VerifiedPublication::Equivocation(_) => Kind::Proof,
+        };
+        Self { mark: *item.mark(), kind }
+    }
+
+    /// What a publication claims; none: nothing.
+    pub(crate) fn made_by(publication: &Publication) -> Option<Self> {
+        let (mark, body) = publication.claims()?;
+        let kind = match publication {
+            Publication::Lease(_) => Kind::Lease(body?),
+            Publication::Withdraw(_) | Publication::Revocations { .. } => Kind::End,
+            Publication::Equivocation(_) => Kind::Proof,
+        };
+        Some(Self { mark, kind })
+    }
 }
 
 /// A publication that a message carries.
@@ -50,7 +101,18 @@ impl Opened {
         Self::open_with(message, &mut Fresh(federation, now))
     }
 
+    /// The same of what was found worth it.
+    pub fn open_screened(screened: Screened, federation: FederationId, now: Now) -> Self {
+        Self::open_screened_with(screened, &mut Fresh(federation, now))
+    }
+
     /// The same with a check of the caller's.
+    pub fn open_screened_with(screened: Screened, check: &mut impl Open) -> Self {
+        let Screened { message, unopened } = screened;
+        Self { unopened, ..Self::open_with(message, check) }
+    }
+
+    /// Checks each publication with a check of the caller's.
     pub fn open_with(mut message: Message, check: &mut impl Open) -> Self {
         let (mut carried, mut refused) = (Vec::new(), Vec::new());
         if let Message::Push { publications, bodies } = &mut message {
@@ -66,7 +128,7 @@ impl Opened {
                 }
             }
         }
-        Self { message, carried, refused }
+        Self { message, carried, unopened: Vec::new(), refused }
     }
 
     /// Why publications were left out.
@@ -145,7 +207,7 @@ mod tests {
 
     use mercato_protocol::ad::AdLease;
     use mercato_protocol::envelope::KeyPair;
-    use mercato_protocol::id::{ClusterId, Digest};
+    use mercato_protocol::id::ClusterId;
 
     use super::*;
 

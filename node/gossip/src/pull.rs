@@ -9,9 +9,9 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
 use crate::gossip::{Giver, Gossip, Turn};
-use crate::item::{Item, News};
+use crate::item::News;
 use crate::limits;
-use crate::opened::Carried;
+use crate::opened::{Carried, Claim};
 use crate::push::in_messages;
 use crate::shelf::{Slot, State};
 use crate::table::Place;
@@ -19,7 +19,7 @@ use crate::vocabulary::Effect;
 use crate::want::Want;
 
 /// How a mark stands to what is held.
-enum Relation {
+pub(crate) enum Relation {
     /// Nothing is held.
     New,
     /// Wanted, when the publisher may speak again.
@@ -88,7 +88,7 @@ impl Gossip {
         }
     }
 
-    fn relation(&self, mark: &Mark, at: Option<Place>) -> Relation {
+    pub(crate) fn relation(&self, mark: &Mark, at: Option<Place>) -> Relation {
         let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else { return Relation::New };
         let held = slot.news.mark();
         if mark.digest == held.digest {
@@ -113,14 +113,15 @@ impl Gossip {
         held: bool,
     ) -> bool {
         let known = held || self.is_known(&mark.publisher, at);
-        let (others, strangers) = self.shelf.census();
+        let others = self.shelf.known();
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return false };
         if neighbour.wants >= limits::WANTS_PER_NEIGHBOUR {
             return false;
         }
         held || match known {
-            true => others < limits::KNOWN_PUBLISHERS,
-            false => strangers < limits::UNKNOWN_PUBLISHERS && neighbour.admit(now.mono_ms),
+            true => others <= limits::KNOWN_PUBLISHERS + limits::NEIGHBOURS,
+            // Others of them leave for it.
+            false => neighbour.admit(now.mono_ms),
         }
     }
 
@@ -200,7 +201,7 @@ impl Gossip {
         turn: &mut Turn<'_>,
         peer: Place,
         forged: u64,
-        carried: Vec<Carried>,
+        (carried, unopened): (Vec<Carried>, Vec<Claim>),
     ) {
         self.blame(turn, peer, forged * limits::FORGED_POINTS);
         if self.neighbours.get(peer).is_none() {
@@ -219,39 +220,20 @@ impl Gossip {
             if let Some(publisher) = asked {
                 self.answered(turn.now, peer, publisher);
             }
-            if asked.is_some() || self.may_come_unasked(turn.now, &carried.item, at) {
+            let claim = Claim::of(&carried.item);
+            let unasked = || self.may_come_unasked(turn.now, &claim, at);
+            if asked.is_some() || unasked() && self.admits_unasked(turn.now, peer, mark, at) {
                 self.on_carried(turn, peer, carried, at, asked.is_none());
-            } else if let Some(place) = self.on_mark(turn, peer, mark, at) {
-                self.takers.clear(place, peer);
-                here.extend(carried.item.names().map(|_| *mark));
+            } else {
+                self.on_unopened(turn, peer, &claim, at, &mut here);
             }
+        }
+        for claim in unopened {
+            let at = turn.keys.find(&claim.mark.publisher);
+            self.on_unopened(turn, peer, &claim, at, &mut here);
         }
         if let Some(neighbour) = self.neighbours.get(peer).filter(|_| !here.is_empty()) {
             turn.send(neighbour.key, Message::Announce { marks: here });
-        }
-    }
-
-    fn is_asked_of(&self, publisher: Place, peer: Place) -> bool {
-        self.wants.get(publisher).is_some_and(|want| want.is_asked_of(peer))
-    }
-
-    /// A publisher that we know may end its lease at any time, but not over and over. It may
-    /// renew what we hold at the pace of all leases.
-    fn may_come_unasked(&self, now: Now, item: &Item, at: Option<Place>) -> bool {
-        let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else {
-            return item.names().is_none() && self.is_known(&item.mark().publisher, at);
-        };
-        let body = slot.news.0.body();
-        let rested = slot.rested_ms() <= now.mono_ms;
-        match item.publication() {
-            VerifiedPublication::Lease(lease) => {
-                let renews = body.is_some_and(|body| *body.digest() == lease.body);
-                renews && rested && item.mark().supersedes(slot.news.mark())
-            }
-            VerifiedPublication::Equivocation(_) => true,
-            VerifiedPublication::Withdraw(_) | VerifiedPublication::Revocations(..) => {
-                rested || body.is_some()
-            }
         }
     }
 
@@ -331,7 +313,7 @@ impl Gossip {
 
     /// Of what is wanted of this publisher only what is later than `held` still is, or what
     /// contradicts it.
-    fn settle(&mut self, turn: &mut Turn<'_>, at: Option<Place>, held: &Mark) {
+    pub(crate) fn settle(&mut self, turn: &mut Turn<'_>, at: Option<Place>, held: &Mark) {
         let Some(publisher) = at else { return };
         let Some(want) = self.wants.get_mut(publisher) else { return };
         let slot = self.shelf.slot(publisher);
@@ -355,7 +337,7 @@ impl Gossip {
     }
 
     /// Measures how long `peer` took, if it was the one that was asked.
-    fn answered(&mut self, now: Now, peer: Place, publisher: Place) {
+    pub(crate) fn answered(&mut self, now: Now, peer: Place, publisher: Place) {
         let want = self.wants.get_mut(publisher);
         if let Some(asked_ms) = want.and_then(|want| want.answer(peer)) {
             if let Some(neighbour) = self.neighbours.get_mut(peer) {

@@ -1,7 +1,7 @@
 //! The latest of each publisher, in a slot at its number. A slot is 16 bytes besides what is
 //! shared, and a neighbour's knowledge of it two bits.
 
-use mercato_protocol::gossip::{Fingerprint, Mark};
+use mercato_protocol::gossip::{Fingerprint, Mark, VerifiedPublication};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{AD_TTL_S, BUCKETS, CLOCK_SKEW_MS};
 use mercato_protocol::time::Now;
@@ -75,6 +75,13 @@ impl Slot {
         self.state == State::Over && self.since_ms() + longest_ms < now.mono_ms
     }
 
+    /// A revocation list that was refused since nobody knew its signer for an issuer: once that
+    /// one is known it counts.
+    fn may_count_now(&self) -> bool {
+        let is_list = matches!(self.news.publication(), VerifiedPublication::Revocations(..));
+        is_list && self.state == State::Over
+    }
+
     /// Takes what was found to be later; says whether its body is the same.
     fn replace(&mut self, now: Now, news: News, state: State) -> bool {
         const CHANGE_S: u16 = (limits::BODY_DISTANCE_MS / 1_000) as u16;
@@ -124,28 +131,51 @@ impl Shelf {
         (0..).zip(&self.slots).filter_map(|(place, slot)| Some((place, slot.as_ref()?)))
     }
 
-    /// How many publishers are known, and how many share the lanes.
-    pub(crate) fn census(&self) -> (usize, usize) {
-        (self.full - self.strangers, self.strangers)
+    /// How many publishers are known: the others share the lanes.
+    pub(crate) fn known(&self) -> usize {
+        self.full - self.strangers
     }
 
-    /// Tells strangers from others anew.
-    pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey, Place) -> bool) {
+    /// Tells strangers from others anew; says what is to be heard again since it is one's who is
+    /// no stranger any more.
+    pub(crate) fn recount(&mut self, is_known: impl Fn(&PublicKey, Place) -> bool) -> Vec<Place> {
         self.strangers = 0;
+        let mut again = Vec::new();
         for (place, slot) in (0..).zip(&mut self.slots) {
             let Some(slot) = slot else { continue };
+            let was = slot.stranger;
             slot.stranger = !is_known(&slot.news.mark().publisher, place);
             self.strangers += usize::from(slot.stranger);
+            if was && !slot.stranger && slot.may_count_now() {
+                again.push(place);
+            }
         }
+        again
     }
 
-    /// This one is a stranger no more.
-    pub(crate) fn acquaint(&mut self, place: Place) {
+    /// This one is a stranger no more; says whether its word is to be heard again.
+    pub(crate) fn acquaint(&mut self, place: Place) -> bool {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_mut);
-        if let Some(slot) = slot.filter(|slot| slot.stranger) {
-            slot.stranger = false;
-            self.strangers -= 1;
+        let Some(slot) = slot.filter(|slot| slot.stranger) else { return false };
+        slot.stranger = false;
+        self.strangers -= 1;
+        slot.may_count_now()
+    }
+
+    /// Which strangers leave for so many more, if there are too many.
+    pub(crate) fn crowded(&self, more: usize) -> Vec<Place> {
+        let over = (self.strangers + more).saturating_sub(limits::UNKNOWN_PUBLISHERS);
+        if over == 0 {
+            return Vec::new();
         }
+        let may_leave = self.slots().filter(|(_, slot)| slot.stranger && !slot.is_new());
+        let age = |(place, slot): (Place, &Slot)| (slot.is_held(), slot.since_ds, place);
+        let mut ages: Vec<(bool, u32, Place)> = may_leave.map(age).collect();
+        let count = over.max(limits::UNKNOWN_LEAVE).min(ages.len());
+        if count < ages.len() {
+            ages.select_nth_unstable(count);
+        }
+        ages.iter().take(count).map(|(.., place)| *place).collect()
     }
 
     /// Puts `news`, that was found to be later, in the place of what is at its publisher's
@@ -185,7 +215,8 @@ impl Shelf {
         place
     }
 
-    fn remove(&mut self, keys: &mut Keys, place: Place) {
+    /// Forgets what is there.
+    pub(crate) fn remove(&mut self, keys: &mut Keys, place: Place) {
         let slot = self.slots.get_mut(place as usize).and_then(Option::take);
         if let Some(slot) = slot {
             self.full -= 1;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod converge;
+mod flood;
 mod hostile;
 mod network;
 mod rules;

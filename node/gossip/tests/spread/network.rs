@@ -163,8 +163,9 @@ impl Network {
             self.at_ms = self.at_ms.max(next_ms);
             if arrival == Some(next_ms) {
                 let (_, (from, to, message)) = self.flying.pop_first().unwrap();
-                let message = self.open(message);
-                self.feed(to, Input::Received { peer: self.keys[from], message });
+                if let Some(message) = self.open(from, to, message) {
+                    self.feed(to, Input::Received { peer: self.keys[from], message });
+                }
             } else if let Some((_, node)) = wake {
                 self.feed(node, Input::Tick);
             }
@@ -172,11 +173,14 @@ impl Network {
         self.at_ms = until_ms;
     }
 
-    pub(crate) fn open(&mut self, message: Message) -> Opened {
-        let mut check = Check { known: &mut self.opened, at: now(self.at_ms) };
-        let opened = Opened::open_with(message, &mut check);
+    /// As a daemon does: what is worth no signature's check is left out before.
+    fn open(&mut self, from: usize, to: usize, message: Message) -> Option<Opened> {
+        let now = now(self.at_ms);
+        let screened = self.nodes[to].screen(now, &self.keys[from], message)?;
+        let mut check = Check { known: &mut self.opened, at: now };
+        let opened = Opened::open_screened_with(screened, &mut check);
         assert!(opened.refused().iter().all(|error| *error == EnvelopeError::Expired));
-        opened
+        Some(opened)
     }
 
     pub(crate) fn marks(&self, node: usize) -> Vec<Mark> {
