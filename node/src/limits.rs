@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mercato_protocol::bounded::Room;
+
 /// A file of a state, all of it: far above what is kept.
 pub(crate) const STATE_BYTES: u64 = 1 << 30;
 /// One record; sled is slow and fragile with larger values.
@@ -27,9 +29,24 @@ pub(crate) const IDLE_MS: u64 = 60_000;
 pub(crate) const NOTICES: usize = 256;
 /// Sightings that an agent which is rebuilt is told again.
 pub(crate) const SIGHTINGS: usize = 1_024;
-/// Messages of peers that are opened at one time.
+/// Messages of peers who are known that are opened at one time,
 pub(crate) const OPENERS: usize = 8;
-/// Messages that came before their peer's hello,
+/// and of strangers, all together.
+pub(crate) const STRANGERS_OPENERS: usize = 2;
+/// Messages of one peer whose signatures are checked at a time, or wait for that with others'.
+pub(crate) const WORDS: usize = 2;
+/// Bytes of gossip that one peer who is known may say at once, and then each second: it may bring
+/// all that a large federation holds.
+pub(crate) const GOSSIP_OF_KNOWN: (u64, u64) = (64 << 20, 1 << 20);
+/// The same of a stranger.
+pub(crate) const GOSSIP_OF_STRANGER: (u64, u64) = (8 << 20, 128 << 10);
+/// Requests of one peer who is known at once, and then each second.
+pub(crate) const REQUESTS_OF_KNOWN: (u64, u64) = (256, 64);
+/// The same of a stranger.
+pub(crate) const REQUESTS_OF_STRANGER: (u64, u64) = (64, 4);
+/// Peers for whom that is remembered, those who are known the longest.
+pub(crate) const SPEAKERS: Room = Room { all: 4_096, strangers: 1_024, leave: 64 };
+/// Messages that came before their peer's hello, of strangers and of others each,
 pub(crate) const EARLY: usize = 32;
 /// wait so often
 pub(crate) const HELLO_LOOKS: u32 = 50;

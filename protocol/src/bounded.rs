@@ -112,7 +112,7 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
             (Rank::Over, true),
             (Rank::Stranger, too_many && newcomer >= Rank::Stranger),
             (Rank::Member, newcomer >= Rank::Member || is_stranger && !too_many),
-            (Rank::Stranger, is_partner),
+            (Rank::Stranger, is_stranger || is_partner),
             (Rank::Partner, is_partner),
         ];
         let may_leave = |(rank, may): &&(Rank, bool)| *may && !ages[*rank as usize].is_empty();
@@ -243,9 +243,9 @@ mod tests {
                 };
                 prop_assert_eq!(left.is_empty(), !is_new || before.len() < all);
                 order.retain(|other| *other != key);
-                let of_rank = |rank| order.iter().filter(move |key| before.get(*key) == Some(&rank));
                 for (_, was) in &left {
-                    let alike: Vec<&u8> = of_rank(*was).take(left.len()).collect();
+                    let alike = order.iter().filter(|key| before.get(*key) == Some(was));
+                    let alike: Vec<&u8> = alike.take(left.len()).collect();
                     prop_assert!(left.iter().all(|(gone, _)| alike.contains(&gone)), "the oldest");
                     prop_assert!(*was != Rank::Kept && (left.len() == 1 || *was <= Rank::Stranger));
                     let for_share = newcomer == Rank::Stranger && strangers < room.strangers;

@@ -37,7 +37,10 @@ impl World {
                 let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
                 self.plan_event(delay_ms, Event::Dialled { at, run, attempt, peer, to })
             }
-            Effect::HangUp(peer) => match self.by_key.get(&peer).copied() {
+            // What refuses connections is the daemons' network, which has its own tests.
+            Effect::Ranks(_) | Effect::Rank(..) => Ok(()),
+            Effect::HangUp(peer) | Effect::Refuse(peer, _) => match self.by_key.get(&peer).copied()
+            {
                 Some(peer) => self.disconnect(at, peer),
                 None => Ok(()),
             },

@@ -2,10 +2,12 @@
 //! What the broker wants is in `market`, leases in `leases`.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use mercato_broker::{Broker, Side, Standing};
 use mercato_discovery::Directory;
 use mercato_gossip::{Gossip, Interner};
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::time::{Deadline, Now};
@@ -15,6 +17,7 @@ use rand_chacha::ChaCha12Rng;
 use crate::federation::Federated;
 use crate::lease::Lease;
 use crate::leases::Leases;
+use crate::neighbours::Neighbours;
 use crate::notice::{Notice, Told};
 use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
@@ -29,6 +32,7 @@ pub struct Agent {
     pub(crate) broker: Broker,
     pub(crate) directory: Directory,
     pub(crate) gossip: Gossip,
+    pub(crate) neighbours: Neighbours,
     pub(crate) peers: Peers,
     pub(crate) federated: Federated,
     pub(crate) leases: Leases,
@@ -43,6 +47,8 @@ pub struct Agent {
     started: bool,
     /// Gossip is yet to be told which publishers are known,
     pub(crate) known_changed: bool,
+    /// What the network was told of whose connections are worth what.
+    pub(crate) told_ranks: Arc<BTreeMap<PublicKey, Rank>>,
     /// or that these are, too.
     pub(crate) also_known: Vec<PublicKey>,
     /// The last time that was told, to compare deadlines of both clocks.
@@ -97,6 +103,7 @@ impl Agent {
             broker: Broker::restore(config.clone(), rng.random(), of_broker),
             directory: Directory::new(me, rng.random()),
             gossip: Gossip::new(me, rng.random(), interner),
+            neighbours: Neighbours::default(),
             config,
             peers,
             federated,
@@ -106,7 +113,8 @@ impl Agent {
             for_broker: VecDeque::new(),
             degraded,
             started: false,
-            known_changed: false,
+            known_changed: true,
+            told_ranks: Arc::default(),
             also_known: Vec::new(),
             last: Now::default(),
         }
@@ -280,6 +288,9 @@ impl Agent {
             out.push(Effect::HangUp(key));
             return self.direct(now, mercato_discovery::Input::Replaced(key), out);
         }
+        if self.gossip.shuns(now, &key) && !self.is_bound_to(&cluster) {
+            out.push(Effect::Refuse(key, mercato_gossip::limits::SHUN_MS));
+        }
         self.peers.connect(peer);
         let connected = mercato_discovery::Input::Connected { peer: key, dialled };
         self.direct(now, connected, out);
@@ -287,7 +298,7 @@ impl Agent {
             return;
         }
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
-        self.spread(now, mercato_gossip::Input::Connected(key), out);
+        self.enter_gossip(now, (key, cluster), dialled, out);
         self.link_leases(now, cluster, true, out);
         self.for_broker.push_back(mercato_broker::Input::Connected(cluster));
     }
@@ -295,7 +306,7 @@ impl Agent {
     pub(crate) fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
         self.direct(now, mercato_discovery::Input::Disconnected(peer), out);
-        self.spread(now, mercato_gossip::Input::Disconnected(peer), out);
+        self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
         self.link_leases(now, owner.cluster_id(), false, out);
     }
@@ -311,20 +322,6 @@ impl Agent {
         self.direct(now, input, out);
         out.push(Effect::Block(key, blocked));
         self.known_changed = true;
-    }
-
-    /// Tells gossip which publishers are known, once for all that changed it.
-    fn tell_known(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let also_known = std::mem::take(&mut self.also_known);
-        if !std::mem::take(&mut self.known_changed) {
-            for publisher in also_known {
-                self.spread(now, mercato_gossip::Input::AlsoKnown(publisher), out);
-            }
-            return;
-        }
-        let mut known = self.peers.trusted();
-        known.extend(self.federated.memberships.values().flat_map(|of| of.publishers()));
-        self.spread(now, mercato_gossip::Input::Known(known.into()), out);
     }
 
     pub(crate) fn direct(

@@ -20,6 +20,7 @@ pub mod limits;
 mod market;
 mod membership;
 mod namespaces;
+mod neighbours;
 mod notice;
 mod peers;
 mod ranks;

@@ -8,6 +8,7 @@ use mercato_discovery::limits::OWED_MS;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError};
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::id::ClusterId;
@@ -17,6 +18,7 @@ use mercato_protocol::time::Now;
 use crate::agent::Agent;
 use crate::lease::Lease;
 use crate::limits;
+use crate::neighbours::is_bound;
 use crate::notice::Notice;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
@@ -78,6 +80,10 @@ impl Agent {
             mercato_broker::Record::Deal(deal) => {
                 self.keep_keys(&deal.peer(), out);
                 self.tell_deal(now, &deal, out);
+                let key = deal.peer_key();
+                if is_bound(&deal) && self.told_ranks.get(&key) != Some(&Rank::Partner) {
+                    self.also_known.push(key);
+                }
                 self.hold(now, deal.peer(), out);
             }
             mercato_broker::Record::Series { .. }
@@ -146,6 +152,7 @@ impl Agent {
                 }
                 mercato_gossip::Effect::Shunned(peer) => {
                     out.push(Effect::Notice(Notice::Shunned(peer)));
+                    self.on_shunned(now, peer, out);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! What goes into the agent and what comes out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mercato_broker::{Command, Inventory, Refusal, Reply, Side};
 use mercato_discovery::{Address, DialFailure, Report};
@@ -9,6 +10,7 @@ use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
 use mercato_offload::{guest, home};
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
@@ -125,6 +127,13 @@ pub enum Effect {
     HangUp(PublicKey),
     /// Close and refuse this peer's connections (`true`), or no longer.
     Block(PublicKey, bool),
+    /// Close this peer's connections, and let it open none for so many milliseconds.
+    Refuse(PublicKey, u64),
+    /// What the connections of these peers are worth, and of no others: strangers have few places,
+    /// and leave for whoever is worth more.
+    Ranks(Arc<BTreeMap<PublicKey, Rank>>),
+    /// What those of one peer more are worth.
+    Rank(PublicKey, Rank),
     /// Tell a neighbour. May get lost.
     Gossip {
         /// Whom.

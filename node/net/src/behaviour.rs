@@ -9,13 +9,14 @@ use libp2p::{
 
 use crate::handle::StartError;
 use crate::limits::{self, Limits};
+use crate::ranks::Ranks;
 use crate::run::Run;
-use crate::{address_limits, streams};
+use crate::{admission, streams};
 
 /// The limits come first: what they deny, no other behaviour hears of.
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
-    addresses: address_limits::Behaviour,
+    admission: admission::Behaviour,
     connections: connection_limits::Behaviour,
     memory: memory_connection_limits::Behaviour,
     pub(crate) blocked: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
@@ -25,11 +26,9 @@ pub(crate) struct Behaviour {
 }
 
 impl Behaviour {
-    fn new(keypair: &Keypair, limits: &Limits) -> Self {
+    fn new(keypair: &Keypair, limits: &Limits, ranks: Ranks) -> Self {
         let connections = connection_limits::ConnectionLimits::default()
-            .with_max_pending_incoming(Some(limits.pending_inbound))
             .with_max_pending_outgoing(Some(limits.pending_outbound))
-            .with_max_established_incoming(Some(limits.inbound))
             .with_max_established_outgoing(Some(limits.outbound))
             .with_max_established_per_peer(Some(limits.per_peer));
         let identify = identify::Config::new("/mercato/1".to_owned(), keypair.public())
@@ -39,7 +38,7 @@ impl Behaviour {
             .with_interval(limits.ping_interval)
             .with_timeout(limits.ping_timeout);
         Self {
-            addresses: address_limits::Behaviour::default(),
+            admission: admission::Behaviour::new(limits, ranks),
             connections: connection_limits::Behaviour::new(connections),
             memory: memory_connection_limits::Behaviour::with_max_bytes(limits.memory_bytes),
             blocked: allow_block_list::Behaviour::default(),
@@ -51,7 +50,11 @@ impl Behaviour {
 }
 
 /// A swarm that neither listens nor dials yet. Needs a tokio runtime.
-pub(crate) fn swarm(keypair: Keypair, limits: &Limits) -> Result<Swarm<Behaviour>, StartError> {
+pub(crate) fn swarm(
+    keypair: Keypair,
+    limits: &Limits,
+    ranks: Ranks,
+) -> Result<Swarm<Behaviour>, StartError> {
     let yamux = || {
         let mut config = yamux::Config::default();
         config.set_max_num_streams(limits::MUXED_STREAMS);
@@ -66,7 +69,7 @@ pub(crate) fn swarm(keypair: Keypair, limits: &Limits) -> Result<Swarm<Behaviour
             config.max_stream_data = limits::QUIC_STREAM_BYTES;
             config
         })
-        .with_behaviour(|keypair| Behaviour::new(keypair, limits))
+        .with_behaviour(|keypair| Behaviour::new(keypair, limits, ranks))
         .map_err(|error| StartError::Keys(error.to_string()))?
         .with_swarm_config(|config| {
             config

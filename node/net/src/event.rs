@@ -7,6 +7,7 @@ use libp2p::swarm::ConnectionId;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 
+use crate::gossip::Turn;
 use crate::kubelet::KubeletAnswer;
 use crate::requests::Responder;
 use crate::workload::WorkloadReceiver;
@@ -58,6 +59,8 @@ pub enum Event {
         peer: PublicKey,
         /// The bytes, at most [`limits::GOSSIP_BYTES`](crate::limits::GOSSIP_BYTES).
         frame: Bytes,
+        /// To be held until it is dealt with.
+        turn: Turn,
     },
     /// A request to be answered within 30 s.
     Request {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::AsyncWriteExt as _;
 use libp2p::Stream;
 use mercato_protocol::id::PublicKey;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::event::Event;
@@ -105,14 +105,24 @@ async fn write_frame(stream: &mut Stream, frame: &[u8]) -> Result<(), NetError> 
     Ok(timeout(limits::STALLED, write).await.map_err(|_| NetError::TimedOut)??)
 }
 
+/// Of what one peer may have under way: no more of its gossip comes than is let go of.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+
 /// Reads the neighbour's frames as fast as the driver takes them, no faster.
 pub(crate) async fn read(
     mut stream: Stream,
     peer: PublicKey,
+    turns: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
 ) -> Result<(), NetError> {
     while let Some(frame) = frame::read(&mut stream, limits::GOSSIP_BYTES).await? {
-        events.send(Event::Gossip { peer, frame }).await.map_err(|_| NetError::Stopped)?;
+        let turn =
+            u32::try_from(frame.len().div_ceil(1_024).clamp(1, limits::TURNS)).unwrap_or(u32::MAX);
+        let turn = turns.clone().acquire_many_owned(turn);
+        let turn = turn.await.map_err(|_| NetError::Stopped)?;
+        let event = Event::Gossip { peer, frame, turn: Turn(turn) };
+        events.send(event).await.map_err(|_| NetError::Stopped)?;
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The handle: every call of this crate.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -9,6 +11,7 @@ use futures::future::{BoxFuture, join_all};
 use libp2p::identity::Keypair;
 use libp2p::{PeerId, Stream};
 use mercato_discovery::Address;
+use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::PublicKey;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +24,7 @@ use crate::limits::{self, Limits};
 use crate::listen::{Listen, listen};
 use crate::peers::{PeerInfo, Peers};
 use crate::protocols::Protocol;
+use crate::ranks::Ranks;
 use crate::streams::Opened;
 use crate::task::Task;
 use crate::workload::WorkloadSender;
@@ -104,6 +108,7 @@ pub struct Net {
     commands: mpsc::Sender<Command>,
     opener: Opener,
     peers: Arc<Peers>,
+    ranks: Ranks,
 }
 
 impl Net {
@@ -113,7 +118,8 @@ impl Net {
         // Overwrites the seed.
         let keypair = Keypair::ed25519_from_bytes(&mut config.seed)
             .map_err(|error| StartError::Keys(error.to_string()))?;
-        let mut swarm = behaviour::swarm(keypair, &config.limits)?;
+        let ranks = Ranks::default();
+        let mut swarm = behaviour::swarm(keypair, &config.limits, ranks.clone())?;
         let mut first = Vec::new();
         for address in config.listen {
             first.extend(listen(&mut swarm, address)?);
@@ -124,7 +130,7 @@ impl Net {
         let opener = Opener { commands: commands.downgrade() };
         let task = Task::new(swarm, peers.clone(), events, opener.clone(), first);
         tokio::spawn(task.run(asked));
-        Ok((Self { commands, opener, peers }, happened))
+        Ok((Self { commands, opener, peers, ranks }, happened))
     }
 
     /// Dials until somebody proves a key: that of `peer`, if one is expected. Names are
@@ -185,6 +191,29 @@ impl Net {
             }
         }
         .boxed()
+    }
+
+    /// What these peers are worth, and no others: strangers leave for members, and both for
+    /// partners, and only strangers are counted by their address.
+    pub fn set_ranks(&self, known: Arc<BTreeMap<PublicKey, Rank>>) {
+        self.ranks.set(known);
+    }
+
+    /// What one peer more is worth.
+    pub fn add_rank(&self, peer: PublicKey, rank: Rank) {
+        self.ranks.add(peer, rank);
+    }
+
+    /// What a peer is worth, as far as that was told.
+    pub fn rank(&self, peer: &PublicKey) -> Rank {
+        self.ranks.of(peer)
+    }
+
+    /// Closes all connections with the peer, and lets it open none for so long. We may still
+    /// dial it.
+    pub fn refuse(&self, peer: PublicKey, time: Duration) -> BoxFuture<'static, ()> {
+        self.ranks.refuse(peer, time);
+        self.disconnect(peer)
     }
 
     /// Grants a peer so many inbound streams at a time, as to one with a contract;

@@ -35,7 +35,7 @@ async fn run(
     events: mpsc::Sender<Event>,
 ) -> Result<(), NetError> {
     let event = match protocol {
-        Protocol::Market => return gossip::read(stream, peer, events).await,
+        Protocol::Market => return gossip::read(stream, peer, permit.turns, events).await,
         Protocol::Negotiation => {
             let request = first(&mut stream, limits::REQUEST_BYTES).await?;
             return requests::answer(stream, peer, request, events).await;

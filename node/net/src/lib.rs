@@ -9,7 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "floor 3 reads the clock: RTTs and timeouts")]
 
 mod address;
-mod address_limits;
+mod admission;
 mod behaviour;
 mod dial;
 mod event;
@@ -21,9 +21,11 @@ mod inbound;
 mod kubelet;
 pub mod limits;
 mod listen;
+mod origin;
 mod pace;
 mod peers;
 mod protocols;
+mod ranks;
 mod requests;
 mod run;
 mod streams;
@@ -32,6 +34,7 @@ mod workload;
 
 pub use dial::DialError;
 pub use event::{Event, Session};
+pub use gossip::Turn;
 pub use handle::{Net, NetConfig, NetError, StartError};
 pub use kubelet::{ByteStream, KubeletAnswer};
 pub use limits::Limits;

@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
+use mercato_protocol::bounded::Room;
 use mercato_protocol::limits as wire;
 
 /// How many connections and streams are granted.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Inbound connections in their handshake.
-    pub pending_inbound: u32,
+    /// Inbound connections in their handshake, and some more from where those who are known have
+    /// come before.
+    pub pending_inbound: usize,
     /// Outbound connections in their handshake.
     pub pending_outbound: u32,
-    /// Established inbound connections.
-    pub inbound: u32,
-    /// Established outbound connections.
+    /// Established inbound connections. Strangers leave for members, and both for partners.
+    pub inbound: usize,
+    /// Of those, strangers': the first to come stay.
+    pub strangers: usize,
+    /// Established outbound connections. The directory dials few of its own choice; the others
+    /// are those that contracts need.
     pub outbound: u32,
     /// Connections with one peer: one, one more when both dial at one moment, and the same for
     /// one that has just come back, until those of before have ended.
@@ -32,10 +37,11 @@ impl Default for Limits {
     /// The measured decisions of docs/architecture.md, "Limits against abuse".
     fn default() -> Self {
         Self {
-            pending_inbound: 16,
+            pending_inbound: 64,
             pending_outbound: 32,
-            inbound: 64,
-            outbound: 32,
+            inbound: 1_000,
+            strangers: 64,
+            outbound: 1_000,
             per_peer: 4,
             streams_per_peer: 16,
             memory_bytes: 2 << 30,
@@ -45,20 +51,40 @@ impl Default for Limits {
     }
 }
 
-/// Inbound connections from one public IPv4 address, from its /24, and from one IPv6 /56.
-/// Private, link-local and loopback addresses have only the totals.
+/// Inbound connections of strangers from one public IPv4 address, from its /24, and from one IPv6
+/// /56. Those who are known are not counted: they may be behind the same address.
 pub const PER_IPV4: usize = 3;
 /// See [`PER_IPV4`].
 pub const PER_IPV4_24: usize = 8;
 /// See [`PER_IPV4`].
 pub const PER_IPV6_56: usize = 4;
+/// The same from one private, link-local or loopback address: many clusters may be behind one,
+/// by NAT or on one machine, but no single address takes all places of strangers.
+pub const PER_PRIVATE: usize = 32;
+/// Handshakes at a time with one public address, or IPv6 /56,
+pub(crate) const PUBLIC_HANDSHAKES: usize = 4;
+/// and with one private address.
+pub(crate) const PRIVATE_HANDSHAKES: usize = 16;
+/// Handshakes that one address begins at once, after a quiet time,
+pub(crate) const HANDSHAKE_BURST: u32 = 64;
+/// and then one in such a time: each costs some signatures.
+pub(crate) const PUBLIC_PACE: Duration = Duration::from_millis(500);
+/// The same of a private address.
+pub(crate) const PRIVATE_PACE: Duration = Duration::from_millis(50);
+/// Handshakes that are left to addresses from which those who are known have come.
+pub(crate) const FAMILIAR_HANDSHAKES: usize = 16;
+/// Addresses whose handshakes are counted, and from which those who are known have come: the
+/// oldest leaves.
+pub(crate) const ORIGINS: Room = Room { all: 4_096, strangers: 0, leave: 64 };
+/// Peers that are refused for a while: the oldest leaves.
+pub(crate) const REFUSED: Room = Room::of(1_024);
 
 /// Streams of one TCP connection, both ways (yamux' own default).
 pub(crate) const MUXED_STREAMS: usize = 512;
 /// Inbound streams of one connection that negotiate their protocol.
 pub(crate) const NEGOTIATING_STREAMS: usize = 16;
 /// Unread bytes of one QUIC connection, and of one stream of it.
-pub(crate) const QUIC_CONNECTION_BYTES: u32 = 16 << 20;
+pub(crate) const QUIC_CONNECTION_BYTES: u32 = 8 << 20;
 /// See [`QUIC_CONNECTION_BYTES`].
 pub(crate) const QUIC_STREAM_BYTES: u32 = 4 << 20;
 
@@ -77,6 +103,9 @@ pub const WORKLOAD_BODY_BYTES: usize = wire::OBJECT_BYTES;
 /// A kubelet stream's request, and its reply.
 pub const KUBELET_BYTES: usize = wire::STREAM_BYTES;
 
+/// Gossip of one peer that is being dealt with, in KiB, each frame rounded up: it is read no
+/// faster, and no peer's keeps that of another from being read. Twice the largest frame.
+pub(crate) const TURNS: usize = 2 * GOSSIP_BYTES / 1_024;
 /// Events that wait for the driver: with the largest gossip frames, 16 MiB.
 pub(crate) const EVENTS: usize = 64;
 /// Calls that wait for the swarm.

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
+use tokio::sync::Semaphore;
 
 use crate::gossip::Queue;
+use crate::limits;
 
 /// A connected peer, for display.
 #[derive(Clone, Debug)]
@@ -27,7 +29,12 @@ pub struct PeerInfo {
 
 /// Counts as one inbound stream for as long as it lives.
 #[derive(Clone, Debug)]
-pub(crate) struct Permit(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+pub(crate) struct Permit {
+    #[expect(dead_code, reason = "it is counted")]
+    stream: Arc<()>,
+    /// For the peer's gossip that is being dealt with, over whatever stream.
+    pub(crate) turns: Arc<Semaphore>,
+}
 
 pub(crate) struct Peers {
     table: Mutex<Table>,
@@ -48,6 +55,7 @@ struct Peer {
     rtt: Option<Duration>,
     gossip: Arc<Queue>,
     streams: Arc<()>,
+    turns: Arc<Semaphore>,
 }
 
 impl Peers {
@@ -68,7 +76,9 @@ impl Peers {
     ) -> Arc<Queue> {
         let gossip = Arc::new(Queue::default());
         let (since, streams) = (Instant::now(), Arc::new(()));
-        let entry = Peer { address, dialled, since, rtt: None, gossip: gossip.clone(), streams };
+        let turns = Arc::new(Semaphore::new(limits::TURNS));
+        let rtt = None;
+        let entry = Peer { address, dialled, since, rtt, gossip: gossip.clone(), streams, turns };
         self.table().connected.insert(peer, entry);
         gossip
     }
@@ -125,8 +135,9 @@ impl Peers {
     pub(crate) fn permit(&self, peer: PublicKey) -> Option<Permit> {
         let table = self.table();
         let granted = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
-        let streams = &table.connected.get(&peer)?.streams;
-        (Arc::strong_count(streams) <= granted).then(|| Permit(streams.clone()))
+        let Peer { streams, turns, .. } = table.connected.get(&peer)?;
+        let has_room = Arc::strong_count(streams) <= granted;
+        has_room.then(|| Permit { stream: streams.clone(), turns: turns.clone() })
     }
 
     pub(crate) fn listening(&self, address: Address, on: bool) {

@@ -365,7 +365,7 @@ impl Task {
                 }
             }
             BehaviourEvent::Identify(_) => {}
-            BehaviourEvent::Addresses(never) | BehaviourEvent::Connections(never) => match never {},
+            BehaviourEvent::Admission(never) | BehaviourEvent::Connections(never) => match never {},
             BehaviourEvent::Memory(never) | BehaviourEvent::Blocked(never) => match never {},
         }
     }

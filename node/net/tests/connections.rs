@@ -113,7 +113,7 @@ async fn ten_clusters_hear_each_other() {
         let mut heard = std::collections::BTreeSet::new();
         while heard.len() < 9 {
             let from = node.wait("gossip", |event| match event {
-                Event::Gossip { peer, frame } if frame == peer.0[..] => Some(peer),
+                Event::Gossip { peer, frame, .. } if frame == peer.0[..] => Some(peer),
                 _ => None,
             });
             heard.insert(from.await);
@@ -343,7 +343,7 @@ async fn where_nobody_can_listen_is_reported() {
 
 #[tokio::test]
 async fn no_more_connections_than_granted() {
-    let limits = Limits { inbound: 3, ..Limits::default() };
+    let limits = Limits { strangers: 3, ..Limits::default() };
     let mut hub = Node::with_limits(1, &[TCP], limits).await;
     let mut guests = Vec::new();
     for seed in 2..5 {

@@ -36,7 +36,7 @@ async fn gossip_arrives_in_order(listen: &str) {
         for n in 0..500u32 {
             let frame = node
                 .wait("gossip", |event| match event {
-                    Event::Gossip { peer, frame } if peer == from => Some(frame),
+                    Event::Gossip { peer, frame, .. } if peer == from => Some(frame),
                     _ => None,
                 })
                 .await;

@@ -12,6 +12,7 @@ mod domains;
 mod events;
 mod federations;
 mod handle;
+mod inbound;
 mod news;
 mod perform;
 pub(crate) mod records;

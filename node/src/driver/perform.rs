@@ -1,6 +1,8 @@
 //! Effects, done. One of the two places that match on [`Effect`]; the other is the
 //! simulation.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, Notice};
 use mercato_discovery::DialFailure;
@@ -36,6 +38,11 @@ impl Driver {
                 let net = self.net.clone();
                 tokio::spawn(async move { net.disconnect(peer).await });
             }
+            Effect::Refuse(peer, ms) => {
+                tokio::spawn(self.net.refuse(peer, Duration::from_millis(ms)));
+            }
+            Effect::Ranks(known) => self.net.set_ranks(known),
+            Effect::Rank(peer, rank) => self.net.add_rank(peer, rank),
             Effect::Block(peer, blocked) => {
                 let net = self.net.clone();
                 tokio::spawn(async move {

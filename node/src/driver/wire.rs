@@ -1,8 +1,7 @@
-//! What peers do, as inputs. Signatures are opened here, by a few workers, before the
-//! agent hears of anything.
+//! What peers do, as inputs. Signatures are opened here before the agent hears of anything, as
+//! far as what they are on is worth it; how many, and whose, is in `inbound`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use mercato_agent::{Answer, Ask, Input};
@@ -12,15 +11,17 @@ use mercato_net::{Event, KubeletAnswer, Responder, Session};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
+use mercato_protocol::gossip;
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::clock;
+use super::inbound::{Inbound, Limits};
 use super::{Driver, Handle, workload};
 use crate::kubernetes::streams;
 use crate::limits;
@@ -28,8 +29,7 @@ use crate::telemetry::{Queue, Way};
 
 /// Takes the network's events for as long as it lives.
 pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
-    let pool = Arc::new(Semaphore::new(limits::OPENERS));
-    let early = Arc::new(Semaphore::new(limits::EARLY));
+    let mut inbound = Inbound::new();
     while let Some(event) = events.recv().await {
         let handle = handle.clone();
         match event {
@@ -41,28 +41,26 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 handle.tell(Input::Disconnected(peer)).await;
             }
             Event::Rtt { .. } | Event::Addresses { .. } => {}
-            Event::Gossip { peer, frame } => {
-                let Ok(permit) = pool.clone().acquire_owned().await else { return };
-                let early = early.clone();
+            Event::Gossip { peer, frame, turn } => {
+                let limits = inbound.of(peer, handle.net().rank(&peer));
                 handle.metrics().message(Way::In, "gossip", frame.len());
                 tokio::spawn(async move {
-                    if let Some((_, _permit)) = introduced(&handle, peer, permit, &early).await {
-                        on_gossip(handle, peer, frame).await;
-                    }
+                    let _turn = turn;
+                    let Some(_frame) = limits.gossip(frame.len()).await else { return };
+                    on_gossip(handle, peer, frame, &limits).await;
                 });
             }
             Event::Request { peer, request, responder } => {
-                let Ok(permit) = pool.clone().acquire_owned().await else { return };
-                let early = early.clone();
+                let limits = inbound.of(peer, handle.net().rank(&peer));
                 tokio::spawn(async move {
+                    limits.request().await;
                     if let Ok(hello) = Hello::from_bytes(&request) {
                         handle.metrics().message(Way::In, "hello", request.len());
                         return on_hello(&handle, peer, hello, responder).await;
                     }
                     handle.metrics().message(Way::In, "negotiation", request.len());
-                    let speaker = introduced(&handle, peer, permit, &early).await;
-                    if let Some((speaker, _permit)) = speaker {
-                        on_word(handle, speaker, request, responder).await;
+                    if let Some(speaker) = introduced(&handle, peer, &limits).await {
+                        on_word(handle, speaker, request, responder, &limits).await;
                     }
                 });
             }
@@ -138,45 +136,47 @@ fn owner(
     good.then_some((owner, hello.certificates))
 }
 
-async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes) {
-    match mercato_protocol::gossip::Message::from_bytes(&frame) {
-        Ok(message) => {
-            let now = clock::wall();
-            let message = Opened::open(message, handle.federation(), now);
-            for error in message.refused() {
-                tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
-            }
-            handle.tell(Input::Gossip { peer, message }).await;
-        }
+/// First who says it, and whether it is worth anything, then the signatures.
+async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limits) {
+    let message = match gossip::Message::from_bytes(&frame) {
+        Ok(message) => message,
         Err(error) => {
             tracing::debug!(peer = %peer.short(), %error, "gossip that is none");
-            handle.net().disconnect(peer).await;
+            return handle.net().disconnect(peer).await;
         }
+    };
+    if introduced(&handle, peer, limits).await.is_none() {
+        return;
     }
+    let screen =
+        move |driver: &Driver| driver.agent().gossip().screen(driver.now(), &peer, message);
+    // None: it is connected, and no neighbour.
+    let Ok(Some(screened)) = handle.look(screen).await else { return };
+    let message = {
+        let Some(_permit) = limits.open().await else { return };
+        Opened::open_screened(screened, handle.federation(), clock::wall())
+    };
+    for error in message.refused() {
+        tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
+    }
+    handle.tell(Input::Gossip { peer, message }).await;
 }
 
-/// Who a peer is, once it has said hello, and the permit to go on. What
-/// comes before the hello waits a moment, without the permit; more of it is dropped.
-async fn introduced(
-    handle: &Handle,
-    peer: PublicKey,
-    permit: OwnedSemaphorePermit,
-    early: &Semaphore,
-) -> Option<(Owner, OwnedSemaphorePermit)> {
+/// Who a peer is, once it has said hello. What comes before the hello waits a moment; more of it
+/// is dropped.
+async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option<Owner> {
     let known = || handle.look(move |driver| driver.agent().connected().get(&peer).cloned());
     if let Some(owner) = known().await.ok()? {
-        return Some((owner, permit));
+        return Some(owner);
     }
-    let pool = permit.semaphore().clone();
-    drop(permit);
-    let Ok(_waits) = early.try_acquire() else {
+    let Some(_waits) = limits.early() else {
         handle.metrics().dropped(Queue::Early);
         return None;
     };
     for _ in 0..limits::HELLO_LOOKS {
         tokio::time::sleep(limits::HELLO_LOOK).await;
         if let Some(owner) = known().await.ok()? {
-            return Some((owner, pool.acquire_owned().await.ok()?));
+            return Some(owner);
         }
     }
     None
@@ -195,7 +195,13 @@ async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Res
 
 /// A signed word in a negotiation. Its answer, an empty frame, says that it arrived. Who
 /// changed its key says again what it had signed with the one before.
-async fn on_word(handle: Handle, speaker: Owner, request: Bytes, responder: Responder) {
+async fn on_word(
+    handle: Handle,
+    speaker: Owner,
+    request: Bytes,
+    responder: Responder,
+    limits: &Limits,
+) {
     if let Ok(request) = JoinRequest::from_bytes(&request) {
         return on_join(&handle, speaker.key, request, responder).await;
     }
@@ -204,7 +210,11 @@ async fn on_word(handle: Handle, speaker: Owner, request: Bytes, responder: Resp
     let known: BTreeMap<PublicKey, ClusterId> =
         keys.map(|key| (key, speaker.cluster_id())).collect();
     let trust = Trust { federation: handle.federation(), signers: Signers::Known(&known) };
-    match signed.open(trust, clock::wall()) {
+    let opened = {
+        let Some(_permit) = limits.open().await else { return };
+        signed.open(trust, clock::wall())
+    };
+    match opened {
         Ok(message) => {
             responder.respond(Bytes::new());
             handle.tell(Input::Negotiation(Box::new(message))).await;

@@ -48,9 +48,14 @@ fn forged_and_replayed_ads_change_nothing() {
     let mut free = liar.open(&first);
     free.rows.iter_mut().for_each(|row| row.price = Price::Free);
     liar.offer(liar.key.public(), liar.key.sign(FederationId::lan(), &free).unwrap());
-    // A signature that is none.
-    let mut bytes = first.as_bytes().to_vec();
-    *bytes.last_mut().unwrap() ^= 1;
+    // A signature that is none: later words under turin's key, signed by another. What is older is
+    // not even opened.
+    let mut later = liar.open(&first);
+    later.seq += 1_000;
+    let mut bytes = liar.key.sign(FederationId::lan(), &later).unwrap().as_bytes().to_vec();
+    let own = liar.key.public().0;
+    let at = bytes.windows(own.len()).position(|part| part == own).unwrap();
+    bytes[at..at + own.len()].copy_from_slice(&owner.0);
     liar.offer(owner, Signed::from_bytes(bytes));
     rome.wait_for_log("a publication that is not valid");
     // Until something later is heard, nothing of all that is seen.
@@ -153,7 +158,7 @@ impl Liar {
             while let Some(event) = events.recv().await {
                 match event {
                     Event::Request { responder, .. } => responder.respond(said.clone()),
-                    Event::Gossip { peer, frame } => listen_to(&speaker, peer, &frame, &heard),
+                    Event::Gossip { peer, frame, .. } => listen_to(&speaker, peer, &frame, &heard),
                     _ => {}
                 }
             }
@@ -253,7 +258,7 @@ fn listen_to(net: &Net, peer: PublicKey, frame: &[u8], stash: &Mutex<Stash>) {
     }
 }
 
-fn now() -> Now {
+pub(crate) fn now() -> Now {
     let wall = std::time::UNIX_EPOCH.elapsed().unwrap();
     Now { mono_ms: 0, wall_ms: u64::try_from(wall.as_millis()).unwrap() }
 }

@@ -8,6 +8,7 @@
     reason = "tests may"
 )]
 
+mod crowd;
 mod demo;
 mod doctor;
 mod federation;

@@ -110,6 +110,9 @@ impl Wire {
             | Effect::Dial { .. }
             | Effect::Block(..)
             | Effect::HangUp(_)
+            | Effect::Refuse(..)
+            | Effect::Ranks(_)
+            | Effect::Rank(..)
             | Effect::Forget(_)
             | Effect::Reply(..)
             | Effect::Federation(..)

@@ -318,6 +318,9 @@ impl World {
             }
             Effect::Block(..)
             | Effect::HangUp(_)
+            | Effect::Refuse(..)
+            | Effect::Ranks(_)
+            | Effect::Rank(..)
             | Effect::Federation(..)
             | Effect::Join { .. }
             | Effect::Introduce => vec![],

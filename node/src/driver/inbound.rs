@@ -1,0 +1,183 @@
+//! How much of what peers say is dealt with, each peer for itself: one that says too much is
+//! slowed down, and waits alone. Signatures of strangers are checked by other permits than those
+//! of peers who are known. Nobody waits for a permit but the task of that one message.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mercato_kubelet::Bucket;
+use mercato_protocol::bounded::{Bounded, Rank};
+use mercato_protocol::id::PublicKey;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::limits;
+
+/// Of all peers that say something, also for a while after they have gone: to connect anew wins
+/// nothing.
+pub(super) struct Inbound {
+    peers: Bounded<PublicKey, Arc<Limits>>,
+    strangers: Arc<Permits>,
+    known: Arc<Permits>,
+}
+
+/// That of one peer.
+pub(super) struct Limits {
+    bytes: Bucket,
+    /// One gossip frame of its is dealt with at a time.
+    frames: Semaphore,
+    requests: Bucket,
+    /// Messages of its whose signatures are checked, or wait for that with others'.
+    words: Semaphore,
+    permits: Arc<Permits>,
+    is_known: bool,
+}
+
+/// What strangers share, or those who are known.
+struct Permits {
+    open: Semaphore,
+    early: Semaphore,
+}
+
+impl Permits {
+    fn new(open: usize) -> Arc<Self> {
+        let early = Semaphore::new(limits::EARLY);
+        Arc::new(Self { open: Semaphore::new(open), early })
+    }
+}
+
+impl Inbound {
+    pub(super) fn new() -> Self {
+        Self {
+            peers: Bounded::new(limits::SPEAKERS),
+            strangers: Permits::new(limits::STRANGERS_OPENERS),
+            known: Permits::new(limits::OPENERS),
+        }
+    }
+
+    /// What this peer, which is worth so much, may say.
+    pub(super) fn of(&mut self, peer: PublicKey, rank: Rank) -> Arc<Limits> {
+        let is_known = rank > Rank::Stranger;
+        if let Some(limits) = self.peers.get(&peer).filter(|limits| limits.is_known == is_known) {
+            return Arc::clone(limits);
+        }
+        let permits = if is_known { &self.known } else { &self.strangers };
+        let new = Arc::new(Limits::new(Instant::now(), is_known, Arc::clone(permits)));
+        let rank = |_: &PublicKey, of: &Arc<Limits>| match of.is_known {
+            true => Rank::Partner,
+            false => Rank::Stranger,
+        };
+        // One that finds no room begins anew each time.
+        let _ = self.peers.put(peer, Arc::clone(&new), rank);
+        new
+    }
+}
+
+impl Limits {
+    fn new(now: Instant, is_known: bool, permits: Arc<Permits>) -> Self {
+        let (bytes, requests) = match is_known {
+            true => (limits::GOSSIP_OF_KNOWN, limits::REQUESTS_OF_KNOWN),
+            false => (limits::GOSSIP_OF_STRANGER, limits::REQUESTS_OF_STRANGER),
+        };
+        Self {
+            bytes: Bucket::new(now, bytes.0, bytes.1),
+            frames: Semaphore::new(1),
+            requests: Bucket::new(now, requests.0, requests.1),
+            words: Semaphore::new(limits::WORDS),
+            permits,
+            is_known,
+        }
+    }
+
+    /// Waits until a gossip frame of this size may be dealt with; holds what keeps the peer's next
+    /// waiting, in the order in which they came.
+    pub(super) async fn gossip(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let frame = self.frames.acquire().await.ok();
+        let wait = self.bytes.take(Instant::now(), bytes as u64);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        frame
+    }
+
+    /// Waits until a request may be dealt with.
+    pub(super) async fn request(&self) {
+        let wait = self.requests.take(Instant::now(), 1);
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Waits until signatures may be checked: first for the peer's own turn, then for that of all
+    /// who are alike.
+    pub(super) async fn open(&self) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
+        let own = self.words.acquire().await.ok()?;
+        Some((own, self.permits.open.acquire().await.ok()?))
+    }
+
+    /// Whether what came before its peer's hello may wait.
+    pub(super) fn early(&self) -> Option<SemaphorePermit<'_>> {
+        self.permits.early.try_acquire().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn key(n: u64) -> PublicKey {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&n.to_be_bytes());
+        PublicKey(key)
+    }
+
+    #[test]
+    fn strangers_wait_for_each_other_and_nobody_for_them() {
+        let mut inbound = Inbound::new();
+        let crowd: Vec<_> = (0..1_000).map(|n| inbound.of(key(n), Rank::Stranger)).collect();
+        let mut held = Vec::new();
+        for one in &crowd {
+            held.extend(one.open().now_or_never().flatten());
+        }
+        assert_eq!(held.len(), limits::STRANGERS_OPENERS);
+        let partner = inbound.of(key(5_000), Rank::Partner);
+        assert!(partner.open().now_or_never().flatten().is_some());
+        // Whom the owner trusts from now on does not wait with the strangers any more.
+        let trusted = inbound.of(key(1), Rank::Partner);
+        assert!(trusted.open().now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn who_comes_back_has_not_won_anything() {
+        let mut inbound = Inbound::new();
+        let (bytes, each_s) = limits::GOSSIP_OF_STRANGER;
+        let one = inbound.of(key(1), Rank::Stranger);
+        let now = Instant::now();
+        assert_eq!(one.bytes.take(now, bytes), Duration::ZERO);
+        let again = inbound.of(key(1), Rank::Stranger);
+        assert!(again.bytes.take(now, each_s) > Duration::from_millis(900));
+        // A flood of others does not make it forgotten at once, nor ever one who is known.
+        let partner = inbound.of(key(2), Rank::Partner);
+        assert!((3..1_000).all(|n| !inbound.of(key(n), Rank::Stranger).is_known));
+        let still = inbound.of(key(1), Rank::Stranger);
+        assert!(still.bytes.take(now, 1) > Duration::from_millis(900));
+        let flood = limits::SPEAKERS.all as u64 * 2;
+        (3..flood).for_each(|n| drop(inbound.of(key(n), Rank::Stranger)));
+        assert!(Arc::ptr_eq(&partner, &inbound.of(key(2), Rank::Partner)));
+    }
+
+    #[tokio::test]
+    async fn requests_of_one_peer_wait_alone() {
+        let mut inbound = Inbound::new();
+        let one = inbound.of(key(1), Rank::Stranger);
+        for _ in 0..limits::REQUESTS_OF_STRANGER.0 {
+            assert!(one.request().now_or_never().is_some(), "at once");
+        }
+        assert!(one.request().now_or_never().is_none(), "it waits");
+        let other = inbound.of(key(2), Rank::Stranger);
+        assert!(other.request().now_or_never().is_some());
+    }
+}
