@@ -79,7 +79,8 @@ pub(crate) const BODY_BYTES_EACH_S: u64 = 512 << 10;
 pub(crate) const ASKS: u64 = 256;
 /// and then so many a second. A guess.
 pub(crate) const ASKS_EACH_S: u64 = 32;
-/// Inbound streams of a peer, for each lease with it: two of workload, the rest for
+/// Inbound streams of a peer, for each lease with it: two of workload and their
+/// successors, the rest for
 /// `kubectl logs` and its like.
 pub(crate) const STREAMS_PER_LEASE: usize = 64;
 

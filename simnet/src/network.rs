@@ -137,6 +137,9 @@ impl World {
         };
         self.trace.mark(&[number, at as u64, to as u64, bytes as u64]);
         note!(self, at, "#{number} to {}: {packet} {arrivals:?}", self.sites[to].name);
+        if self.sites[at].attack.is_none() {
+            self.checks.streams.on_sent((at, to), &packet, self.at_ms, &arrivals)?;
+        }
         let Some(last_ms) = arrivals.pop() else { return Ok(()) };
         for after_ms in arrivals {
             self.plan_event(after_ms, Event::Packet { from: at, to, packet: packet.clone() })?;
@@ -152,6 +155,7 @@ impl World {
     ) -> Result<(), Violation> {
         let is_up = self.connections.contains_key(&pair(from, to));
         if !is_up || self.sites[to].agent.is_none() {
+            self.checks.streams.on_dropped((from, to));
             return Ok(());
         }
         let peer = self.sites[from].key();

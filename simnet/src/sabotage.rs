@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use mercato_agent::{Change, Effect, GuestWork, HomeWork, Input, Record, RecordKey};
+use mercato_agent::{Change, Effect, Frame, GuestWork, HomeWork, Input, Record, RecordKey};
 use mercato_broker as broker;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, PodId};
@@ -57,11 +57,13 @@ pub enum Bug {
     ChangeForgotten,
     /// A lease goes on as it was once its contract has changed.
     LeaseUnchanged,
+    /// Frames are said again though nothing was lost.
+    SaidTwice,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -80,6 +82,7 @@ impl Bug {
         Self::OfferForgotten,
         Self::ChangeForgotten,
         Self::LeaseUnchanged,
+        Self::SaidTwice,
     ];
 }
 
@@ -204,6 +207,7 @@ impl Sabotage {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
                     if deal.change().is_some_and(|change| change.state() == State::Agreed))
             }),
+            Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
@@ -281,6 +285,15 @@ fn without(answer: Vec<Effect>, forgets: impl Fn(&Record) -> bool) -> Vec<Effect
         _ => true,
     };
     answer.into_iter().filter(kept).collect()
+}
+
+fn twice(effect: Effect) -> Vec<Effect> {
+    let says = match &effect {
+        Effect::Workload { frame: Frame::ToGuest(frame), .. } => !frame.statements.is_empty(),
+        Effect::Workload { frame: Frame::ToHome(frame), .. } => !frame.statements.is_empty(),
+        _ => false,
+    };
+    if says { vec![effect.clone(), effect] } else { vec![effect] }
 }
 
 fn release_early(effect: Effect) -> Vec<Effect> {

@@ -23,7 +23,7 @@ impl Protocol {
         match self {
             Self::Market => "/mercato/market/1",
             Self::Negotiation => "/mercato/negotiation/1",
-            Self::Workload => "/mercato/workload/1",
+            Self::Workload => "/mercato/workload/2",
             Self::Kubelet => "/mercato/kubelet/1",
         }
     }

@@ -2,6 +2,11 @@
 //! restarts of either side. Each statement is delivered once and in order within a pair
 //! of epochs; a new epoch of either side means: start over, resynchronise.
 //!
+//! A stream keeps the order and loses nothing but what was under way as it broke, and may be as
+//! slow as it likes: that an acknowledgement does not come says nothing. So nothing is said
+//! again because of the time. A *probe* is sent behind what is under way, a few bytes: its answer
+//! tells what has arrived of all before it, and only what has not is said again.
+//!
 //! An epoch belongs to one link of one run of one side, and is never used twice: the
 //! caller persists it before the first frame of it leaves. What to say, and whether it
 //! is still true, is left to the sessions.
@@ -21,6 +26,10 @@ pub struct Channel<T> {
     next_out: u64,
     next_in: u64,
     unacked: VecDeque<(u64, Vec<T>)>,
+    /// The number of the last probe.
+    probe: u64,
+    /// The last frame that was sent before it; 0: its answer has come.
+    probed: u64,
     wait_ms: u64,
     resend_at_ms: u64,
 }
@@ -48,6 +57,8 @@ impl<T: Clone> Channel<T> {
             next_out: 1,
             next_in: 1,
             unacked: VecDeque::new(),
+            probe: 0,
+            probed: 0,
             wait_ms: limits::RESEND_MS,
             resend_at_ms: 0,
         }
@@ -93,6 +104,8 @@ impl<T: Clone> Channel<T> {
         out: &mut Vec<Frame<T>>,
     ) -> Received<In> {
         let mut received = Received { established: false, risen: None, statements: Vec::new() };
+        // What has a place and says nothing.
+        let probe = if frame.statements.is_empty() { frame.seq } else { 0 };
         let oversized = frame.statements.len() > limits::FRAME_STATEMENTS;
         if !self.up || frame.from < self.peer || oversized {
             return received;
@@ -113,18 +126,31 @@ impl<T: Clone> Channel<T> {
             received.established = !self.established;
             self.established = true;
             self.on_ack(now_ms, frame.ack);
-            if frame.seq == self.next_in {
+            if probe > 0 && !frame.answer && probe == self.probe {
+                self.on_probed(now_ms, out);
+            } else if probe == 0 && frame.seq == self.next_in {
                 self.next_in += 1;
                 received.statements = frame.statements;
             }
         }
         if frame.answer {
-            out.push(self.frame(0, Vec::new(), false));
+            out.push(self.frame(probe, Vec::new(), false));
         }
         received
     }
 
-    /// Sends again what is not acknowledged, when it is time.
+    /// What was sent before the probe and has not arrived is lost, and with it all after it,
+    /// which is out of order.
+    fn on_probed(&mut self, now_ms: u64, out: &mut Vec<Frame<T>>) {
+        let before = std::mem::take(&mut self.probed);
+        if self.unacked.front().is_some_and(|(seq, _)| *seq <= before) {
+            self.rearm(now_ms);
+            let again = self.unacked.iter();
+            out.extend(again.map(|(seq, said)| self.frame(*seq, said.clone(), true)));
+        }
+    }
+
+    /// Asks what has arrived, when it is time; greets again who has not answered.
     pub fn wake(&mut self, now_ms: u64, out: &mut Vec<Frame<T>>) {
         if self.deadline_ms().is_none_or(|at| now_ms < at) {
             return;
@@ -132,14 +158,15 @@ impl<T: Clone> Channel<T> {
         self.wait_ms = (self.wait_ms * 2).min(limits::RESEND_MAX_MS);
         self.resend_at_ms = now_ms + self.wait_ms;
         if self.established {
-            let again = self.unacked.iter();
-            out.extend(again.map(|(seq, said)| self.frame(*seq, said.clone(), true)));
+            self.probe += 1;
+            self.probed = self.next_out - 1;
+            out.push(self.frame(self.probe, Vec::new(), true));
         } else {
             out.push(self.frame(0, Vec::new(), true));
         }
     }
 
-    /// When to send again, on the monotonic clock, in ms.
+    /// When to ask or greet again, on the monotonic clock, in ms.
     pub fn deadline_ms(&self) -> Option<u64> {
         let waiting = !self.established || !self.unacked.is_empty();
         (self.up && waiting).then_some(self.resend_at_ms)
@@ -159,6 +186,7 @@ impl<T: Clone> Channel<T> {
         self.established = false;
         self.next_out = 1;
         self.next_in = 1;
+        self.probed = 0;
         self.unacked.clear();
     }
 
@@ -205,16 +233,75 @@ mod tests {
         assert_eq!(a.deadline_ms(), None, "all is acknowledged");
     }
 
+    /// What the one answers to these frames of the other, in order.
+    fn answers(to: &mut Channel<u32>, frames: Vec<Frame<u32>>) -> Vec<Frame<u32>> {
+        let mut answers = Vec::new();
+        for frame in frames {
+            to.receive(0, frame, &mut answers);
+        }
+        answers
+    }
+
     #[test]
-    fn a_lost_frame_is_sent_again_with_growing_waits() {
+    fn what_is_lost_is_said_again_once_a_probe_has_shown_it() {
         let (mut a, mut b) = pair();
-        a.send(0, vec![1]);
+        let _lost = a.send(0, vec![1]);
+        let after = a.send(0, vec![2]);
         let mut out = Vec::new();
         a.wake(limits::RESEND_MS - 1, &mut out);
         assert!(out.is_empty());
         a.wake(limits::RESEND_MS, &mut out);
-        assert_eq!(a.deadline_ms(), Some(3 * limits::RESEND_MS));
-        assert_eq!(b.receive(0, out.remove(0), &mut Vec::new()).statements, [1]);
+        assert!(out.len() == 1 && out[0].statements.is_empty(), "a question, no more");
+        assert_eq!(a.deadline_ms(), Some(3 * limits::RESEND_MS), "and then later");
+        out.insert(0, after);
+        let again = answers(&mut a, answers(&mut b, out));
+        let said: Vec<_> = again.iter().map(|frame| frame.statements.clone()).collect();
+        assert_eq!(said, [[1], [2]]);
+        let mut heard = Vec::new();
+        let mut acks = Vec::new();
+        for frame in again {
+            heard.extend(b.receive(0, frame, &mut acks).statements);
+        }
+        assert_eq!(heard, [1, 2]);
+        assert!(answers(&mut a, acks).is_empty() && a.deadline_ms().is_none());
+    }
+
+    #[test]
+    fn over_an_ordered_link_nothing_is_said_twice_however_slow_it_is() {
+        let (mut a, mut b) = pair();
+        let mut under_way: Vec<_> = (0..5).map(|n| a.send(0, vec![n])).collect();
+        // Minutes pass: nothing has arrived yet, or no answer has.
+        for _ in 0..10 {
+            let at_ms = a.deadline_ms().unwrap();
+            a.wake(at_ms, &mut under_way);
+        }
+        let said = under_way.iter().filter(|frame| !frame.statements.is_empty()).count();
+        assert_eq!(said, 5);
+        // The same when the answers come one by one, and more is said meanwhile.
+        for frame in under_way {
+            for answer in answers(&mut b, vec![frame]) {
+                let mut out = Vec::new();
+                a.receive(0, answer, &mut out);
+                assert!(out.is_empty(), "{out:?}");
+            }
+        }
+        assert_eq!(a.deadline_ms(), None, "all is acknowledged");
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_probe_or_to_the_greeting_proves_nothing() {
+        let (mut a, mut b) = pair();
+        let said = a.send(0, vec![1]);
+        let mut probes = Vec::new();
+        a.wake(limits::RESEND_MS, &mut probes);
+        a.wake(a.deadline_ms().unwrap(), &mut probes);
+        // As if it overtook what it follows: the later one is still to come.
+        let early = answers(&mut b, vec![probes.remove(0)]);
+        assert!(answers(&mut a, early).is_empty());
+        let greeting = Frame { from: 1, to: 1, seq: 0, ack: 0, answer: false, statements: vec![] };
+        assert!(answers(&mut a, vec![greeting]).is_empty());
+        let all = answers(&mut b, vec![said, probes.remove(0)]);
+        assert!(answers(&mut a, all).is_empty() && a.deadline_ms().is_none());
     }
 
     #[test]

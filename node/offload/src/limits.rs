@@ -30,8 +30,9 @@ pub const WINDOW_FRAMES: usize = 16;
 /// Depth of the JSON that is forged or digested; a pod's schema needs about 12.
 pub const JSON_DEPTH: usize = 32;
 
-/// First wait for an acknowledgement, in ms; doubled up to [`RESEND_MAX_MS`]. A stream
-/// loses nothing, so that this only covers a peer that has restarted.
+/// First wait for an acknowledgement before it is asked what has arrived, or for the answer to a
+/// greeting before it is greeted again, in ms; doubled up to [`RESEND_MAX_MS`]. A stream loses
+/// nothing, so that this only covers one that broke without a word.
 pub const RESEND_MS: u64 = 2_000;
 
 /// Longest wait for an acknowledgement, in ms.

@@ -13,8 +13,9 @@ pub(crate) struct Allowance {
     statements: Bucket,
     bytes: Bucket,
     asks: Bucket,
-    /// Counts the streams that were opened: the latest is the one that is listened to.
-    streams: watch::Sender<u64>,
+    /// Counts the streams that were opened, those for acknowledgements apart: the latest is the
+    /// one that is listened to.
+    streams: [watch::Sender<u64>; 2],
 }
 
 impl Allowance {
@@ -23,19 +24,20 @@ impl Allowance {
             statements: Bucket::new(now, limits::STATEMENTS, limits::STATEMENTS_EACH_S),
             bytes: Bucket::new(now, limits::BODY_BYTES, limits::BODY_BYTES_EACH_S),
             asks: Bucket::new(now, limits::ASKS, limits::ASKS_EACH_S),
-            streams: watch::Sender::new(0),
+            streams: [watch::Sender::new(0), watch::Sender::new(0)],
         }
     }
 
     /// A stream has been opened: that of before is done, and this one when the next comes.
-    pub(crate) fn open(&self) -> Turn {
-        self.streams.send_modify(|count| *count += 1);
-        Turn(self.streams.subscribe())
+    pub(crate) fn open(&self, acks: bool) -> Turn {
+        let streams = &self.streams[usize::from(acks)];
+        streams.send_modify(|count| *count += 1);
+        Turn(streams.subscribe())
     }
 
-    /// The lease's part here is over: so is its stream, of which another is to be opened.
+    /// The lease's part here is over: so are its streams, of which others are to be opened.
     pub(crate) fn end(&self) {
-        drop(self.open());
+        [false, true].into_iter().for_each(|acks| drop(self.open(acks)));
     }
 
     /// What to wait after a frame.
@@ -78,8 +80,9 @@ mod tests {
     #[tokio::test]
     async fn the_latest_stream_is_the_one_that_counts() {
         let allowance = Allowance::new(Instant::now());
-        let mut first = allowance.open();
-        let mut second = allowance.open();
+        let mut first = allowance.open(false);
+        let mut second = allowance.open(false);
+        let mut of_acks = allowance.open(true);
         first.over().await;
         tokio::select! {
             biased;
@@ -88,6 +91,7 @@ mod tests {
         }
         allowance.end();
         second.over().await;
+        of_acks.over().await;
     }
 
     #[test]

@@ -26,12 +26,14 @@ use crate::telemetry::{Metrics, Queue, Way};
 const WORKLOAD: &str = "workload";
 
 /// Our direction of a lease: a stream that is opened with the first frame, and again
-/// after it broke. What gets lost the sessions say again.
+/// after it broke; and another for acknowledgements, which do not wait behind bodies. What gets
+/// lost the sessions say again.
 pub(super) struct Outbound {
     peer: PublicKey,
     frames: mpsc::Sender<Frame>,
+    acks: mpsc::Sender<Frame>,
     metrics: Metrics,
-    sending: AbortHandle,
+    sending: [AbortHandle; 2],
 }
 
 impl Outbound {
@@ -42,15 +44,21 @@ impl Outbound {
         peer: PublicKey,
         contract: ContractId,
     ) -> Self {
-        let (frames, queue) = mpsc::channel(limits::FRAMES);
-        let sender = Sender { net, metrics: metrics.clone(), bodies, peer, contract };
-        let sending = tokio::spawn(sender.send_all(queue)).abort_handle();
-        Self { peer, frames, metrics, sending }
+        let sender = |acks| {
+            let (net, metrics, bodies) = (net.clone(), metrics.clone(), bodies.clone());
+            Sender { net, metrics, bodies, peer, open: Open { contract, acks } }
+        };
+        let start = |acks| {
+            let (frames, queue) = mpsc::channel(limits::FRAMES);
+            (frames, tokio::spawn(sender(acks).send_all(queue)).abort_handle())
+        };
+        let ((frames, one), (acks, other)) = (start(false), start(true));
+        Self { peer, frames, acks, sending: [one, other], metrics }
     }
 
     /// Frames that wait.
     pub(super) fn backlog(&self) -> usize {
-        self.frames.max_capacity() - self.frames.capacity()
+        [&self.frames, &self.acks].map(|queue| queue.max_capacity() - queue.capacity()).iter().sum()
     }
 
     pub(super) fn peer(&self) -> PublicKey {
@@ -59,7 +67,8 @@ impl Outbound {
 
     /// Queues a frame; one too many is lost.
     pub(super) fn send(&self, frame: Frame) {
-        if self.frames.try_send(frame).is_err() {
+        let queue = if is_ack(&frame) { &self.acks } else { &self.frames };
+        if queue.try_send(frame).is_err() {
             self.metrics.dropped(Queue::Frames);
             tracing::debug!(peer = %self.peer.short(), "a slow peer loses a frame");
         }
@@ -68,7 +77,7 @@ impl Outbound {
 
 impl Drop for Outbound {
     fn drop(&mut self) {
-        self.sending.abort();
+        self.sending.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -77,7 +86,7 @@ struct Sender {
     metrics: Metrics,
     bodies: Bodies,
     peer: PublicKey,
-    contract: ContractId,
+    open: Open,
 }
 
 impl Sender {
@@ -101,8 +110,7 @@ impl Sender {
     }
 
     async fn open(&self) -> Result<WorkloadSender, NetError> {
-        let header = Open { contract: self.contract };
-        let header = header.to_bytes().expect("an id is always a message");
+        let header = self.open.to_bytes().expect("an id is always a message");
         self.net.open_workload(self.peer, Bytes::from(header)).await
     }
 }
@@ -114,15 +122,16 @@ fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
         Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
         Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
     };
-    let (mut heads, mut joined) = (Vec::new(), Vec::new());
+    let (mut heads, mut joined, mut length) = (Vec::new(), Vec::new(), 0);
     for bytes in named.iter().filter_map(|(digest, _)| bodies.bytes(digest)) {
-        let head = BodyHead {
-            digest: Digest::of(&bytes),
-            length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-        };
-        if joined.len() + bytes.len() <= OBJECT_BYTES && !heads.contains(&head) {
+        if length + bytes.len() > OBJECT_BYTES {
+            continue;
+        }
+        let (head, sent) = BodyHead::pack(&bytes);
+        if !heads.contains(&head) {
+            length += bytes.len();
             heads.push(head);
-            joined.extend_from_slice(&bytes);
+            joined.extend_from_slice(&sent);
         }
     }
     let message = match frame {
@@ -177,8 +186,9 @@ pub(super) async fn receive_all(
     header: Bytes,
     mut frames: WorkloadReceiver,
 ) {
-    let Ok(Open { contract }) = Open::from_bytes(&header) else { return };
-    let Some((bodies, allowance, mut turn)) = expected(&handle, peer, contract).await else {
+    let Ok(open) = Open::from_bytes(&header) else { return };
+    let contract = open.contract;
+    let Some((bodies, allowance, mut turn)) = expected(&handle, peer, open).await else {
         return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
     };
     let receiving = async {
@@ -190,14 +200,14 @@ pub(super) async fn receive_all(
                 Err(error) => return tracing::debug!(%error, "a workload stream broke"),
             };
             handle.metrics().message(Way::In, WORKLOAD, frame.header.len() + frame.body.len());
-            let said = match taken(&frame, &bodies) {
-                Ok(said) => said,
+            let (said, length) = match taken(&frame, &bodies, open.acks) {
+                Ok(taken) => taken,
                 Err(error) => {
                     tracing::warn!(peer = %peer.short(), %error, "a workload message that is none");
                     return tokio::time::sleep(allowance.breach(Instant::now())).await;
                 }
             };
-            let wait = allowance.frame(Instant::now(), statements(&said), frame.body.len());
+            let wait = allowance.frame(Instant::now(), statements(&said), length);
             handle.tell(Input::Workload { peer, contract, frame: said }).await;
             tokio::time::sleep(wait).await;
         }
@@ -210,12 +220,12 @@ pub(super) async fn receive_all(
 async fn expected(
     handle: &Handle,
     peer: PublicKey,
-    contract: ContractId,
+    Open { contract, acks }: Open,
 ) -> Option<(Bodies, Arc<Allowance>, Turn)> {
     for _ in 0..limits::LEASE_LOOKS {
         let known = handle.look(move |driver| {
             let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
-            lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open()))
+            lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open(acks)))
         });
         match known.await {
             Ok(Some(lease)) => return Some(lease),
@@ -226,10 +236,15 @@ async fn expected(
     None
 }
 
-/// A message, and the bodies that it names kept. Of what was refused there never was anything
-/// that could be seen to go: home's word is all there is.
-fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> {
+/// A message, and the bodies that it names kept; how long these are. Of what was refused there
+/// never was anything that could be seen to go: home's word is all there is.
+fn taken(
+    frame: &mercato_net::Frame,
+    bodies: &Bodies,
+    acks: bool,
+) -> Result<(Frame, usize), Untaken> {
     let message = Message::from_bytes(&frame.header)?;
+    let length = message.bodies().iter().map(|body| body.length as usize).sum();
     let named = match &message {
         Message::ToGuest { frame, .. } => by_digest(frame.statements.iter().filter_map(to_guest)),
         Message::ToHome { frame, .. } => by_digest(frame.statements.iter().filter_map(to_home)),
@@ -240,10 +255,19 @@ fn taken(frame: &mercato_net::Frame, bodies: &Bodies) -> Result<Frame, Untaken> 
     if let Message::ToGuest { frame, .. } = &message {
         frame.statements.iter().filter_map(forgotten).for_each(|item| bodies.forget(&item));
     }
-    Ok(match message {
+    let said = match message {
         Message::ToGuest { frame, .. } => Frame::ToGuest(frame),
         Message::ToHome { frame, .. } => Frame::ToHome(frame),
-    })
+    };
+    if acks && !(is_ack(&said) && length == 0) { Err(Untaken::NoAck) } else { Ok((said, length)) }
+}
+
+/// Whether it only says what has arrived: its order does not matter.
+fn is_ack(frame: &Frame) -> bool {
+    match frame {
+        Frame::ToGuest(frame) => !frame.answer && frame.statements.is_empty(),
+        Frame::ToHome(frame) => !frame.answer && frame.statements.is_empty(),
+    }
 }
 
 fn by_digest(named: impl Iterator<Item = (Digest, Item)>) -> BTreeMap<Digest, Vec<Item>> {
@@ -259,6 +283,8 @@ enum Untaken {
     Message(#[from] CodecError),
     #[error(transparent)]
     Body(#[from] BodyError),
+    #[error("a statement on the stream for acknowledgements")]
+    NoAck,
 }
 
 fn statements(frame: &Frame) -> usize {
@@ -305,7 +331,7 @@ mod tests {
             answer: true,
             statements,
         };
-        taken(&framed(Frame::ToGuest(frame), home).unwrap(), provider).unwrap();
+        taken(&framed(Frame::ToGuest(frame), home).unwrap(), provider, false).unwrap();
     }
 
     #[test]

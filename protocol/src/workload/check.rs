@@ -4,7 +4,8 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
-    Frame, Item, Message, ObjectKey, Open, Outcome, PodEvent, PodId, Refusal, ToGuest, ToHome,
+    BodyHead, Frame, Item, Message, ObjectKey, Open, Outcome, PodEvent, PodId, Refusal, ToGuest,
+    ToHome,
 };
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
@@ -15,6 +16,8 @@ impl codec::Message for Message {
     fn validate(&self) -> Result<(), CodecError> {
         let bodies = self.bodies();
         ensure(bodies.iter().all(|body| body.length > 0), "a body of nothing")?;
+        let shorter = |body: &BodyHead| body.packed.is_none_or(|it| it > 0 && it < body.length);
+        ensure(bodies.iter().all(shorter), "a body that is packed for nothing")?;
         let total = bodies.iter().map(|body| body.length as usize).fold(0, usize::saturating_add);
         at_most("bytes of all bodies", total, limits::OBJECT_BYTES)?;
         match self {
@@ -39,7 +42,7 @@ impl codec::Message for Open {
 impl<T> Frame<T> {
     fn validate(&self) -> Result<(), CodecError> {
         at_most("statements", self.statements.len(), limits::FRAME_STATEMENTS)?;
-        ensure((self.seq == 0) == self.statements.is_empty(), "statements out of place")
+        ensure(self.seq > 0 || self.statements.is_empty(), "statements out of place")
     }
 }
 

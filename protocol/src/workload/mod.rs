@@ -5,11 +5,13 @@
 //! bodies, opaque JSON, follow their message ([`Message::split_bodies`]). What to state when, and
 //! what epochs and acknowledgements are for, is offload's.
 
+mod body;
 mod check;
 mod key;
 
 pub use check::may_be_chosen;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,9 @@ use crate::id::{ClusterId, ContractId, Digest};
 pub struct Open {
     /// Which lease.
     pub contract: ContractId,
+    /// Only acknowledgements come on it: they do not wait behind bodies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acks: bool,
 }
 
 /// Every further message, each followed by its bodies.
@@ -51,6 +56,9 @@ pub struct BodyHead {
     pub digest: Digest,
     /// Its bytes; never zero.
     pub length: u32,
+    /// How many bytes follow in their place, fewer, if it is packed ([`BodyHead::pack`]).
+    #[serde(default)]
+    pub packed: Option<u32>,
 }
 
 /// A batch of statements in its place in the order. `from` and `to` are the epochs of
@@ -61,7 +69,8 @@ pub struct Frame<T> {
     pub from: u64,
     /// The receiver's epoch as far as the sender knows it; 0 if it does not.
     pub to: u64,
-    /// Its place, from 1 for each pair of epochs; 0 for a frame without statements.
+    /// Its place, from 1 for each pair of epochs. Of a frame without statements: the number of a
+    /// probe, which its acknowledgement repeats, or 0.
     pub seq: u64,
     /// The last frame that the sender has taken of the receiver's.
     pub ack: u64,
@@ -292,12 +301,13 @@ impl Message {
     pub fn split_bodies<'a>(
         &self,
         mut joined: &'a [u8],
-    ) -> Result<BTreeMap<Digest, &'a [u8]>, CodecError> {
+    ) -> Result<BTreeMap<Digest, Cow<'a, [u8]>>, CodecError> {
         let mut bodies = BTreeMap::new();
         for head in self.bodies() {
-            let split = joined.split_at_checked(head.length as usize);
-            let (body, rest) = split.ok_or(CodecError::Truncated)?;
-            ensure(Digest::of(body) == head.digest, "a body does not match its digest")?;
+            let split = joined.split_at_checked(head.sent() as usize);
+            let (sent, rest) = split.ok_or(CodecError::Truncated)?;
+            let body = head.unpack(sent)?;
+            ensure(Digest::of(&body) == head.digest, "a body does not match its digest")?;
             bodies.insert(head.digest, body);
             joined = rest;
         }
@@ -326,12 +336,12 @@ impl Stage {
     }
 }
 
-wire_map!(Open { 1 => contract });
+wire_map!(Open { 1 => contract, 2 => acks });
 wire_union!(Message {
     0 => ToGuest { 1 => frame, 2 => bodies },
     1 => ToHome { 1 => frame, 2 => bodies },
 });
-wire_map!(BodyHead { 1 => digest, 2 => length });
+wire_map!(BodyHead { 1 => digest, 2 => length, 3 => packed });
 wire_map!(Frame<ToGuest> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
 wire_map!(Frame<ToHome> { 1 => from, 2 => to, 3 => seq, 4 => ack, 5 => answer, 6 => statements });
 wire_union!(ToGuest {

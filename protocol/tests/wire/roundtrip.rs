@@ -1,6 +1,7 @@
 //! Any value reads back as itself, and any bytes either are refused or are the one
 //! encoding of what they mean.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{Ad, AdBody, AdError, AdLease, OpenedBody, PoolRow};
@@ -271,7 +272,13 @@ fn bodies_follow_their_message_or_are_refused() {
     let (_, message) = samples::workload().swap_remove(1);
     let body = samples::body();
     let bodies = message.split_bodies(&body).unwrap();
-    assert_eq!(bodies, BTreeMap::from([(Digest::of(&body), body.as_slice())]));
+    assert_eq!(bodies, BTreeMap::from([(Digest::of(&body), Cow::Borrowed(body.as_slice()))]));
+    let long = samples::long_body();
+    let (head, sent) = workload::BodyHead::pack(&long);
+    let packed = samples::to_guest(vec![samples::put()], vec![head]);
+    assert!(sent.len() < long.len());
+    assert_eq!(*packed.split_bodies(&sent).unwrap()[&Digest::of(&long)], *long);
+    assert!(matches!(packed.split_bodies(&long[..sent.len()]), Err(CodecError::Invalid(_))));
     assert_eq!(message.split_bodies(&body[1..]), Err(CodecError::Truncated));
     assert_eq!(message.split_bodies(&[body.as_slice(), b" "].concat()), Err(CodecError::Trailing));
     let other = vec![b' '; body.len()];

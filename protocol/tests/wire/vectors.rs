@@ -180,6 +180,8 @@ fn good() -> Vec<Good> {
     plain("join-request", "request", samples::join_request().to_bytes());
     samples::join_replies().iter().for_each(|(name, m)| plain("join-reply", name, m.to_bytes()));
     plain("workload-open", "open", samples::open().to_bytes());
+    let acks = workload::Open { acks: true, ..samples::open() };
+    plain("workload-open", "for acknowledgements", acks.to_bytes());
     samples::workload().iter().for_each(|(name, m)| plain("workload", name, m.to_bytes()));
     for (name, message) in samples::stream_requests() {
         plain("stream-request", name, message.to_bytes());

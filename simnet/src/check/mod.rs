@@ -4,6 +4,7 @@
 mod disk;
 mod goal;
 mod pods;
+mod streams;
 mod wire;
 
 use mercato_agent::Effect;
@@ -30,6 +31,7 @@ pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), V
 pub(crate) struct Checks {
     pub(crate) pods: pods::Pods,
     wire: wire::Wire,
+    pub(crate) streams: streams::Streams,
     disk: disk::Disk,
 }
 

@@ -22,7 +22,7 @@ const WAITING: usize = 64;
 const UNHARMED: &str = "nobody panics with it";
 
 /// The stream that the other party of a contract has opened last.
-type Opened = Arc<Mutex<BTreeMap<ContractId, WorkloadReceiver>>>;
+type Opened = Arc<Mutex<BTreeMap<(ContractId, bool), WorkloadReceiver>>>;
 
 /// See the module. It says who it is, and takes what others open.
 pub(crate) struct Impostor {
@@ -73,22 +73,24 @@ impl Impostor {
     /// Hands on what the other party of a contract says, by whatever streams, for as long as
     /// it is wanted.
     pub(crate) fn forward(&self, contract: ContractId, heard: mpsc::Sender<Message>) {
-        let opened = self.opened.clone();
-        tokio::spawn(async move {
-            while !heard.is_closed() {
-                let stream = opened.lock().expect(UNHARMED).remove(&contract);
-                let Some(mut frames) = stream else {
-                    tokio::time::sleep(crate::line::LOOK).await;
-                    continue;
-                };
-                while let Ok(Some(frame)) = frames.recv().await {
-                    let Ok(message) = Message::from_bytes(&frame.header) else { return };
-                    if heard.send(message).await.is_err() {
-                        return;
+        for acks in [false, true] {
+            let (opened, heard) = (self.opened.clone(), heard.clone());
+            tokio::spawn(async move {
+                while !heard.is_closed() {
+                    let stream = opened.lock().expect(UNHARMED).remove(&(contract, acks));
+                    let Some(mut frames) = stream else {
+                        tokio::time::sleep(crate::line::LOOK).await;
+                        continue;
+                    };
+                    while let Ok(Some(frame)) = frames.recv().await {
+                        let Ok(message) = Message::from_bytes(&frame.header) else { return };
+                        if heard.send(message).await.is_err() {
+                            return;
+                        }
                     }
                 }
-            }
-        });
+            });
+        }
     }
 
     /// A kubelet stream that the other party asks for, if there is one.
@@ -111,8 +113,8 @@ async fn take(
             }
             // Whoever does not look at it has no use for it.
             Event::Workload { header, frames, .. } => {
-                if let Ok(Open { contract }) = Open::from_bytes(&header) {
-                    opened.lock().expect(UNHARMED).insert(contract, frames);
+                if let Ok(Open { contract, acks }) = Open::from_bytes(&header) {
+                    opened.lock().expect(UNHARMED).insert((contract, acks), frames);
                 }
             }
             Event::Kubelet { request, answer, .. } => drop(ask.try_send((request, answer))),

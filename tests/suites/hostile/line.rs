@@ -141,7 +141,7 @@ impl<'a, S: Side> Line<'a, S> {
         let mut frames = Vec::new();
         self.channel.wake(self.now(), &mut frames);
         for frame in frames {
-            let bodies = self.bodies.get(&frame.seq).cloned().unwrap_or_default();
+            let bodies = self.bodies_of(&frame);
             if self.frame(frame.clone(), &bodies).await.is_err() {
                 self.reopen().await?;
                 self.frame(frame, &bodies).await?;
@@ -159,9 +159,16 @@ impl<'a, S: Side> Line<'a, S> {
         let mut answers = Vec::new();
         let received = self.channel.receive(self.now(), frame, &mut answers);
         for answer in answers {
-            self.frame(answer, &[]).await?;
+            let bodies = self.bodies_of(&answer);
+            self.frame(answer, &bodies).await?;
         }
         Ok(received.statements)
+    }
+
+    /// Those that went with it when it was said first; none with a mere acknowledgement.
+    fn bodies_of(&self, frame: &Frame<S>) -> Vec<Bytes> {
+        let said = self.bodies.get(&frame.seq).filter(|_| !frame.statements.is_empty());
+        said.cloned().unwrap_or_default()
     }
 
     /// Says it as it is, true or not.
@@ -169,6 +176,7 @@ impl<'a, S: Side> Line<'a, S> {
         let heads = bodies.iter().map(|body| BodyHead {
             digest: Digest::of(body),
             length: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            packed: None,
         });
         let message = S::message(frame, heads.collect());
         let header = Bytes::from(message.to_bytes()?);
@@ -193,6 +201,6 @@ pub(crate) async fn stream(
     victim: PublicKey,
     contract: ContractId,
 ) -> Result<WorkloadSender> {
-    let header = Bytes::from(Open { contract }.to_bytes()?);
+    let header = Bytes::from(Open { contract, acks: false }.to_bytes()?);
     Ok(impostor.net.open_workload(victim, header).await?)
 }

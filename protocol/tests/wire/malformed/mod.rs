@@ -140,11 +140,20 @@ fn rules() -> Vec<Case> {
     let far = put(|route| route.path = vec![route.origin; 9]);
     let placed = |name: &str| unchecked(&samples::to_guest(vec![samples::placed(name)], vec![]));
     let bodies = |lengths: &[u32]| {
-        let head = |length: &u32| BodyHead { digest: Digest([4; 32]), length: *length };
+        let head =
+            |length: &u32| BodyHead { digest: Digest([4; 32]), length: *length, packed: None };
         unchecked(&samples::to_guest(vec![samples::put()], lengths.iter().map(head).collect()))
     };
     let many = unchecked(&samples::to_guest(vec![samples::put(); 65], vec![]));
-    let silent = unchecked(&samples::to_guest(vec![], vec![]));
+    let packed = |packed| {
+        let head = BodyHead { digest: Digest([4; 32]), length: 9, packed: Some(packed) };
+        unchecked(&samples::to_guest(vec![samples::put()], vec![head]))
+    };
+    let mut placeless = samples::to_guest(vec![samples::put()], vec![]);
+    if let workload::Message::ToGuest { frame, .. } = &mut placeless {
+        frame.seq = 0;
+    }
+    let placeless = unchecked(&placeless);
     let mut body = samples::full_body();
     body.pools.reverse();
     let pools = unchecked(&body);
@@ -154,7 +163,9 @@ fn rules() -> Vec<Case> {
         ("workload", "bodies above their bound", bodies(&[1, 3 << 20]), "TooLong"),
         ("workload", "a body of nothing", bodies(&[0]), "Invalid"),
         ("workload", "too many statements", many, "TooLong"),
-        ("workload", "a place for no statement", silent, "Invalid"),
+        ("workload", "a body packed to nothing", packed(0), "Invalid"),
+        ("workload", "a body packed to no less", packed(9), "Invalid"),
+        ("workload", "a statement without a place", placeless, "Invalid"),
         ("workload", "a path that begins elsewhere", stray, "Invalid"),
         ("workload", "a path too long", far, "TooLong"),
         ("workload", "a place with a path in it", placed("../shop"), "Invalid"),

@@ -77,8 +77,15 @@ pub(crate) fn body() -> Vec<u8> {
     br#"{"kind":"Pod","metadata":{"name":"web-0"}}"#.to_vec()
 }
 
+/// One that is worth packing.
+pub(crate) fn long_body() -> Vec<u8> {
+    let text = "a word and a word and a word, ".repeat(20);
+    format!(r#"{{"kind":"ConfigMap","data":{{"text":"{text}"}}}}"#).into_bytes()
+}
+
 fn body_head() -> BodyHead {
-    BodyHead { digest: Digest::of(&body()), length: u32::try_from(body().len()).unwrap() }
+    let length = u32::try_from(body().len()).unwrap();
+    BodyHead { digest: Digest::of(&body()), length, packed: None }
 }
 
 fn frame<T>(seq: u64, statements: Vec<T>) -> Frame<T> {
@@ -137,6 +144,11 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
         ("put", to_guest(vec![put()], vec![body_head()])),
+        ("put with a packed body", to_guest(vec![put()], vec![BodyHead::pack(&long_body()).0])),
+        (
+            "probe",
+            Workload::ToGuest { frame: Frame { answer: true, ..frame(2, vec![]) }, bodies: vec![] },
+        ),
         ("put in a chosen namespace", to_guest(vec![placed("shop-eu")], vec![body_head()])),
         ("from home", to_guest(from_home, vec![])),
         ("inventory", to_home(inventory, vec![])),
@@ -147,7 +159,7 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
 }
 
 pub(crate) fn open() -> Open {
-    Open { contract: negotiation_id() }
+    Open { contract: negotiation_id(), acks: false }
 }
 
 pub(crate) fn stream_requests() -> Vec<(&'static str, stream::Ask)> {

@@ -57,7 +57,7 @@ fn breaches(consumer: &Consumer<'_>) -> Result<Vec<Packet>> {
         let statements = vec![statement];
         let frame = Frame { from: u64::MAX / 2, to: 1, seq: 1, ack: 0, answer: false, statements };
         let length = u32::try_from(length)?;
-        let bodies = vec![BodyHead { digest: Digest::of(&body), length }];
+        let bodies = vec![BodyHead { digest: Digest::of(&body), length, packed: None }];
         Ok(Message::ToGuest { frame, bodies }.to_bytes()?)
     };
     let good = message(put.clone(), body.len())?;
