@@ -9,7 +9,6 @@ use mercato_gossip::{News, Verdict};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
-use mercato_protocol::equivocation::Proven;
 use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::join::JoinReply;
@@ -146,25 +145,6 @@ impl Agent {
     /// Of what this cluster shows to others: none while it belongs to no federation.
     pub fn certificates(&self) -> &[Signed<Certificate>] {
         &self.federated.told.own
-    }
-
-    pub(crate) fn on_fraud(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
-        let (key, kept) = (*proof.publisher(), proof.proof().clone());
-        self.keep_out(now, proof, out);
-        if self.federated.frauds.contains(&key) {
-            out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
-        }
-        self.tell_membership(now, out);
-    }
-
-    /// Keeps out whoever equivocated, as long as its proof holds; those whom there is no room for
-    /// any more are forgotten on disk, too.
-    fn keep_out(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
-        let rank = self.rank_of_key(proof.publisher());
-        let left = self.federated.frauds.quarantine(now, proof, rank);
-        // One that finds no room here gossip alone keeps quiet.
-        let left = left.unwrap_or_else(|_| vec![*proof.publisher()]);
-        out.extend(left.into_iter().map(|key| erase(FederationKey::Fraud(key))));
     }
 
     /// Lists of federations that this cluster does not go by it does not judge.
@@ -396,6 +376,6 @@ pub(crate) fn keep(record: FederationRecord) -> Effect {
     Effect::Persist(Change::Put(Record::Federation(record)))
 }
 
-fn erase(key: FederationKey) -> Effect {
+pub(crate) fn erase(key: FederationKey) -> Effect {
     Effect::Persist(Change::Erase(RecordKey::Federation(key)))
 }
