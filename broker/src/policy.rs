@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::limits::LABEL_BYTES;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -139,9 +140,12 @@ impl SharePolicy {
             Amount::Percent(percent) => *percent <= 100,
             Amount::Exactly(_) => true,
         });
+        let countries = || self.rules.iter().flat_map(|rule| &rule.jurisdictions);
         let said = [
             (parts, "more than 100 % is shared"),
-            (is_timed(&self.price), "a price for no time"),
+            (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
+            (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
+            (countries().all(|it| it.len() <= limits::COUNTRY_BYTES), "too long a country"),
             (self.max_term_s > 0, "shared for no time"),
             (self.rules.len() <= limits::RULES, "too many rules"),
             (
@@ -150,6 +154,21 @@ impl SharePolicy {
             ),
         ];
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
+    }
+
+    /// Of all lists together.
+    fn entries(&self) -> usize {
+        let lines = |price: &Price| match price {
+            Price::Free => 0,
+            Price::Posted { units, .. } => units.len(),
+        };
+        let of_rule = |rule: &ShareRule| {
+            let quantities = rule.most.gpus.len() + rule.least.gpus.len();
+            let whom = rule.buyers.len() + rule.jurisdictions.len();
+            whom + rule.resources.len() + quantities + rule.price.as_ref().map_or(0, lines)
+        };
+        let own = self.amounts.len() + self.keep_free.gpus.len() + self.allow.len();
+        own + lines(&self.price) + self.rules.iter().map(of_rule).sum::<usize>()
     }
 
     /// What becomes of a request for these terms, and at which price if not the posted one.
@@ -179,16 +198,11 @@ impl Broker {
     }
 }
 
-fn is_timed(price: &Price) -> bool {
-    match price {
-        Price::Free => true,
-        Price::Posted { units, .. } => units.values().all(|unit| unit.period_s > 0),
-    }
-}
-
 impl ShareRule {
     fn is_priced_well(&self) -> bool {
-        self.price.as_ref().is_none_or(|price| self.then == Approve::Auto && is_timed(price))
+        self.price
+            .as_ref()
+            .is_none_or(|price| self.then == Approve::Auto && price.validate().is_ok())
     }
 
     fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {
@@ -214,6 +228,9 @@ impl BuyPolicy {
             () if rates().any(|rate| rate.per_s == 0) => Err("a budget for no time"),
             () if self.longest_s == Some(0) => Err("bought for no time"),
             () if self.namespaces.len() > limits::NAMESPACES => Err("too many namespaces"),
+            () if !self.namespaces.keys().all(|name| name.len() <= LABEL_BYTES) => {
+                Err("too long a namespace")
+            }
             () if self.trust.len() > limits::PEERS => Err("too many clusters are trusted"),
             () => Ok(()),
         }

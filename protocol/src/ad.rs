@@ -255,7 +255,8 @@ impl Message for AdLease {
         ensure(self.rows.is_sorted_by(|a, b| a.pool < b.pool), "rows are not by ascending pool")?;
         ensure((1..=limits::AD_TTL_S).contains(&self.ttl_s), "a life of no seconds, or of days")?;
         ensure(self.epoch < LAST_EPOCH, "an epoch after which none can come")?;
-        self.rows.iter().try_for_each(|row| row.price.validate())
+        let row = |row: &PoolRow| row.free.validate().and_then(|()| row.price.validate());
+        self.rows.iter().try_for_each(row)
     }
 }
 
@@ -283,6 +284,11 @@ impl Message for AdBody {
         ensure(self.pools.is_sorted_by(|a, b| a.id < b.id), "pools are not by ascending id")?;
         let models = |pool: &Pool| pool.gpus.is_sorted_by(|a, b| a.model < b.model);
         ensure(self.pools.iter().all(models), "GPUs are not by ascending model")?;
+        for pool in &self.pools {
+            at_most("models of GPUs", pool.gpus.len(), limits::GPU_MODELS)?;
+            pool.total.validate()?;
+            pool.largest_pod.validate()?;
+        }
         ensure(!self.terms.classes.is_empty(), "no class to choose from")?;
         ensure(self.terms.min_term_s <= self.terms.max_term_s, "the shortest term is too long")
     }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{CodecError, Message, ensure, wire_map};
+use crate::codec::{CodecError, Message, at_most, ensure, wire_map};
 use crate::envelope::{Bilateral, Payload};
 use crate::id::{ClusterId, ContractId, Digest, PublicKey};
 use crate::limits;
@@ -153,7 +153,23 @@ impl Terms {
         ensure(self.metering_interval_s > 0, "metered at no interval")?;
         let stops = !matches!(self.on_disconnect, OnDisconnect::StopAfter { seconds: 0 });
         ensure(stops, "guests stop after no time")?;
+        self.quantity.validate()?;
+        self.network.validate()?;
         self.price.validate()
+    }
+}
+
+impl Network {
+    fn validate(&self) -> Result<(), CodecError> {
+        let each_most = |what, texts: &[String], bytes| {
+            texts.iter().try_for_each(|text| at_most(what, text.len(), bytes))
+        };
+        at_most("gateways", self.provider_gateways.len(), limits::GATEWAYS)?;
+        at_most("gateways", self.consumer_gateways.len(), limits::GATEWAYS)?;
+        at_most("ranges", self.ranges.len(), limits::RANGES)?;
+        at_most("services", self.services.len(), limits::SERVICES)?;
+        each_most("bytes of a range", &self.ranges, limits::RANGE_BYTES)?;
+        each_most("bytes of a service", &self.services, limits::SUBDOMAIN_BYTES)
     }
 }
 

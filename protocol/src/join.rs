@@ -165,6 +165,12 @@ impl Message for JoinRequest {
 
 impl Message for JoinReply {
     const MAX_BYTES: usize = limits::GOSSIP_BYTES;
+
+    fn validate(&self) -> Result<(), CodecError> {
+        let Self::Admitted { successions, certificates, .. } = self else { return Ok(()) };
+        at_most("successions", successions.len(), limits::SUCCESSIONS)?;
+        at_most("certificates", certificates.len(), limits::CHAIN)
+    }
 }
 
 wire_map!(JoinToken {

@@ -32,7 +32,11 @@ pub const CERTIFICATE_BYTES: usize = 4 * 1_024;
 /// Federations that a cluster belongs to at a time.
 pub const FEDERATIONS: usize = 8;
 /// Certificates that a cluster shows: of each federation its own and its registrar's.
-pub const CERTIFICATES: usize = 2 * FEDERATIONS;
+pub const CERTIFICATES: usize = CHAIN * FEDERATIONS;
+/// Of a member in one federation: its own and its registrar's.
+pub const CHAIN: usize = 2;
+/// Successions of a federation's root that are followed. A guess.
+pub const SUCCESSIONS: usize = 8;
 /// The longest life of a member's certificate, in milliseconds: 30 days.
 pub const MEMBERSHIP_MS: u64 = 30 * 86_400_000;
 /// The longest life of a registrar's, in milliseconds: two years.
@@ -65,7 +69,20 @@ pub const CLOCK_SKEW_MS: u64 = 30_000;
 /// The longest life of a lease of an advertisement, in seconds: a day.
 pub const AD_TTL_S: u32 = 86_400;
 
-/// A contract.
+/// Models of GPUs in one quantity, each with a count above zero. A guess: a node has one or two,
+/// with a dozen profiles to cut them by.
+pub const GPU_MODELS: usize = 32;
+/// Lines of one price. A guess: one for each model of a cluster's pools, and the three others.
+pub const PRICE_LINES: usize = 48;
+/// Gateways of one side of a contract. A guess, as the next two are.
+pub const GATEWAYS: usize = 4;
+/// Address ranges that a lease maps.
+pub const RANGES: usize = 8;
+/// Services of the provider that guests may use.
+pub const SERVICES: usize = 8;
+/// An address range in CIDR form, the longest of IPv6.
+pub const RANGE_BYTES: usize = 43;
+/// A contract: as large as the bounds above let it be, and a little more.
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
 /// A usage receipt.
 pub const RECEIPT_BYTES: usize = 4 * 1_024;

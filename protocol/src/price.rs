@@ -12,11 +12,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::codec::{CodecError, ensure, wire_map, wire_union};
+use crate::codec::{CodecError, at_most, ensure, wire_map, wire_union};
+use crate::limits;
 use crate::resources::{Resource, Resources};
 
 /// Micro-units in one unit of a currency.
 pub const MICROS: u64 = 1_000_000;
+/// Resources that are no GPUs.
+const PLAIN: usize = 3;
 /// Memory is priced and metered by the mebibyte; a started one is not charged.
 pub const MEBIBYTE: u64 = 1 << 20;
 
@@ -187,6 +190,11 @@ impl Usage {
         Ok(Self { counters })
     }
 
+    /// What the types alone do not say.
+    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+        at_most("counters", self.counters.len(), limits::GPU_MODELS + PLAIN)
+    }
+
     /// Whether no counter is below that of `earlier`: receipts only grow.
     pub fn is_at_least(&self, earlier: &Self) -> bool {
         earlier
@@ -198,8 +206,9 @@ impl Usage {
 
 impl Price {
     /// What the types alone do not say.
-    pub(crate) fn validate(&self) -> Result<(), CodecError> {
+    pub fn validate(&self) -> Result<(), CodecError> {
         let Self::Posted { units, .. } = self else { return Ok(()) };
+        at_most("lines of a price", units.len(), limits::PRICE_LINES)?;
         ensure(units.values().all(|unit| unit.period_s > 0), "a price for no time")
     }
 

@@ -38,6 +38,7 @@ impl Message for Receipt {
 
     fn validate(&self) -> Result<(), CodecError> {
         ensure(self.from_ms < self.to_ms, "a window of no time")?;
+        self.usage.validate()?;
         ensure((self.index == 0) == self.previous.is_none(), "only the first follows none")
     }
 }

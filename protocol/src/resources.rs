@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::codec::wire_map;
+use crate::codec::{CodecError, at_most, ensure, wire_map};
+use crate::limits;
 use crate::text::GpuModel;
 
 /// A kind of thing that is counted and priced. People write `cpu`, `memory`, `pods` and
@@ -100,6 +101,12 @@ pub enum ResourcesError {
 }
 
 impl Resources {
+    /// What the types alone do not say: none is counted that is not there.
+    pub fn validate(&self) -> Result<(), CodecError> {
+        at_most("models of GPUs", self.gpus.len(), limits::GPU_MODELS)?;
+        ensure(self.gpus.values().all(|count| *count > 0), "none of a model of GPUs")
+    }
+
     /// Every quantity above zero.
     pub fn iter(&self) -> impl Iterator<Item = (Resource, u64)> + '_ {
         let plain = [
@@ -109,6 +116,13 @@ impl Resources {
         ];
         let gpus = self.gpus.iter().map(|(model, count)| (Resource::Gpu(model.clone()), *count));
         plain.into_iter().chain(gpus).filter(|(_, quantity)| *quantity > 0)
+    }
+
+    /// The same without models of GPUs of which there are none.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        self.gpus.retain(|_, count| *count > 0);
+        self
     }
 
     /// How much there is of one resource.

@@ -228,6 +228,9 @@ impl Agent {
             papers = Papers { domain: papers.domain, ..before.papers().clone() };
         }
         let (us, keys) = (self.config.cluster(), self.config.keys());
+        if !papers.fit() {
+            return Answer::Refused(FederationRefusal::Papers);
+        }
         let follows = papers.certificates.is_empty();
         let new = Membership::new(now, papers.clone(), (us, &keys));
         let new = new.filter(|new| follows || new.is_member(&us));

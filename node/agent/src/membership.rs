@@ -7,6 +7,7 @@ use mercato_protocol::certificate::{Certificate, Member, RevocationList, Revoked
 use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
 use mercato_protocol::federation::{Federation, Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::limits::{ADDRESSES, CHAIN, SUBDOMAIN_BYTES, SUCCESSIONS, TEXT_BYTES};
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
@@ -47,10 +48,18 @@ impl Papers {
         self.successions.starts_with(&before.successions)
     }
 
+    /// Whether all that is in them is as long, and as many, as it may be.
+    pub(crate) fn fit(&self) -> bool {
+        self.certificates.len() <= CHAIN
+            && self.registrar.len() <= ADDRESSES
+            && self.registrar.iter().all(|address| address.len() <= TEXT_BYTES)
+            && self.domain.as_ref().is_none_or(|domain| domain.len() <= SUBDOMAIN_BYTES)
+    }
+
     /// The federation under its latest root.
     pub fn federation(&self, now: Now) -> Result<Federation, EnvelopeError> {
         let first = self.root.open_root(now)?;
-        if self.successions.len() > limits::SUCCESSIONS {
+        if self.successions.len() > SUCCESSIONS {
             return Err(EnvelopeError::NotNext);
         }
         self.successions.iter().try_fold(first, |federation, next| federation.follow(next, now))

@@ -7,11 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use mercato_agent::Papers;
-use mercato_agent::limits::SUCCESSIONS;
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signed};
 use mercato_protocol::federation::{Federation, Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::limits::SUCCESSIONS;
 use mercato_protocol::limits::{CLOCK_SKEW_MS, REGISTRAR_MS, REVOCATIONS_MS};
 use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;

@@ -15,6 +15,7 @@ use mercato_protocol::workload::{self, BodyHead, Route};
 
 use crate::{samples, talk};
 
+mod bounds;
 mod membership;
 mod stream;
 
@@ -26,6 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
         form(),
         fields(),
         rules(),
+        bounds::cases(),
         stream::cases(),
         talk::cases(),
         membership::cases(),

@@ -1,0 +1,99 @@
+//! What is within the bytes of its message, and beyond what may be in it.
+
+use mercato_protocol::ad::AdLease;
+use mercato_protocol::contract::{Contract, Terms};
+use mercato_protocol::envelope::Payload as _;
+use mercato_protocol::negotiation::{Body, Message};
+use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::receipt::Receipt;
+use mercato_protocol::resources::Resource;
+use mercato_protocol::text::GpuModel;
+use mercato_protocol::{id::PublicKey, limits};
+
+use super::{Case, sign, unchecked};
+use crate::samples;
+
+/// A request that was kept once, though it was refused.
+const LINES: usize = 1_000;
+
+pub(super) fn cases() -> Vec<Case> {
+    let lease = |change: fn(&mut AdLease)| {
+        let mut lease = samples::ad_lease(&samples::small_body());
+        change(&mut lease);
+        sign(&samples::PROVIDER_SEED, AdLease::TYPE, &unchecked(&lease))
+    };
+    let mut receipt = samples::receipt(0);
+    let counters = models(limits::GPU_MODELS + 4).map(|model| (Resource::Gpu(model), 1));
+    receipt.usage.counters = counters.collect();
+    let receipt = sign(&samples::PROVIDER_SEED, Receipt::TYPE, &unchecked(&receipt));
+    vec![
+        ("contract", "none of a model of GPUs", contract(padded), "Invalid"),
+        ("contract", "a price of too many lines", contract(|it| price(it, 49)), "TooLong"),
+        ("contract", "too many models of GPUs", contract(crowded), "TooLong"),
+        ("contract", "too many gateways", contract(gateways), "TooLong"),
+        ("contract", "an address range too long", contract(ranges), "TooLong"),
+        ("contract", "too many services", contract(services), "TooLong"),
+        ("negotiation", "a price of a thousand lines", request(|it| price(it, LINES)), "TooLong"),
+        ("negotiation", "many models of which none is asked", request(many_padded), "TooLong"),
+        ("negotiation", "one model of which none is asked", request(padded), "Invalid"),
+        ("ad-lease", "a price of many lines", lease(|it| it.rows[0].price = posted(49)), "TooLong"),
+        ("ad-lease", "none free of a model of GPUs", lease(none_free), "Invalid"),
+        ("receipt", "too many counters", receipt, "TooLong"),
+    ]
+}
+
+fn none_free(lease: &mut AdLease) {
+    lease.rows[0].free.gpus = models(1).map(|model| (model, 0)).collect();
+}
+
+fn models(count: usize) -> impl Iterator<Item = GpuModel> {
+    (0..count).map(|n| format!("m{n}").parse().expect("it is a slug"))
+}
+
+fn posted(lines: usize) -> Price {
+    let unit = UnitPrice { micros: 1, period_s: 1 };
+    let units = models(lines).map(|model| (Resource::Gpu(model), unit)).collect();
+    Price::Posted { currency: "EUR".parse().expect("it is a currency"), units }
+}
+
+fn price(terms: &mut Terms, lines: usize) {
+    terms.price = posted(lines);
+}
+
+fn padded(terms: &mut Terms) {
+    terms.quantity.gpus = models(1).map(|model| (model, 0)).collect();
+}
+
+fn many_padded(terms: &mut Terms) {
+    terms.quantity.gpus = models(LINES).map(|model| (model, 0)).collect();
+}
+
+fn crowded(terms: &mut Terms) {
+    terms.quantity.gpus = models(limits::GPU_MODELS + 1).map(|model| (model, 1)).collect();
+}
+
+fn gateways(terms: &mut Terms) {
+    terms.network.provider_gateways = vec![PublicKey([7; 32]); limits::GATEWAYS + 1];
+}
+
+fn ranges(terms: &mut Terms) {
+    terms.network.ranges = vec!["1".repeat(limits::RANGE_BYTES + 1)];
+}
+
+fn services(terms: &mut Terms) {
+    terms.network.services = vec!["registry.test".to_owned(); limits::SERVICES + 1];
+}
+
+fn contract(change: impl Fn(&mut Terms)) -> Vec<u8> {
+    let mut terms = samples::terms();
+    change(&mut terms);
+    sign(&samples::PROVIDER_SEED, Contract::TYPE, &unchecked(&samples::contract(terms)))
+}
+
+/// A buyer's request, whoever that is.
+fn request(change: impl Fn(&mut Terms)) -> Vec<u8> {
+    let (_, mut message) = samples::negotiation().swap_remove(0);
+    let Body::Request(request) = &mut message.body else { panic!("it opens with a request") };
+    change(&mut request.terms);
+    sign(&samples::CONSUMER_SEED, Message::TYPE, &unchecked(&message))
+}
