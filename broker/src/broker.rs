@@ -23,7 +23,7 @@ use crate::limits;
 use crate::offer::Offer;
 use crate::policy::{BuyPolicy, SharePolicy};
 use crate::publisher::Publisher;
-use crate::record::{Record, RecordKey};
+use crate::record::{Kept, Record};
 use crate::talk::{Hearing, Talk, Turn};
 use crate::timers::{Deadlines, Resend, deadline_ms};
 use crate::trust::Peers;
@@ -35,6 +35,8 @@ pub struct Broker {
     pub(crate) rng: ChaCha12Rng,
     pub(crate) now: Now,
     pub(crate) deals: BTreeMap<NegotiationId, Deal>,
+    /// What is over for good, and kept for its statement.
+    pub(crate) archive: BTreeMap<NegotiationId, Deal>,
     pub(crate) peers: Peers,
     pub(crate) share: Option<SharePolicy>,
     pub(crate) buy: Option<BuyPolicy>,
@@ -52,6 +54,8 @@ pub struct Broker {
     addresses: Vec<String>,
     isolation_enforced: bool,
     stopped: bool,
+    /// What an earlier release kept otherwise.
+    unwritten: Vec<Record>,
     /// Restored, and nobody has been told yet how the leases are to be.
     fresh: bool,
 }
@@ -60,7 +64,7 @@ impl Broker {
     /// The broker that these records tell of. The first `handle` says again all that
     /// they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
-        let (mut deals, mut peers) = (BTreeMap::new(), Peers::default());
+        let (mut kept, mut peers) = (Kept::default(), Peers::default());
         let (mut series, mut share, mut buy) = (None, None, None);
         for record in records {
             match record {
@@ -71,12 +75,16 @@ impl Broker {
                     buy = Some(policy);
                 }
                 Record::Peer(cluster, standing) => drop(peers.named.insert(cluster, standing)),
-                Record::Deal(deal) => drop(deals.insert(deal.id(), *deal)),
+                Record::Deal(deal) => kept.deal(*deal),
+                Record::Earlier(id, number, agreement) => kept.earlier(id, number, *agreement),
+                Record::Dispute(id, number, dispute) => kept.dispute(id, number, dispute),
             }
         }
+        let (mut deals, unwritten) = kept.whole();
+        let archive: BTreeMap<_, _> = deals.extract_if(.., |_, deal| deal.archived).collect();
         let waits = deals.values().filter(|deal| !deal.talk.waiting.is_empty());
         Self {
-            deadlines: Deadlines::of(deals.values()),
+            deadlines: Deadlines::of(deals.values().chain(archive.values())),
             resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
             publisher: Publisher::restore(series, config.copied),
             unpublished: true,
@@ -84,6 +92,8 @@ impl Broker {
             rng: ChaCha12Rng::seed_from_u64(seed),
             now: Now::default(),
             deals,
+            archive,
+            unwritten,
             peers,
             share,
             buy,
@@ -105,6 +115,7 @@ impl Broker {
         self.now = now;
         let fresh = std::mem::take(&mut self.fresh);
         if fresh {
+            effects.extend(std::mem::take(&mut self.unwritten).into_iter().map(Effect::Persist));
             effects.extend(self.deals.values().filter_map(Effect::lease));
         }
         self.run_deadlines(now, &mut effects);
@@ -189,13 +200,16 @@ impl Broker {
             return;
         }
         let Some(deal) = self.deals.get(&message.negotiation) else {
+            if let Some(over) = self.archive.get(&message.negotiation) {
+                return self.on_archived(now, over, message, effects);
+            }
             match &message.body {
                 Body::Request(request) | Body::Rfq(request) => {
                     self.on_request(now, message, request, effects);
                 }
                 // Said until it is answered.
                 Body::StatusQuery | Body::Terminate { .. } | Body::Close { .. } => {
-                    self.on_unknown(now, message, effects);
+                    self.say_state(now, message, State::Unknown, effects);
                 }
                 Body::Review { .. }
                 | Body::Agreement { .. }
@@ -241,13 +255,19 @@ impl Broker {
         });
     }
 
-    /// Asked about a deal that is not known, or forgotten. Nothing is kept of it: the same
-    /// question gets the same bytes.
-    fn on_unknown(&self, now: Now, message: &Verified<Message>, effects: &mut Vec<Effect>) {
+    /// Asked about a deal that is not known, forgotten, or archived. Nothing is kept of it: the
+    /// same question gets the same bytes.
+    pub(crate) fn say_state(
+        &self,
+        now: Now,
+        message: &Verified<Message>,
+        state: State,
+        effects: &mut Vec<Effect>,
+    ) {
         let mut talk = Talk::new(message.negotiation, message.from, *message.key());
         talk.latest = Some(message.digest());
         let mut turn = self.turn(now);
-        let said = talk.say(&mut turn, Body::Status { state: State::Unknown });
+        let said = talk.say(&mut turn, Body::Status { state });
         log(message.negotiation, said);
         let send = |message| Effect::Send { to: talk.peer, message };
         effects.extend(turn.said.into_iter().map(send));
@@ -303,9 +323,7 @@ impl Broker {
     ) {
         let (id, to) = (deal.id(), deal.peer());
         let before = self.deals.get(&id);
-        if before != Some(&deal) {
-            effects.push(Effect::Persist(Record::Deal(Box::new(deal.clone()))));
-        }
+        effects.extend(deal.changes(before).into_iter().map(Effect::Persist));
         effects.extend(said.into_iter().map(|message| Effect::Send { to, message }));
         if before.and_then(Deal::desired) != deal.desired()
             || before.is_some_and(|before| before.earlier.len() != deal.earlier.len())
@@ -326,14 +344,11 @@ impl Broker {
         if before.and_then(Deal::promised) != deal.promised() {
             self.unpublished = true;
         }
+        let ended = deal.is_over() && before.is_none_or(|before| !before.is_over());
         self.deals.insert(id, deal);
-    }
-
-    pub(crate) fn forget(&mut self, id: NegotiationId, effects: &mut Vec<Effect>) {
-        self.deals.remove(&id);
-        self.deadlines.set(id, None);
-        self.resends.remove(&id);
-        effects.push(Effect::Forget(RecordKey::Deal(id)));
+        if ended {
+            self.archive_beyond(effects);
+        }
     }
 
     /// What is on sale has to be worked out again.

@@ -38,7 +38,7 @@ impl Broker {
                 && namespace.is_none_or(|name| deal.namespaces.contains(name))
                 && deal.opened_ms > since_ms
         };
-        let spent = self.deals.values().filter(counts).filter_map(committed);
+        let spent = self.all_deals().filter(counts).filter_map(committed);
         let spent = spent.filter(|money| money.currency == rate.amount.currency);
         let spent = spent.fold(0, |sum: u64, money| sum.saturating_add(money.micros));
         Money { micros: rate.amount.micros.saturating_sub(spent), ..rate.amount }

@@ -5,6 +5,8 @@
 //! hears that the change is done or refused. Whether there is room for more is decided where
 //! it asks.
 
+use std::sync::Arc;
+
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::Signed;
@@ -342,7 +344,7 @@ impl Deal {
     /// The changed contract takes the place of the one before.
     fn make_change(&mut self) {
         if let Some(Change { step: Step::Agreed(agreement), .. }) = self.change.take() {
-            self.earlier.extend(self.agreement.replace(agreement));
+            self.earlier.extend(self.agreement.replace(agreement).map(Arc::new));
         }
         self.talk.answered(Kind::Verification);
         self.talk.answered(Kind::Amendment);

@@ -163,6 +163,9 @@ pub enum Refusal {
     /// The policy, or the demand, cannot be.
     #[error("{0}")]
     Invalid(String),
+    /// What would have to be remembered is above the bound of one record.
+    #[error("it cannot be kept: a record of {0} bytes is too large")]
+    TooLarge(usize),
     /// The records cannot be written.
     #[error("read-only: cannot write to the data folder; no new contracts")]
     Degraded,

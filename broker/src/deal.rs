@@ -2,6 +2,7 @@
 //! moves it on is the seller's and the buyer's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Terms};
@@ -48,9 +49,9 @@ pub struct Deal {
     pub(crate) opened_ms: u64,
     /// The contract in force, or as it is to be.
     pub(crate) agreement: Option<Agreement>,
-    /// Those that it took the place of, the first one first.
-    #[serde(default)]
-    pub(crate) earlier: Vec<Agreement>,
+    /// Those that it took the place of, the first one first: each a record of its own.
+    #[serde(default, skip_serializing, deserialize_with = "crate::record::shared")]
+    pub(crate) earlier: Vec<Arc<Agreement>>,
     /// Asked for, and not done.
     pub(crate) change: Option<Change>,
     pub(crate) meter: Meter,
@@ -58,8 +59,8 @@ pub struct Deal {
     pub(crate) reclaim: Option<Notice>,
     /// What the lease came to.
     pub(crate) invoice: Option<SignedInvoice>,
-    /// What the buyer does not agree to.
-    #[serde(default)]
+    /// What the buyer does not agree to: each a record of its own.
+    #[serde(default, skip_serializing)]
     pub(crate) disputes: Vec<Dispute>,
     /// Consumer: on whose behalf.
     #[serde(default)]
@@ -68,6 +69,9 @@ pub struct Deal {
     pub(crate) unwanted: Option<String>,
     /// Nothing of it is left in this cluster.
     pub(crate) drained: bool,
+    /// Over for good: kept for its statement alone.
+    #[serde(default)]
+    pub(crate) archived: bool,
 }
 
 /// The contract and the signatures on it.
@@ -129,6 +133,12 @@ impl Deal {
         self.rfq
     }
 
+    /// The contracts of this lease, the first one first.
+    pub(crate) fn contracts(&self) -> impl Iterator<Item = &Contract> {
+        let earlier = self.earlier.iter().map(|earlier| &earlier.contract);
+        earlier.chain(self.agreement.iter().map(|agreement| &agreement.contract))
+    }
+
     /// The contract in force, once the provider has signed it.
     pub fn agreement(&self) -> Option<&Agreement> {
         self.agreement.as_ref()
@@ -164,6 +174,7 @@ impl Deal {
             namespaces: BTreeSet::new(),
             unwanted: None,
             drained: false,
+            archived: false,
         }
     }
 
@@ -338,24 +349,6 @@ impl Deal {
             | Stage::Suspended => return None,
         };
         (!self.talk.waiting.is_empty()).then_some(gives_up_ms)
-    }
-
-    /// When it can be forgotten, wall clock.
-    pub(crate) fn forget_ms(&self) -> Option<u64> {
-        match &self.stage {
-            Stage::Terminated { at_ms, .. } => Some(at_ms.saturating_add(limits::ENDED_KEPT_MS)),
-            Stage::Closed { at_ms, .. } if self.drained => {
-                Some(at_ms.saturating_add(limits::CLOSED_KEPT_MS))
-            }
-            Stage::Requested { .. }
-            | Stage::Review { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Suspended
-            | Stage::Closed { .. } => None,
-        }
     }
 }
 

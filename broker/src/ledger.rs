@@ -70,7 +70,7 @@ impl Deal {
     /// say, and of what it said until the last window of that was signed for.
     pub(crate) fn claim(&self) -> Resources {
         let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
-        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
+        let contracts = || self.contracts();
         let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
         let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
         let others = before.map(|(contract, _)| contract);

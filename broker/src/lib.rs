@@ -5,6 +5,7 @@
 //! owner trusts. Finding peers, spreading advertisements and running pods are left to
 //! other rooms; opening what peers sent, to the caller.
 
+mod archive;
 mod book;
 mod broker;
 mod budget;

@@ -12,12 +12,24 @@ pub const SELECTOR_VALUES: usize = 64;
 pub const SELECTOR_BYTES: usize = 4_096;
 /// Rules of what is shared: a guess.
 pub const RULES: usize = 64;
+/// Entries of all lists of what is shared, its rules' included: a guess.
+pub const SHARE_ENTRIES: usize = 4_096;
+/// A country, as a rule names it.
+pub const COUNTRY_BYTES: usize = 64;
+/// Namespaces that an order is for: a guess.
+pub const ORDER_NAMESPACES: usize = 64;
 /// Namespaces with a budget: a guess.
 pub const NAMESPACES: usize = 1_024;
 /// Round trips that are known.
 pub const ROUND_TRIPS: usize = 4_096;
-/// Deals of both sides, running and remembered.
+/// Deals of both sides that are open or run; what is over does not count.
 pub const DEALS: usize = 4_096;
+/// Closed leases that are kept whole, for what the other side may say of them yet; beyond, the
+/// oldest are archived at once.
+pub const CLOSED: usize = 1_024;
+/// Closed leases in the archive, a hundred a day for as long as they are kept; beyond, the oldest
+/// are forgotten.
+pub const ARCHIVED: usize = 10_000;
 /// Deals that are not over, of one accepted organisation: a guess.
 pub const OPEN_PER_ORGANISATION: usize = 64;
 /// Requests and holds of all strangers together, as long as no contract came of them.
@@ -45,8 +57,8 @@ pub const MOST_CPU_MILLIS: u64 = 1_000_000_000;
 pub const MOST_MEMORY_BYTES: u64 = 1 << 56;
 /// Pods, or GPUs of one model, of one purchase: more than any cluster has.
 pub const MOST_COUNT: u64 = 1_000_000;
-/// Changes of one lease.
-pub const CHANGES: usize = 16;
+/// Changes of one lease, each a record of its own. A guess: one a day, for months.
+pub const CHANGES: usize = 128;
 /// Disputes that are remembered of one lease.
 pub const DISPUTES: usize = 16;
 /// Peers whom the owner trusted or blocked.
@@ -77,9 +89,9 @@ pub const PROVISION_MS: u64 = 120_000;
 pub const HOLD_MS: u64 = 4 * 3_600_000;
 /// The shortest hold that a person can ask for, in seconds.
 pub const HOLD_LEAST_S: u64 = COMMIT_MS / 1_000;
-/// What came to nothing is remembered so long, for duplicates.
+/// What came to nothing is remembered so long, for duplicates, and a closed lease is kept whole.
 pub const ENDED_KEPT_MS: u64 = 7 * 86_400_000;
-/// A closed lease is remembered so long, for its statement: a guess.
+/// A closed lease is kept so long, in the archive at last, for its statement: a guess.
 pub const CLOSED_KEPT_MS: u64 = 90 * 86_400_000;
 /// Windows without a signed receipt until the lease is suspended.
 pub const UNSIGNED_SUSPENDS: u64 = 3;

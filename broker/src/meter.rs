@@ -77,7 +77,7 @@ fn payload_digest(receipt: &Receipt) -> Option<Digest> {
 impl Deal {
     /// Reserved quantity times time between two moments, by the contract in force at each.
     pub(crate) fn usage(&self, from_ms: u64, to_ms: u64) -> Result<Usage, PriceError> {
-        let contracts = || self.earlier.iter().chain(&self.agreement).map(|a| &a.contract);
+        let contracts = || self.contracts();
         let begins = contracts().skip(1).map(|later| later.amends.map_or(0, |it| it.from_ms));
         let mut from_ms = from_ms;
         let mut sum = Usage::default();

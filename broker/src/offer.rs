@@ -99,7 +99,7 @@ pub(crate) fn terms_of(
     Terms {
         pool: pool.id.clone(),
         platform: pool.platform.clone(),
-        quantity: quantity.clone().trimmed(),
+        quantity: quantity.clone(),
         class,
         price: price.clone(),
         term_s,

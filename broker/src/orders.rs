@@ -6,6 +6,7 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::limits::LABEL_BYTES;
 use mercato_protocol::negotiation::{Body, CloseReason, Message, Request, State, TerminateReason};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
@@ -24,7 +25,7 @@ use crate::offer::terms_of;
 use crate::policy::{Approve, BuyPolicy, SharePolicy};
 use crate::record::{Record, RecordKey};
 use crate::size;
-use crate::talk::Kind;
+use crate::talk::{Kind, shortened};
 use crate::trust::Standing;
 
 /// What a buyer is told that asks for nothing that pods can use.
@@ -122,7 +123,7 @@ impl Broker {
         (demand, note): (&Demand, String),
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
-        if let Some(deal) = id.and_then(|id| self.deals.get(&id)) {
+        if let Some(deal) = id.and_then(|id| self.deal(&id)) {
             let ours = deal.side == Side::Consumer;
             let ordered = Reply::Ordered { id: deal.id(), provider: deal.peer() };
             return if ours { Ok(ordered) } else { Err(Refusal::Unknown(deal.id())) };
@@ -146,7 +147,7 @@ impl Broker {
         }
         let open = self.deals.values().filter(|deal| deal.side == Side::Consumer && deal.is_open());
         let full = open.count() + more > limits::OPEN_ORDERS;
-        if full || self.deals.len() + more > limits::DEALS {
+        if full || self.is_full_with(more) {
             return Err(Refusal::TooMany);
         }
         size::check(quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
@@ -165,6 +166,14 @@ impl Broker {
         (note, round): (String, Option<NegotiationId>),
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
+        let names = &demand.namespaces;
+        if names.len() > limits::ORDER_NAMESPACES || names.iter().any(|it| it.len() > LABEL_BYTES) {
+            let text = format!(
+                "an order is for at most {} namespaces, by names of at most {LABEL_BYTES} bytes",
+                limits::ORDER_NAMESPACES
+            );
+            return Err(Refusal::Invalid(text));
+        }
         let ad = self.book.ad(&chosen.provider).ok_or(Refusal::NoMatch { seen: 0 })?;
         let offered = ad.body.terms.classes.first().copied();
         let class = demand.class.or(offered).unwrap_or_default();
@@ -235,7 +244,7 @@ impl Broker {
         }
         self.edit(now, id, effects, |deal, turn| match (deal.side, deal.is_open()) {
             (Side::Consumer, true) if deal.stage == Stage::Agreed => {
-                deal.unwanted = Some(text.to_owned());
+                deal.unwanted = Some(shortened(text));
                 Ok(())
             }
             (Side::Consumer, true) => deal.terminate(turn, TerminateReason::Withdrawn, text),
@@ -260,7 +269,7 @@ impl Broker {
         effects: &mut Vec<Effect>,
     ) {
         let not_yet = self.share.is_some() && self.inventory.is_none();
-        if self.degraded || not_yet || self.deals.len() >= limits::DEALS {
+        if self.degraded || not_yet || self.is_full_with(1) {
             return;
         }
         let verdict = self.judge(message, request);

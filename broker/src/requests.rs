@@ -1,8 +1,11 @@
 //! What the owner answers to what others ask: requests, and changes of running leases; and
 //! the owner's own wish for a change.
 
+use std::collections::BTreeSet;
+
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::limits::GPU_MODELS;
 use mercato_protocol::negotiation::{Body, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
@@ -148,6 +151,10 @@ impl Broker {
         if deal.open_change().is_some() {
             return Err(Refusal::ChangeOpen(contract));
         }
+        if deal.earlier.len() >= limits::CHANGES {
+            let text = format!("a lease is changed at most {} times", limits::CHANGES);
+            return Err(Refusal::Invalid(text));
+        }
         let mut terms = deal.terms().clone();
         terms.quantity = quantity.unwrap_or(terms.quantity);
         terms.term_s = term_s.unwrap_or(terms.term_s);
@@ -196,6 +203,9 @@ impl Broker {
         if size::check(&terms.quantity).is_err() {
             return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
         }
+        if deal.counts_models_beyond(terms) {
+            return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
+        }
         let policy = self.share.as_ref().map(|policy| self.approval(policy, &deal.peer(), terms));
         let offer = self.offer.as_ref();
         let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
@@ -242,5 +252,12 @@ impl Deal {
             | Stage::Terminated { .. } => limits::COMMIT_MS,
         };
         wanted_ms.min(left_ms)
+    }
+
+    /// Whether receipts would count more models of GPUs than they can, if it were changed so.
+    fn counts_models_beyond(&self, terms: &Terms) -> bool {
+        let all = self.contracts().map(|contract| &contract.terms).chain([terms]);
+        let models: BTreeSet<_> = all.flat_map(|terms| terms.quantity.gpus.keys()).collect();
+        models.len() > GPU_MODELS
     }
 }

@@ -59,7 +59,8 @@ impl Broker {
     pub(crate) fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let is_due = |deal: &&Deal| deadline_ms(deal).is_some_and(|at_ms| at_ms <= now.wall_ms);
         for id in self.deadlines.due(now.wall_ms) {
-            if self.deals.get(&id).and_then(Deal::forget_ms).is_some_and(|at| at <= now.wall_ms) {
+            let is_past = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now.wall_ms);
+            if is_past(self.deal(&id).and_then(Deal::forget_ms)) {
                 self.forget(id, effects);
                 continue;
             }
@@ -75,6 +76,9 @@ impl Broker {
                         Side::Consumer => deal.on_buyer_deadline(turn),
                     });
                 }
+            }
+            if is_past(self.deals.get(&id).and_then(Deal::archive_ms)) {
+                self.archive(id, effects);
             }
         }
     }
@@ -116,5 +120,7 @@ pub(crate) fn deadline_ms(deal: &Deal) -> Option<u64> {
         Side::Provider => deal.seller_deadline_ms(),
         Side::Consumer => deal.buyer_deadline_ms(),
     };
-    [own, deal.gives_up_ms(), deal.forget_ms()].into_iter().flatten().min()
+    let own = own.filter(|_| !deal.archived);
+    let kept = [deal.archive_ms(), deal.forget_ms()];
+    [own, deal.gives_up_ms()].into_iter().chain(kept).flatten().min()
 }

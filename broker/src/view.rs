@@ -68,7 +68,7 @@ impl Broker {
 
     /// What has to be worked out before the book is asked.
     pub(crate) fn sight(&self, now: Now, demand: &Demand) -> Sight {
-        let reputation = reputations(now, self.deals.values());
+        let reputation = reputations(now, self.all_deals());
         let unfaithful = unfaithful(now, self.deals.values());
         let refused = self.refused(&demand.quantity);
         let budgets = self.budgets_left(now, &demand.namespaces);
@@ -106,12 +106,17 @@ impl Broker {
 
     /// Orders, requests and leases, on both sides, running and remembered.
     pub fn deals(&self) -> impl Iterator<Item = &Deal> {
+        self.all_deals()
+    }
+
+    /// The same without the archive: whatever anybody may have something to say of yet.
+    pub fn current_deals(&self) -> impl Iterator<Item = &Deal> {
         self.deals.values()
     }
 
-    /// One of them.
+    /// One of all.
     pub fn deal(&self, id: &NegotiationId) -> Option<&Deal> {
-        self.deals.get(id)
+        self.deals.get(id).or_else(|| self.archive.get(id))
     }
 
     /// What the owner shares.
@@ -144,12 +149,12 @@ impl Broker {
 
     /// What this cluster thinks of those whom it had contracts with, in thousandths.
     pub fn reputations(&self, now: Now) -> BTreeMap<ClusterId, u64> {
-        reputations(now, self.deals.values())
+        reputations(now, self.all_deals())
     }
 
     /// What a contract has cost so far, by what both have signed.
     pub fn statement(&self, id: &ContractId) -> Option<Result<Statement, PriceError>> {
-        let deal = self.deals.get(id)?;
+        let deal = self.deal(id)?;
         deal.agreement()?;
         Some(deal.statement(self.config.cluster()))
     }

@@ -118,13 +118,6 @@ impl Resources {
         plain.into_iter().chain(gpus).filter(|(_, quantity)| *quantity > 0)
     }
 
-    /// The same without models of GPUs of which there are none.
-    #[must_use]
-    pub fn trimmed(mut self) -> Self {
-        self.gpus.retain(|_, count| *count > 0);
-        self
-    }
-
     /// How much there is of one resource.
     pub fn quantity(&self, resource: &Resource) -> u64 {
         match resource {

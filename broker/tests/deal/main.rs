@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may, and clippy knows only their functions as such")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test names what it expects")]
 
+mod archive;
 mod bait;
 mod faults;
 mod lost;

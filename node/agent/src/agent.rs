@@ -93,7 +93,9 @@ impl Agent {
                         }
                         mercato_broker::Record::Series { .. }
                         | mercato_broker::Record::Share(_)
-                        | mercato_broker::Record::Buy(_) => {}
+                        | mercato_broker::Record::Buy(_)
+                        | mercato_broker::Record::Earlier(..)
+                        | mercato_broker::Record::Dispute(..) => {}
                     }
                 }
             }

@@ -88,14 +88,16 @@ impl Agent {
             }
             mercato_broker::Record::Series { .. }
             | mercato_broker::Record::Share(_)
-            | mercato_broker::Record::Buy(_) => {}
+            | mercato_broker::Record::Buy(_)
+            | mercato_broker::Record::Earlier(..)
+            | mercato_broker::Record::Dispute(..) => {}
         }
     }
 
     /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
     /// Of a lease that is over nothing is left to say but what home asks for.
     pub(crate) fn hold(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
-        let with_it = || self.broker.deals().filter(|deal| deal.peer() == cluster);
+        let with_it = || self.broker.current_deals().filter(|deal| deal.peer() == cluster);
         // After a restart only the deals may know it.
         let key = self.peers.key(&cluster).or_else(|| with_it().next().map(Deal::peer_key));
         let Some(key) = key else { return };
@@ -118,7 +120,7 @@ impl Agent {
             let Stage::Closed { at_ms, .. } = deal.stage() else { return false };
             at_ms.saturating_add(OWED_MS) > now.wall_ms
         };
-        let closed = self.broker.deals().filter(lately);
+        let closed = self.broker.current_deals().filter(lately);
         let closed = closed.map(|deal| (deal.peer(), deal.peer_key()));
         for (cluster, key) in closed.collect::<BTreeMap<_, _>>() {
             let key = self.peers.key(&cluster).unwrap_or(key);
