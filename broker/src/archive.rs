@@ -126,6 +126,7 @@ impl Broker {
             | Body::Ready
             | Body::Verification { .. }
             | Body::Terminate { .. }
+            | Body::Take
             | Body::ReclaimNotice { .. } => true,
             Body::Request(_)
             | Body::Rfq(_)

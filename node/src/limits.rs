@@ -6,8 +6,8 @@ use mercato_protocol::bounded::Room;
 
 /// A file of a state, all of it: far above what is kept.
 pub(crate) const STATE_BYTES: u64 = 1 << 30;
-/// One record; sled is slow and fragile with larger values.
-pub(crate) const RECORD_BYTES: usize = 32 << 10;
+/// One part of a record; sled is slow and fragile with larger values.
+pub(crate) const PART_BYTES: usize = 32 << 10;
 /// What sled keeps in memory.
 pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
 /// A write that takes longer has failed.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{Change, Effect, Input};
+use mercato_agent::{Change, Effect, Gate, Input};
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
@@ -193,11 +193,11 @@ impl World {
         let site = &mut self.sites[at];
         let Some(agent) = &mut site.agent else { return Ok(()) };
         match &mut self.sabotage {
-            None => site.gate.pass(agent.handle(now, input)),
+            None => keep(&mut site.gate, agent.handle(now, input))?,
             Some(sabotage) => {
                 for input in sabotage.twist_input(at, input) {
                     let answer = sabotage.twist(at, agent.handle(now, input));
-                    site.gate.pass(answer);
+                    keep(&mut site.gate, answer)?;
                 }
             }
         }
@@ -377,4 +377,10 @@ impl World {
     pub(crate) fn place_of(&self, cluster: ClusterId) -> Option<usize> {
         self.by_id.get(&cluster).copied()
     }
+}
+
+/// An agent's answer on its way to the disk, whose records have the daemon's bound: no input may
+/// lead beyond it.
+fn keep(gate: &mut Gate, answer: Vec<Effect>) -> Result<(), Violation> {
+    gate.pass(answer).map_err(|error| Violation(error.to_string()))
 }

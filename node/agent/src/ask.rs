@@ -62,6 +62,9 @@ pub enum FederationRefusal {
     /// The papers are not this cluster's, or do not hold.
     #[error("these papers do not make this cluster a member")]
     Papers,
+    /// What would have to be remembered is above the bound of one record.
+    #[error("it cannot be kept: a record of {0} bytes is too large")]
+    TooLarge(usize),
     /// It is not known here.
     #[error("this cluster did not join that federation")]
     Unknown,

@@ -3,7 +3,10 @@
 //! Writing is the driver's:
 //!
 //! ```text
-//! gate.pass(agent.handle(now, input));
+//! if let Err(why) = gate.pass(agent.handle(now, input)) {
+//!     refuse(input, why);                          // and once all that waits is written:
+//!     agent = Agent::restore(config, seed, interner, gate.records(), None);
+//! }
 //! if let Some(changes) = gate.write() {          // one transaction, one fsync
 //!     match store.write(changes) {
 //!         Ok(()) => gate.written(),
@@ -15,7 +18,7 @@
 
 use std::collections::VecDeque;
 
-use crate::record::{Change, Records};
+use crate::record::{Change, Records, TooLarge};
 use crate::vocabulary::Effect;
 
 /// Effects on their way out, in the order in which they were wanted.
@@ -45,7 +48,16 @@ impl Gate {
 
     /// Takes an answer. Its effects wait for the changes before them, in this answer and in
     /// earlier ones, since what the agent does next may rest on any of them.
-    pub fn pass(&mut self, answer: Vec<Effect>) {
+    ///
+    /// # Errors
+    /// When a record of it is above its bound. Then nothing of it is taken, and the agent is
+    /// ahead of its records: it has to be restored from them, once all that waits is written.
+    pub fn pass(&mut self, answer: Vec<Effect>) -> Result<(), TooLarge> {
+        for effect in &answer {
+            if let Effect::Persist(Change::Put(record)) = effect {
+                record.fits()?;
+            }
+        }
         for effect in answer {
             if let Effect::Persist(change) = effect {
                 self.gathered.push(change);
@@ -55,6 +67,7 @@ impl Gate {
                 self.effects.push_back((group, effect));
             }
         }
+        Ok(())
     }
 
     /// What is to be written next, as one transaction; nothing while a write is under way.
@@ -110,6 +123,12 @@ mod tests {
         Effect::Forget(NegotiationId([n; 16]))
     }
 
+    /// Namespaces beyond all bounds.
+    fn large(n: u8) -> Effect {
+        let names = (0..8_000).map(|at| (format!("{at:063}"), String::new())).collect();
+        Effect::Persist(Change::Put(Record::Namespaces(NegotiationId([n; 16]), names)))
+    }
+
     fn released(gate: &mut Gate) -> Vec<Effect> {
         std::iter::from_fn(|| gate.release()).collect()
     }
@@ -117,10 +136,10 @@ mod tests {
     #[test]
     fn effects_wait_for_all_that_was_to_be_written_before_them() {
         let mut gate = Gate::default();
-        gate.pass(vec![effect(1), persist(1), effect(2)]);
+        gate.pass(vec![effect(1), persist(1), effect(2)]).unwrap();
         assert_eq!(released(&mut gate), [effect(1)]);
         assert_eq!(gate.write().map(<[Change]>::len), Some(1));
-        gate.pass(vec![effect(3), persist(2), persist(3), effect(4)]);
+        gate.pass(vec![effect(3), persist(2), persist(3), effect(4)]).unwrap();
         assert_eq!(gate.write(), None, "one write at a time");
         assert_eq!(released(&mut gate), []);
         gate.written();
@@ -135,16 +154,30 @@ mod tests {
     #[test]
     fn a_failed_write_drops_what_waits_and_nothing_else() {
         let mut gate = Gate::default();
-        gate.pass(vec![persist(1)]);
+        gate.pass(vec![persist(1)]).unwrap();
         assert!(gate.write().is_some());
         gate.written();
-        gate.pass(vec![effect(1), persist(2), effect(2)]);
+        gate.pass(vec![effect(1), persist(2), effect(2)]).unwrap();
         assert!(gate.write().is_some());
-        gate.pass(vec![persist(3), effect(3)]);
+        gate.pass(vec![persist(3), effect(3)]).unwrap();
         assert_eq!(gate.failed().iter().count(), 1);
         assert_eq!(released(&mut gate), [effect(1)]);
         assert_eq!(gate.write(), None);
-        gate.pass(vec![effect(4)]);
+        gate.pass(vec![effect(4)]).unwrap();
         assert_eq!(released(&mut gate), [effect(4)]);
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_taken_and_harms_nothing_else() {
+        let mut gate = Gate::default();
+        gate.pass(vec![persist(1), effect(1)]).unwrap();
+        let TooLarge { bytes } = gate.pass(vec![effect(2), persist(2), large(3)]).unwrap_err();
+        assert!(bytes > crate::limits::RECORD_BYTES);
+        assert_eq!(gate.write().map(<[Change]>::len), Some(1));
+        gate.written();
+        assert_eq!(released(&mut gate), [effect(1)]);
+        assert_eq!(gate.write(), None);
+        gate.pass(vec![persist(4)]).unwrap();
+        assert_eq!(gate.write().map(<[Change]>::len), Some(1));
     }
 }

@@ -35,7 +35,7 @@ pub use ask::{Answer, Ask, FederationRefusal};
 pub use gate::Gate;
 pub use membership::Papers;
 pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};
-pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records};
+pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records, TooLarge};
 pub use registrar::{Grant, Issued, RegistrarRecord};
 pub use view::{Joined, Listed};
 pub use vocabulary::{Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};

@@ -2,6 +2,9 @@
 
 use mercato_protocol::bounded::Room;
 
+/// One record as it is kept. The largest that other bounds let be is a policy with all of its
+/// lists full; what is larger in spite of all fails the input that it came of.
+pub const RECORD_BYTES: usize = 512 * 1_024;
 /// Guest namespaces of one lease. A guess.
 pub const NAMESPACES: usize = 64;
 /// The name of a namespace, in bytes: a DNS label (RFC 1123).
@@ -33,8 +36,6 @@ pub const MEMBERS: Room = Room::of(CLUSTERS.all);
 /// Clusters that a registrar has let in: as many. Those whose certificates are over leave first,
 /// of them the revoked last; those whose certificates hold stay, and nobody more is let in.
 pub const ISSUED: Room = Room::of(CLUSTERS.all);
-/// Successions of a federation's root that are followed. A guess.
-pub const SUCCESSIONS: usize = 8;
 /// Advertisements of one organisation's clusters at once after a quiet time, all together: each
 /// of a thousand clusters once. A guess.
 pub const ORGANISATION_ADS: u64 = 1_024;

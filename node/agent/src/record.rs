@@ -1,7 +1,9 @@
 //! What the agent remembers: the records of all its parts under one key space. The state
-//! is a scan of them. Writing them to disk is the driver's.
+//! is a scan of them; as bytes each is CBOR, kept under the CBOR of its key. Writing them to disk
+//! is the driver's.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use mercato_offload::{guest, home};
 use mercato_protocol::certificate::RevocationList;
@@ -10,7 +12,9 @@ use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::id::{ClusterId, ContractId, Digest, FederationId, PublicKey};
 use mercato_protocol::identity::Replaced;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
+use crate::limits;
 use crate::membership::Papers;
 use crate::registrar::RegistrarRecord;
 
@@ -73,6 +77,59 @@ impl Record {
             Self::Federation(record) => RecordKey::Federation(record.key()),
             Self::Key(cluster, ..) => RecordKey::Key(*cluster),
         }
+    }
+
+    /// As it is kept.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        bytes(self)
+    }
+
+    /// The record of such bytes; the error says why they are none.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        ciborium::from_reader(bytes).map_err(|error| error.to_string())
+    }
+
+    /// Whether it may be kept: an error if it is above its bound.
+    pub fn fits(&self) -> Result<(), TooLarge> {
+        let mut count = Count(0);
+        ciborium::into_writer(self, &mut count).expect("counting cannot fail");
+        let Count(bytes) = count;
+        if bytes > limits::RECORD_BYTES { Err(TooLarge { bytes }) } else { Ok(()) }
+    }
+}
+
+impl RecordKey {
+    /// As a record is kept under it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        bytes(self)
+    }
+}
+
+/// A record is above [`limits::RECORD_BYTES`].
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("a record of {bytes} bytes, at most {most} are kept", most = limits::RECORD_BYTES)]
+pub struct TooLarge {
+    /// Its size.
+    pub bytes: usize,
+}
+
+fn bytes(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(value, &mut bytes).expect("records always encode into memory");
+    bytes
+}
+
+/// Counts what is written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0 += data.len();
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -217,6 +217,8 @@ kinds! {
     RecordsReadOnly,
     /// The data folder can be written again.
     RecordsWritable,
+    /// Something is refused, for its record would be too large.
+    TooLarge,
     /// The Kubernetes cluster does not answer.
     ClusterUnreachable,
     /// The Kubernetes cluster answers again.

@@ -134,6 +134,7 @@ impl From<Refusal> for Problem {
                 (Class::Refused, format!("to think otherwise: mercato peer trust {peer:.12}"))
             }
             Refusal::Invalid(_) => (Class::Usage, String::new()),
+            Refusal::TooLarge(_) => (Class::Usage, "ask for less at a time".to_owned()),
             Refusal::Degraded => {
                 (Class::Failed, "see what is wrong with the data folder: mercato status".to_owned())
             }

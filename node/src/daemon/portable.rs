@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use ciborium::Value;
+use mercato_agent::limits::RECORD_BYTES;
 use mercato_protocol::id::Digest;
 use zeroize::Zeroizing;
 
@@ -143,6 +144,8 @@ impl State {
     /// The folder `half` says until the end that all is not there yet.
     fn fill(&self, data_dir: &Path, half: &Path) -> anyhow::Result<()> {
         fs::DirBuilder::new().mode(0o700).create(half)?;
+        let fits = self.records.values().all(|record| record.len() <= RECORD_BYTES);
+        ensure!(fits, "one of its records is larger than any that is kept");
         let batch = self.records.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
         Disk::open(&data_dir.join(RECORDS))?.commit(&batch.collect())?;
         write_new(&data_dir.join(DOCUMENT), &self.identity)?;
@@ -292,7 +295,7 @@ mod tests {
     fn nothing_stays_of_an_import_that_fails() {
         let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut state = state(dir.path());
-        state.records.insert(b"k".to_vec(), vec![0; limits::RECORD_BYTES + 1]);
+        state.records.insert(b"k".to_vec(), vec![0; RECORD_BYTES + 1]);
         assert!(state.plant(other.path()).is_err());
         assert_eq!(names(other.path()), [""; 0]);
     }

@@ -100,6 +100,9 @@ impl From<FederationRefusal> for Problem {
             Refusal::Papers => {
                 (Class::Refused, "the token may be of another federation, or your own")
             }
+            Refusal::TooLarge(_) => {
+                (Class::Failed, "ask the registrar's owner to look at its lists")
+            }
             Refusal::TooMany => (Class::Failed, "leave one first: mercato federation leave"),
             Refusal::NoRegistrar => (
                 Class::Refused,

@@ -14,6 +14,8 @@ mod federations;
 mod handle;
 mod inbound;
 mod news;
+#[cfg(test)]
+mod oversized;
 mod perform;
 pub(crate) mod records;
 #[cfg(test)]
@@ -21,18 +23,19 @@ mod tests;
 mod view;
 pub(crate) mod wire;
 mod workload;
+mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
+use mercato_agent::{
+    Agent, Answer, Ask, Config, FederationRefusal, Gate, Input, Records, TooLarge,
+};
 use mercato_broker::{Command, Refusal, Reply};
-use mercato_discovery::{Report, SightingId};
 use mercato_gossip::Interner;
 use mercato_net::Net;
-use mercato_protocol::id::{ContractId, PublicKey};
-use mercato_protocol::identity::Owner;
+use mercato_protocol::id::ContractId;
 use mercato_protocol::time::Now;
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,6 +46,7 @@ use crate::store::{Store, StoreError};
 use crate::telemetry::{Metrics, Queue};
 use clock::Clock;
 use workload::Outbound;
+use world::World;
 
 pub(crate) use desk::{About, Office};
 pub(crate) use domains::Domains;
@@ -87,23 +91,8 @@ pub(crate) struct Driver {
     retry_ms: Option<u64>,
     /// Why it failed, as it was told.
     told: Option<String>,
-}
-
-/// What an agent that is rebuilt has to be told again.
-#[derive(Default)]
-struct World {
-    levels: BTreeMap<Level, Input>,
-    sightings: BTreeMap<SightingId, Report>,
-    connected: BTreeMap<PublicKey, (Owner, bool)>,
-}
-
-/// Inputs of which only the latest counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Addresses,
-    Inventory,
-    RoundTrips,
-    Isolation,
+    /// The agent is ahead of its records: it goes on from them, once they are written.
+    ahead: bool,
 }
 
 /// Starts the driver over the records of the store. Must run within a tokio runtime of
@@ -149,6 +138,7 @@ impl Driver {
             world: World::default(),
             retry_ms,
             told: None,
+            ahead: false,
         })
     }
 
@@ -165,6 +155,9 @@ impl Driver {
                     Some(Message::Stop(done)) => return self.stop(done).await,
                     Some(message) => self.take(message),
                     None => return,
+                }
+                if self.ahead {
+                    break;
                 }
                 match messages.try_recv() {
                     Ok(message) => next = Some(message),
@@ -207,10 +200,16 @@ impl Driver {
         tracing::trace!(?input);
         self.world.note(&input);
         self.on_peer(&input);
+        let mut asked = None;
+        if let Input::Command(number, _) | Input::Federation(number, _) = &input {
+            asked = Some(*number);
+        }
         let began = Instant::now();
         let answer = self.agent.handle(self.clock.now(), input);
         self.handle.metrics().handled(began.elapsed());
-        self.gate.pass(answer);
+        if let Err(error) = self.gate.pass(answer) {
+            self.refuse(asked, error);
+        }
     }
 
     /// Writes what is to be written, and performs what may be seen.
@@ -220,7 +219,13 @@ impl Driver {
             while let Some(effect) = self.gate.release() {
                 self.perform(effect);
             }
-            let Some(batch) = self.gate.write().map(records::batch) else { return };
+            let Some(batch) = self.gate.write().map(records::batch) else {
+                if std::mem::take(&mut self.ahead) {
+                    self.step_back();
+                    continue;
+                }
+                return;
+            };
             let began = Instant::now();
             let written = tokio::task::block_in_place(|| self.store.commit(&batch));
             self.handle.metrics().committed(written.is_ok(), began.elapsed());
@@ -251,16 +256,51 @@ impl Driver {
             let _ = reply.send(Err(Refusal::Degraded));
         }
         self.askers.clear();
+        self.ahead = false;
         // Those of a daemon that is degraded already rest as they are.
         if before.is_none() || degraded.is_none() {
             self.leases.clear();
             self.outbound.clear();
         }
-        let records = self.gate.failed();
-        self.agent = restore(&self.config, records, degraded);
+        self.gate.failed();
+        self.begin_again(degraded);
+    }
+
+    /// An input that led to a record above its bound fails, and nothing else: what others asked
+    /// for before it is written, and then the agent goes on from its records.
+    fn refuse(&mut self, asked: Option<u64>, error: TooLarge) {
+        tracing::warn!(%error, "an input is refused: it cannot be kept");
+        let text = format!("something is refused that cannot be kept: {error}");
+        self.handle.say(Event::of(EventKind::TooLarge, text));
+        let TooLarge { bytes } = error;
+        // Whoever asked may have gone.
+        if let Some(reply) = asked.and_then(|number| self.replies.remove(&number)) {
+            let _ = reply.send(Err(Refusal::TooLarge(bytes)));
+        }
+        if let Some(reply) = asked.and_then(|number| self.askers.remove(&number)) {
+            let _ = reply.send(Answer::Refused(FederationRefusal::TooLarge(bytes)));
+        }
+        self.ahead = true;
+    }
+
+    /// Goes on from the records, all of which are on disk.
+    fn step_back(&mut self) {
+        // What waits for a peer's word is not waited for any more.
+        self.askers.clear();
+        self.leases.clear();
+        self.outbound.clear();
+        let degraded = self.agent.degraded().map(str::to_owned);
+        self.begin_again(degraded);
+    }
+
+    /// The agent that the records tell of takes the place of this one, and is told of the world.
+    fn begin_again(&mut self, degraded: Option<String>) {
+        self.agent = restore(&self.config, self.gate.records(), degraded);
         for input in self.world.again() {
             let answer = self.agent.handle(self.clock.now(), input);
-            self.gate.pass(answer);
+            if let Err(error) = self.gate.pass(answer) {
+                tracing::error!(%error, "what the records imply cannot be kept");
+            }
         }
     }
 
@@ -338,57 +378,5 @@ impl Driver {
     /// The cluster, if there is one.
     pub(crate) fn kubernetes(&self) -> Option<Arc<dyn Kubernetes>> {
         self.kubernetes.clone()
-    }
-}
-
-impl World {
-    fn note(&mut self, input: &Input) {
-        let level = match input {
-            Input::Addresses(_) => Level::Addresses,
-            Input::Inventory(_) => Level::Inventory,
-            Input::RoundTrips(_) => Level::RoundTrips,
-            Input::Isolation(_) => Level::Isolation,
-            Input::Sighted(report) => {
-                match report {
-                    Report::Seen(seen) => {
-                        self.sightings.insert(seen.id.clone(), report.clone());
-                        while self.sightings.len() > limits::SIGHTINGS {
-                            self.sightings.pop_first();
-                        }
-                    }
-                    Report::Gone(id) => drop(self.sightings.remove(id)),
-                }
-                return;
-            }
-            Input::Connected { peer, dialled } => {
-                self.connected.insert(peer.key, (peer.clone(), *dialled));
-                return;
-            }
-            Input::Disconnected(peer) => {
-                self.connected.remove(peer);
-                return;
-            }
-            Input::Tick
-            | Input::Federation(..)
-            | Input::Joined(..)
-            | Input::Papers { .. }
-            | Input::Dialled { .. }
-            | Input::Gossip { .. }
-            | Input::Negotiation(_)
-            | Input::Workload { .. }
-            | Input::Command(..)
-            | Input::Lease(..)
-            | Input::Home(..)
-            | Input::Guest(..) => return,
-        };
-        self.levels.insert(level, input.clone());
-    }
-
-    fn again(&self) -> Vec<Input> {
-        let sightings = self.sightings.values().cloned().map(Input::Sighted);
-        let connected = self.connected.values().cloned();
-        let connected = connected.map(|(peer, dialled)| Input::Connected { peer, dialled });
-        let levels = self.levels.values().cloned();
-        [Input::Tick].into_iter().chain(levels).chain(sightings).chain(connected).collect()
     }
 }

@@ -1,7 +1,6 @@
-//! The agent's records as bytes: CBOR, keyed by the CBOR of their key.
+//! The agent's records as the store keeps them.
 
 use mercato_agent::{Change, Record, Records};
-use serde::Serialize;
 
 use crate::store::{Batch, Store, StoreError};
 
@@ -12,26 +11,19 @@ pub(super) fn read(store: &dyn Store) -> Result<Records, StoreError> {
 
 /// One of them.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Record, StoreError> {
-    ciborium::from_reader(value)
-        .map_err(|error| StoreError::Unreadable { key: key.to_vec(), reason: error.to_string() })
+    Record::from_bytes(value).map_err(|reason| StoreError::Unreadable { key: key.to_vec(), reason })
 }
 
 /// As a store keeps them.
 pub(super) fn encoded(records: &Records) -> crate::store::Records {
-    records.iter().map(|record| (bytes(&record.key()), bytes(record))).collect()
+    records.iter().map(|record| (record.key().to_bytes(), record.to_bytes())).collect()
 }
 
 /// What is to be written of a group of changes.
 pub(super) fn batch(changes: &[Change]) -> Batch {
     let one = |change: &Change| match change {
-        Change::Put(record) => (bytes(&record.key()), Some(bytes(record))),
-        Change::Erase(key) => (bytes(key), None),
+        Change::Put(record) => (record.key().to_bytes(), Some(record.to_bytes())),
+        Change::Erase(key) => (key.to_bytes(), None),
     };
     changes.iter().map(one).collect()
-}
-
-fn bytes(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    ciborium::into_writer(value, &mut bytes).expect("records always encode into memory");
-    bytes
 }

@@ -1,5 +1,6 @@
 //! What cannot be written is not done, is refused, and does not stop the daemon.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,7 +46,21 @@ impl Store for Full {
     }
 }
 
-async fn shares(driver: &mut Driver, approve: Approve) -> Option<Result<Reply, Refusal>> {
+/// A driver over that store, and who it is.
+pub(super) fn driver_over(dir: &Path, store: Box<dyn Store>) -> Driver {
+    let identity = Identity::open(dir, "rome").unwrap();
+    let net = NetConfig { seed: *identity.seed(), listen: vec![], limits: Limits::default() };
+    let (net, _events) = Net::start(net).unwrap();
+    let metrics = Metrics::new();
+    let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };
+    let (messages, _received) = mpsc::channel(1);
+    Driver::new(parts, messages).unwrap()
+}
+
+pub(super) async fn shares(
+    driver: &mut Driver,
+    approve: Approve,
+) -> Option<Result<Reply, Refusal>> {
     let policy = Share { approve, ..Share::default() }.policy();
     let (reply, answer) = oneshot::channel();
     driver.take(Message::Command(Command::Share(Some(policy)), reply));
@@ -56,16 +71,9 @@ async fn shares(driver: &mut Driver, approve: Approve) -> Option<Result<Reply, R
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_degrades_the_daemon_until_there_is_space() {
     let dir = tempfile::tempdir().unwrap();
-    let identity = Identity::open(dir.path(), "rome").unwrap();
     let full = Arc::new(AtomicBool::new(false));
     let disk = Disk::open(&dir.path().join("records")).unwrap();
-    let net = NetConfig { seed: *identity.seed(), listen: vec![], limits: Limits::default() };
-    let (net, _events) = Net::start(net).unwrap();
-    let store = Box::new(Full { disk, full: full.clone() });
-    let metrics = Metrics::new();
-    let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };
-    let (messages, _received) = mpsc::channel(1);
-    let mut driver = Driver::new(parts, messages).unwrap();
+    let mut driver = driver_over(dir.path(), Box::new(Full { disk, full: full.clone() }));
 
     assert_eq!(shares(&mut driver, Approve::Ask).await, Some(Ok(Reply::Done)));
     full.store(true, Ordering::SeqCst);

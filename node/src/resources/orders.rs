@@ -234,7 +234,7 @@ fn why_not(refusal: &Refusal) -> Why {
         }
         Refusal::Blocked(_) => ("Blocked", refusal.to_string()),
         Refusal::Degraded => ("Degraded", refusal.to_string()),
-        Refusal::Invalid(_) => ("Invalid", refusal.to_string()),
+        Refusal::Invalid(_) | Refusal::TooLarge(_) => ("Invalid", refusal.to_string()),
         Refusal::TooMany
         | Refusal::ChangeOpen(_)
         | Refusal::NoChange(_)

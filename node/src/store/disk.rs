@@ -1,7 +1,7 @@
 //! Records in sled 0.34, with a fence around what it does not do by itself: `flush`
 //! writes without syncing, a death in mid-snapshot leaves a half-written file that the
-//! next open trips over, large values are slow and fragile, and on a full disk a write
-//! may never return, so that it is waited for only so long.
+//! next open trips over, large values are slow and fragile, so that they are kept in parts,
+//! and on a full disk a write may never return, so that it is waited for only so long.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,10 +12,12 @@ use std::sync::mpsc::sync_channel;
 
 use sled::transaction::TransactionError;
 
+use super::parts;
 use super::{Batch, Records, Store, StoreError};
 use crate::limits;
 
-const FORMAT: u64 = 1;
+/// The second keeps large records in parts.
+const FORMAT: u64 = 2;
 /// A file system in memory, on every Linux.
 const MEMORY: &str = "/dev/shm";
 /// sled's only data file.
@@ -39,6 +41,8 @@ pub(crate) struct Disk {
 struct Open {
     db: sled::Db,
     records: sled::Tree,
+    /// What follows the first part of large ones.
+    rest: sled::Tree,
     meta: sled::Tree,
     /// [`DATA`].
     file: File,
@@ -58,7 +62,6 @@ impl Disk {
             Err(
                 error @ (StoreError::InUse(_)
                 | StoreError::Format { .. }
-                | StoreError::TooLarge { .. }
                 | StoreError::Unreadable { .. }),
             ) => return Err(error),
         };
@@ -72,10 +75,6 @@ impl Disk {
 
 impl Store for Disk {
     fn commit(&mut self, batch: &Batch) -> Result<u64, StoreError> {
-        let sizes = batch.values().flatten().map(Vec::len);
-        if let Some(bytes) = sizes.filter(|bytes| *bytes > limits::RECORD_BYTES).max() {
-            return Err(StoreError::TooLarge { bytes, most: limits::RECORD_BYTES });
-        }
         let (open, batch, commits) = (self.ready()?.clone(), batch.clone(), self.commits + 1);
         let (tell, told) = sync_channel(1);
         std::thread::spawn(move || {
@@ -132,19 +131,30 @@ impl Store for Disk {
 impl Open {
     fn scan(&self, path: &Path) -> Result<Records, StoreError> {
         let pair = |pair: sled::Result<(sled::IVec, sled::IVec)>| {
-            let (key, value) = pair.map_err(|error| failed(path, error))?;
-            Ok((key.to_vec(), value.to_vec()))
+            let (key, first) = pair.map_err(|error| failed(path, error))?;
+            let part = |at| self.rest.get(at).map_err(|error| failed(path, error));
+            let incomplete = |reason| StoreError::Unreadable { key: key.to_vec(), reason };
+            let value = parts::join(&key, &first, part)?.map_err(incomplete)?;
+            Ok((key.to_vec(), value))
         };
         self.records.iter().map(pair).collect()
     }
 
     fn write(&self, batch: &Batch, commits: u64) -> io::Result<()> {
-        let written = sled::Transactional::transaction(&(&self.records, &self.meta), |trees| {
-            let (records, meta) = trees;
+        let trees = (&self.records, &self.rest, &self.meta);
+        let written = sled::Transactional::transaction(&trees, |(records, rest, meta)| {
             for (key, value) in batch {
-                match value {
-                    Some(value) => drop(records.insert(key.as_slice(), value.as_slice())?),
-                    None => drop(records.remove(key.as_slice())?),
+                let whole = value.as_deref().map(parts::split);
+                let before = match &whole {
+                    Some((first, _)) => records.insert(key.as_slice(), first.as_ref())?,
+                    None => records.remove(key.as_slice())?,
+                };
+                let parts = whole.map(|(_, parts)| parts).unwrap_or_default();
+                for at in parts.len()..before.as_deref().map_or(0, parts::count) {
+                    rest.remove(parts::key(key, at))?;
+                }
+                for (at, part) in parts.into_iter().enumerate() {
+                    rest.insert(parts::key(key, at), part)?;
                 }
             }
             meta.insert(COMMITS_KEY, &commits.to_be_bytes())?;
@@ -171,6 +181,7 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
         .open()
         .map_err(failed_here)?;
     let records = db.open_tree("records").map_err(failed_here)?;
+    let rest = db.open_tree("rest").map_err(failed_here)?;
     let meta = db.open_tree("meta").map_err(failed_here)?;
     let number = |key| match meta.get(key).map_err(failed_here)? {
         Some(bytes) => Ok(bytes.as_ref().try_into().map_or(0, u64::from_be_bytes)),
@@ -184,7 +195,7 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
         meta.insert(FORMAT_KEY, &FORMAT.to_be_bytes()).map_err(failed_here)?;
     }
     let file = File::open(path.join(DATA)).map_err(|source| disk(path, source))?;
-    Ok((Open { db, records, meta, file }, commits))
+    Ok((Open { db, records, rest, meta, file }, commits))
 }
 
 /// The same, of one that was open here: sled's threads hold its lock for a moment longer.

@@ -1,10 +1,13 @@
 //! Where records are kept: keyed upserts and deletes in atomic batches, each on disk
 //! before its index is returned. The state is a scan.
 //!
-//! What the records say, and what to do when they cannot be written, is left to the
-//! driver.
+//! What the records say, how large one may be, and what to do when they cannot be written, is left
+//! to the agent and its driver: here only the disk is a reason to refuse.
 
 mod disk;
+#[cfg(test)]
+mod largest;
+mod parts;
 #[cfg(test)]
 mod tests;
 
@@ -55,14 +58,6 @@ pub(crate) enum StoreError {
         found: u64,
         /// Ours.
         known: u64,
-    },
-    /// A record is above its bound.
-    #[error("a record of {bytes} bytes, at most {most} are kept")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// Its bound.
-        most: usize,
     },
     /// A record that this release cannot read.
     #[error("the record {} cannot be read: {reason}", String::from_utf8_lossy(.key))]

@@ -32,13 +32,52 @@ fn records_are_written_replaced_and_deleted() {
     assert_eq!(store.commit(&Batch::new()).unwrap(), 3);
 }
 
+/// The bytes of a record of that size, unlike at each place.
+fn bytes(size: usize, salt: u8) -> Vec<u8> {
+    (0..size).map(|at| (at % 251) as u8 ^ salt).collect()
+}
+
 #[test]
-fn a_record_above_its_bound_is_refused_and_harms_nothing() {
+fn large_records_are_kept_in_parts_which_come_and_go_with_them() {
     let dir = TempDir::new().unwrap();
     let mut store = Disk::open(dir.path()).unwrap();
-    let large = Batch::from([put("a", &vec![0; crate::limits::RECORD_BYTES + 1])]);
-    assert!(matches!(store.commit(&large), Err(StoreError::TooLarge { .. })));
-    assert_eq!(store.commit(&Batch::from([put("a", b"1")])).unwrap(), 1);
+    let part = crate::limits::PART_BYTES;
+    let sizes = [0, 1, part - 3, part - 2, part, part + 1, 2 * part - 3, 2 * part - 2, 9 * part];
+    // Each size after each other: larger ones leave nothing behind, and are left whole.
+    for (n, before) in sizes.iter().enumerate() {
+        for (m, after) in sizes.iter().enumerate() {
+            let (n, m) = (n as u8, m as u8);
+            store.commit(&Batch::from([put("a", &bytes(*before, n)), put("ab", b"1")])).unwrap();
+            store.commit(&Batch::from([put("a", &bytes(*after, m))])).unwrap();
+            let records = store.scan().unwrap();
+            assert!(records[&b"a"[..]] == bytes(*after, m), "{before} then {after}");
+            assert_eq!(records.len(), 2);
+        }
+    }
+    // What begins like a record of several parts is not taken for one.
+    store.commit(&Batch::from([put("a", &[0xff, 0, 9, 1]), put("b", &[0xff])])).unwrap();
+    store.reopen().unwrap();
+    assert_eq!(store.scan().unwrap()[&b"a"[..]], [0xff, 0, 9, 1]);
+    assert_eq!(store.scan().unwrap()[&b"b"[..]], [0xff]);
+    store.commit(&Batch::from([put("a", &bytes(9 * part, 1)), (b"b".to_vec(), None)])).unwrap();
+    store.commit(&Batch::from([(b"a".to_vec(), None)])).unwrap();
+    drop(store);
+    let db = sled::open(dir.path()).unwrap();
+    assert_eq!(db.open_tree("records").unwrap().len(), 1, "\"ab\" alone");
+    assert_eq!(db.open_tree("rest").unwrap().len(), 0, "no part is left");
+}
+
+#[test]
+fn a_record_of_which_a_part_is_missing_cannot_be_read() {
+    let dir = TempDir::new().unwrap();
+    let large = bytes(2 * crate::limits::PART_BYTES, 0);
+    Disk::open(dir.path()).unwrap().commit(&Batch::from([put("a", &large)])).unwrap();
+    let db = sled::open(dir.path()).unwrap();
+    db.open_tree("rest").unwrap().clear().unwrap();
+    db.flush().unwrap();
+    drop(db);
+    let error = Disk::open(dir.path()).unwrap().scan().unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl World {
         let now = at(self.now_ms);
         let this = &mut self.nodes[node];
         let answer = this.agent.handle(now, input);
-        this.gate.pass(answer);
+        this.gate.pass(answer).unwrap();
         loop {
             let released = self.nodes[node].gate.release();
             let this = &mut self.nodes[node];

@@ -1,0 +1,144 @@
+//! The largest record of each kind that the limits allow is kept, and read back as it was.
+//!
+//! Each is made of the limits that bound its parts. A kind of record that is new does not compile
+//! here until it has its largest.
+
+mod values;
+
+use mercato_agent::limits::{RECORD_BYTES, TOKENS};
+use mercato_agent::{FederationRecord, Record, RegistrarRecord};
+use mercato_broker::Standing;
+use mercato_offload::{guest, home};
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::equivocation::{Equivocation, Word};
+use mercato_protocol::id::FederationId;
+use mercato_protocol::identity::Replaced;
+use mercato_protocol::limits;
+use mercato_protocol::negotiation::{Body, DisputeReason, Message};
+use mercato_protocol::workload::Outcome;
+use tempfile::TempDir;
+
+use super::{Batch, Disk, Store as _};
+use values::*;
+
+#[test]
+fn the_largest_record_of_each_kind_is_kept() {
+    let dir = TempDir::new().unwrap();
+    let mut store = Disk::open(dir.path()).unwrap();
+    let all = records();
+    let batch: Batch =
+        all.iter().map(|record| (record.key().to_bytes(), Some(record.to_bytes()))).collect();
+    assert_eq!(batch.len(), all.len(), "each has a key of its own");
+    for record in &all {
+        record.fits().unwrap_or_else(|error| panic!("{error}: {:?}", record.key()));
+    }
+    store.commit(&batch).unwrap();
+    drop(store);
+    let kept = Disk::open(dir.path()).unwrap().scan().unwrap();
+    for record in &all {
+        let bytes = &kept[&record.key().to_bytes()];
+        assert!(Record::from_bytes(bytes).as_ref() == Ok(record), "{:?}", record.key());
+    }
+    let largest = all.iter().map(|record| record.to_bytes().len()).max();
+    assert!(largest.unwrap() * 2 > RECORD_BYTES, "the bound is far above {largest:?}");
+}
+
+#[test]
+fn the_largest_contract_receipt_and_invoice_fit_their_messages() {
+    let (contract, receipt, invoice) = (contract(), receipt(), invoice());
+    let sizes = [
+        (contract.to_bytes().unwrap().len(), limits::CONTRACT_BYTES),
+        (receipt.to_bytes().unwrap().len(), limits::RECEIPT_BYTES),
+        (invoice.to_bytes().unwrap().len(), limits::RECEIPT_BYTES),
+    ];
+    assert!(sizes.iter().all(|(size, most)| size <= most), "{sizes:?}");
+    let bodies = [
+        Body::Request(request()),
+        Body::Rfq(request()),
+        Body::Offer { contract: opaque() },
+        Body::Amend { number: u32::MAX, terms: terms() },
+        Body::UsageReport { receipt: opaque() },
+        Body::Invoice { invoice: opaque() },
+        Body::Dispute { about: DIGEST, reason: DisputeReason::Usage, text: wire_text() },
+    ];
+    for body in bodies {
+        let opens = matches!(body, Body::Request(_) | Body::Rfq(_));
+        let message = Message {
+            negotiation: ID,
+            from: CLUSTER,
+            to: OTHER,
+            seq: u32::MAX,
+            previous: (!opens).then_some(DIGEST),
+            body,
+        };
+        message.to_bytes().unwrap();
+    }
+}
+
+/// The largest of each kind: none is left out, for every one here leads to the next.
+fn records() -> Vec<Record> {
+    let mut next =
+        Some(Record::Broker(mercato_broker::Record::Series { epoch: MAX, next_seq: MAX }));
+    let mut all = Vec::new();
+    while let Some(record) = next {
+        next = after(&record);
+        all.push(record);
+    }
+    all
+}
+
+fn after(record: &Record) -> Option<Record> {
+    use mercato_broker::Record as Of;
+    Some(match record {
+        Record::Broker(record) => Record::Broker(match record {
+            Of::Series { .. } => Of::Share(share()),
+            Of::Share(_) => Of::Buy(buy()),
+            Of::Buy(_) => Of::Peer(CLUSTER, Standing::Stranger),
+            Of::Peer(..) => Of::Deal(Box::new(serde_json::from_value(deal()).unwrap())),
+            Of::Deal(_) => Of::Earlier(ID, u32::MAX, Box::new(agreement())),
+            Of::Earlier(..) => Of::Dispute(ID, u32::MAX, dispute()),
+            Of::Dispute(..) => return Some(Record::Home(ID, home::Record::Epoch(MAX))),
+        }),
+        Record::Home(_, record) => match record {
+            home::Record::Epoch(_) => Record::Home(ID, home::Record::Tombstone(pod())),
+            home::Record::Tombstone(_) => Record::Guest(ID, guest::Record::Epoch(MAX)),
+        },
+        Record::Guest(_, record) => match record {
+            guest::Record::Epoch(_) => {
+                let (reason, message) = (wire_text(), wire_text());
+                let over = guest::Life::Over(Outcome::Failed { reason, message });
+                Record::Guest(ID, guest::Record::Pod(pod(), over))
+            }
+            guest::Record::Pod(..) => Record::Namespaces(ID, namespaces()),
+        },
+        Record::Namespaces(..) => {
+            let replaced = vec![Replaced { key: KEY, by: DIGEST }; limits::ROTATIONS];
+            Record::Key(CLUSTER, KEY, replaced)
+        }
+        Record::Key(..) => Record::Federation(FederationRecord::Papers(Box::new(papers()))),
+        Record::Federation(record) => Record::Federation(after_of_federation(record)?),
+    })
+}
+
+fn after_of_federation(record: &FederationRecord) -> Option<FederationRecord> {
+    let federation = FederationId([0xff; 32]);
+    let registrar = |record| Some(FederationRecord::Registrar(federation, record));
+    match record {
+        FederationRecord::Papers(_) => {
+            Some(FederationRecord::Revocations(federation, KEY, opaque()))
+        }
+        FederationRecord::Revocations(..) => {
+            let word = |signed| Word::Lease(signed);
+            let proof = Equivocation { one: word(opaque()), other: word(opaque()) };
+            Some(FederationRecord::Fraud(KEY, Box::new(proof)))
+        }
+        FederationRecord::Fraud(..) => registrar(RegistrarRecord::Token(DIGEST, grant())),
+        FederationRecord::Registrar(_, of) => match of {
+            RegistrarRecord::Token(..) => registrar(RegistrarRecord::Issued(CLUSTER, issued())),
+            RegistrarRecord::Issued(..) => {
+                registrar(RegistrarRecord::Numbers { serial: MAX, list: TOKENS as u64 })
+            }
+            RegistrarRecord::Numbers { .. } => None,
+        },
+    }
+}

@@ -1,0 +1,298 @@
+//! The largest values that records are made of, each of the limits that bound it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
+use mercato_agent::{Grant, Issued, Papers};
+use mercato_broker::ending::{Dispute, SignedInvoice};
+use mercato_broker::meter::SignedReceipt;
+use mercato_broker::{
+    Agreement, Amount, Approve, BuyPolicy, Demand, Party as Whom, Rate, SharePolicy, ShareRule,
+    limits as of_broker,
+};
+use mercato_offload::key::PodId;
+use mercato_protocol::certificate::Role;
+use mercato_protocol::contract::{Amends, Contract, Network, Party, Terms};
+use mercato_protocol::envelope::{Payload, Signed};
+use mercato_protocol::federation::Succession;
+use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
+use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
+use mercato_protocol::limits;
+use mercato_protocol::negotiation::{
+    CloseReason, DisputeReason, Message, Request, TerminateReason,
+};
+use mercato_protocol::price::{Money, Price, UnitPrice, Usage};
+use mercato_protocol::receipt::Receipt;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{
+    Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity, Sla,
+};
+use mercato_protocol::workload::Uid;
+use serde_json::{Value, json};
+
+pub(super) const ID: NegotiationId = NegotiationId([0xff; 16]);
+pub(super) const CLUSTER: ClusterId = ClusterId([0xff; 32]);
+pub(super) const OTHER: ClusterId = ClusterId([0xfe; 32]);
+pub(super) const KEY: PublicKey = PublicKey([0xff; 32]);
+pub(super) const DIGEST: Digest = Digest([0xff; 32]);
+/// So long that it takes all bytes of a number, and a contract can still end.
+pub(super) const LONG_MS: u64 = u64::MAX / 4;
+
+pub(super) const MAX: u64 = u64::MAX;
+
+/// Something signed, as large as it can come.
+pub(super) fn opaque<T: Payload>() -> Signed<T> {
+    Signed::from_bytes(vec![0xff; T::MAX_BYTES + limits::ENVELOPE_BYTES])
+}
+
+/// A text of so many bytes, unlike the others of the same length.
+pub(super) fn text(n: usize, bytes: usize) -> String {
+    format!("{n:0bytes$}")
+}
+
+pub(super) fn wire_text() -> String {
+    text(0, limits::TEXT_BYTES)
+}
+
+/// A word to the other side, as it is kept.
+pub(super) fn kept_text() -> String {
+    text(0, of_broker::TEXT_BYTES)
+}
+
+pub(super) fn slug<T: std::str::FromStr>(n: usize) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text(n, limits::SLUG_BYTES).parse().unwrap()
+}
+
+/// One cluster of many.
+fn cluster(n: usize) -> ClusterId {
+    let mut id = CLUSTER;
+    id.0[..8].copy_from_slice(&n.to_be_bytes());
+    id
+}
+
+pub(super) fn money() -> Money {
+    Money { micros: MAX, currency: text(0, 16).parse().unwrap() }
+}
+
+pub(super) fn quantity() -> Resources {
+    let gpus = (0..limits::GPU_MODELS).map(|n| (slug(n), MAX)).collect();
+    Resources { cpu_millis: MAX, memory_bytes: MAX, pods: MAX, gpus }
+}
+
+pub(super) fn price() -> Price {
+    let unit = UnitPrice { micros: MAX, period_s: u32::MAX };
+    let units = (0..limits::PRICE_LINES).map(|n| (Resource::Gpu(slug(n)), unit)).collect();
+    Price::Posted { currency: money().currency, units }
+}
+
+pub(super) fn terms() -> Terms {
+    Terms {
+        pool: slug(0),
+        platform: Platform { arch: slug(0), os: slug(0) },
+        quantity: quantity(),
+        class: Class::Reserved,
+        price: price(),
+        term_s: LONG_MS / 1_000,
+        isolation: Isolation::Confidential,
+        network_isolation: NetworkIsolation::Required,
+        pod_security: PodSecurity::Restricted,
+        network: Network {
+            provider_gateways: vec![KEY; limits::GATEWAYS],
+            consumer_gateways: vec![KEY; limits::GATEWAYS],
+            ranges: vec![text(0, limits::RANGE_BYTES); limits::RANGES],
+            services: vec![text(0, limits::SUBDOMAIN_BYTES); limits::SERVICES],
+        },
+        transit_hops: u32::MAX,
+        on_disconnect: OnDisconnect::StopAfter { seconds: u32::MAX },
+        reclaim_notice_s: MAX,
+        sla: Some(Sla { availability_ppm: u32::MAX, credit_ppm: u32::MAX }),
+        metering_interval_s: u32::MAX,
+        dispute_tolerance_ppm: u32::MAX,
+    }
+}
+
+pub(super) fn request() -> Request {
+    Request { ad: DIGEST, terms: terms(), note: wire_text() }
+}
+
+pub(super) fn contract() -> Contract {
+    let party = |cluster| Party { cluster, key: KEY, certificate: Some(MAX) };
+    let terms = terms();
+    Contract {
+        id: ID,
+        provider: party(CLUSTER),
+        consumer: party(OTHER),
+        ad: DIGEST,
+        not_before_ms: LONG_MS,
+        not_after_ms: LONG_MS + terms.term_s * 1_000,
+        commit_by_ms: MAX,
+        terms,
+        amends: Some(Amends { number: u32::MAX, previous: DIGEST, from_ms: LONG_MS }),
+    }
+}
+
+pub(super) fn agreement() -> Agreement {
+    Agreement { contract: contract(), provider: opaque(), consumer: Some(opaque()) }
+}
+
+pub(super) fn receipt() -> Receipt {
+    let counters = quantity().iter().map(|(resource, n)| (resource, n)).collect();
+    Receipt {
+        contract: ID,
+        provider: CLUSTER,
+        consumer: OTHER,
+        index: MAX,
+        from_ms: MAX - 1,
+        to_ms: MAX,
+        usage: Usage { counters },
+        amount: Some(money()),
+        previous: Some(DIGEST),
+    }
+}
+
+pub(super) fn invoice() -> Invoice {
+    // One of each kind.
+    let credit = |kind| Credit { kind, amount: Money { micros: MAX / 2, ..money() } };
+    Invoice {
+        contract: ID,
+        provider: CLUSTER,
+        consumer: OTHER,
+        closed: CloseReason::Breach,
+        notice: Some(Notice { given_ms: MAX, until_ms: MAX }),
+        receipt: DIGEST,
+        amount: Some(money()),
+        credits: [CreditKind::Availability, CreditKind::ReclaimNotice].map(credit).into(),
+        due: Some(Money { micros: 1, ..money() }),
+    }
+}
+
+pub(super) fn dispute() -> Dispute {
+    let (about, reason, text, at_ms) = (DIGEST, DisputeReason::Credits, kept_text(), MAX);
+    Dispute { about, reason, text, at_ms }
+}
+
+/// A deal with all that can be in it at a time, and more.
+pub(super) fn deal() -> Value {
+    let said = || opaque::<Message>();
+    let waits = [
+        "request",
+        "agreement",
+        "verification",
+        "query",
+        "ready",
+        "report",
+        "close",
+        "terminate",
+        "amend",
+        "amendment",
+        "reclaim",
+        "invoice",
+        "take",
+        "withdrawal",
+    ];
+    let waiting: Vec<Value> =
+        waits.iter().map(|kind| json!({ "kind": kind, "message": said() })).collect();
+    let replies = vec![json!([DIGEST, said()]); of_broker::REPLIES_KEPT];
+    let signed = SignedReceipt { receipt: receipt(), provider: opaque(), consumer: opaque() };
+    let invoice =
+        SignedInvoice { invoice: invoice(), provider: opaque(), consumer: Some(opaque()) };
+    let names = 0..of_broker::ORDER_NAMESPACES;
+    json!({
+        "side": "consumer",
+        "talk": {
+            "id": ID, "peer": CLUSTER, "key": KEY, "nextSeq": u32::MAX,
+            "heard": [u32::MAX, DIGEST], "latest": DIGEST, "waiting": waiting, "replies": replies,
+        },
+        "request": request(),
+        "rfq": ID,
+        "limit": money(),
+        "stage": { "terminated": {
+            "reason": TerminateReason::DeniedByOwner, "text": kept_text(), "atMs": MAX,
+        } },
+        "openedMs": MAX,
+        "agreement": agreement(),
+        "change": {
+            "number": u32::MAX, "terms": terms(), "step": { "agreed": agreement() },
+        },
+        "meter": {
+            "startedMs": MAX, "endedMs": MAX, "signed": signed,
+            "reported": { "receipt": receipt(), "signed": opaque::<Receipt>() },
+        },
+        "reclaim": Notice { given_ms: MAX, until_ms: MAX },
+        "invoice": invoice,
+        "namespaces": names.map(|n| text(n, limits::LABEL_BYTES)).collect::<BTreeSet<_>>(),
+        "unwanted": kept_text(),
+        "drained": true,
+        "archived": true,
+    })
+}
+
+/// Rules with all the prices that they may have, and the rest of the list in whom to allow.
+pub(super) fn share() -> SharePolicy {
+    let rule = ShareRule { price: Some(price()), then: Approve::Auto, ..ShareRule::default() };
+    let plain = SharePolicy {
+        amounts: [(Resource::Cpu, Amount::Exactly(MAX))].into(),
+        keep_free: Resources::default(),
+        price: price(),
+        class: Class::Reserved,
+        network_isolation: NetworkIsolation::Required,
+        pod_security: PodSecurity::Restricted,
+        approve: Approve::Ask,
+        allow: BTreeSet::new(),
+        rules: vec![rule; of_broker::RULES],
+        reclaim_notice_s: MAX,
+        max_term_s: MAX,
+    };
+    let priced = (of_broker::RULES + 1) * limits::PRICE_LINES + 1;
+    let allow = (0..of_broker::SHARE_ENTRIES - priced).map(cluster).map(Whom::Cluster).collect();
+    SharePolicy { allow, ..plain }
+}
+
+pub(super) fn buy() -> BuyPolicy {
+    let rate = Rate { amount: money(), per_s: u32::MAX };
+    let named = |n| (text(n, limits::LABEL_BYTES), rate);
+    BuyPolicy {
+        trust: (0..of_broker::PEERS).map(cluster).collect(),
+        selector: Demand::default().selector,
+        budget: Some(rate),
+        namespaces: (0..of_broker::NAMESPACES).map(named).collect(),
+        longest_s: Some(MAX),
+    }
+}
+
+pub(super) fn pod() -> PodId {
+    PodId {
+        uid: Uid(text(0, limits::UID_BYTES)),
+        namespace: text(0, limits::LABEL_BYTES),
+        name: text(0, limits::SUBDOMAIN_BYTES),
+    }
+}
+
+pub(super) fn namespaces() -> BTreeMap<String, String> {
+    (0..NAMESPACES).map(|n| (text(n, NAMESPACE_BYTES), text(n, NAMESPACE_BYTES))).collect()
+}
+
+pub(super) fn papers() -> Papers {
+    let succession = || Succession { old: opaque(), new: opaque() };
+    Papers {
+        root: opaque(),
+        successions: (0..limits::SUCCESSIONS).map(|_| succession()).collect(),
+        certificates: (0..limits::CHAIN).map(|_| opaque()).collect(),
+        registrar: vec![wire_text(); limits::ADDRESSES],
+        domain: Some(text(0, limits::SUBDOMAIN_BYTES)),
+    }
+}
+
+pub(super) fn grant() -> Grant {
+    let roles = vec![Role::Provider, Role::Consumer, Role::Registrar];
+    Grant { organisation: Some(slug(0)), roles, expires_ms: MAX }
+}
+
+pub(super) fn issued() -> Issued {
+    let live = LIVE_CERTIFICATES as u64;
+    let serials = (0..live).map(|n| (MAX - n, MAX)).collect();
+    Issued { serials, grant: grant(), revoked: true, token: Some(DIGEST) }
+}
