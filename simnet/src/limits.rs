@@ -1,5 +1,14 @@
 //! Every bound of the simulation.
 
+use std::ops::RangeInclusive;
+
+/// Clusters of one federation. Each agent knows all others, so that memory grows with the square
+/// of it. A guess.
+pub const CLUSTERS: RangeInclusive<usize> = 2..=2_000;
+
+/// Seeds of one `simnet check`.
+pub const SEEDS: RangeInclusive<u64> = 1..=1_000_000;
+
 /// Last lines of the trace that are kept for the report of a failure.
 pub const TRACE_LINES: usize = 400;
 

@@ -54,7 +54,7 @@ enum Command {
     /// Many trials with faults of all kinds: the promises of the design must hold.
     Check {
         /// How many seeds.
-        #[arg(long, default_value_t = 200)]
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(limits::SEEDS))]
         seeds: u64,
         /// The first seed.
         #[arg(long, default_value_t = 1)]
@@ -71,7 +71,7 @@ enum Command {
         /// A name of `simnet topologies`.
         topology: Topology,
         /// How many clusters; the usual number of the topology otherwise.
-        #[arg(long)]
+        #[arg(long, value_parser = clusters)]
         clusters: Option<usize>,
         /// All chance comes of it.
         #[arg(long, default_value_t = 1)]
@@ -98,7 +98,7 @@ enum Command {
 #[derive(Args)]
 struct Size {
     /// How many clusters; what the topology or the file says otherwise.
-    #[arg(long)]
+    #[arg(long, value_parser = clusters)]
     clusters: Option<usize>,
     /// All chance comes of it.
     #[arg(long, default_value_t = 1)]
@@ -109,7 +109,14 @@ struct Size {
 }
 
 fn seconds(text: &str) -> Result<Seconds, String> {
-    Seconds::from_text(text).map_err(|error| error.to_string())
+    let seconds = Seconds::from_text(text).map_err(|error| error.to_string())?;
+    if seconds.0 == 0 { Err("a run takes some time, such as 10m".to_owned()) } else { Ok(seconds) }
+}
+
+fn clusters(text: &str) -> Result<usize, String> {
+    let (least, most) = (limits::CLUSTERS.start(), limits::CLUSTERS.end());
+    let count = text.parse().ok().filter(|count| limits::CLUSTERS.contains(count));
+    count.ok_or_else(|| format!("a federation has {least} to {most} clusters"))
 }
 
 fn main() -> anyhow::Result<ExitCode> {

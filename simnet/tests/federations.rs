@@ -46,6 +46,22 @@ fn a_federation_serves_more_jobs_than_its_clusters_alone() {
     assert_eq!(run.measures.trades.len(), run.measures.contract_ms.len());
 }
 
+/// A hundred leases a day and more between two clusters, for forty days at level `full`: what is
+/// over takes no room from what is to come.
+#[test]
+fn trade_goes_on_for_as_long_as_there_are_days() {
+    let full = std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full");
+    let hours = if full { 40 * 24 } else { 3 };
+    let run = run(Topology::Pair.plan(None, 4), 4, hours * 60);
+    let of_hour = |hour: u64| {
+        let hours_ms = hour * 60 * MINUTE_MS..(hour + 1) * 60 * MINUTE_MS;
+        run.measures.trades.iter().filter(|trade| hours_ms.contains(&trade.at_ms)).count()
+    };
+    // Work rises and falls once an hour.
+    let least = (0..hours).map(of_hour).min();
+    assert!(least >= Some(100 / 24 + 1), "{least:?} contracts in an hour");
+}
+
 /// Every named federation trades, and leaves a report.
 #[test]
 fn every_topology_trades_and_is_reported() {

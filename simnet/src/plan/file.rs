@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::{Access, Cluster, Incident, Place, Plan, Topology, What, Wiring};
 use crate::hostile::Character;
+use crate::limits::CLUSTERS;
 
 /// The file is not what it should be: where and why.
 #[derive(Debug, Error)]
@@ -131,6 +132,13 @@ impl Plan {
 
 impl File {
     fn plan(self, clusters: Option<usize>, seed: u64) -> Result<Plan, String> {
+        let (least, most) = (CLUSTERS.start(), CLUSTERS.end());
+        let asked = clusters.or(self.clusters);
+        let groups = self.groups.iter().map(|group| group.count);
+        let count = asked.into_iter().chain(groups).fold(0, usize::saturating_add);
+        if count > *most || asked.is_some_and(|asked| asked < *least) {
+            return Err(format!("{count} clusters: a federation has {least} to {most}"));
+        }
         let mut plan = match self.topology {
             Some(topology) => topology.plan(clusters.or(self.clusters), seed),
             None if clusters.or(self.clusters).is_some() => {
@@ -301,6 +309,9 @@ mod tests {
         assert_eq!(Plan::parse("x", yaml, Some(12), 1).unwrap().clusters.len(), 12);
     }
 
+    const LARGE: &str =
+        "groups:\n- {name: a, count: 99999999, has: 'cpu=4,memory=1Gi,pods=9', shares: 9}\n";
+
     #[test]
     fn an_error_says_where_and_what_would_be_right() {
         for (yaml, says) in [
@@ -311,6 +322,9 @@ mod tests {
             ("groups:\n- {name: a, has: 'cpu=4,memory=1Gi,pods=9', shares: 95}\n", "at most 90 %"),
             ("groups: []\n", "at least two clusters"),
             ("clusters: 4\n", "groups have a `count`"),
+            ("topology: star\nclusters: 99999999\n", "a federation has 2 to 2000"),
+            ("topology: star\nclusters: 1\n", "a federation has 2 to 2000"),
+            (LARGE, "a federation has 2 to 2000"),
             ("topology: pair\nincidents:\n- {at: 1m, for: 1m}\n", "one of partition"),
             ("topology: pair\nincidents:\n- {at: 1m, for: 1m, diskFull: x}\n", "is no cluster"),
             ("topology: pair\nincidents:\n- {at: 1m, for: 1m, partition: [x]}\n", "there are lan"),

@@ -11,6 +11,7 @@ use super::place::CITIES;
 use super::{Access, Cluster, Incident, Plan, What, Wiring};
 use crate::dice::Dice;
 use crate::hostile::Character;
+use crate::limits::CLUSTERS;
 
 const MINUTE_MS: u64 = 60_000;
 const GI: u64 = 1 << 30;
@@ -109,7 +110,7 @@ impl Topology {
     /// seed.
     pub fn plan(self, clusters: Option<usize>, seed: u64) -> Plan {
         let (name, usual, about) = self.facts();
-        let n = clusters.unwrap_or(usual).max(2);
+        let n = clusters.unwrap_or(usual).clamp(*CLUSTERS.start(), *CLUSTERS.end());
         let mut dice = Dice::new(seed, "clusters");
         let mut clusters: Vec<Cluster> = (0..n).map(|at| cluster(at, &mut dice)).collect();
         let wiring = self.shape(&mut clusters, &mut dice);
