@@ -57,6 +57,16 @@ impl<'a> Daemon<'a> {
         Ok(this)
     }
 
+    /// What a probe reads of its readiness.
+    ///
+    /// # Errors
+    /// When nobody can ask.
+    pub async fn readiness(&self) -> Result<String> {
+        let ask = "printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' | nc 127.0.0.1 7476";
+        let answer = self.cluster.command("busybox")?.args(["sh", "-c", ask]).output().await?;
+        Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
+    }
+
     /// Starts `mercato run`, for which everything is prepared, and returns at once.
     ///
     /// # Errors

@@ -129,7 +129,7 @@ async fn says(daemon: &Daemon<'_>, what: Option<&str>) -> Result<()> {
     wait::until(&format!("status says {what:?}"), PATIENCE, || async {
         let status = daemon.json(&["status"]).await?;
         let attention = status["daemon"]["attention"].to_string();
-        let health = health(daemon).await?;
+        let health = daemon.readiness().await?;
         let holds = match what {
             Some(what) => [&attention, &health].iter().all(|said| said.contains(what)),
             None => !attention.contains("read-only") && health.contains("ok store"),
@@ -138,13 +138,6 @@ async fn says(daemon: &Daemon<'_>, what: Option<&str>) -> Result<()> {
         Ok(true)
     })
     .await
-}
-
-/// What a probe reads.
-async fn health(daemon: &Daemon<'_>) -> Result<String> {
-    let ask = "printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' | nc 127.0.0.1 7476";
-    let answer = daemon.cluster.command("busybox")?.args(["sh", "-c", ask]).output().await?;
-    Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
 /// The guests and how often their containers were started.

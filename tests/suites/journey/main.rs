@@ -1,6 +1,7 @@
 //! The whole way on real clusters: two daemons, as programs with the ServiceAccount of
 //! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
 
+mod changes;
 mod demo;
 mod ending;
 mod market;
@@ -61,7 +62,10 @@ async fn journey(stage: &Stage) -> Result<()> {
 
     market::statement(&home, &provider, &contract).await.context("the statement")?;
     told.step("usage is signed");
+    changes::many(&home, &provider, &contract).await.context("twenty changes")?;
+    told.step("extended and resized twenty times");
     ending::cancel(&home, &provider, &contract).await.context("cancel")?;
+    changes::ready(&home, &provider).await.context("ready after the contract")?;
     told.step("cancelled, drained");
     pods::clean_up(rome).await?;
     told.step("the test has tidied up after itself");
