@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mercato_config::Seconds;
 
-use super::deals::{Contracts, Requests};
+use super::deals::Contracts;
 use super::federation::Federation;
 use super::key::Key;
 use super::look::Events;
@@ -18,6 +18,7 @@ use super::order::Order;
 use super::peer::Peer;
 use super::portable::{Export, Import};
 use super::reclaim::Reclaim;
+use super::requests::Requests;
 use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;

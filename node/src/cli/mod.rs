@@ -26,6 +26,7 @@ mod peer;
 mod portable;
 mod progress;
 mod reclaim;
+mod requests;
 mod revoke;
 mod rfq;
 mod root_key;

@@ -3,7 +3,7 @@
 use mercato_agent::{Agent, ChangeStep, DealFacts, Ending, FederationNews, Notice};
 use mercato_broker::{Side, Standing};
 use mercato_config::{Seconds, Show as _};
-use mercato_protocol::id::{ClusterId, FederationId, NegotiationId};
+use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
@@ -57,23 +57,17 @@ pub(super) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
             about(Kind::OfferWithdrawn, peer, &|who| format!("{who} withdrew its offer"))
         }
         Notice::BadAd(key, error) => {
-            let text = format!("not a valid advertisement, by {}: {error}", key.short());
-            Event { key: Some(*key), ..Event::of(Kind::AdRejected, text) }
+            let says = |who: &str| format!("not a valid advertisement, by {who}: {error}");
+            of_key(Kind::AdRejected, key, &says)
         }
-        Notice::Fraud(key) => {
-            let text = format!("{} signed two advertisements under one number", key.short());
-            Event { key: Some(*key), ..Event::of(Kind::FraudProven, text) }
-        }
+        Notice::Fraud(key) => of_key(Kind::FraudProven, key, &|who| {
+            format!("{who} signed two advertisements under one number")
+        }),
         Notice::Shunned(key) => {
-            let text = format!("gossip takes nothing more from {}", key.short());
-            Event { key: Some(*key), ..Event::of(Kind::PeerBanned, text) }
+            of_key(Kind::PeerBanned, key, &|who| format!("gossip takes nothing more from {who}"))
         }
         Notice::Standing(peer, standing) => {
-            let (kind, word) = match standing {
-                Standing::Trusted => (Kind::PeerTrusted, "trusted"),
-                Standing::Blocked => (Kind::PeerBlocked, "blocked"),
-                Standing::Stranger => (Kind::PeerForgotten, "a stranger"),
-            };
+            let (kind, word) = judged(*standing);
             about(kind, peer, &|who| format!("{who} is {word} now"))
         }
         Notice::Deal { id, side, state, facts } => {
@@ -100,6 +94,19 @@ pub(super) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
             Event::of(Kind::RecordsReadOnly, text)
         }
     })
+}
+
+fn judged(standing: Standing) -> (Kind, &'static str) {
+    match standing {
+        Standing::Trusted => (Kind::PeerTrusted, "trusted"),
+        Standing::Blocked => (Kind::PeerBlocked, "blocked"),
+        Standing::Stranger => (Kind::PeerForgotten, "a stranger"),
+    }
+}
+
+/// About a publisher of whom only the key is known.
+fn of_key(kind: Kind, key: &PublicKey, says: &dyn Fn(&str) -> String) -> Event {
+    Event { key: Some(*key), ..Event::of(kind, says(&key.short())) }
 }
 
 /// With what belongs to an order, a contract or a change.

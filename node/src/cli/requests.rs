@@ -1,0 +1,166 @@
+//! `mercato requests`: what others ask of this cluster, and what its owner answers.
+
+use clap::{Args, Subcommand};
+use mercato_broker::syntax::{PriceChange, PriceChangeError};
+use mercato_config::{Seconds, Show as _};
+use mercato_protocol::negotiation::State;
+use mercato_protocol::price::{Price, Usage};
+use mercato_protocol::resources::Resources;
+
+use super::deals::{is_asked, peer};
+use super::demand::can_be_bought;
+use super::screen::Screen;
+use super::table::Table;
+use super::text::{left, money, text};
+use super::{lookup, now_ms};
+use crate::admin::{Class, Deal, Desk, Problem, Request};
+
+/// What a person types to mean one of them.
+const REQUEST: (&str, &str) = ("request", "mercato requests");
+
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  mercato requests
+  mercato requests accept 3f2a91bc")]
+pub(crate) struct Requests {
+    #[command(subcommand)]
+    what: Option<RequestsWhat>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RequestsWhat {
+    /// Those that wait for your answer (the default)
+    #[command(after_help = "Examples:
+  mercato requests list
+  mercato requests list -o json")]
+    List,
+    /// Approve one: its consumer is sent a signed contract, or a firm offer on other terms
+    #[command(after_help = "Examples:
+  mercato requests accept 3f2a91bc
+  mercato requests accept 3f2 --price 'cpu=0.03 EUR/h' --hold 8h
+
+A line of the price that is not named stays as it is; 'memory=free' takes one away.
+While an offer is held, its capacity is sold to nobody else.")]
+    Accept {
+        /// The beginning of its id
+        id: String,
+        /// Offer it at another price: 'cpu=0.03 EUR/h, memory=free'; or free
+        #[arg(long, value_parser = text::<PriceChange>)]
+        price: Option<PriceChange>,
+        /// Another quantity: cpu=4,memory=8Gi; what is not named stays as asked for
+        #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
+        quantity: Option<Resources>,
+        /// How long the offer is held, at most as long as the request waits [default: 4h]
+        #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
+        hold: Option<Seconds>,
+    },
+    /// Refuse one
+    #[command(after_help = "Examples:
+  mercato requests deny 3f2a91bc --reason 'maintenance this week'
+  mercato requests deny 3f2 --reason 'unknown organisation'")]
+    Deny {
+        /// The beginning of its id
+        id: String,
+        /// Told to the buyer
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
+impl Requests {
+    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+        match self.what.unwrap_or(RequestsWhat::List) {
+            RequestsWhat::List => {
+                let mut requests = desk.deals().await?;
+                requests.retain(is_asked);
+                requests.sort_by_key(|request| (request.until_ms, request.id));
+                screen.render(&requests, || requests_table(&requests, screen.is_wide()))
+            }
+            RequestsWhat::Accept { id, price, quantity, hold } => {
+                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
+                if price.is_some() || quantity.is_some() || hold.is_some() {
+                    return counter(desk, screen, &request, (price, quantity, hold)).await;
+                }
+                desk.tell(Request::Accept(request.id)).await?;
+                let what = request.change.as_ref().filter(|change| change.state == State::Review);
+                let what = what.map_or_else(String::new, |change| format!(": {}", change.what));
+                let (short, peer) = (request.id.short(), peer(&request));
+                Ok(screen.done(format!("{short} of {peer} is approved{what}")))
+            }
+            RequestsWhat::Deny { id, reason } => {
+                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
+                desk.tell(Request::Deny(request.id, reason)).await?;
+                Ok(screen.done(format!("{} of {} is denied", request.id.short(), peer(&request))))
+            }
+        }
+    }
+}
+
+/// Answers a request with a firm offer, and says what is another in it.
+async fn counter(
+    desk: &dyn Desk,
+    screen: &Screen,
+    request: &Deal,
+    (price, quantity, hold): (Option<PriceChange>, Option<Resources>, Option<Seconds>),
+) -> Result<String, Problem> {
+    let before = &request.terms;
+    let quantity = quantity.map(|named| named.or(&before.quantity));
+    let bought = quantity.as_ref().unwrap_or(&before.quantity);
+    can_be_bought(bought)?;
+    let wrong = |error: PriceChangeError| Problem::new(Class::Usage, error.to_string());
+    let changed = price.as_ref().map(|price| price.of(&before.price, bought)).transpose();
+    let changed = changed.map_err(wrong)?.unwrap_or_else(|| before.price.clone());
+    let mut lines = vec![format!("{}: offered to {}", request.id.short(), peer(request))];
+    let mut say = |what: &str, [before, after]: [String; 2]| {
+        if before != after {
+            lines.push(format!("  {what}  {after}, asked {before}"));
+        }
+    };
+    say("price", [&before.price, &changed].map(|price| price.show()));
+    say("what ", [&before.quantity, bought].map(|quantity| quantity.show()));
+    let total = |price: &Price, quantity: &Resources| {
+        let usage = Usage::of(quantity, before.term_s.saturating_mul(1_000));
+        money(price, usage.and_then(|usage| price.total(&usage)).ok().flatten())
+    };
+    say("total", [total(&before.price, &before.quantity), total(&changed, bought)]);
+    let hold_s = hold.map(|Seconds(hold_s)| hold_s);
+    desk.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
+    let offered = |deal: &&Deal| deal.id == request.id && deal.state == State::Offered;
+    let deals = desk.deals().await?;
+    let held = deals.iter().find(offered).map(|deal| left(now_ms(), deal.until_ms));
+    lines.extend(held.map(|held| format!("  held   for {held}")));
+    Ok(screen.done(lines.join("\n")))
+}
+
+fn requests_table(requests: &[Deal], wide: bool) -> String {
+    if requests.is_empty() {
+        return "no request needs your approval\n".to_owned();
+    }
+    let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"]);
+    for request in requests {
+        let (id, price) = (request.id.short(), &request.terms.price);
+        let change = request.change.as_ref().filter(|change| change.state == State::Review);
+        table.row(match change {
+            // Only what is another: it is no new order.
+            Some(change) => [
+                id,
+                peer(request),
+                format!("change: {}", change.what),
+                Seconds(change.terms.term_s).show(),
+                format!("{} (was {})", money(price, change.total), money(price, request.total)),
+                left(now_ms(), change.until_ms),
+                String::new(),
+            ],
+            None => [
+                id,
+                peer(request),
+                request.terms.quantity.show(),
+                Seconds(request.terms.term_s).show(),
+                money(price, request.total),
+                left(now_ms(), request.until_ms),
+                request.note.clone(),
+            ],
+        });
+    }
+    table.render(wide)
+}
