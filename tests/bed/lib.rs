@@ -22,6 +22,7 @@ pub mod front;
 pub mod image;
 pub mod kit;
 pub mod leftovers;
+pub mod relay;
 pub mod requirements;
 pub mod shop;
 pub mod suite;

@@ -334,13 +334,12 @@ impl Pair {
                 return true;
             }
             // Whoever was to speak may have died before.
-            let unsaid = match (trade, states) {
-                (Review | Counter, (_, Some("review"))) => true,
-                (Withdrawal, (Some("requested" | "review"), _)) => true,
-                (Cancel, (Some("active"), Some("active"))) => true,
-                (End, (Some("active"), Some("active"))) => true,
-                _ => false,
-            };
+            let unsaid = matches!(
+                (trade, states),
+                (Review | Counter, (_, Some("review")))
+                    | (Withdrawal, (Some("requested" | "review"), _))
+                    | (Cancel | End, (Some("active"), Some("active")))
+            );
             if unsaid && let Some(mut said) = self.say(trade, id) {
                 said.wait().unwrap();
             }

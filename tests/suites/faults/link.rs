@@ -80,7 +80,7 @@ fn uid(pod: &serde_json::Value) -> String {
     pod["metadata"]["uid"].to_string()
 }
 
-async fn lease_is_fresh(pair: &Pair<'_>) -> Result<()> {
+pub(crate) async fn lease_is_fresh(pair: &Pair<'_>) -> Result<()> {
     let lease = ["-n", "kube-node-lease", "get", "lease", NODE, "-o", "json"];
     wait::until("the node's lease is fresh", Duration::from_secs(1), || async {
         let lease = pair.rome().kubectl(&lease).await?.ok()?;

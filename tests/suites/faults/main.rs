@@ -14,6 +14,7 @@ mod kills;
 mod link;
 mod pair;
 mod provider;
+mod slow;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
         Test::ci("a_disk_is_full_or_read_only", |s| Box::pin(disk::breaks(s))),
         Test::ci("daemons_are_killed", |s| Box::pin(kills::killed(s))),
         Test::ci("the_link_is_cut", |s| Box::pin(link::cut(s))),
+        Test::ci("a_slow_link_carries_everything_once", |s| {
+            Box::pin(slow::carries_everything_once(s))
+        }),
         Test::ci("an_api_server_is_stopped", |s| Box::pin(api_server::stopped(s))),
         Test::ci("the_api_servers_answer_badly", |s| Box::pin(api_server::answers_badly(s))),
         Test::ci("the_provider_evicts", |s| Box::pin(provider::evicts(s))),

@@ -39,7 +39,11 @@ impl<'a> Pair<'a> {
         let (home, provider) = if Daemon::runs(rome)? {
             (Daemon::attach(rome, &program), Daemon::attach(turin, &program))
         } else {
-            (Daemon::start(rome, &program, "").await?, Daemon::start(turin, &program, "").await?)
+            // A configuration that may be replaced later.
+            (
+                Daemon::start(rome, &program, "{}").await?,
+                Daemon::start(turin, &program, "{}").await?,
+            )
         };
         let mut this = Self { home, provider, contract: String::new() };
         this.contract = match this.active().await? {
