@@ -8,6 +8,7 @@ use mercato_broker::Desired;
 use mercato_offload::message::{Frame, ToGuest};
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
+use mercato_protocol::workload::is_reserved;
 
 use crate::lease::Lease;
 use crate::limits;
@@ -168,13 +169,7 @@ impl Lease {
     /// What a guest namespace is called that is to have no name in particular: `shop-rome`;
     /// where another lease has that, or it is too long, with the contract's id.
     fn own_names(&self, home: &str, peer: Option<&str>) -> Vec<String> {
-        let short = self.id().short();
-        let room = limits::NAMESPACE_BYTES - short.len() - 1;
-        let head = home.get(..room.min(home.len())).unwrap_or(home).trim_end_matches('-');
-        let plain = peer.map(|peer| format!("{home}-{}", slug(peer)));
-        let with_id = format!("{head}-{short}");
-        let whole = format!("{:.63}", Digest::of(home.as_bytes()));
-        plain.into_iter().chain([with_id, whole]).collect()
+        names_of(home, peer, &self.id().short())
     }
 }
 
@@ -206,6 +201,22 @@ impl MayGo {
     }
 }
 
+/// The names after a home namespace, of which none is the cluster's own: a home namespace may
+/// be called `kube`, and a cluster `flannel`.
+fn names_of(home: &str, peer: Option<&str>, short: &str) -> Vec<String> {
+    let stem = match is_reserved(&format!("{home}-{short}")) {
+        true => format!("guest-{home}"),
+        false => home.to_owned(),
+    };
+    let room = limits::NAMESPACE_BYTES - short.len() - 1;
+    let head = stem.get(..room.min(stem.len())).unwrap_or(&stem).trim_end_matches('-');
+    let plain = peer.map(|peer| format!("{stem}-{}", slug(peer)));
+    let with_id = format!("{head}-{short}");
+    let whole = format!("{:.63}", Digest::of(home.as_bytes()));
+    let names = plain.into_iter().chain([with_id, whole]);
+    names.filter(|name| !is_reserved(name)).collect()
+}
+
 /// What people call a cluster, as part of a DNS label.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
@@ -219,4 +230,25 @@ fn is_label(name: &str) -> bool {
     let bytes = name.as_bytes();
     let fits = bytes.len() <= limits::NAMESPACE_BYTES;
     fits && bytes.iter().all(inner) && edge(bytes.first()) && edge(bytes.last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_guest_namespace_is_called_as_one_of_the_clusters_own() {
+        let names = |home: &str, peer: &str| names_of(home, Some(peer), "1bec4dc5");
+        assert_eq!(names("shop", "Rome")[..2], ["shop-rome", "shop-1bec4dc5"]);
+        assert_eq!(names("kube", "flannel")[..2], ["guest-kube-flannel", "guest-kube-1bec4dc5"]);
+        for home in ["kube", "kube-system", "kube-public", "openshift", "cattle", "gke", "default"]
+        {
+            for peer in ["system", "flannel", "monitoring", "", "-", "a.b"] {
+                let all = names(home, peer);
+                assert!(all.len() >= 2 && !all.iter().any(|name| is_reserved(name)), "{all:?}");
+                let long = names(&format!("{home}-{}", "x".repeat(62 - home.len())), peer);
+                assert!(long.iter().any(|name| is_label(name) && !is_reserved(name)), "{long:?}");
+            }
+        }
+    }
 }

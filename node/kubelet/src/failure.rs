@@ -54,6 +54,11 @@ impl Failure {
         Self { class: Class::Conflict, code: 0, message: message.into() }
     }
 
+    /// The same with the namespace that it is about.
+    pub(crate) fn of(self, namespace: &str) -> Self {
+        Self { message: format!("namespace {namespace}: {}", self.message), ..self }
+    }
+
     /// Is worth another try without any change.
     pub fn is_transient(&self) -> bool {
         self.class == Class::Transient

@@ -144,9 +144,24 @@ fn label(text: &str) -> bool {
 /// Whether home may choose this name for a guest namespace: a DNS label that is none of
 /// Kubernetes' own namespaces.
 pub fn may_be_chosen(name: &str) -> bool {
-    let own = name == "default" || name.starts_with("kube-");
-    label(name) && name.len() <= limits::LABEL_BYTES && !own
+    label(name) && name.len() <= limits::LABEL_BYTES && !is_reserved(name)
 }
+
+/// Whether a namespace of this name is the cluster's own, or one that a distribution of
+/// Kubernetes, or the daemon, keeps for itself: no guest namespace is called so, none leaves
+/// home, and the daemon's account has no rights there (`config/deploy/policies.yaml` says the
+/// same to API servers). Policies and controllers of others leave such names out of their
+/// checks.
+pub fn is_reserved(namespace: &str) -> bool {
+    RESERVED.contains(&namespace) || RESERVED_PREFIXES.iter().any(|own| namespace.starts_with(own))
+}
+
+/// Kubernetes', OpenShift's, and `config/deploy`'s.
+const RESERVED: [&str; 3] = ["default", "mercato", "openshift"];
+/// Kubernetes reserves the first one; the others are the documented ones of OpenShift,
+/// Rancher, GKE, AKS and EKS.
+const RESERVED_PREFIXES: [&str; 7] =
+    ["kube-", "openshift-", "cattle-", "gke-", "gmp-", "aks-", "amazon-"];
 
 /// Whether Kubernetes could have given them: a DNS label and a DNS subdomain (RFC 1123).
 fn names(namespace: &str, name: &str) -> Result<(), CodecError> {
@@ -209,6 +224,9 @@ mod tests {
         for name in ["", "Shop", "a.b", "-a", "../x", "default", "kube-system", "kube-mine", &long]
         {
             assert!(!may_be_chosen(name), "{name}");
+        }
+        for name in ["mercato", "openshift", "openshift-x", "cattle-system", "gke-x"] {
+            assert!(is_reserved(name) && !may_be_chosen(name), "{name}");
         }
     }
 

@@ -9,7 +9,7 @@ mod body;
 mod check;
 mod key;
 
-pub use check::may_be_chosen;
+pub use check::{is_reserved, may_be_chosen};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use mercato_protocol::workload::is_reserved;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -83,12 +84,9 @@ pub struct OptIn {
 pub enum Scope {
     /// Those that carry the label.
     Labelled,
-    /// All but guest namespaces and those of Kubernetes itself; a label says how.
+    /// All but guest namespaces and the cluster's own; a label says how.
     All,
 }
-
-/// Kubernetes' own namespaces begin so.
-const SYSTEM: &str = "kube-";
 
 impl Scope {
     fn selection(self) -> Selection {
@@ -107,10 +105,15 @@ impl Scope {
 
     fn read(self, namespace: &Value) -> Option<OptIn> {
         let metadata = &namespace["metadata"];
+        if is_reserved(metadata["name"].as_str().unwrap_or_default()) {
+            return None;
+        }
         let labelled = metadata["labels"][OFFLOAD].as_str().and_then(Strategy::parse);
         let strategy = match self {
             Self::Labelled => labelled?,
-            Self::All if is_open(namespace) => labelled.unwrap_or(Strategy::Both),
+            Self::All if metadata["deletionTimestamp"].is_null() => {
+                labelled.unwrap_or(Strategy::Both)
+            }
             Self::All => return None,
         };
         let annotations = &metadata["annotations"];
@@ -120,11 +123,6 @@ impl Scope {
         let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
         Some(OptIn { strategy, api_access, secrets, targets, name })
     }
-}
-
-fn is_open(namespace: &Value) -> bool {
-    let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
-    !name.starts_with(SYSTEM) && namespace["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// The opted-in namespaces of a cluster; none before the first list.
@@ -201,7 +199,7 @@ impl OptedIn {
             Some(entry) if entry.ready => Leave::Now(entry.how.clone()),
             Some(_) => Leave::Soon,
             // It may be so new that the watch has not told of it.
-            None if self.scope == Scope::All && !namespace.starts_with(SYSTEM) => Leave::Soon,
+            None if self.scope == Scope::All && !is_reserved(namespace) => Leave::Soon,
             None => Leave::Never,
         }
     }
@@ -334,7 +332,12 @@ mod tests {
         assert_eq!(Scope::Labelled.read(&plain("shop")), None);
         let both = OptIn { api_access: false, ..both };
         assert_eq!(Scope::All.read(&plain("shop")), Some(both));
-        assert_eq!(Scope::All.read(&plain("kube-system")), None);
+        for own in ["kube-system", "default", "mercato", "openshift-monitoring"] {
+            assert_eq!(Scope::All.read(&plain(own)), None);
+            let mut labelled = namespace("both");
+            labelled["metadata"]["name"] = own.into();
+            assert_eq!(Scope::Labelled.read(&labelled), None);
+        }
     }
 
     #[test]

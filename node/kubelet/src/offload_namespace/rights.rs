@@ -59,7 +59,7 @@ impl Rights {
                         let held = Held { uid: one.uid.clone(), left: None };
                         self.held.get_or_insert_default().insert(name.clone(), held);
                     }
-                    Err(failure) => taken = taken.and(Err(failure)),
+                    Err(failure) => taken = taken.and(Err(failure.of(name))),
                 }
             }
         }

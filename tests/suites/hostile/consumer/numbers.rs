@@ -55,7 +55,7 @@ pub(super) async fn of_namespaces(scene: &Scene<'_>, consumer: &mut Consumer<'_>
     let (kind, namespace) = (ObjectKind::ConfigMap, "kube-system".to_owned());
     let mine = Item::Object(ObjectKey { kind, namespace, name: "mine".to_owned() });
     consumer.put(&[(mine, body)]).await?;
-    let theirs = ["get", "configmap", "-n", "kube-system-pisa", "mine", "-o", "name"];
+    let theirs = ["get", "configmap", "-n", "guest-kube-system-pisa", "mine", "-o", "name"];
     wait::until("a namespace of its own is made", PATIENCE, || async {
         scene.siena.cluster.kubectl(&theirs).await?.ok()?;
         Ok(true)
