@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use mercato_protocol::quantity;
 use serde_json::Value;
 
-use crate::names::CONTRACT;
-
 use super::node::NVIDIA;
 
 /// One pod that is bound to a node and not over.
@@ -14,8 +12,8 @@ use super::node::NVIDIA;
 pub struct PodView {
     /// Where it runs.
     pub node: String,
-    /// It is a guest: its lease accounts for it.
-    pub guest: bool,
+    /// In which namespace it is.
+    pub namespace: String,
     /// Thousandths of a core.
     pub cpu_millis: u64,
     /// Bytes.
@@ -35,7 +33,7 @@ impl PodView {
         let ask = |name: &str| asks.get(name).copied().unwrap_or(0);
         Some(Self {
             node,
-            guest: !pod["metadata"]["labels"][CONTRACT].is_null(),
+            namespace: pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
             cpu_millis: ask("cpu"),
             memory_bytes: ask("memory"),
             gpus: ask(NVIDIA),

@@ -1,6 +1,6 @@
 //! The sum by pool: pure, from what is kept of nodes and pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::Resources;
@@ -36,16 +36,20 @@ pub struct Pool {
     pub gpus: Vec<GpuPool>,
 }
 
-/// Sums nodes (by name) and pods (by uid). A node that is closed counts neither
-/// with what it has nor with what runs there.
-pub fn sum(nodes: &BTreeMap<String, NodeView>, pods: &BTreeMap<String, PodView>) -> Inventory {
+/// Sums nodes (by name) and pods (by uid); pods in one of the namespaces `guests` are guests.
+/// A node that is closed counts neither with what it has nor with what runs there.
+pub fn sum(
+    nodes: &BTreeMap<String, NodeView>,
+    pods: &BTreeMap<String, PodView>,
+    guests: &BTreeSet<String>,
+) -> Inventory {
     let mut used: BTreeMap<&str, (Resources, Resources)> = BTreeMap::new();
     for pod in pods.values() {
         let Some(node) = nodes.get(&pod.node).filter(|node| node.open) else { continue };
         let asks = asks(pod, node);
         let (own, all) = used.entry(&pod.node).or_default();
         *all = saturating_add(all, &asks);
-        if !pod.guest {
+        if !guests.contains(&pod.namespace) {
             *own = saturating_add(own, &asks);
         }
     }
@@ -123,7 +127,12 @@ mod tests {
     use crate::inventory::node::tests::node;
 
     fn pod(node: &str, cpu_millis: u64, guest: bool) -> PodView {
-        PodView { node: node.into(), guest, cpu_millis, memory_bytes: 1 << 30, gpus: 0 }
+        let namespace = if guest { "shop-rome" } else { "shop" }.to_owned();
+        PodView { node: node.into(), namespace, cpu_millis, memory_bytes: 1 << 30, gpus: 0 }
+    }
+
+    fn guests() -> BTreeSet<String> {
+        ["shop-rome".to_owned()].into()
     }
 
     fn two_nodes() -> BTreeMap<String, NodeView> {
@@ -135,7 +144,7 @@ mod tests {
     fn guests_are_not_requested_twice() {
         let pods = [("1", pod("a", 500, false)), ("2", pod("a", 5000, true))];
         let pods = pods.map(|(uid, pod)| (uid.to_owned(), pod)).into();
-        let inventory = sum(&two_nodes(), &pods);
+        let inventory = sum(&two_nodes(), &pods, &guests());
         let [pool] = &inventory.pools[..] else { panic!("one shape, one pool") };
         assert_eq!((pool.nodes, pool.allocatable.cpu_millis), (2, 31_000));
         assert_eq!(pool.requested.cpu_millis, 500);
@@ -148,7 +157,7 @@ mod tests {
         let mut nodes = two_nodes();
         nodes.get_mut("a").unwrap().open = false;
         let pods = BTreeMap::from([("1".to_owned(), pod("a", 500, false))]);
-        let pool = &sum(&nodes, &pods).pools[0];
+        let pool = &sum(&nodes, &pods, &guests()).pools[0];
         assert_eq!((pool.nodes, pool.requested.cpu_millis), (1, 0));
     }
 
@@ -163,7 +172,7 @@ mod tests {
                 .enumerate()
                 .map(|(i, (n, cpu, guest))| (i.to_string(), pod(["a", "b"][n], cpu, guest)))
                 .collect();
-            let pool = sum(&nodes, &pods).pools.remove(0);
+            let pool = sum(&nodes, &pods, &guests()).pools.remove(0);
             let best = ["a", "b"].into_iter().map(|name| {
                 let used: u64 =
                     pods.values().filter(|p| p.node == name).map(|p| p.cpu_millis).sum();

@@ -1,14 +1,17 @@
 //! Keeps the numbers of nodes and pods current.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use mercato_protocol::id::ContractId;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::cluster::Cluster;
-use crate::kind::{NODE, POD};
+use crate::kind::{NAMESPACE, NODE, POD};
+use crate::names::CONTRACT;
 use crate::watch::{Change, Selection, changes};
 
 use super::{Inventory, NodeView, PodView, sum};
@@ -21,15 +24,34 @@ const TAKES: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Faile
 
 /// The cluster's inventory, first when all nodes and pods are known, then
 /// whenever it differs. Ends never; an API server out of reach yields nothing.
-pub fn watch(cluster: &Cluster) -> BoxStream<'static, Inventory> {
+///
+/// Guests are the pods in namespaces that carry the label of one of `contracts`, which are
+/// those that the daemon knows: anybody can write such a label on a pod.
+pub fn watch(
+    cluster: &Cluster,
+    contracts: watch::Receiver<BTreeSet<ContractId>>,
+) -> BoxStream<'static, Inventory> {
     let nodes = changes(cluster, NODE, Selection::default(), |node| {
         (key(&node, "name"), NodeView::read(&node).map(Box::new))
     });
     let pods = changes(cluster, POD, Selection::default().fields(TAKES.to_owned()), |pod| {
         (key(&pod, "uid"), PodView::read(&pod).map(Box::new))
     });
+    let namespaces =
+        changes(cluster, NAMESPACE, Selection::default().labels(CONTRACT.into()), |one| {
+            let contract = one["metadata"]["labels"][CONTRACT].as_str().map(str::to_owned);
+            (key(&one, "name"), contract.map(Box::new))
+        });
+    let contracts = stream::unfold((contracts, true), |(mut contracts, first)| async move {
+        if !first {
+            contracts.changed().await.ok()?;
+        }
+        let now = contracts.borrow_and_update().iter().map(ContractId::to_string).collect();
+        Some((Seen::Contracts(now), (contracts, false)))
+    });
     let (nodes, pods) = (nodes.map(Seen::Node), pods.map(Seen::Pod));
-    let seen = stream::select(nodes, pods).ready_chunks(1024);
+    let guests = stream::select(namespaces.map(Seen::Namespace), contracts);
+    let seen = stream::select(stream::select(nodes, pods), guests).ready_chunks(1024);
     let state = (seen.boxed(), State::default());
     stream::unfold(state, |(mut seen, mut state)| async move {
         loop {
@@ -50,6 +72,9 @@ pub fn watch(cluster: &Cluster) -> BoxStream<'static, Inventory> {
 enum Seen {
     Node(Change<View<NodeView>>),
     Pod(Change<View<PodView>>),
+    /// With the contract that is on its label.
+    Namespace(Change<View<String>>),
+    Contracts(BTreeSet<String>),
 }
 
 /// What is kept of an object, by its key; none if it counts for nothing.
@@ -63,6 +88,8 @@ fn key(object: &Value, field: &str) -> String {
 struct State {
     nodes: Option<BTreeMap<String, NodeView>>,
     pods: Option<BTreeMap<String, PodView>>,
+    namespaces: Option<BTreeMap<String, String>>,
+    contracts: BTreeSet<String>,
     last: Option<Inventory>,
 }
 
@@ -71,11 +98,16 @@ impl State {
         match seen {
             Seen::Node(view) => apply(&mut self.nodes, view),
             Seen::Pod(view) => apply(&mut self.pods, view),
+            Seen::Namespace(view) => apply(&mut self.namespaces, view),
+            Seen::Contracts(all) => self.contracts = all,
         }
     }
 
     fn changed(&mut self) -> Option<Inventory> {
-        let inventory = sum(self.nodes.as_ref()?, self.pods.as_ref()?);
+        let guests = self.namespaces.as_ref()?.iter();
+        let guests = guests.filter(|(_, contract)| self.contracts.contains(*contract));
+        let guests = guests.map(|(name, _)| name.clone()).collect();
+        let inventory = sum(self.nodes.as_ref()?, self.pods.as_ref()?, &guests);
         if self.last.as_ref() == Some(&inventory) {
             return None;
         }
@@ -95,5 +127,39 @@ fn apply<T>(known: &mut Option<BTreeMap<String, T>>, change: Change<View<T>>) {
         Change::Changed((key, None)) | Change::Deleted((key, _)) => {
             known.get_or_insert_default().remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::inventory::node::tests::node;
+
+    #[test]
+    fn a_label_on_a_pod_hides_nothing() {
+        let pod = |namespace: &str| {
+            let pod = json!({
+                "metadata": { "name": "p", "namespace": namespace, "labels": { CONTRACT: "c1" } },
+                "spec": { "nodeName": "n", "containers": [
+                    { "resources": { "requests": { "cpu": "1" } } }] },
+            });
+            (namespace.to_owned(), PodView::read(&pod).map(Box::new))
+        };
+        let label =
+            |name: &str, contract: &str| (name.to_owned(), Some(Box::new(contract.to_owned())));
+        let mut state = State::default();
+        let view = NodeView::read(&node()).map(Box::new);
+        state.take(Seen::Node(Change::Synced(vec![("n".to_owned(), view)])));
+        let pods = ["shop", "shop-rome", "forged"].map(pod).into();
+        state.take(Seen::Pod(Change::Synced(pods)));
+        assert_eq!(state.changed(), None, "no guest is known before namespaces are");
+        let namespaces = vec![label("shop-rome", "c1"), label("forged", "c9")];
+        state.take(Seen::Namespace(Change::Synced(namespaces)));
+        assert_eq!(state.changed().unwrap().pools[0].requested.cpu_millis, 3_000);
+        state.take(Seen::Contracts(["c1".to_owned()].into()));
+        // Only the one whose contract is known is left out.
+        assert_eq!(state.changed().unwrap().pools[0].requested.cpu_millis, 2_000);
     }
 }

@@ -77,6 +77,10 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         waiting: Vec::new(),
     };
     async move {
+        let (sold, contract) = (this.shared.sold.clone(), this.task.contract);
+        sold.send_modify(|sold| {
+            sold.insert(contract);
+        });
         let ended = tokio::select! {
             ended = end.wait_for(|desire| desire.phase == Phase::Ended) => ended.is_ok(),
             () = this.serve() => false,
@@ -87,6 +91,9 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             this.remove().await;
             this.task.news(LeaseNews::Removed).await;
         }
+        sold.send_modify(|sold| {
+            sold.remove(&contract);
+        });
     }
     .boxed()
 }
