@@ -21,12 +21,16 @@ mod telemetry;
 
 use std::process::ExitCode;
 
+use nix::sys::stat::{Mode, umask};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
+    // Whatever this program writes holds keys, records and the words of people: nobody else
+    // reads any of it. The database makes its files without a word about their mode.
+    umask(Mode::S_IRWXG | Mode::S_IRWXO);
     // Before any TLS: two providers may be linked in, and there is one default.
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.install_default().expect("nothing else runs yet that could have installed one");

@@ -10,6 +10,7 @@ use super::args::Global;
 use super::screen::Screen;
 use crate::admin::{Class, Client, Desk, Problem, unexpected};
 use crate::daemon::portable::{self, State};
+use crate::store::file;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -46,7 +47,7 @@ impl Export {
             }
             Err(problem) => return Err(problem),
         };
-        portable::write_new(&self.file, &bytes).map_err(|error| {
+        file::create(&self.file, &bytes).map_err(|error| {
             let problem = Problem::failed(format!("{}: {error}", self.file.display()));
             let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
             let problem = if is_there { problem.todo("choose another name") } else { problem };

@@ -2,8 +2,7 @@
 //! file signs by `mercato federation create` and `registrar`, and takes it away again.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 
 use mercato_agent::Papers;
@@ -20,6 +19,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::now_ms;
 use crate::admin::{Class, Problem};
+use crate::store::file::create;
 
 /// What speaks for a federation.
 pub(crate) struct RootKey {
@@ -150,12 +150,7 @@ impl RootKey {
         let mut text = serde_json::to_string_pretty(&content)
             .map_err(|error| Problem::failed("the root key cannot be written").because(&error))?;
         text.push('\n');
-        let mut options = fs::OpenOptions::new();
-        let written =
-            options.write(true).create_new(true).mode(0o600).open(file).and_then(|mut to| {
-                to.write_all(text.as_bytes())?;
-                to.sync_all()
-            });
+        let written = create(file, text.as_bytes());
         text.zeroize();
         written.map_err(|error| failed(&error))
     }

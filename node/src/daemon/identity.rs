@@ -3,8 +3,8 @@
 //! all that is known.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use mercato_protocol::limits::ROTATIONS as ROTATIONS_MOST;
 use zeroize::Zeroizing;
 
 use crate::driver::clock;
+use crate::store::file;
 
 pub(super) const SEED: &str = "identity.seed";
 pub(super) const DOCUMENT: &str = "identity.cbor";
@@ -42,7 +43,12 @@ pub(crate) struct Identity {
 impl Identity {
     /// That of a data directory, made there at the first start with this name.
     pub(crate) fn open(dir: &Path, name: &str) -> anyhow::Result<Self> {
-        fs::create_dir_all(dir)?;
+        let narrowed = file::private(dir, &[SEED, NEXT])
+            .with_context(|| format!("{} cannot be kept to its user", dir.display()))?;
+        if let Some(first) = narrowed.first() {
+            let (count, first) = (narrowed.len(), first.display());
+            tracing::warn!(count, %first, "others could read the data folder: they cannot any more");
+        }
         if dir.join(IMPORTING).exists() {
             bail!("an import was interrupted here: do it again, mercato import FILE");
         }
@@ -87,15 +93,15 @@ impl Identity {
         rotations.push(owner.rotate(&KeyPair::from_seed(&self.seed), key, now)?);
         let mut bytes = Vec::new();
         ciborium::into_writer(&rotations, &mut bytes)?;
-        put(&self.dir, NEXT, &*seed)?;
-        put(&self.dir, ROTATIONS, &bytes)?;
+        file::replace(&self.dir.join(NEXT), &*seed)?;
+        file::replace(&self.dir.join(ROTATIONS), &bytes)?;
         Self::open(&self.dir, &self.name)?;
         Ok(key)
     }
 
     /// From now on this is no copy any more: its own epoch is on disk.
     pub(crate) fn settle(&self) -> io::Result<()> {
-        fs::write(self.dir.join(STAMP), &self.stamp)
+        file::replace(&self.dir.join(STAMP), self.stamp.as_bytes())
     }
 
     pub(crate) fn seed(&self) -> &[u8; 32] {
@@ -138,26 +144,21 @@ fn seed_of(dir: &Path, key: PublicKey) -> anyhow::Result<(Zeroizing<[u8; 32]>, b
     let later = read_seed(&next).ok().filter(is_of);
     let later = later.with_context(|| format!("{DOCUMENT} is of another key than {SEED}"))?;
     fs::rename(next, path)?;
-    fs::File::open(dir)?.sync_all()?;
+    file::sync(dir)?;
     Ok((later, true))
 }
 
 fn read_seed(path: &Path) -> anyhow::Result<Zeroizing<[u8; 32]>> {
+    if let Some(mode) = file::open_to_others(path)? {
+        let path = path.display();
+        bail!(
+            "others can read {path} (mode {mode:o}), the key of this cluster: \
+            chmod 600 {path}; if somebody may have read it, then also: mercato key rotate"
+        );
+    }
     let bytes = Zeroizing::new(fs::read(path)?);
     let seed = bytes.as_slice().try_into().map(Zeroizing::new);
     seed.with_context(|| format!("{} does not hold 32 bytes", path.display()))
-}
-
-/// Writes a file for its user alone, in the place of one that may be there: as a whole, and on
-/// disk before this ends.
-fn put(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let made = dir.join(format!("{name}.new"));
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&made)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(made, dir.join(name))?;
-    fs::File::open(dir)?.sync_all()
 }
 
 /// Makes a new cluster. The document comes last: with it, all is there.
@@ -166,11 +167,8 @@ fn found(dir: &Path, name: &str) -> anyhow::Result<()> {
     let key = KeyPair::from_seed(&seed);
     let document = identity::Identity::found(&key, name, clock::wall())
         .with_context(|| format!("{name:?} cannot be a cluster's name"))?;
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(dir.join(SEED))?;
-    file.write_all(&*seed)?;
-    file.sync_all()?;
-    Ok(fs::write(dir.join(DOCUMENT), document.as_bytes())?)
+    file::create(&dir.join(SEED), &*seed)?;
+    Ok(file::replace(&dir.join(DOCUMENT), document.as_bytes())?)
 }
 
 /// What a copy does not share: the machine, and the file's place on its disk.
@@ -182,6 +180,8 @@ fn stamp(seed: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             fs::write(dir.path().join(STAMP), stamp(&dir.path().join(SEED)).unwrap()).unwrap();
             for (name, content) in [(NEXT, next), (ROTATIONS, documents)] {
                 let _ = fs::remove_file(dir.path().join(name));
-                content.iter().for_each(|it| fs::write(dir.path().join(name), it).unwrap());
+                content.iter().for_each(|it| file::replace(&dir.path().join(name), it).unwrap());
             }
             for _ in 0..2 {
                 let identity = Identity::open(dir.path(), "x").unwrap();
@@ -250,6 +250,25 @@ mod tests {
         fs::write(dir.path().join(SEED), [7; 32]).unwrap();
         let wrong = Identity::open(dir.path(), "x").err().unwrap();
         assert!(wrong.to_string().contains("another key"), "{wrong}");
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_refused_and_a_folder_is_narrowed() {
+        let dir = tempfile::tempdir().unwrap();
+        Identity::open(dir.path(), "rome").unwrap();
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(dir.path(), 0o755);
+        mode(&dir.path().join(DOCUMENT), 0o644);
+        Identity::open(dir.path(), "rome").unwrap();
+        for (path, mode) in [(dir.path().to_owned(), 0o700), (dir.path().join(DOCUMENT), 0o600)] {
+            assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, mode);
+        }
+        mode(&dir.path().join(SEED), 0o644);
+        let refused = Identity::open(dir.path(), "rome").err().unwrap().to_string();
+        assert!(refused.contains("mode 644") && refused.contains("chmod 600"), "{refused}");
+        assert_eq!(fs::metadata(dir.path().join(SEED)).unwrap().mode() & 0o777, 0o644);
     }
 
     #[test]

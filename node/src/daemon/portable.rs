@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use super::identity::{DOCUMENT, IMPORTING, NEXT, ROTATIONS, SEED, STAMP};
 use crate::driver::{clock, records};
 use crate::limits;
-use crate::store::{Disk, Records, Store as _};
+use crate::store::{Disk, Records, Store as _, file};
 
 /// Where the records are, in a data folder.
 pub(crate) const RECORDS: &str = "records";
@@ -148,15 +148,15 @@ impl State {
         ensure!(fits, "one of its records is larger than any that is kept");
         let batch = self.records.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
         Disk::open(&data_dir.join(RECORDS))?.commit(&batch.collect())?;
-        write_new(&data_dir.join(DOCUMENT), &self.identity)?;
+        file::create(&data_dir.join(DOCUMENT), &self.identity)?;
         if let Some(rotations) = &self.rotations {
-            write_new(&data_dir.join(ROTATIONS), rotations)?;
+            file::create(&data_dir.join(ROTATIONS), rotations)?;
         }
         // Of no file: that it is a copy shows at the next start.
-        write_new(&data_dir.join(STAMP), b"imported\n")?;
-        write_new(&data_dir.join(SEED), &self.seed)?;
+        file::create(&data_dir.join(STAMP), b"imported\n")?;
+        file::create(&data_dir.join(SEED), &self.seed)?;
         fs::remove_dir(half)?;
-        Ok(fs::File::open(data_dir)?.sync_all()?)
+        Ok(file::sync(data_dir)?)
     }
 }
 
@@ -176,23 +176,6 @@ pub(super) fn absent(removed: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// Writes a file that only its user can read, wholly or not at all; one that exists stays.
-pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let made = path.with_file_name(name);
-    let written = (|| {
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&made)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        // Unlike a rename it does not replace what is there.
-        fs::hard_link(&made, path)
-    })();
-    let removed = absent(fs::remove_file(&made));
-    written.and(removed)
 }
 
 /// Reads a file of a state, as long as it may be.
@@ -304,8 +287,8 @@ mod tests {
     fn a_file_that_exists_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
-        write_new(&path, b"one").unwrap();
-        assert!(write_new(&path, b"two").is_err());
+        file::create(&path, b"one").unwrap();
+        assert!(file::create(&path, b"two").is_err());
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(names(dir.path()), ["state"]);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

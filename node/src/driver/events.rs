@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 use super::clock::wall_ms;
 use crate::admin::{Event, EventKind};
 use crate::limits;
+use crate::store::file;
 
 const FILE: &str = "events.jsonl";
 
@@ -94,9 +95,8 @@ impl Journal {
             *lines += 1;
             return file.write_all(line(event).as_bytes());
         }
-        let new = self.path.with_extension("new");
-        fs::write(&new, self.kept.iter().map(line).collect::<String>())?;
-        fs::rename(&new, &self.path)?;
+        let all: String = self.kept.iter().map(line).collect();
+        file::replace(&self.path, all.as_bytes())?;
         let file = OpenOptions::new().append(true).open(&self.path)?;
         self.file = Some((self.kept.len(), file));
         Ok(())

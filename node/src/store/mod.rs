@@ -5,6 +5,7 @@
 //! to the agent and its driver: here only the disk is a reason to refuse.
 
 mod disk;
+pub(crate) mod file;
 #[cfg(test)]
 mod largest;
 mod parts;
