@@ -41,6 +41,12 @@ impl Cluster {
         Self { client, permits: Arc::new(Semaphore::new(limits::REQUESTS_IN_FLIGHT)) }
     }
 
+    /// The same with permits of its own: what strangers can cause does not keep the rest
+    /// waiting.
+    pub(crate) fn apart(&self, requests: usize) -> Self {
+        Self { client: self.client.clone(), permits: Arc::new(Semaphore::new(requests)) }
+    }
+
     /// The client itself, for watches and streams, which are long and few.
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -16,6 +16,7 @@ use crate::bodies::Bodies;
 use crate::certificate::{self, Serving, Subject};
 use crate::cluster::{Answer, Cluster};
 use crate::home::{HomeConfig, HomeSide};
+use crate::limits;
 use crate::listener::Listener;
 use crate::node::{NodeSpec, VirtualNode};
 use crate::offload_namespace::Known;
@@ -75,11 +76,13 @@ impl HomeLease {
             let kubelet = VirtualKubelet {
                 name: name.clone(),
                 contract: node.contract,
-                access: Access::new(cluster.clone(), name),
+                access: Access::new(&cluster, name),
                 pods: side.pods(),
                 peer,
             };
-            let listener = Listener::bind(listen, tls.clone(), kubelet.router()).await?;
+            let listener =
+                Listener::bind(listen, tls.clone(), kubelet.router(), Some(limits::STRANGERS_TIME))
+                    .await?;
             node.port = listener.address().port();
             let (tell, serving) = watch::channel(Serving::Waiting { request: String::new() });
             let mut background = JoinSet::new();

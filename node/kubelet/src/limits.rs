@@ -12,8 +12,25 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;
 
-/// Connections that one kubelet listener serves at once.
+/// Connections that one kubelet listener serves at once, of those whose user is known,
 pub const CONNECTIONS: usize = 512;
+/// and of those of whom nobody has said who they are: in all,
+pub const STRANGERS: usize = 128;
+/// and of one address. An API server opens a connection for each stream, and is known a
+/// moment later.
+pub const STRANGERS_OF_ADDRESS: usize = 32;
+/// Within this time a connection has to show whose it is, by a certificate or a token.
+pub const STRANGERS_TIME: Duration = Duration::from_secs(15);
+/// Requests of one address that wait for the review of a token, or are admission reviews whose
+/// body comes, at a time; a guess.
+pub const UNKNOWN_REQUESTS: usize = 8;
+/// Bodies of admission reviews that come at a time, to the whole webhook: 64 MiB at most.
+pub const ADMISSION_BODIES: usize = 16;
+/// An API server does not wait longer for the webhook's answer.
+pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
+/// Reviews of tokens, and of rights, of one virtual node that are under way at once: apart
+/// from [`REQUESTS_IN_FLIGHT`], which renew Leases and write statuses.
+pub const REVIEWS_IN_FLIGHT: usize = 4;
 /// A client has this long for its TLS handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client has this long for the head of each request.
@@ -21,9 +38,14 @@ pub const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// No request's head carries more headers.
 pub const HEADERS: usize = 64;
 /// Nor more bytes, in HTTP/2. A guess: bearer tokens have a few KiB.
-pub const HEADERS_BYTES: u32 = 64 << 10;
+pub const HEADERS_BYTES: u32 = 16 << 10;
 /// Requests of one HTTP/2 connection at once: what a kubelet takes.
 pub const REQUESTS: u32 = 250;
+/// Bytes of one HTTP/2 stream, and of all of a connection, that may come before they are
+/// read; what asks a kubelet is small.
+pub const STREAM_WINDOW: u32 = 64 << 10;
+/// See [`STREAM_WINDOW`].
+pub const CONNECTION_WINDOW: u32 = 256 << 10;
 /// An AdmissionReview may be as large as etcd's largest object, twice (object
 /// and old object), and some.
 pub const ADMISSION_BODY: usize = 4 << 20;
@@ -50,8 +72,10 @@ pub const USAGE_PAGES: usize = mercato_offload::limits::PODS.div_ceil(64);
 /// Containers of one pod that are spoken of.
 pub const USAGE_CONTAINERS: usize = 256;
 
-/// Reviewed tokens and decisions that are remembered.
+/// Reviewed tokens and decisions that are remembered,
 pub const REVIEWS: usize = 1024;
+/// and tokens that nobody has: they push out each other, and no others.
+pub const UNKNOWN_TOKENS: usize = 256;
 /// How long a review's answer is believed; the kubelet's own defaults are 30 s
 /// to 5 min.
 pub const REVIEW_TTL: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! What the tests of this crate share: scripted API servers, and a TLS client.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::{Method, Request, Response};
@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -67,6 +67,17 @@ pub(crate) async fn connect_for(
     ca: &str,
     client: Option<(&str, &str)>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
+    connect_from([127, 0, 0, 1].into(), protocols, address, ca, client).await
+}
+
+/// The same from this address.
+pub(crate) async fn connect_from(
+    from: IpAddr,
+    protocols: &[&str],
+    address: SocketAddr,
+    ca: &str,
+    client: Option<(&str, &str)>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -83,7 +94,9 @@ pub(crate) async fn connect_for(
         }
     };
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let stream = TcpStream::connect(address).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    let stream = socket.connect(address).await?;
     let name = ServerName::IpAddress(address.ip().into());
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }

@@ -15,12 +15,18 @@ use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::SUBJECT_ACCESS_REVIEW;
 use crate::limits;
+use crate::listener::Caller;
 
 /// Who may do what at one virtual node. Answers are remembered for a moment.
 pub struct Access {
-    cluster: Cluster,
+    /// For tokens, which anybody may bring.
+    for_tokens: Cluster,
+    /// For the rights of known users.
+    for_rights: Cluster,
     node: String,
-    tokens: Mutex<Remembered<[u8; 32], Option<User>>>,
+    tokens: Mutex<Remembered<[u8; 32], User>>,
+    /// Of nobody.
+    unknown: Mutex<Remembered<[u8; 32], ()>>,
     decisions: Mutex<Remembered<(User, &'static str, &'static str), bool>>,
 }
 
@@ -32,15 +38,19 @@ pub(super) enum Verdict {
     Unknown,
     /// 403, and for the log who and what.
     Denied(String),
+    /// 429: its connection has too many requests that nobody has been found for.
+    Busy,
 }
 
 impl Access {
     /// Asks `cluster` about the node of this name.
-    pub fn new(cluster: Cluster, node: impl Into<String>) -> Arc<Self> {
+    pub fn new(cluster: &Cluster, node: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
-            cluster,
+            for_tokens: cluster.apart(limits::REVIEWS_IN_FLIGHT),
+            for_rights: cluster.apart(limits::REVIEWS_IN_FLIGHT),
             node: node.into(),
             tokens: Mutex::default(),
+            unknown: Mutex::default(),
             decisions: Mutex::default(),
         })
     }
@@ -50,16 +60,23 @@ impl Access {
         &self,
         certified: Option<User>,
         token: Option<&str>,
+        caller: &Caller,
         right: Right,
     ) -> Result<Verdict, Failure> {
         let user = match (certified, token) {
             (Some(user), _) => user,
-            (None, Some(token)) => match self.holder(token).await? {
-                Some(user) => user,
-                None => return Ok(Verdict::Unknown),
-            },
+            (None, Some(token)) => {
+                let Some(_leave) = caller.busy() else { return Ok(Verdict::Busy) };
+                match self.holder(token).await? {
+                    Some(user) => user,
+                    None => return Ok(Verdict::Unknown),
+                }
+            }
             (None, None) => return Ok(Verdict::Unknown),
         };
+        if !caller.is_known() {
+            return Ok(Verdict::Busy);
+        }
         let Right { verb, subresources } = right;
         for subresource in subresources {
             if self.may(&user, verb, subresource).await? {
@@ -75,10 +92,16 @@ impl Access {
     async fn holder(&self, token: &str) -> Result<Option<User>, Failure> {
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(known) = recall(&self.tokens, &key) {
-            return Ok(known);
+            return Ok(Some(known));
         }
-        let user = User::from_token(&self.cluster, token).await?;
-        remember(&self.tokens, key, user.clone());
+        if recall(&self.unknown, &key).is_some() {
+            return Ok(None);
+        }
+        let user = User::from_token(&self.for_tokens, token).await?;
+        match &user {
+            Some(user) => remember(&self.tokens, limits::REVIEWS, key, user.clone()),
+            None => remember(&self.unknown, limits::UNKNOWN_TOKENS, key, ()),
+        }
         Ok(user)
     }
 
@@ -104,9 +127,9 @@ impl Access {
                 },
             },
         });
-        let answer = self.cluster.create(SUBJECT_ACCESS_REVIEW, None, review).await?;
+        let answer = self.for_rights.create(SUBJECT_ACCESS_REVIEW, None, review).await?;
         let allowed = answer["status"]["allowed"] == true && answer["status"]["denied"] != true;
-        remember(&self.decisions, key, allowed);
+        remember(&self.decisions, limits::REVIEWS, key, allowed);
         Ok(allowed)
     }
 }
@@ -120,14 +143,14 @@ fn recall<K: Ord, V: Clone>(answers: &Mutex<Remembered<K, V>>, key: &K) -> Optio
     (Instant::now() < *until).then(|| value.clone())
 }
 
-fn remember<K: Ord, V>(answers: &Mutex<Remembered<K, V>>, key: K, value: V) {
+fn remember<K: Ord, V>(answers: &Mutex<Remembered<K, V>>, most: usize, key: K, value: V) {
     let now = Instant::now();
     let mut answers = answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if answers.len() >= limits::REVIEWS {
+    if answers.len() >= most {
         answers.retain(|_, (until, _)| now < *until);
     }
     // Full of fresh answers: this one is simply asked for again.
-    if answers.len() < limits::REVIEWS {
+    if answers.len() < most {
         answers.insert(key, (now + limits::REVIEW_TTL, value));
     }
 }

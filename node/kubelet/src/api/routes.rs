@@ -18,7 +18,7 @@ use super::request::{Stream, upgrade};
 use super::target::{Asked, Form, NotCanonical, Target};
 use super::user::User;
 use super::{figures_text, pass, pods, run};
-use crate::listener::Stop;
+use crate::listener::{Caller, Stop};
 use crate::packed::Packed;
 use crate::query::Query;
 use crate::stream::PeerStreams;
@@ -65,6 +65,7 @@ async fn answer(
     State(served): State<Arc<Served>>,
     Extension(certified): Extension<Option<User>>,
     Extension(stop): Extension<Stop>,
+    Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
     let node = &served.node;
@@ -73,9 +74,10 @@ async fn answer(
         Err(NotCanonical) => return text(StatusCode::BAD_REQUEST, &NotCanonical.to_string()),
     };
     let token = bearer(request.headers());
-    match node.access.judge(certified, token, asked.right()).await {
+    match node.access.judge(certified, token, &caller, asked.right()).await {
         Ok(Verdict::Allowed) => {}
         Ok(Verdict::Unknown) => return text(StatusCode::UNAUTHORIZED, "Unauthorized"),
+        Ok(Verdict::Busy) => return text(StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
         Ok(Verdict::Denied(why)) => return text(StatusCode::FORBIDDEN, &why),
         Err(error) => {
             tracing::warn!(%error, "a request to a kubelet API could not be judged");

@@ -2,25 +2,27 @@
 //! registration with the API server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::body::Body;
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::{Known, Strategy, mutate};
 use crate::api::{Tls, TlsError, certified_key};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
 use crate::limits;
-use crate::listener::Listener;
+use crate::listener::{Caller, Listener};
 use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
 
 /// How the API server reaches the daemon.
@@ -69,7 +71,7 @@ impl Webhook {
             let (chain, key, ca) = certificates(&reach)?;
             let tls = Tls::new(certified_key(&chain, &key)?)?;
             let known = watch::Sender::new(None);
-            let listener = Listener::bind(listen, tls, router(known.subscribe())).await?;
+            let listener = Listener::bind(listen, tls, router(known.subscribe()), None).await?;
             if let Reach::Address(address) = &mut reach
                 && address.port() == 0
             {
@@ -104,8 +106,8 @@ impl Webhook {
                 "reinvocationPolicy": "IfNeeded",
                 "matchPolicy": "Equivalent",
                 "clientConfig": self.client_config(strategy),
-                "namespaceSelector": { "matchLabels": { OFFLOAD: strategy.as_str() } },
-                "objectSelector": {
+                // Whoever makes a pod writes its labels: guests are told by their namespace.
+                "namespaceSelector": { "matchLabels": { OFFLOAD: strategy.as_str() },
                     "matchExpressions": [{ "key": CONTRACT, "operator": "DoesNotExist" }] },
                 "rules": [{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
                     "resources": ["pods"], "scope": "Namespaced" }],
@@ -146,17 +148,39 @@ fn router(known: watch::Receiver<Known>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/{strategy}", post(review))
-        .layer(DefaultBodyLimit::max(limits::ADMISSION_BODY))
-        .with_state(known)
+        .with_state(Served { known, bodies: Arc::new(Semaphore::new(limits::ADMISSION_BODIES)) })
+}
+
+#[derive(Clone)]
+struct Served {
+    known: watch::Receiver<Known>,
+    /// Nobody says who asks: so many bodies are in memory at a time, whoever sends them.
+    bodies: Arc<Semaphore>,
+}
+
+/// The review, if it comes within the time that an API server waits for its answer.
+async fn read(served: &Served, caller: &Caller, body: Body) -> Result<Value, StatusCode> {
+    let reading = async {
+        let _leave = caller.waits().await;
+        let _place = served.bodies.acquire().await;
+        let read = axum::body::to_bytes(body, limits::ADMISSION_BODY).await;
+        let bytes = read.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+        serde_json::from_slice(&bytes).map_err(|_| StatusCode::BAD_REQUEST)
+    };
+    let read = tokio::time::timeout(limits::ADMISSION_TIMEOUT, reading).await;
+    read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
 }
 
 /// What is not known yet keeps nobody from anywhere: home's side of the lease does that.
 async fn review(
-    State(known): State<watch::Receiver<Known>>,
+    State(served): State<Served>,
+    Extension(caller): Extension<Caller>,
     Path(strategy): Path<String>,
-    Json(review): Json<Value>,
+    body: Body,
 ) -> Result<Json<Value>, StatusCode> {
     let strategy = Strategy::parse(&strategy).ok_or(StatusCode::NOT_FOUND)?;
+    let review = read(&served, &caller, body).await?;
+    let known = &served.known;
     let uid = review["request"]["uid"].as_str().ok_or(StatusCode::BAD_REQUEST)?;
     let mut response = json!({ "uid": uid, "allowed": true });
     let namespace = review["request"]["namespace"].as_str().unwrap_or_default();
@@ -209,6 +233,9 @@ mod tests {
             assert_eq!(webhook["failurePolicy"] == "Fail", remote, "{webhook}");
             assert_eq!(webhook["timeoutSeconds"], 2);
             assert!(webhook["namespaceSelector"]["matchLabels"][OFFLOAD].is_string());
+            let guests = &webhook["namespaceSelector"]["matchExpressions"][0];
+            assert_eq!(guests, &json!({ "key": CONTRACT, "operator": "DoesNotExist" }));
+            assert!(webhook["objectSelector"].is_null(), "a pod's own label hides it");
         }
     }
 

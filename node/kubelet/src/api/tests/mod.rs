@@ -22,6 +22,7 @@ use crate::stream::{Opened, PeerStreams, Refused};
 use crate::testing::{Answer, connect, connect_for, exchange, scripted, status};
 
 mod figures;
+mod flood;
 mod paths;
 mod run;
 
@@ -104,7 +105,7 @@ async fn bed(rights: &'static [&'static str]) -> Bed {
     tls.set_client_ca(&ca.pem()).unwrap();
     let (node, provider, reviews) = node(rights);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::bind(address, tls, node.router()).await.unwrap();
+    let listener = Listener::bind(address, tls, node.router(), None).await.unwrap();
     Bed { listener, provider, reviews, ca }
 }
 
@@ -135,7 +136,7 @@ fn node(rights: &'static [&'static str]) -> (VirtualKubelet, Arc<Provider>, Revi
     let node = VirtualKubelet {
         name: "turin".into(),
         contract: NegotiationId([5; 16]),
-        access: Access::new(cluster, "turin"),
+        access: Access::new(&cluster, "turin"),
         pods: Arc::new(Pods),
         peer: provider.clone(),
     };

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 use super::super::User;
 use super::super::target::Asked;
 use super::*;
-use crate::listener::Stop;
+use crate::listener::{Caller, Stop};
 
 /// What became of one request of a user with these rights.
 struct Outcome {
@@ -25,6 +25,7 @@ async fn outcome(rights: &'static [&'static str], method: &Method, target: &str)
     let user = User { name: "anna".into(), ..User::default() };
     let stop = Stop(CancellationToken::new());
     let router = node.router().layer(Extension(Some(user))).layer(Extension(stop));
+    let router = router.layer(Extension(Caller::of_test()));
     let request = Request::builder()
         .method(method)
         .uri(target)
