@@ -108,8 +108,6 @@ pub struct Kubernetes {
     /// Where the API server finds the virtual nodes' kubelet APIs and the webhook; none: the
     /// address from which the API server is reached.
     pub address: Option<IpAddr>,
-    /// Whether the daemon approves the certificate requests of its own virtual nodes.
-    pub approve_serving: Switch,
     /// Whose pods may leave home.
     pub offload: Offload,
     /// What guests of other clusters get in this one.
@@ -148,7 +146,7 @@ pub enum Offload {
     /// Those of namespaces that were chosen by `mercato offload`.
     #[default]
     Chosen,
-    /// All but Kubernetes' own; virtual nodes are not tainted.
+    /// All but the cluster's own; virtual nodes are not tainted.
     All,
 }
 
@@ -159,7 +157,6 @@ impl Default for Kubernetes {
             kubeconfig: None,
             context: None,
             address: None,
-            approve_serving: Switch::Off,
             offload: Offload::Chosen,
             guests: Guests::default(),
         }
@@ -309,7 +306,6 @@ mod tests {
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
                 context: Some("rome".to_owned()),
                 address: Some(IpAddr::from([192, 0, 2, 7])),
-                approve_serving: Switch::Off,
                 offload: Offload::Chosen,
                 guests: Guests {
                     name_servers: vec![IpAddr::from([192, 0, 2, 53])],

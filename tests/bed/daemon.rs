@@ -18,7 +18,9 @@ use crate::wait;
 pub const PART: &str = "mercato";
 const KUBECONFIG: &str = "mercato.kubeconfig";
 const CONFIG: &str = "mercato.yaml";
-const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
+/// As an owner applies them: what the account may do, and on what.
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy");
+const FILES: [&str; 3] = ["crds.yaml", "rbac.yaml", "policies.yaml"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A daemon, and the command line that talks to it.
@@ -36,7 +38,16 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it does not answer within half a minute, or something stands in the way.
     pub async fn start(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
-        let this = Self::prepare(cluster, program, config).await?;
+        deploy(cluster).await?;
+        Self::prepared(cluster, program, config).await
+    }
+
+    /// The same where the account has its rights already.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub async fn prepared(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
+        let this = Self::account_and_settings(cluster, program, config).await?;
         this.run()?;
         this.answers().await?;
         Ok(this)
@@ -48,7 +59,15 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When something stands in the way.
     pub async fn prepare(cluster: &'a Cluster, program: &Path, config: &str) -> Result<Self> {
-        cluster.apply(&fs::read_to_string(RBAC)?).await?;
+        deploy(cluster).await?;
+        Self::account_and_settings(cluster, program, config).await
+    }
+
+    async fn account_and_settings(
+        cluster: &'a Cluster,
+        program: &Path,
+        config: &str,
+    ) -> Result<Self> {
         let this = Self { cluster, program: program.to_owned() };
         fs::write(cluster.data_outside().join(KUBECONFIG), this.account().await?)?;
         if !config.is_empty() {
@@ -211,6 +230,32 @@ impl<'a> Daemon<'a> {
         self.mercato(&[&order[..], &["--wait", "--timeout", "60s"]].concat()).await?.ok().map(drop)
     }
 
+    /// Lets the pods of a namespace leave home by this strategy (`Remote`, `Both`), as its
+    /// people do, and waits until they may.
+    ///
+    /// # Errors
+    /// When they may not within half a minute.
+    pub async fn offload(&self, namespace: &str, strategy: &str) -> Result<()> {
+        let object = json!({
+            "apiVersion": "mercato.dev/v1alpha1", "kind": "NamespaceOffload",
+            "metadata": { "name": "default", "namespace": namespace },
+            "spec": { "strategy": strategy },
+        });
+        self.cluster.apply(&object.to_string()).await?;
+        let ready = ["wait", "-n", namespace, "namespaceoffload/default"];
+        let ready = [&ready[..], &["--for=condition=Ready", "--timeout=30s"]].concat();
+        self.cluster.kubectl(&ready).await?.ok().map(drop)
+    }
+
+    /// Brings the pods of a namespace home, as its people do.
+    ///
+    /// # Errors
+    /// When the daemon does not let go of it.
+    pub async fn unoffload(&self, namespace: &str) -> Result<()> {
+        let delete = ["delete", "-n", namespace, "namespaceoffload/default", "--timeout=60s"];
+        self.cluster.kubectl(&delete).await?.ok().map(drop)
+    }
+
     /// A kubeconfig of the daemon's account, whose token lasts as long as a test may.
     async fn account(&self) -> Result<String> {
         let token = ["-n", "mercato", "create", "token", "mercato", "--duration=6h"];
@@ -248,8 +293,15 @@ impl<'a> Daemon<'a> {
             let object = &event["objectRef"];
             // Not 403: so a quota answers, too.
             let refused = event["annotations"]["authorization.k8s.io/decision"] == "forbid";
+            // What `mercato doctor` only asks about is asked to be refused, and to ask is the
+            // way to learn whether the people of a namespace have agreed.
+            let denied =
+                event["responseStatus"]["message"].as_str().is_some_and(|message| {
+                    message.contains("ValidatingAdmissionPolicy 'mercato-")
+                        && !message.contains("ValidatingAdmissionPolicy 'mercato-consent'")
+                }) && !event["requestURI"].as_str().is_some_and(|uri| uri.contains("dryRun=All"));
             let all_secrets = object["resource"] == "secrets" && object["namespace"].is_null();
-            if refused || all_secrets {
+            if refused || denied || all_secrets {
                 beyond.push(format!("{} {}", event["verb"], event["requestURI"]));
             }
         }
@@ -257,6 +309,25 @@ impl<'a> Daemon<'a> {
         ensure!(beyond.is_empty(), "beyond its rights: {beyond:#?}");
         Ok(())
     }
+}
+
+/// Installs the custom resources, the account, its rights and the policies on them.
+///
+/// # Errors
+/// When the API server refuses one.
+pub async fn deploy(cluster: &Cluster) -> Result<()> {
+    for file in FILES {
+        deploy_file(cluster, file).await?;
+    }
+    Ok(())
+}
+
+/// Applies one file of `config/deploy`, such as `optional/offload-all.yaml`.
+///
+/// # Errors
+/// When the API server refuses it.
+pub async fn deploy_file(cluster: &Cluster, file: &str) -> Result<()> {
+    cluster.apply(&fs::read_to_string(Path::new(DEPLOY).join(file))?).await
 }
 
 /// The words of an order with room for so many small pods.

@@ -61,7 +61,7 @@ async fn round(rome: &Cluster, turin: &Cluster) -> Result<Round> {
     home.sees_offer_of("turin").await?;
     home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok()?;
     lease::namespace(rome).await?;
-    home.mercato(&["offload", lease::NAMESPACE, "--strategy", "remote"]).await?.ok()?;
+    home.offload(lease::NAMESPACE, "Remote").await?;
     lease::deploy(rome, 1).await?;
     let order = order(5);
     let order: Vec<&str> = order.iter().map(String::as_str).collect();

@@ -37,7 +37,7 @@ pub(crate) async fn start<'a>(
     let (home, provider) = daemons(rome, turin).await?;
     home.leases_from(&provider, pods).await?;
     namespace(rome).await?;
-    home.mercato(&["offload", NAMESPACE, "--strategy", "remote"]).await?.ok()?;
+    home.offload(NAMESPACE, "Remote").await?;
     Ok((home, provider))
 }
 

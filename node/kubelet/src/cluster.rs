@@ -114,6 +114,12 @@ impl Cluster {
         self.at("POST", kind.collection(ns), "", Some(object), JSON)
     }
 
+    /// Whether an object would be created: it is asked for, and not made.
+    pub(crate) fn would_create(&self, kind: Kind, ns: Option<&str>, object: Value) -> Answer<()> {
+        let answer = self.at("POST", kind.collection(ns), "dryRun=All", Some(object), JSON);
+        async move { answer.await.map(drop) }.boxed()
+    }
+
     /// Creates at a subresource: `token`, `eviction`.
     pub(crate) fn create_at(
         &self,

@@ -6,14 +6,15 @@ use futures::FutureExt;
 use http::Request;
 use http::header::DATE;
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 
 use crate::clock;
 use crate::cluster::{Answer, Cluster};
 use crate::failure::Failure;
-use crate::kind::DAEMON_SET;
+use crate::kind::{DAEMON_SET, NAMESPACE, NODE, PRIORITY_CLASS, ROLE_BINDING, WEBHOOK};
+use crate::names::NAMESPACE_ROLE;
 
 /// Label of every virtual node, and its value.
 const VIRTUAL: (&str, &str) = ("type", "virtual-kubelet");
@@ -94,6 +95,61 @@ pub fn clock_ahead_ms(cluster: &Cluster) -> Answer<i64> {
     .boxed()
 }
 
+/// Which admission policies of `config/deploy/policies.yaml` do not hold for this account: for
+/// some of them, something is asked for that they refuse, and that would not be made either.
+pub fn missing_policies(cluster: &Cluster) -> Answer<Vec<&'static str>> {
+    let metadata = |name: &str| json!({ "name": name });
+    let role = json!({ "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole",
+        "name": NAMESPACE_ROLE });
+    let probes = [
+        (
+            "mercato-nodes",
+            NODE,
+            None,
+            json!({ "metadata": metadata("mercato-probe"),
+            "spec": { "providerID": "probe:///" } }),
+        ),
+        ("mercato-namespaces", NAMESPACE, None, json!({ "metadata": metadata("mercato-probe") })),
+        (
+            "mercato-bindings",
+            ROLE_BINDING,
+            Some("kube-system"),
+            json!({
+            "metadata": metadata("mercato-probe"), "roleRef": role, "subjects": [] }),
+        ),
+        (
+            "mercato-webhooks",
+            WEBHOOK,
+            None,
+            json!({ "metadata": metadata("mercato-probe"),
+            "webhooks": [] }),
+        ),
+        (
+            "mercato-priorities",
+            PRIORITY_CLASS,
+            None,
+            json!({
+            "metadata": metadata("mercato-probe"), "value": 1 }),
+        ),
+    ];
+    let cluster = cluster.clone();
+    async move {
+        let mut missing = Vec::new();
+        for (policy, kind, namespace, mut object) in probes {
+            object["apiVersion"] = kind.api_version().into();
+            object["kind"] = kind.kind.into();
+            match cluster.would_create(kind, namespace, object).await {
+                Ok(()) => missing.push(policy),
+                Err(failure) if failure.is_transient() => return Err(failure),
+                // By the policy, or since there is not even the right.
+                Err(_) => {}
+            }
+        }
+        Ok(missing)
+    }
+    .boxed()
+}
+
 /// The API server's own rule, for a node that carries a taint of ours: its pods go there if
 /// something tolerates all taints, and neither selector nor affinity says no.
 fn lands(spec: &Value) -> bool {
@@ -146,10 +202,23 @@ fn matches_virtual(expression: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::testing::scripted;
+
+    #[tokio::test]
+    async fn policies_that_refuse_nothing_are_missing() {
+        let cluster = scripted(|method, path, body| {
+            assert!(method == "POST" && path.ends_with("dryRun=All"), "{method} {path}");
+            match body["kind"].as_str() {
+                Some("Node" | "RoleBinding") => (201, json!({})),
+                _ => crate::testing::status(422, "denied by a policy"),
+            }
+        });
+        let missing = missing_policies(&cluster).await;
+        assert_eq!(missing, Ok(vec!["mercato-nodes", "mercato-bindings"]));
+        let away = scripted(|_, _, _| crate::testing::status(503, "later"));
+        assert!(missing_policies(&away).await.is_err());
+    }
 
     fn spec(more: &Value) -> Value {
         let mut spec = json!({ "tolerations": [{ "operator": "Exists" }] });

@@ -143,7 +143,7 @@ async fn cluster(
         off.push("nothing is shared or bought for: Kubernetes is turned off".to_owned());
         return None;
     }
-    match Real::start(&settings.kubernetes, metrics.clone()).await {
+    match Real::start(&settings.kubernetes, metrics.clone(), false).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
             off.push(format!("nothing is shared or bought for: {error:#}"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use futures::future::try_join;
-use mercato_config::settings::{self, Offload, Switch};
+use mercato_config::settings::{self, Offload};
 use mercato_kubelet::{Cluster, names, rights};
 use serde_json::{Value, json};
 
@@ -63,7 +63,6 @@ impl Side {
     async fn find(place: Place, file: PathBuf) -> anyhow::Result<Self> {
         let settings = settings::Kubernetes {
             kubeconfig: Some(file.clone()),
-            approve_serving: Switch::On,
             offload: Offload::Chosen,
             ..settings::Kubernetes::default()
         };
@@ -78,7 +77,7 @@ impl Side {
             let problem = ours.iter().fold(Problem::failed(what), |all, one| all.todo(one.clone()));
             return Err(problem.todo("if a demo was killed: kubectl delete them").into());
         }
-        let kubernetes = Real::start(&settings, Metrics::new()).await?;
+        let kubernetes = Real::start(&settings, Metrics::new(), true).await?;
         let others = site.requests().await?;
         Ok(Self { site, kubernetes: Arc::new(kubernetes), others })
     }

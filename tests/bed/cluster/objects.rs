@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::{Cluster, PATIENCE};
 use crate::wait;
 
-/// What stays of its own accord: events fade, and a decided certificate request tells
+/// What stays of its own accord: events fade, a Contract that is over is shown for an hour, and
+/// a decided certificate request tells
 /// who decided.
-const STAY: [&str; 2] = ["Event", "CertificateSigningRequest"];
+const STAY: [&str; 3] = ["Event", "CertificateSigningRequest", "Contract"];
 
 impl Cluster {
     /// Every object of the cluster with its labels, annotations and finalizers.

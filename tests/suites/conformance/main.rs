@@ -10,7 +10,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result, ensure};
 use mercato_tests::cluster::{Cluster, ClusterSpec};
 use mercato_tests::conformance::{self, Column, Outcome};
-use mercato_tests::daemon::Daemon;
+use mercato_tests::daemon::{Daemon, deploy, deploy_file};
 use mercato_tests::suite::{self, Level, Stage, Test};
 
 /// Specs that belong together.
@@ -103,8 +103,11 @@ async fn as_expected(stage: &Stage, cluster: &Cluster, column: Column) -> Result
 /// Home has no node but the virtual one.
 async fn buy_all(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
-    let home = Daemon::start(stage.cluster("home"), &program, OPEN).await?;
+    deploy(stage.cluster("home")).await?;
+    deploy_file(stage.cluster("home"), "optional/offload-all.yaml").await?;
+    let home = Daemon::prepared(stage.cluster("home"), &program, OPEN).await?;
     let away = Daemon::start(stage.cluster("away"), &program, "").await?;
+    deploy_file(stage.cluster("away"), "optional/privileged-guests.yaml").await?;
     let share = ["share", "set", "--cpu", "100%", "--memory", "100%", "--pods", "100%"];
     let terms = ["--price", "free", "--network-isolation", "none", "--approve", "ask"];
     let terms = [&terms[..], &["--pod-security", "privileged"]].concat();

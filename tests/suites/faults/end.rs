@@ -54,7 +54,7 @@ async fn end(pair: &Pair<'_>) -> Result<()> {
 
 /// Until the daemon has given back its rights in the namespace.
 async fn unoffload(pair: &Pair<'_>) -> Result<()> {
-    pair.home.mercato(&["unoffload", HOME, "--yes"]).await?.ok()?;
+    pair.home.unoffload(HOME).await?;
     clean_up(pair).await?;
     wait::until("no rights are left in the namespace", PATIENCE, || async {
         Ok(pair.shop().kubectl(&["get", "rolebindings", "-o", "name"]).await?.is_empty())

@@ -68,7 +68,7 @@ impl<'a> Pair<'a> {
             Ok(true)
         })
         .await?;
-        self.home.mercato(&["offload", HOME, "--strategy", "remote"]).await?.ok()?;
+        self.home.offload(HOME, "Remote").await?;
         self.active().await?.context("the order has come to a contract")
     }
 

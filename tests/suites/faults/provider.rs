@@ -192,7 +192,7 @@ pub(crate) async fn has_such_a_namespace(stage: &Stage) -> Result<()> {
 
     let ours = User::new(rome, "other");
     rome.kubectl(&["create", "namespace", "other"]).await?.ok()?;
-    pair.home.mercato(&["offload", "other", "--strategy", "remote"]).await?.ok()?;
+    pair.home.offload("other", "Remote").await?;
     let mut waits = pod("waits");
     waits["metadata"]["namespace"] = "other".into();
     apply(&pair, &waits).await?;
@@ -209,7 +209,7 @@ pub(crate) async fn has_such_a_namespace(stage: &Stage) -> Result<()> {
     ours.kubectl(&["wait", "pod/waits", "--for=condition=Ready", "--timeout=90s"]).await?;
     println!("its guest runs {:.1?} after the other namespace is gone", gone.elapsed());
     ours.kubectl(&["delete", "pod", "waits"]).await?;
-    pair.home.mercato(&["unoffload", "other", "--yes"]).await?.ok()?;
+    pair.home.unoffload("other").await?;
     rome.kubectl(&["delete", "namespace", "other"]).await?.ok().map(drop)
 }
 

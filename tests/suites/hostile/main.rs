@@ -113,6 +113,6 @@ async fn honestly(stage: &Stage) -> Result<Scene<'_>> {
     let sold = buy(&milan, &pisa).await.context("milan of pisa")?.parse()?;
     let bought = buy(&pisa, &siena).await.context("pisa of siena")?.parse()?;
     milan.cluster.kubectl(&["create", "namespace", "lab"]).await?.ok()?;
-    milan.mercato(&["offload", "lab", "--strategy", "both"]).await?.ok()?;
+    milan.offload("lab", "Both").await?;
     Ok(Scene { milan, siena, pisa, of_milan, bought, sold })
 }

@@ -26,7 +26,7 @@ async fn idle(stage: &Stage) -> Result<()> {
     let provider = Daemon::start(turin, &program, "").await?;
     home.leases_from(&provider, PODS).await?;
     home.cluster.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
-    home.mercato(&["offload", "shop", "--strategy", "remote"]).await?.ok()?;
+    home.offload("shop", "Remote").await?;
     let replicas = format!("--replicas={PODS}");
     let create = ["-n", "shop", "create", "deployment", "web", "--image=mercato.test/busybox:1"];
     rome.kubectl(&[&create[..], &[&replicas]].concat()).await?.ok()?;

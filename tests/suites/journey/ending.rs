@@ -20,5 +20,5 @@ pub(crate) async fn cancel(home: &Daemon<'_>, provider: &Daemon<'_>, contract: &
         Ok(true)
     })
     .await?;
-    home.mercato(&["unoffload", "shop", "--yes"]).await?.ok().map(drop)
+    home.unoffload("shop").await
 }

@@ -46,7 +46,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     let contract = market::order(&home, &provider).await.context("order")?;
     told.step("bought, the node is ready");
 
-    home.mercato(&["offload", "shop", "--strategy", "remote"]).await?.ok()?;
+    home.offload("shop", "Remote").await?;
     pods::deployment(rome, turin).await.context("a deployment")?;
     pods::told_of(rome).await.context("events of guests")?;
     told.step("a deployment runs over there");

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
-use mercato_tests::daemon::Daemon;
+use mercato_tests::daemon::{Daemon, deploy_file};
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::told::Told;
 
@@ -26,8 +26,11 @@ async fn journey(stage: &Stage) -> Result<()> {
     rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     let program = stage.program("mercato")?;
     let mut told = Told::start();
-    let home = Daemon::start(rome, &program, "").await?;
-    let provider = Daemon::start(turin, &program, "meteringInterval: 5s").await?;
+    for side in [rome, turin] {
+        deploy_file(side, "rbac.yaml").await?;
+    }
+    let home = Daemon::prepared(rome, &program, "").await?;
+    let provider = Daemon::prepared(turin, &program, "meteringInterval: 5s").await?;
     objects::absent(&home).await.context("without custom resources")?;
     for side in [&home, &provider] {
         objects::installed(side).await.context("custom resources come later")?;

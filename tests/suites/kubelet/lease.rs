@@ -27,5 +27,5 @@ pub(crate) async fn start(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()
     home.sees_offer_of("turin").await?;
     home.mercato(&["peer", "trust", "turin", "--yes"]).await?.ok()?;
     home.mercato(&[&ORDER[..], &["--wait", "--timeout", "60s"]].concat()).await?.ok()?;
-    home.mercato(&["offload", "shop", "--strategy", "remote"]).await?.ok().map(drop)
+    home.offload("shop", "Remote").await
 }

@@ -10,6 +10,11 @@ use crate::pods::NODE;
 
 /// Asks the kubelet API itself for the node's pods: the status of the answer.
 async fn ask(cluster: &Cluster, token: Option<&str>) -> Result<u16> {
+    ask_for("/pods", cluster, token).await
+}
+
+/// The same for any path.
+async fn ask_for(path: &str, cluster: &Cluster, token: Option<&str>) -> Result<u16> {
     let place = "jsonpath={.status.addresses[?(@.type==\"InternalIP\")].address}:\
         {.status.daemonEndpoints.kubeletEndpoint.Port}";
     let place = cluster.kubectl(&["get", "node", NODE, "-o", place]).await?.ok()?;
@@ -17,7 +22,7 @@ async fn ask(cluster: &Cluster, token: Option<&str>) -> Result<u16> {
     config.accept_invalid_certs = true;
     config.auth_info =
         AuthInfo { token: token.map(|token| token.to_owned().into()), ..AuthInfo::default() };
-    let request = http::Request::get("/pods").body(Vec::new())?;
+    let request = http::Request::get(path).body(Vec::new())?;
     match Client::try_from(config)?.request_text(request).await {
         Ok(_) => Ok(200),
         Err(kube::Error::Api(status)) => Ok(status.code),
@@ -30,6 +35,38 @@ pub(crate) async fn without_a_name(home: &Daemon<'_>) -> Result<()> {
     for token in [None, Some("nobody")] {
         let code = ask(home.cluster, token).await?;
         ensure!(code == 401, "{token:?} is answered {code}");
+    }
+    Ok(())
+}
+
+/// A right to read `nodes/proxy` reads, and runs nothing, however the path is written.
+pub(crate) async fn with_a_right_to_read(home: &Daemon<'_>) -> Result<()> {
+    let cluster = home.cluster;
+    let role = ["create", "clusterrole", "reader", "--verb=get", "--resource=nodes/proxy"];
+    cluster.kubectl(&role).await?.ok()?;
+    let bind = ["create", "clusterrolebinding", "reader", "--clusterrole=reader"];
+    let who = ["--serviceaccount=default:reader"];
+    cluster.kubectl(&[&bind[..], &who].concat()).await?.ok()?;
+    cluster.kubectl(&["create", "serviceaccount", "reader"]).await?.ok()?;
+    let token = cluster.kubectl(&["create", "token", "reader"]).await?.ok()?;
+    let rest = "lab/large/large?command=id&output=1";
+    for (path, expected) in [
+        ("/pods".to_owned(), 200),
+        (format!("/exec/{rest}"), 403),
+        (format!("//exec/{rest}"), 400),
+        (format!("///attach/{rest}"), 400),
+        (format!("/%2fexec/{rest}"), 400),
+        (format!("/%65xec/{rest}"), 400),
+        (format!("/Exec/{rest}"), 400),
+        ("//portForward/lab/large".to_owned(), 400),
+    ] {
+        let code = ask_for(&path, cluster, Some(token.trim())).await?;
+        ensure!(code == expected, "{path} is answered {code}");
+        // The same by way of the API server, which asks with all rights.
+        let raw = format!("/api/v1/nodes/{NODE}/proxy{path}");
+        let own = "--as=system:serviceaccount:default:reader";
+        let through = cluster.kubectl(&["get", "--raw", &raw, own]).await?;
+        ensure!(path == "/pods" || through.code != Some(0), "{path}: {through:?}");
     }
     Ok(())
 }

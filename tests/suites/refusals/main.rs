@@ -40,6 +40,7 @@ async fn refusals(stage: &Stage) -> Result<()> {
     access::without_a_name(&milan).await.context("nobody at the kubelet API")?;
     access::without_rights(&milan).await.context("somebody at the kubelet API")?;
     let garbage = async {
+        access::with_a_right_to_read(&milan).await.context("a reader at the kubelet API")?;
         garbage::everywhere(&milan).await.context("garbage in milan")?;
         garbage::everywhere(&siena).await.context("garbage in siena")
     };

@@ -32,7 +32,10 @@ const REACHING: [(&str, &str, &str); 5] = [
 /// They stay Pending, with the field and the reason in status and event.
 pub(crate) async fn reach_into_the_node(home: &Daemon<'_>) -> Result<()> {
     home.cluster.kubectl(&["create", "namespace", "lab"]).await?.ok()?;
-    home.mercato(&["offload", "lab", "--strategy", "remote"]).await?.ok()?;
+    let unasked = home.mercato(&["offload", "lab", "--strategy", "remote"]).await?;
+    let said = unasked.stderr.contains("has no NamespaceOffload");
+    ensure!(unasked.code != Some(0) && said, "nobody there has agreed: {unasked:?}");
+    home.offload("lab", "Remote").await?;
     let lab = User::new(home.cluster, "lab");
     for (pod, spec, _) in REACHING {
         let overrides = format!("--overrides={spec}");

@@ -12,7 +12,7 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use mercato_config::settings::{self, Switch};
+use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Scope, Webhook};
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, rights};
@@ -48,13 +48,14 @@ pub(super) async fn keep(
     first: anyhow::Result<kube::Config>,
     settings: settings::Kubernetes,
     metrics: Metrics,
+    approve_serving: bool,
     link: &watch::Sender<Link>,
 ) {
     let mut backoff = Backoff::default();
     let mut config = first;
     let shared = loop {
         let connected = match config {
-            Ok(config) => connect(config, &settings, &metrics).await,
+            Ok(config) => connect(config, &settings, &metrics, approve_serving).await,
             Err(error) => Err(error),
         };
         match connected {
@@ -125,6 +126,7 @@ async fn connect(
     config: kube::Config,
     settings: &settings::Kubernetes,
     metrics: &Metrics,
+    approve_serving: bool,
 ) -> anyhow::Result<Shared> {
     let server = config.cluster_url.to_string();
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
@@ -152,11 +154,12 @@ async fn connect(
         server,
         version,
         address,
-        approve_serving: settings.approve_serving == Switch::On,
+        approve_serving,
         name_servers: name_servers::of_guests(&settings.guests),
         user_namespaces: settings.guests.user_namespaces,
         scope,
         opt_ins,
+        sold: watch::Sender::default(),
         spot: tokio::sync::Mutex::default(),
         serving: std::sync::Mutex::default(),
         unmade: std::sync::Mutex::default(),
@@ -235,7 +238,7 @@ mod tests {
         let file = dir.path().join("later");
         let settings =
             settings::Kubernetes { kubeconfig: Some(file.clone()), ..Default::default() };
-        let real = Real::start(&settings, Metrics::new()).await.unwrap();
+        let real = Real::start(&settings, Metrics::new(), false).await.unwrap();
         let says = async |words: &str| {
             let mut link = real.link.clone();
             let says = |link: &Link| link.trouble.as_ref().is_some_and(|why| why.contains(words));

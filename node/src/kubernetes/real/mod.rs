@@ -31,7 +31,7 @@ use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure, inventory};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
-use mercato_protocol::workload::Uid;
+use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
@@ -63,7 +63,8 @@ struct Shared {
     /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
     /// pods' hostIP.
     address: IpAddr,
-    /// Whether the daemon approves its virtual nodes' certificate requests.
+    /// Whether the certificate requests of virtual nodes are approved here: by a demo, whose
+    /// user is the cluster's own administrator.
     approve_serving: bool,
     /// The name servers of guests.
     name_servers: Vec<IpAddr>,
@@ -72,6 +73,8 @@ struct Shared {
     /// Virtual nodes are there for all pods.
     scope: Scope,
     opt_ins: OptIns,
+    /// Contracts under which this cluster has guests.
+    sold: watch::Sender<BTreeSet<ContractId>>,
     /// Contracts whose guests need the priority class of spot ones.
     spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
     /// Certificates by virtual node.
@@ -83,13 +86,16 @@ struct Shared {
 
 impl Real {
     /// Begins to look for the cluster that the settings, the environment or the pod name,
-    /// and for as long as it takes, also where its kubeconfig is still to come.
+    /// and for as long as it takes, also where its kubeconfig is still to come. With
+    /// `approve_serving` the account, which must be an administrator's, approves the
+    /// certificate requests that are made here.
     ///
     /// # Errors
     /// When none is named, and none is found.
     pub(crate) async fn start(
         settings: &settings::Kubernetes,
         metrics: Metrics,
+        approve_serving: bool,
     ) -> anyhow::Result<Self> {
         let (first, server) = match (link::read(settings).await, link::named(settings)) {
             (Ok(config), _) => {
@@ -105,7 +111,7 @@ impl Real {
         tokio::spawn(async move {
             tokio::select! {
                 () = tell.closed() => {}
-                () = link::keep(first, settings, metrics, &tell) => {}
+                () = link::keep(first, settings, metrics, approve_serving, &tell) => {}
             }
         });
         Ok(Self { server, scope, link })
@@ -153,7 +159,8 @@ impl Kubernetes for Real {
             gpus: pool.gpus,
         };
         let known = stream::once(self.known()).filter_map(ready);
-        let all = known.flat_map(|shared| inventory::watch(&shared.cluster));
+        let all =
+            known.flat_map(|shared| inventory::watch(&shared.cluster, shared.sold.subscribe()));
         all.map(move |all| Inventory { pools: all.pools.into_iter().map(pool).collect() }).boxed()
     }
 
@@ -205,6 +212,15 @@ impl Kubernetes for Real {
             if known.is_some_and(|known| known.leave(&offload.namespace) == wanted) {
                 return Ok(());
             }
+            let namespace = &offload.namespace;
+            if is_reserved(namespace) {
+                return Err(format!(
+                    "namespace {namespace} is the cluster's own: it stays at home"
+                ));
+            }
+            // It is marked only where the rights are had.
+            let bound = shared.account.bind(&shared.cluster, namespace).await;
+            bound.map_err(|failure| unbound(namespace, &how, &failure))?;
             let marked = opt_in(&shared.cluster, &offload.namespace, how.clone());
             shared.marked(offload.namespace, Some(how), marked).await
         }
@@ -277,6 +293,26 @@ impl Kubernetes for Real {
             Err(why) => unavailable(why),
         }
     }
+}
+
+/// Why the daemon has no rights in a namespace, and how its people give them.
+fn unbound(namespace: &str, how: &OptIn, failure: &Failure) -> String {
+    if !failure.message.contains("mercato-consent") {
+        return failure.to_string();
+    }
+    let strategy = match how.strategy {
+        Strategy::Local => "Local",
+        Strategy::Remote => "Remote",
+        Strategy::Both => "Both",
+    };
+    let access = if how.api_access { "home" } else { "none" };
+    format!(
+        "namespace {namespace} has no NamespaceOffload, by which its people agree: \
+        echo '{{\"apiVersion\":\"mercato.dev/v1alpha1\",\"kind\":\"NamespaceOffload\",\
+        \"metadata\":{{\"name\":\"default\",\"namespace\":\"{namespace}\"}},\
+        \"spec\":{{\"strategy\":\"{strategy}\",\"apiAccess\":\"{access}\"}}}}' | kubectl apply -f - ; \
+        or for all namespaces: kubectl apply -f config/deploy/optional/offload-all.yaml"
+    )
 }
 
 fn unavailable<T: Send + 'static>(why: String) -> BoxFuture<'static, Result<T, Refused>> {

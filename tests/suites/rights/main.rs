@@ -1,0 +1,213 @@
+//! What the daemon's account can do at most, tried as that account on a real API server: each
+//! right that `config/deploy/rbac.yaml` gives has its cases in `cases.yaml`, or says why it
+//! needs none, and what would widen it is seen to be refused.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::Request;
+use kube::Client;
+use mercato_tests::cluster::{Cluster, ClusterSpec};
+use mercato_tests::daemon::deploy;
+use mercato_tests::suite::{self, Stage, Test};
+use mercato_tests::wait;
+use rcgen::{CertificateParams, KeyPair};
+use serde::Deserialize;
+use serde_json::Value;
+
+const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/rights");
+const ACCOUNT: &str = "system:serviceaccount:mercato:mercato";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rights on one resource.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    /// `pods/status`, `leases.coordination.k8s.io`, with a name behind a slash where the right
+    /// is on that alone; the role's place comes first, if it is not the whole cluster.
+    resource: String,
+    verbs: Vec<String>,
+    /// Why there is nothing to try.
+    #[serde(default)]
+    why: Option<String>,
+    #[serde(default)]
+    tries: Vec<Try>,
+}
+
+/// One request as the account.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Try {
+    what: String,
+    /// Method and path.
+    ask: String,
+    #[serde(default)]
+    body: Option<Value>,
+    /// A policy's name, `roles`, or `allowed`.
+    answer: String,
+}
+
+fn main() -> ExitCode {
+    let clusters = vec![ClusterSpec { nodes: 0, ..ClusterSpec::named("rome") }];
+    let tests = vec![
+        Test::ci("each_right_has_its_cases", |_| Box::pin(async { complete() })),
+        Test::ci("no_right_can_be_widened", |stage| Box::pin(tried(stage))),
+    ];
+    suite::run("rights", env!("CARGO_BIN_EXE_lab"), clusters, tests)
+}
+
+fn cases() -> Result<Vec<Case>> {
+    let text = std::fs::read_to_string(Path::new(HERE).join("cases.yaml"))?;
+    serde_saphyr::from_str(&text).context("cases.yaml")
+}
+
+/// Every rule of the manifest's roles is a case, and every case a rule.
+fn complete() -> Result<()> {
+    let (mut tried, mut unsure) = (BTreeSet::new(), Vec::new());
+    for case in cases()? {
+        if case.why.is_some() != case.tries.is_empty() {
+            unsure.push(case.resource.clone());
+        }
+        tried.extend(case.verbs.iter().map(|verb| format!("{verb} {}", case.resource)));
+    }
+    ensure!(unsure.is_empty(), "either tries or a reason: {unsure:?}");
+    let granted = granted()?;
+    let new: Vec<_> = granted.difference(&tried).collect();
+    let gone: Vec<_> = tried.difference(&granted).collect();
+    ensure!(
+        new.is_empty() && gone.is_empty(),
+        "rights without a case in cases.yaml: {new:#?}; cases of no right: {gone:#?}"
+    );
+    Ok(())
+}
+
+fn granted() -> Result<BTreeSet<String>> {
+    let mut granted = BTreeSet::new();
+    for object in std::fs::read_to_string(RBAC)?.split("\n---\n") {
+        let object: Value = serde_saphyr::from_str(object)?;
+        let metadata = &object["metadata"];
+        let place = match (object["kind"].as_str(), metadata["name"].as_str()) {
+            (Some("ClusterRole"), Some("mercato")) => String::new(),
+            (Some("ClusterRole"), Some("mercato-namespace")) => "in a namespace: ".to_owned(),
+            (Some("Role"), Some(_)) => {
+                format!("{}: ", metadata["namespace"].as_str().context("a Role's namespace")?)
+            }
+            (Some("ClusterRole"), name) => bail!("a role that nobody has tried: {name:?}"),
+            _ => continue,
+        };
+        for rule in object["rules"].as_array().context("rules")? {
+            let list = |field: &str| {
+                let words = rule[field].as_array().into_iter().flatten();
+                words.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let mut names: Vec<_> =
+                list("resourceNames").iter().map(|name| format!("/{name}")).collect();
+            if names.is_empty() {
+                names.push(String::new());
+            }
+            for group in list("apiGroups") {
+                let group = if group.is_empty() { group } else { format!(".{group}") };
+                for resource in list("resources") {
+                    for verb in list("verbs") {
+                        let all = names.iter();
+                        granted.extend(
+                            all.map(|name| format!("{verb} {place}{resource}{group}{name}")),
+                        );
+                    }
+                }
+            }
+        }
+    }
+    Ok(granted)
+}
+
+async fn tried(stage: &Stage) -> Result<()> {
+    let rome = stage.cluster("rome");
+    deploy(rome).await?;
+    let setup = std::fs::read_to_string(Path::new(HERE).join("setup.yaml"))?;
+    // The API server learns of kinds, policies and their parameters a moment later.
+    wait::until("all is there that the account finds", PATIENCE, || async {
+        rome.apply(&setup).await.map(|()| true)
+    })
+    .await?;
+    let client = rome.client().await?;
+    wait::until("the policies hold", PATIENCE, || holds(&client)).await?;
+    let request = request_for_certificate()?;
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for case in cases()? {
+        for one in &case.tries {
+            count += 1;
+            let answer = ask(&client, one, &request).await?;
+            if answer.0 != one.answer {
+                let (verbs, on) = (case.verbs.join(" "), &case.resource);
+                wrong.push(format!("{verbs} {on}, {}: {} {answer:?}", one.what, one.answer));
+            }
+        }
+    }
+    println!("{count} tries");
+    ensure!(wrong.is_empty(), "{wrong:#?}");
+    kept(rome).await
+}
+
+/// What the account has tried is not there.
+async fn kept(rome: &Cluster) -> Result<()> {
+    let labels = ["get", "namespace", "kube-system", "shop", "-o", "jsonpath={..labels}"];
+    let labels = rome.kubectl(&labels).await?.ok()?;
+    ensure!(!labels.contains("mercato.dev/contract"), "{labels}");
+    let bindings = ["get", "rolebindings", "-n", "kube-system", "-o", "name"];
+    let bindings = rome.kubectl(&bindings).await?.ok()?;
+    ensure!(!bindings.contains("mercato-namespace"), "{bindings}");
+    Ok(())
+}
+
+async fn holds(client: &Client) -> Result<bool> {
+    let probe = Try {
+        what: "a node of another's".to_owned(),
+        ask: "POST /api/v1/nodes?dryRun=All".to_owned(),
+        body: Some(serde_json::json!({ "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": "mercato-x" }, "spec": {} })),
+        answer: String::new(),
+    };
+    Ok(ask(client, &probe, "").await?.0 == "mercato-nodes")
+}
+
+/// What refused it, and what was said.
+async fn ask(client: &Client, one: &Try, certificate: &str) -> Result<(String, String)> {
+    let (method, path) = one.ask.split_once(' ').context("method and path")?;
+    let content = match (method, path.contains("/mercato.dev/")) {
+        ("PATCH", true) => "application/merge-patch+json",
+        ("PATCH", false) => "application/strategic-merge-patch+json",
+        _ => "application/json",
+    };
+    let body = one.body.as_ref().map(Value::to_string).unwrap_or_default();
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("impersonate-user", ACCOUNT)
+        .header("content-type", content)
+        .body(body.replace("@CSR@", certificate).into_bytes())?;
+    let status = match client.request_text(request).await {
+        Ok(_) => return Ok(("allowed".to_owned(), String::new())),
+        Err(kube::Error::Api(status)) => status,
+        Err(error) => return Err(error).with_context(|| one.ask.clone()),
+    };
+    let policy = status.message.split_once("ValidatingAdmissionPolicy '");
+    let who = match policy.and_then(|(_, rest)| rest.split_once('\'')) {
+        Some((policy, _)) => policy.to_owned(),
+        None if status.code == 403 => "roles".to_owned(),
+        None => format!("{}", status.code),
+    };
+    Ok((who, status.message.clone()))
+}
+
+fn request_for_certificate() -> Result<String> {
+    let request = CertificateParams::new(["mercato-x".to_owned()])?;
+    let request = request.serialize_request(&KeyPair::generate()?)?;
+    Ok(BASE64.encode(request.pem()?))
+}
