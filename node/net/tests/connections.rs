@@ -113,7 +113,7 @@ async fn ten_clusters_hear_each_other() {
         let mut heard = std::collections::BTreeSet::new();
         while heard.len() < 9 {
             let from = node.wait("gossip", |event| match event {
-                Event::Gossip { peer, frame } if frame == peer.0[..] => Some(peer),
+                Event::Gossip { peer, frame, .. } if frame == peer.0[..] => Some(peer),
                 _ => None,
             });
             heard.insert(from.await);
