@@ -95,8 +95,16 @@ pub struct Jobs {
     pub away: u64,
     /// Found no room in time.
     pub given_up: u64,
-    /// Lost their room while they ran.
+    /// Lost their room while they ran; what became of them afterwards counts above.
     pub interrupted: u64,
+}
+
+impl Jobs {
+    /// Still waiting at the end: those that came and are nowhere else.
+    pub fn waiting(&self) -> u64 {
+        let Self { came, at_home, away, given_up, .. } = self;
+        came.checked_sub(at_home + away + given_up).expect("a job counts once")
+    }
 }
 
 /// A contract that came into use.

@@ -244,6 +244,10 @@ impl World {
         self.remove_pods(at, number)?;
         let at_ms = self.at_ms;
         let Some(job) = self.job(at, number) else { return Ok(()) };
+        // Whatever becomes of it counts, once.
+        let ran = std::mem::replace(&mut job.is_running, false);
+        self.measures.jobs.away -= u64::from(ran);
+        let Some(job) = self.job(at, number) else { return Ok(()) };
         if job.was_interrupted {
             return self.give_up(at, number);
         }

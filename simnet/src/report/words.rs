@@ -96,7 +96,6 @@ pub(super) fn beside_gossipsub(run: &Run) -> Vec<(&'static str, String, String)>
 pub(super) fn verdict(run: &Run) -> String {
     let (measures, jobs) = (&run.measures, &run.measures.jobs);
     let (with, without) = measures.utilisation(&run.federation.plan);
-    let waiting = jobs.came.saturating_sub(jobs.at_home + jobs.away + jobs.given_up);
     format!(
         "Of {} jobs, {} ran at home and {} on other clusters; {} found no room in time, where \
          without a federation it would have been {}; {} were still waiting at the end. Of all \
@@ -106,7 +105,7 @@ pub(super) fn verdict(run: &Run) -> String {
         count(jobs.away),
         count(jobs.given_up),
         count(run.alone.given_up),
-        count(waiting),
+        count(jobs.waiting()),
         percent(with),
         percent(without)
     )
