@@ -261,3 +261,28 @@ fn tell(failures: &[Failure]) -> ExitCode {
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_the_documentation_are_understood() {
+        let docs =
+            [include_str!("../../docs/development.md"), include_str!("../../docs/simnet.md")];
+        let typed = docs.iter().flat_map(|text| text.lines()).filter_map(|line| {
+            let line = line
+                .strip_prefix("$ cargo run --bin simnet -- ")
+                .or_else(|| line.strip_prefix("simnet ").filter(|line| !line.contains(" is ")))?;
+            // What follows two spaces or a '#' is said about it.
+            let command = line.split("  ").next()?.split('#').next()?;
+            Some(command.split_whitespace().collect::<Vec<_>>())
+        });
+        let typed: Vec<_> = typed.collect();
+        assert!(typed.len() > 8, "{typed:?}");
+        for words in typed {
+            let read = Cli::try_parse_from([&["simnet"][..], &words].concat());
+            assert!(read.is_ok(), "simnet {}: {}", words.join(" "), read.err().unwrap());
+        }
+    }
+}
