@@ -93,12 +93,13 @@ impl Ranking {
         }
     }
 
-    /// What an offer lacks of the best there could be, in millionths; none unless that is
+    /// How good an offer is, in thousandths of the best there could be; none unless that is
     /// what offers are sorted by.
     pub(crate) fn score(&self, merits: &Merits) -> Option<u64> {
-        (self.sort == Sort::Score).then(|| self.lacks(merits))
+        (self.sort == Sort::Score).then(|| (ONE - self.lacks(merits).min(ONE)) * 1_000 / ONE)
     }
 
+    /// What an offer lacks of the best there could be, in millionths.
     fn lacks(&self, merits: &Merits) -> u64 {
         let against = |n: u64, usual: u64| {
             let (n, usual) = (u128::from(n), u128::from(usual.max(1)));
@@ -139,6 +140,21 @@ mod tests {
 
     fn score(merits: &Merits, all: &[Merits]) -> u64 {
         Ranking::new(Sort::Score, all.iter().filter_map(|one| one.cost)).lacks(merits)
+    }
+
+    #[test]
+    fn a_score_is_of_a_thousand_and_the_higher_the_better() {
+        let ranking = Ranking::new(Sort::Score, [("EUR".parse().unwrap(), 100)]);
+        let best = Merits {
+            rtt_us: Some(0),
+            carbon: Some(0),
+            reputation: Some(1_000),
+            ..Merits::default()
+        };
+        assert_eq!(ranking.score(&best), Some(1_000));
+        let scores = [eur(50), eur(100), eur(u64::MAX)].map(|merits| ranking.score(&merits));
+        assert!(scores.is_sorted_by(|better, worse| better > worse), "{scores:?}");
+        assert!(scores.iter().flatten().all(|score| *score < 1_000), "{scores:?}");
     }
 
     #[test]

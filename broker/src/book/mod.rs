@@ -68,8 +68,8 @@ pub struct Candidate {
     pub rtt_us: Option<u64>,
     /// By this cluster's own contracts with it, in thousandths; none: nothing yet.
     pub reputation: Option<u64>,
-    /// What it lacks of the best there could be, in millionths; none unless offers are
-    /// sorted by it.
+    /// How good it is, in thousandths of the best there could be: 1000 is the best, and the
+    /// higher the better. None unless offers are sorted by it.
     pub score: Option<u64>,
     /// Which pool.
     pub pool: Pool,
