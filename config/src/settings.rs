@@ -36,13 +36,17 @@ pub struct Settings {
     /// Where peers may connect: `IP:PORT`. Empty: on all interfaces, port 7474 or a free
     /// one.
     pub listen: Vec<String>,
+    /// Where others are told to connect: `HOST` or `HOST:PORT`. Empty: wherever it listens that
+    /// another machine can reach.
+    pub public_addresses: Vec<String>,
     /// Clusters to connect to: `HOST:PORT`, or a multiaddr.
     pub peers: Vec<String>,
     /// Search the local network.
     pub lan: Switch,
     /// Where health and metrics are to be had.
     pub health: Health,
-    /// The name server that is asked for federations, `IP:PORT`; none: the system's.
+    /// The name server that is asked for federations and their peers, `IP:PORT`; none: the
+    /// system's.
     pub dns: Option<SocketAddr>,
     /// The Kubernetes cluster that is shared from and bought for.
     pub kubernetes: Kubernetes,
@@ -297,6 +301,7 @@ mod tests {
             name: Some("rome".to_owned()),
             data_dir: Some("/var/lib/mercato".into()),
             listen: vec!["0.0.0.0:7474".to_owned()],
+            public_addresses: vec!["203.0.113.7".to_owned()],
             peers: vec!["hub.example:7474".to_owned()],
             lan: Switch::On,
             health: Health::At(SocketAddr::from(([127, 0, 0, 1], 7476))),

@@ -132,6 +132,53 @@ pub(crate) fn choose(lists: &[&[Address]], failures: usize) -> Vec<Address> {
     addresses
 }
 
+/// Where others are told to connect: what the owner has said, otherwise wherever we listen that
+/// another machine can reach. Whatever leaves this machine, an offer, a token, a DNS record,
+/// names these addresses and no others.
+pub fn published(listening: &[Address], said: &[PublicAddress]) -> Vec<Address> {
+    let mut all: Vec<Address> = match said {
+        [] => listening
+            .iter()
+            .filter(|address| address.host.reach() == Reach::Network)
+            .cloned()
+            .collect(),
+        said => said.iter().flat_map(|one| one.of(listening)).collect(),
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|address| seen.insert(address.clone()));
+    all
+}
+
+/// Where the owner says that this cluster can be reached: `HOST` at the ports where it listens,
+/// or `HOST:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicAddress {
+    host: Host,
+    port: Option<u16>,
+}
+
+impl PublicAddress {
+    fn of(&self, listening: &[Address]) -> Vec<Address> {
+        if let Some(port) = self.port {
+            return Address::both(&self.host, port).into();
+        }
+        let here = |at: &Address| Address { host: self.host.clone(), ..at.clone() };
+        listening.iter().map(here).collect()
+    }
+}
+
+impl FromStr for PublicAddress {
+    type Err = ParseAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ParseAddressError> {
+        if let Ok(host) = Host::parse(text) {
+            return Ok(Self { host, port: None });
+        }
+        let [Address { host, port, .. }, _] = Address::parse_host_port(text)?;
+        Ok(Self { host, port: Some(port) })
+    }
+}
+
 /// How far a host can be told to others; the farthest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
@@ -146,11 +193,17 @@ enum Reach {
 impl Host {
     fn reach(&self) -> Reach {
         match self {
-            Self::Ip(ip) if ip.is_loopback() => Reach::Machine,
-            Self::Ip(IpAddr::V4(ip)) if ip.is_link_local() => Reach::Link,
-            Self::Ip(IpAddr::V6(ip)) if ip.is_unicast_link_local() => Reach::Link,
-            Self::Name(name) if name == "localhost" => Reach::Machine,
-            Self::Ip(_) | Self::Name(_) => Reach::Network,
+            Self::Ip(ip) => match ip.to_canonical() {
+                ip if ip.is_loopback() || ip.is_unspecified() => Reach::Machine,
+                ip if ip.is_multicast() => Reach::Machine,
+                IpAddr::V4(ip) if ip.is_link_local() => Reach::Link,
+                IpAddr::V6(ip) if ip.is_unicast_link_local() => Reach::Link,
+                IpAddr::V4(_) | IpAddr::V6(_) => Reach::Network,
+            },
+            Self::Name(name) if name == "localhost" || name.ends_with(".localhost") => {
+                Reach::Machine
+            }
+            Self::Name(_) => Reach::Network,
         }
     }
 }
@@ -226,6 +279,43 @@ mod tests {
                 "/dns/localhost/tcp/2",
             ]
         );
+    }
+
+    #[test]
+    fn others_are_told_only_of_what_they_can_reach_unless_the_owner_says_so() {
+        let parse = |text: &&str| text.parse::<Address>().unwrap();
+        let listening: Vec<Address> = [
+            "/ip4/127.0.0.1/udp/7474/quic-v1",
+            "/ip4/127.0.0.9/tcp/7474",
+            "/ip4/0.0.0.0/tcp/7474",
+            "/ip4/169.254.1.2/tcp/7474",
+            "/ip4/224.0.0.251/tcp/7474",
+            "/ip6/::1/tcp/7474",
+            "/ip6/::/tcp/7474",
+            "/ip6/fe80::1/tcp/7474",
+            "/ip6/::ffff:127.0.0.1/tcp/7474",
+            "/dns/localhost/tcp/7474",
+            "/ip4/192.168.1.2/udp/7474/quic-v1",
+            "/ip4/192.168.1.2/udp/7474/quic-v1",
+            "/ip6/2001:db8::1/tcp/7474",
+        ]
+        .iter()
+        .map(parse)
+        .collect();
+        let told = |listening: &[Address], said: &[&str]| -> Vec<String> {
+            let said: Vec<PublicAddress> = said.iter().map(|text| text.parse().unwrap()).collect();
+            published(listening, &said).iter().map(Address::to_string).collect()
+        };
+        let reachable = ["/ip4/192.168.1.2/udp/7474/quic-v1", "/ip6/2001:db8::1/tcp/7474"];
+        assert_eq!(told(&listening, &[]), reachable);
+        assert!(told(&listening[..10], &[]).is_empty());
+        let both = ["/dns/hub.example/udp/80/quic-v1", "/dns/hub.example/tcp/80"];
+        assert_eq!(told(&listening, &["hub.example:80"]), both);
+        // On a test bed: said is said. The ports are those that we listen at.
+        let bed = ["/ip4/127.0.0.2/udp/7474/quic-v1", "/ip4/127.0.0.2/tcp/7474"];
+        assert_eq!(told(&listening, &["127.0.0.2"]), bed);
+        assert_eq!(told(&[], &["[2001:db8::2]:1"])[1], "/ip6/2001:db8::2/tcp/1");
+        assert!("a b".parse::<PublicAddress>().is_err());
     }
 
     #[test]

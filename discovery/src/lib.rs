@@ -17,7 +17,7 @@ mod sample;
 mod sighting;
 mod vocabulary;
 
-pub use address::{Address, Host, ParseAddressError, Transport};
+pub use address::{Address, Host, ParseAddressError, PublicAddress, Transport, published};
 pub use directory::Directory;
 pub use sighting::{Report, Sighting, SightingId, Source};
 pub use vocabulary::{DialFailure, Effect, Input, Known};

@@ -2,9 +2,10 @@
 //! the peers in SRV records of `_mercato._udp.DOMAIN` (QUIC) and `_mercato._tcp.DOMAIN`.
 //!
 //! What DNS says is a hint: the fingerprint of a root is for the owner to compare. The names
-//! of peers are resolved by whoever dials them; writing the records is in `zone`.
+//! of peers are resolved when they are dialled, at the same server; writing the records is in
+//! `zone`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -150,6 +151,16 @@ impl Dns {
         ordered.sort_by_key(|(rank, transport, _)| (*rank, *transport));
         let addresses = ordered.into_iter().map(|(_, _, address)| address).collect();
         Ok(Peers { addresses, until })
+    }
+
+    /// The addresses of a host.
+    pub async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DnsError> {
+        let host = domain_name(host)?;
+        match self.resolver.lookup_ip(format!("{host}.")).await {
+            Ok(lookup) => Ok(lookup.iter().collect()),
+            Err(error) if error.is_no_records_found() => Ok(Vec::new()),
+            Err(source) => Err(DnsError::Lookup { name: host, source }),
+        }
     }
 
     /// Reports a domain's peers, now and whenever its records have aged. While there is no

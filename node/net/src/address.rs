@@ -1,14 +1,33 @@
-//! Between our addresses and multiaddrs. Names are resolved by the system, with its
-//! hosts file and search list, and just before a dial.
+//! Between our addresses and multiaddrs. Names are resolved just before a dial: by the system,
+//! with its hosts file and search list, or as the daemon's owner wants.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use mercato_discovery::{Address, Host, Transport};
 use tokio::time::timeout;
 
 use crate::limits;
+
+/// Finds a host's addresses by its name.
+pub type Names = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// As all programs of this machine find them.
+pub fn system_names() -> Names {
+    Arc::new(|name| {
+        async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(found.map(|socket| socket.ip()).collect())
+        }
+        .boxed()
+    })
+}
 
 pub(crate) fn multiaddr(socket: SocketAddr, transport: Transport) -> Multiaddr {
     let base = Multiaddr::from(socket.ip());
@@ -44,23 +63,21 @@ pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Add
 }
 
 /// The multiaddrs of an address: several for a name, none if it is not known.
-pub(crate) async fn resolve(address: &Address) -> Vec<Multiaddr> {
+pub(crate) async fn resolve(names: &Names, address: &Address) -> Vec<Multiaddr> {
     match &address.host {
         Host::Ip(ip) => vec![multiaddr((*ip, address.port).into(), address.transport)],
-        Host::Name(name) => {
-            let lookup = tokio::net::lookup_host((name.as_str(), address.port));
-            match timeout(limits::OPEN_TIMEOUT, lookup).await {
-                Ok(Ok(found)) => found
-                    .take(limits::ADDRESSES)
-                    .map(|socket| multiaddr(socket, address.transport))
-                    .collect(),
-                Ok(Err(error)) => {
-                    tracing::debug!(%name, %error, "a name did not resolve");
-                    Vec::new()
-                }
-                Err(_) => Vec::new(),
+        Host::Name(name) => match timeout(limits::OPEN_TIMEOUT, names(name.clone())).await {
+            Ok(Ok(found)) => found
+                .into_iter()
+                .take(limits::ADDRESSES)
+                .map(|ip| multiaddr((ip, address.port).into(), address.transport))
+                .collect(),
+            Ok(Err(error)) => {
+                tracing::debug!(%name, %error, "a name did not resolve");
+                Vec::new()
             }
-        }
+            Err(_) => Vec::new(),
+        },
     }
 }
 

@@ -10,13 +10,14 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use libp2p::identity::Keypair;
 use libp2p::{PeerId, Stream};
-use mercato_discovery::Address;
+use mercato_discovery::{Address, PublicAddress, published};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::PublicKey;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
+use crate::address::{Names, system_names};
 use crate::dial::{Dial, DialError};
 use crate::event::{Event, Session};
 use crate::kubelet::{self, ByteStream};
@@ -36,8 +37,19 @@ pub struct NetConfig {
     pub seed: [u8; 32],
     /// Where to listen; nowhere is possible.
     pub listen: Vec<Listen>,
+    /// Where the owner says that we can be reached; empty: see [`published`].
+    pub public: Vec<PublicAddress>,
+    /// How the names of peers are found.
+    pub names: Names,
     /// What to grant.
     pub limits: Limits,
+}
+
+impl NetConfig {
+    /// Names are found by the system; others are told of all addresses that they can reach.
+    pub fn new(seed: [u8; 32], listen: Vec<Listen>, limits: Limits) -> Self {
+        Self { seed, listen, public: Vec::new(), names: system_names(), limits }
+    }
 }
 
 /// Why the network does not start.
@@ -109,6 +121,8 @@ pub struct Net {
     opener: Opener,
     peers: Arc<Peers>,
     ranks: Ranks,
+    names: Names,
+    public: Arc<[PublicAddress]>,
 }
 
 impl Net {
@@ -130,7 +144,8 @@ impl Net {
         let opener = Opener { commands: commands.downgrade() };
         let task = Task::new(swarm, peers.clone(), events, opener.clone(), first);
         tokio::spawn(task.run(asked));
-        Ok((Self { commands, opener, peers, ranks }, happened))
+        let (names, public) = (config.names, config.public.into());
+        Ok((Self { commands, opener, peers, ranks, names, public }, happened))
     }
 
     /// Dials until somebody proves a key: that of `peer`, if one is expected. Names are
@@ -140,7 +155,7 @@ impl Net {
         peer: Option<PublicKey>,
         addresses: Vec<Address>,
     ) -> BoxFuture<'static, Result<PublicKey, DialError>> {
-        let commands = self.commands.clone();
+        let (commands, names) = (self.commands.clone(), self.names.clone());
         async move {
             let stopped = || DialError::unreachable(NetError::Stopped.to_string());
             let peer = match peer.map(identity::peer_id) {
@@ -148,7 +163,8 @@ impl Net {
                 Some(Some(peer)) => Some(peer),
                 None => None,
             };
-            let addresses = join_all(addresses.iter().map(address::resolve)).await;
+            let addresses = addresses.iter().map(|address| address::resolve(&names, address));
+            let addresses = join_all(addresses).await;
             let addresses = addresses.into_iter().flatten().collect();
             let (reply, answer) = oneshot::channel();
             let dial = Dial { peer, addresses, reply, wrong_peer: false };
@@ -156,6 +172,11 @@ impl Net {
             answer.await.map_err(|_| stopped())?
         }
         .boxed()
+    }
+
+    /// How a dial finds the addresses of a host.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Closes all connections with the peer.
@@ -281,7 +302,12 @@ impl Net {
         self.peers.snapshot()
     }
 
-    /// Where we listen now.
+    /// Where others are told to connect, now.
+    pub fn published_addresses(&self) -> Vec<Address> {
+        published(&self.local_addresses(), &self.public)
+    }
+
+    /// Where we listen now: for this machine alone.
     pub fn local_addresses(&self) -> Vec<Address> {
         self.peers.local()
     }

@@ -32,6 +32,7 @@ mod streams;
 mod task;
 mod workload;
 
+pub use address::{Names, system_names};
 pub use dial::DialError;
 pub use event::{Event, Session};
 pub use gossip::Turn;

@@ -310,7 +310,7 @@ async fn a_taken_port_moves_unless_it_was_configured() {
         let taken = a.addresses[0].clone();
         let start = |required| {
             let listen = vec![Listen { address: taken.clone(), required }];
-            Net::start(NetConfig { seed: [2; 32], listen, limits: Limits::default() })
+            Net::start(NetConfig::new([2; 32], listen, Limits::default()))
         };
         assert!(matches!(start(true), Err(StartError::Listen { address, .. }) if address == taken));
         let (net, events) = start(false).unwrap();
@@ -333,7 +333,7 @@ async fn where_nobody_can_listen_is_reported() {
     // TEST-NET-1: not an address of this machine.
     let address = free_port("/ip4/192.0.2.1/tcp/0");
     let listen = vec![Listen { address: address.clone(), required: false }];
-    let config = NetConfig { seed: [1; 32], listen, limits: Limits::default() };
+    let config = NetConfig::new([1; 32], listen, Limits::default());
     let (net, events) = Net::start(config).unwrap();
     let mut node = Node { net, key: key(1), events, addresses: Vec::new() };
     let told = node.wait("the news", |event| match event {

@@ -15,7 +15,7 @@ pub(super) async fn dns(
     (domain, peers): (Option<String>, Vec<String>),
 ) -> Result<String, Problem> {
     let Some(domain) = domain.or_else(|| federation.domain.clone()) else {
-        return Err(Problem::new(Class::Usage, "no domain is known for the federation")
+        return Err(Problem::new(Class::Usage, "the federation's domain is not known")
             .todo("name it: mercato federation dns alps.example"));
     };
     let usage = |error: &dyn std::error::Error| Problem::new(Class::Usage, error.to_string());
@@ -28,6 +28,11 @@ pub(super) async fn dns(
     if peers.is_empty() {
         addresses = daemon.addresses.iter().filter_map(|address| address.parse().ok()).collect();
     }
+    if addresses.is_empty() {
+        return Err(Problem::failed("no address of this daemon can be reached from elsewhere")
+            .todo("name clusters that can: mercato federation dns DOMAIN --peer HOST:PORT")
+            .todo("or say where others reach this one: mercato run --public-address HOST[:PORT]"));
+    }
     let zone = Zone {
         domain: &domain,
         root: &federation.document,
@@ -37,8 +42,8 @@ pub(super) async fn dns(
     };
     if zone.answer_bytes() > usize::from(DNS_ANSWER_BYTES) {
         eprintln!(
-            "the answer has {} bytes; over {DNS_ANSWER_BYTES} some networks lose it: name fewer \
-             peers, a handful is enough",
+            "the answer has {} bytes; some networks lose answers over {DNS_ANSWER_BYTES}: name \
+             fewer peers, a handful is enough",
             zone.answer_bytes()
         );
     }

@@ -13,8 +13,10 @@ use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::identity;
 use mercato_protocol::limits::ROTATIONS as ROTATIONS_MOST;
+use mercato_protocol::text::check_name;
 use zeroize::Zeroizing;
 
+use crate::admin::{Class, Problem};
 use crate::driver::clock;
 use crate::store::file;
 
@@ -163,6 +165,10 @@ fn read_seed(path: &Path) -> anyhow::Result<Zeroizing<[u8; 32]>> {
 
 /// Makes a new cluster. The document comes last: with it, all is there.
 fn found(dir: &Path, name: &str) -> anyhow::Result<()> {
+    check_name(name).map_err(|error| {
+        Problem::new(Class::Usage, error.to_string())
+            .todo("choose one, for this first start: mercato run --name rome")
+    })?;
     let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
     let key = KeyPair::from_seed(&seed);
     let document = identity::Identity::found(&key, name, clock::wall())

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{Config, Input};
 use mercato_broker::Command;
-use mercato_discovery::{Address, Report, Transport};
-use mercato_net::{Limits, Listen, Net, NetConfig};
+use mercato_discovery::{Address, PublicAddress, Report, Transport};
+use mercato_net::{Limits, Listen, Names, Net, NetConfig};
 use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -37,11 +37,13 @@ pub(crate) struct Plan {
     /// What this cluster says of itself; its key and identity are those of `identity`.
     pub(crate) config: Config,
     pub(crate) listen: Vec<Listen>,
+    /// Where the owner says that others reach us; empty: wherever we listen.
+    pub(crate) public: Vec<PublicAddress>,
     /// Entries of the owner's list.
     pub(crate) peers: Vec<String>,
     /// Search the local network.
     pub(crate) lan: bool,
-    /// The name server that is asked for federations; none: the system's.
+    /// The name server that is asked for federations and their peers; none: the system's.
     pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     /// Where health and metrics are to be had, if anywhere.
@@ -73,12 +75,17 @@ impl Daemon {
         let Plan { data_dir, identity, config, listen, peers, lan, dns, kubernetes, .. } = plan;
         let (mut off, metrics) = (plan.off, plan.metrics);
         let peers: Vec<_> =
-            peers.iter().map(|peer| mercato_sources::entry(peer)).collect::<Result<_, _>>()?;
+            peers.iter().map(|peer| driver::entry(peer)).collect::<Result<_, _>>()?;
         let listed = peers.iter().flat_map(|seen| seen.addresses.clone()).collect();
         let usual_port = listen.iter().find(|at| !at.required).map(|at| at.address.port);
         let store = Disk::open(&data_dir.join(portable::RECORDS))
             .context("the records of this cluster cannot be opened")?;
-        let net = NetConfig { seed: *identity.seed(), listen, limits: Limits::default() };
+        let dns = dns.map(Dns::at);
+        let mut net = NetConfig::new(*identity.seed(), listen, Limits::default());
+        net.public = plan.public;
+        if let Some(Ok(dns)) = &dns {
+            net.names = names_at(dns.clone());
+        }
         let (net, events) = Net::start(net)?;
         let name = identity.name().to_owned();
         let key = config.key.public();
@@ -119,7 +126,7 @@ impl Daemon {
         let about =
             About { name, data_dir, health: at, usual_port, listed, off, restart: plan.restart };
         let ruling = Arc::new(watch::Sender::default());
-        let domains = Domains::new(dns.map_or_else(Dns::system, Dns::at));
+        let domains = Domains::new(dns.unwrap_or_else(Dns::system));
         domains.follow(&driver).await?;
         let (cluster, rules) = (kubernetes.clone(), ruling.subscribe());
         let office = Office::open(driver.clone(), about, domains, cluster, rules);
@@ -144,6 +151,14 @@ impl Daemon {
         self.driver.stop().await;
         self.tasks.abort_all();
     }
+}
+
+/// The owner's name server finds the hosts that it names, too.
+fn names_at(dns: Dns) -> Names {
+    Arc::new(move |name| {
+        let dns = dns.clone();
+        async move { dns.addresses(&name).await.map_err(std::io::Error::other) }.boxed()
+    })
 }
 
 /// What the configuration shares, if nothing was said before; what may be bought, always.

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use mercato_agent::Joined;
 use mercato_config::Settings;
 use mercato_config::settings::{Health, Switch};
-use mercato_discovery::{Address, Host, Transport};
+use mercato_discovery::{Address, Host, PublicAddress, Transport};
 use mercato_net::Listen;
 use mercato_protocol::join::JoinToken;
 use mercato_protocol::resources::Resources;
@@ -56,11 +56,12 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let metrics = Metrics::new();
     let kubernetes = cluster(&settings, simulated, &name, &metrics, &mut off).await;
     if settings.lan == Switch::Off {
-        off.push("the local network is not searched: it is turned off".to_owned());
+        off.push("the local network is not searched: turned off".to_owned());
     }
     let restart = Arc::new(Notify::new());
     let plan = Plan {
         listen: listen(&settings.listen)?,
+        public: public(&settings.public_addresses)?,
         peers: settings.peers.clone(),
         lan: settings.lan == Switch::On,
         dns: settings.dns,
@@ -118,11 +119,9 @@ async fn enter(desk: &dyn Desk, what: &str, compared: bool) -> Result<(), Proble
     }
     let accept = |announced: &Announced| match compared {
         true => Ok(()),
-        false => {
-            Err(Problem::new(Class::Usage, format!("{} is not joined unseen", announced.name))
-                .todo(format!("fingerprint: {}", announced.id))
-                .todo("if that is what its operator says: the same with --yes"))
-        }
+        false => Err(Problem::new(Class::Usage, format!("{} is not joined yet", announced.name))
+            .todo(format!("fingerprint: {}", announced.id))
+            .todo("compare the fingerprint with its operator's first, then add --yes")),
     };
     let id = admin::join(desk, what, accept).await?;
     tracing::info!(federation = %id.short(), "joined");
@@ -140,13 +139,13 @@ async fn cluster(
         return Some(Arc::new(Simulated::start(name, size)));
     }
     if settings.kubernetes.enabled == Switch::Off {
-        off.push("nothing is shared or bought for: Kubernetes is turned off".to_owned());
+        off.push("no cluster to share from or to buy for: Kubernetes is turned off".to_owned());
         return None;
     }
     match Real::start(&settings.kubernetes, metrics.clone(), false).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
-            off.push(format!("nothing is shared or bought for: {error:#}"));
+            off.push(format!("no cluster to share from or to buy for: {error:#}"));
             None
         }
     }
@@ -164,12 +163,13 @@ fn health(configured: Health) -> Option<telemetry::At> {
 }
 
 /// Both transports on every address of the owner's; otherwise on all interfaces.
-fn listen(configured: &[String]) -> anyhow::Result<Vec<Listen>> {
+fn listen(configured: &[String]) -> Result<Vec<Listen>, Problem> {
     let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT);
     let mut wanted = Vec::new();
     for text in configured {
-        let address: SocketAddr = text.parse().with_context(|| {
-            format!("listen {text:?}: expected IP:PORT, for example 0.0.0.0:7474")
+        let address: SocketAddr = text.parse().map_err(|_| {
+            Problem::new(Class::Usage, format!("listen {text:?} is no address"))
+                .todo("write IP:PORT, for example 0.0.0.0:7474")
         })?;
         wanted.push((address, true));
     }
@@ -183,6 +183,17 @@ fn listen(configured: &[String]) -> anyhow::Result<Vec<Listen>> {
         })
     };
     Ok(wanted.into_iter().flat_map(both).collect())
+}
+
+/// Where others are told to connect.
+fn public(configured: &[String]) -> Result<Vec<PublicAddress>, Problem> {
+    let parse = |text: &String| {
+        text.parse().map_err(|error| {
+            Problem::new(Class::Usage, format!("public address {text:?}: {error}"))
+                .todo("write HOST or HOST:PORT, for example 203.0.113.7 or hub.example:7474")
+        })
+    };
+    configured.iter().map(parse).collect()
 }
 
 fn machine_name() -> String {

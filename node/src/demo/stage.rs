@@ -76,7 +76,7 @@ impl Stage {
     async fn release(&self) -> anyhow::Result<()> {
         for deal in self.rome.desk.deals().await? {
             if !matches!(deal.state, State::Closed | State::Terminated) {
-                let cancel = Request::Cancel(deal.id, "the demo is over".to_owned());
+                let cancel = Request::Cancel(deal.id, "the demo is over".parse()?);
                 self.rome.desk.tell(cancel).await?;
             }
         }
@@ -138,6 +138,7 @@ async fn start(
         identity,
         config,
         listen: vec![Listen { address, required: true }],
+        public: vec![Ipv4Addr::LOCALHOST.to_string().parse()?],
         peers,
         lan: false,
         dns: None,

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mercato_discovery::{Address, Host};
+use mercato_net::Names;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::statvfs::statvfs;
 
@@ -76,22 +77,22 @@ pub(crate) fn free_ports(peers: u16, health: u16) -> Vec<Finding> {
 }
 
 /// Whether the names of the owner's list lead somewhere.
-pub(crate) async fn names(addresses: &[Address]) -> Vec<Finding> {
+pub(crate) async fn names(addresses: &[Address], lookup: &Names) -> Vec<Finding> {
     let named = addresses.iter().filter_map(|address| match &address.host {
-        Host::Name(name) => Some((name.clone(), address.port)),
+        Host::Name(name) => Some(name.clone()),
         Host::Ip(_) => None,
     });
-    let mut named: Vec<(String, u16)> = named.collect();
+    let mut named: Vec<String> = named.collect();
     named.dedup();
     if named.is_empty() {
         return vec![Finding::ok("names", "no name has to be resolved")];
     }
     let mut findings = Vec::new();
-    for (name, port) in named {
-        let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((&*name, port))).await;
+    for name in named {
+        let found = tokio::time::timeout(RESOLVE, lookup(name.clone())).await;
         findings.push(match found {
-            Ok(Ok(mut addresses)) => match addresses.next() {
-                Some(address) => Finding::ok("names", format!("{name} is {}", address.ip())),
+            Ok(Ok(addresses)) => match addresses.first() {
+                Some(ip) => Finding::ok("names", format!("{name} is {ip}")),
                 None => unknown(&name, "it has no address"),
             },
             Ok(Err(error)) => unknown(&name, &error.to_string()),
@@ -127,6 +128,8 @@ pub(crate) fn offloads() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::Verdict;
+    use mercato_net::system_names;
+
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -155,11 +158,14 @@ mod tests {
     #[tokio::test]
     async fn names_are_resolved() {
         let address = |text: &str| text.parse().unwrap();
-        let found =
-            names(&[address("/dns/localhost/tcp/1"), address("/ip4/192.0.2.1/tcp/1")]).await;
+        let found = names(
+            &[address("/dns/localhost/tcp/1"), address("/ip4/192.0.2.1/tcp/1")],
+            &system_names(),
+        )
+        .await;
         assert!(found.len() == 1 && found[0].verdict == Verdict::Ok, "{found:?}");
-        let found = names(&[address("/dns/nowhere.invalid/tcp/1")]).await;
+        let found = names(&[address("/dns/nowhere.invalid/tcp/1")], &system_names()).await;
         assert_eq!(found[0].verdict, Verdict::Fail);
-        assert_eq!(names(&[]).await[0].verdict, Verdict::Ok);
+        assert_eq!(names(&[], &system_names()).await[0].verdict, Verdict::Ok);
     }
 }

@@ -16,6 +16,7 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::{Notify, watch};
 
+use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
 use super::{Domains, Driver, Gone, Handle, attention, events::Events, records, view};
 use crate::admin::{
     Answer, Class, Desk, Event, EventKind, Offload, OnSale, Peer, Pong, Problem, Provider, Request,
@@ -82,15 +83,18 @@ impl Desk for Office {
                 Request::SetShare(policy) => self.set_share(policy).await,
                 Request::Order { demand, note } => {
                     self.measure().await;
-                    self.command(Command::Order { demand, note, id: None }).await
+                    self.command(Command::Order { demand, note: note.into(), id: None }).await
                 }
-                Request::Rfq { demand, note } => self.command(Command::Rfq { demand, note }).await,
+                Request::Rfq { demand, note } => {
+                    self.command(Command::Rfq { demand, note: note.into() }).await
+                }
                 Request::Take(offer) => self.command(Command::Take(offer)).await,
                 Request::Counter { request, price, quantity, hold_s } => {
                     self.command(Command::Counter { request, price, quantity, hold_s }).await
                 }
                 Request::Withdraw(contract) => self.command(Command::Withdraw(contract)).await,
                 Request::Reclaim { contract, notice_s, text } => {
+                    let text = text.into();
                     self.command(Command::Reclaim { contract, notice_s, text }).await
                 }
                 Request::Amend { contract, quantity, term_s } => {
@@ -98,8 +102,12 @@ impl Desk for Office {
                 }
                 Request::Deals => Ok(Answer::Deals(self.driver.look(view::deals).await?)),
                 Request::Accept(id) => self.command(Command::Accept(id)).await,
-                Request::Deny(request, text) => self.command(Command::Deny { request, text }).await,
-                Request::Cancel(deal, text) => self.command(Command::Cancel { deal, text }).await,
+                Request::Deny(request, text) => {
+                    self.command(Command::Deny { request, text: text.into() }).await
+                }
+                Request::Cancel(deal, text) => {
+                    self.command(Command::Cancel { deal, text: text.into() }).await
+                }
                 Request::Statement(id) => self.statement(id).await,
                 Request::Federations => self.federations().await,
                 Request::Lookup(domain) => {
@@ -172,9 +180,12 @@ impl Office {
         let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
         let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
         let attention = degraded.into_iter().chain(lines).chain(self.about.off.clone());
-        let attention =
-            attention.chain(absent).chain(waiting).chain(self.ending().await?).collect();
-        let addresses = self.driver.net().local_addresses();
+        let (listens, addresses) =
+            (self.driver.net().local_addresses(), self.driver.net().published_addresses());
+        let unreachable = (!listens.is_empty() && addresses.is_empty())
+            .then(|| format!("{UNREACHABLE}; {PUBLIC_ADDRESS}"));
+        let attention = attention.chain(unreachable).chain(absent).chain(waiting);
+        let attention = attention.chain(self.ending().await?).collect();
         Ok(Answer::Status(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cluster: self.driver.cluster(),
@@ -222,7 +233,7 @@ impl Office {
         if self.ruling.borrow().share {
             let what = "a MarketPolicy says what is shared";
             let todo = "change it there: kubectl edit marketpolicy default";
-            return Err(Problem::new(Class::Refused, what).todo(todo));
+            return Err(Problem::failed(what).todo(todo));
         }
         self.command(Command::Share(policy)).await
     }
@@ -281,7 +292,7 @@ impl Office {
         let known = self.peers().await?;
         findings.push(peers::path(&known));
         findings.extend(peers::clocks(&known));
-        findings.extend(machine::names(listed).await);
+        findings.extend(machine::names(listed, self.driver.net().names()).await);
         findings.push(machine::offloads());
         match &self.kubernetes {
             Some(kubernetes) => findings.extend(kubernetes.examine().await),
@@ -350,7 +361,7 @@ fn providers(driver: &Driver) -> Vec<Provider> {
 }
 
 /// An entry of the list of peers.
-fn entry(address: &str) -> Result<Sighting, Problem> {
+pub(crate) fn entry(address: &str) -> Result<Sighting, Problem> {
     mercato_sources::entry(address).map_err(|error| {
         Problem::new(Class::Usage, format!("{address:?} is no address: {error}"))
             .todo("write HOST:PORT, or a multiaddr such as /ip4/192.0.2.1/udp/7474/quic-v1")

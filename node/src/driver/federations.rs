@@ -11,6 +11,12 @@ use crate::admin::{Answer, Class, Problem, Token};
 use crate::cli::text::span;
 use crate::limits;
 
+/// Nobody can be told where to connect.
+pub(super) const UNREACHABLE: &str = "no address of this daemon can be reached from elsewhere";
+/// What to do about it.
+pub(super) const PUBLIC_ADDRESS: &str =
+    "say where others reach it: mercato run --public-address HOST[:PORT]";
+
 impl Office {
     pub(super) async fn federations(&self) -> Result<Answer, Problem> {
         let look = |driver: &Driver| driver.agent().federations();
@@ -39,7 +45,10 @@ impl Office {
         let secret = Secret(NegotiationId(rand::random()));
         let expires_ms = clock::wall().wall_ms.saturating_add(for_s.saturating_mul(1_000));
         let grant = Grant { organisation, roles, expires_ms };
-        let addresses = self.driver.net().local_addresses();
+        let addresses = self.driver.net().published_addresses();
+        if addresses.is_empty() {
+            return Err(Problem::failed(UNREACHABLE).todo(PUBLIC_ADDRESS));
+        }
         let addresses = addresses.iter().map(ToString::to_string).collect();
         self.federation(Ask::Token { federation, secret, grant, addresses }).await
     }
@@ -98,19 +107,19 @@ impl From<FederationRefusal> for Problem {
         let (class, todo) = match refusal {
             Refusal::Unknown => (Class::NoMatch, "which there are: mercato federation"),
             Refusal::Papers => {
-                (Class::Refused, "the token may be of another federation, or your own")
+                (Class::Failed, "the token may be of another federation, or your own")
             }
             Refusal::TooLarge(_) => {
                 (Class::Failed, "ask the registrar's owner to look at its lists")
             }
             Refusal::TooMany => (Class::Failed, "leave one first: mercato federation leave"),
             Refusal::NoRegistrar => (
-                Class::Refused,
+                Class::Failed,
                 "ask on the registrar's machine, or make this one: mercato \
                  federation registrar",
             ),
             Refusal::Registrar => {
-                (Class::Refused, "its right ends with its certificate: mercato federation")
+                (Class::Failed, "its right ends with its certificate: mercato federation")
             }
             Refusal::NoToken => {
                 (Class::Failed, "wait until some of those handed out are used, or over")

@@ -114,7 +114,7 @@ impl Handle {
 
     /// The first message on a connection.
     pub(super) async fn hello(&self) -> Hello {
-        let addresses = self.net.local_addresses();
+        let addresses = self.net.published_addresses();
         let certificates = self.look(|driver| driver.agent().certificates().to_vec()).await;
         Hello {
             identity: self.us.config.identity.clone(),

@@ -48,7 +48,7 @@ use clock::Clock;
 use workload::Outbound;
 use world::World;
 
-pub(crate) use desk::{About, Office};
+pub(crate) use desk::{About, Office, entry};
 pub(crate) use domains::Domains;
 pub(crate) use handle::{Gone, Handle};
 

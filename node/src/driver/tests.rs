@@ -49,7 +49,7 @@ impl Store for Full {
 /// A driver over that store, and who it is.
 pub(super) fn driver_over(dir: &Path, store: Box<dyn Store>) -> Driver {
     let identity = Identity::open(dir, "rome").unwrap();
-    let net = NetConfig { seed: *identity.seed(), listen: vec![], limits: Limits::default() };
+    let net = NetConfig::new(*identity.seed(), vec![], Limits::default());
     let (net, _events) = Net::start(net).unwrap();
     let metrics = Metrics::new();
     let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };

@@ -86,7 +86,7 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
 }
 
 async fn tell_addresses(handle: &Handle) {
-    let addresses = handle.net().local_addresses();
+    let addresses = handle.net().published_addresses();
     let addresses = addresses.iter().map(ToString::to_string).collect();
     handle.tell(Input::Addresses(addresses)).await;
 }

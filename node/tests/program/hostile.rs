@@ -140,7 +140,7 @@ impl Liar {
         let local =
             Address { host: Host::Ip([127, 0, 0, 1].into()), port: 0, transport: Transport::Tcp };
         let listen = vec![Listen { address: local, required: true }];
-        let config = NetConfig { seed, listen, limits: Limits::default() };
+        let config = NetConfig::new(seed, listen, Limits::default());
         let (net, mut events) = Net::start(config).unwrap();
         let stash = Arc::new(Mutex::new(Stash::default()));
         let hello = Hello {

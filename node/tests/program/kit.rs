@@ -95,21 +95,37 @@ impl Daemon {
         Self::run_in(dir, name, &options)
     }
 
+    /// Without a cluster, and without an address that it could tell anybody.
+    pub(crate) fn start_unpublished(name: &str) -> Self {
+        let daemon = Self::spawn(
+            TempDir::new().unwrap(),
+            name,
+            &["--no-kubernetes", "--listen", "127.0.0.1:0"],
+        );
+        daemon.wait_for_text(&["status"], |text| text.contains("can be reached"));
+        daemon
+    }
+
     fn run_in(dir: TempDir, name: &str, options: &[&str]) -> Self {
         Self::listen_at(dir, name, "127.0.0.1:0", options)
     }
 
+    /// All are on one machine: nobody would be told of loopback otherwise.
     fn listen_at(dir: TempDir, name: &str, listen: &str, options: &[&str]) -> Self {
-        let mut command = mercato(dir.path());
-        command.args(["run", "--verbose", "--name", name, "--no-lan", "--listen", listen]);
-        command.args(options);
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
-        let daemon = Self { dir, child };
+        let public = ["--listen", listen, "--public-address", "127.0.0.1"];
+        let daemon = Self::spawn(dir, name, &[&public, options].concat());
         daemon.wait_for(&["status", "-o", "json"], |status| {
             status["daemon"]["addresses"].as_array().is_some_and(|all| !all.is_empty())
         });
         daemon
+    }
+
+    fn spawn(dir: TempDir, name: &str, options: &[&str]) -> Self {
+        let mut command = mercato(dir.path());
+        command.args(["run", "--verbose", "--name", name, "--no-lan"]).args(options);
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
+        Self { dir, child }
     }
 
     /// Where it listens.

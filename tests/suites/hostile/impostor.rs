@@ -52,8 +52,7 @@ impl Impostor {
             time_ms: Some(now()?.wall_ms),
         };
         let hello = Bytes::from(hello.to_bytes()?);
-        let (net, events) =
-            Net::start(NetConfig { seed, listen: Vec::new(), limits: Limits::default() })?;
+        let (net, events) = Net::start(NetConfig::new(seed, Vec::new(), Limits::default()))?;
         let opened = Opened::default();
         let (ask, asked) = mpsc::channel(WAITING);
         tokio::spawn(take(events, hello.clone(), opened.clone(), ask));

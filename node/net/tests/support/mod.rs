@@ -48,7 +48,7 @@ impl Node {
     pub(crate) async fn configured(seed: u8, listen: Vec<Address>, limits: Limits) -> Self {
         let expected = listen.len();
         let listen = listen.into_iter().map(|address| Listen { address, required: true }).collect();
-        let config = NetConfig { seed: [seed; 32], listen, limits };
+        let config = NetConfig::new([seed; 32], listen, limits);
         let (net, events) = Net::start(config).expect("the network starts");
         let mut node = Self { net, key: key(seed), events, addresses: Vec::new() };
         while node.addresses.len() < expected {
