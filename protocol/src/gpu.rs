@@ -100,6 +100,30 @@ pub enum GpuIsolation {
     Hardware,
 }
 
+impl GpuPool {
+    /// Whole devices of which nobody but the owner knows: all of them on one node.
+    pub fn whole(model: GpuModel, count: u64, memory_mib: u64) -> Self {
+        Self {
+            model,
+            vendor: "nvidia".parse().expect("a plain word is a slug"),
+            pci_id: None,
+            memory_mib,
+            count,
+            most_per_node: count,
+            driver: None,
+            cuda: None,
+            compute_capability: None,
+            interconnect: None,
+            source: GpuSource::Manual,
+            mode: GpuMode::Exclusive,
+            isolation: GpuIsolation::Hardware,
+            shared_counter: None,
+            cpu_millis_per_unit: 0,
+            memory_bytes_per_unit: 0,
+        }
+    }
+}
+
 wire_map!(GpuPool {
     1 => model,
     2 => vendor,

@@ -22,5 +22,6 @@ mod membership;
 #[path = "../../../discovery/sources/tests/dns/name_server.rs"]
 mod name_server;
 mod portable;
+mod simulated;
 mod told;
 mod usage;

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use mercato_agent::{Gate, Record};
 use mercato_broker::{self as broker, Inventory, PoolInventory, Refusal, Reply, Standing};
-use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
+use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms::Platform;
 
@@ -98,24 +98,8 @@ impl World {
     pub(crate) fn inventory(&self, at: usize) -> Inventory {
         let slug = |text: &str| text.parse().expect("it has the form of a slug");
         let has = &self.plan.clusters[at].has;
-        let gpus = has.gpus.iter().map(|(model, count)| GpuPool {
-            model: model.clone(),
-            vendor: slug("nvidia"),
-            pci_id: None,
-            memory_mib: 81_920,
-            count: *count,
-            most_per_node: *count,
-            driver: None,
-            cuda: None,
-            compute_capability: None,
-            interconnect: None,
-            source: GpuSource::Manual,
-            mode: GpuMode::Exclusive,
-            isolation: GpuIsolation::Hardware,
-            shared_counter: None,
-            cpu_millis_per_unit: 0,
-            memory_bytes_per_unit: 0,
-        });
+        let gpus = has.gpus.iter();
+        let gpus = gpus.map(|(model, count)| GpuPool::whole(model.clone(), *count, 81_920));
         let requested = match &self.people.market {
             Some(market) => market.at_home(at),
             None => Resources::default(),

@@ -60,9 +60,8 @@ impl Home {
         }
     }
 
-    async fn show_node(&mut self) {
+    fn make_node(&self) -> Result<(), ApiError> {
         let contract = &self.desire.contract;
-        let quantity = &contract.terms.quantity;
         let node = json!({
             "kind": "Node",
             "metadata": { "name": self.node, "labels": {
@@ -72,9 +71,19 @@ impl Home {
             } },
             "status": self.node_status(),
         });
-        let made = self.cluster.change(|cluster, now| cluster.create(now, node));
+        self.cluster.change(|cluster, now| cluster.create(now, node)).map(drop)
+    }
+
+    async fn show_node(&mut self) {
+        let mut made = self.make_node();
+        if made.as_ref().is_err_and(|error| error.code == 409) {
+            // An earlier contract with that provider has a node of that name.
+            self.node = format!("{}-{}", self.node, self.desire.contract.id.short());
+            made = self.make_node();
+        }
+        let quantity = &self.desire.contract.terms.quantity;
         match made {
-            Ok(_) => {
+            Ok(()) => {
                 let _ = self.task.node.set(self.node.clone());
                 tracing::debug!(node = self.node, room = quantity.show(), "a virtual node");
                 self.task.news(LeaseNews::Ready).await;

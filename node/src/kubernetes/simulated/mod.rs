@@ -16,6 +16,7 @@ use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_kubelet::names;
 use mercato_kubelet::offload_namespace::GuestName;
 use mercato_kubelet::stream::{Opened, Refused};
+use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::stream::{RefusedReason, Request, Usage, What};
@@ -158,6 +159,16 @@ impl Simulated {
     }
 }
 
+/// Of each simulated GPU, whatever its model: nothing is computed on it.
+const GPU_MEMORY_MIB: u64 = 80 << 10;
+
+impl Simulated {
+    fn gpus(&self) -> Vec<GpuPool> {
+        let all = self.0.size.gpus.iter().filter(|(_, count)| **count > 0);
+        all.map(|(model, count)| GpuPool::whole(model.clone(), *count, GPU_MEMORY_MIB)).collect()
+    }
+}
+
 impl Kubernetes for Simulated {
     fn describe(&self) -> String {
         format!("{}, simulated", self.0.name)
@@ -170,7 +181,7 @@ impl Kubernetes for Simulated {
             allocatable: self.0.size.clone(),
             requested: Resources::default(),
             largest_pod: self.0.size.clone(),
-            gpus: Vec::new(),
+            gpus: self.gpus(),
         };
         stream::iter([Inventory { pools: vec![pool] }]).chain(stream::pending()).boxed()
     }
