@@ -64,7 +64,7 @@ pub const DISPUTES: usize = 16;
 /// Peers whom the owner trusted or blocked.
 pub const PEERS: usize = 4_096;
 /// A word to the other side.
-pub const TEXT_BYTES: usize = 512;
+pub const TEXT_BYTES: usize = mercato_protocol::limits::LINE_BYTES;
 /// Replies kept for duplicates in one negotiation: each side has at most that many
 /// messages under way that want an answer.
 pub const REPLIES_KEPT: usize = 3;

@@ -7,6 +7,7 @@ use crate::codec::{CodecError, Message, ensure, wire_map};
 use crate::envelope::{EnvelopeError, KeyPair, Payload, Signed, Signers, Trust};
 use crate::id::{ClusterId, Digest, FederationId, PublicKey};
 use crate::limits;
+use crate::text::check_name;
 use crate::time::Now;
 
 /// An identity document. The first one of a cluster is signed by its own key, and its
@@ -144,8 +145,7 @@ impl Message for Identity {
     const MAX_BYTES: usize = limits::IDENTITY_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        let plain = self.name.chars().all(|c| !c.is_control());
-        ensure(plain && self.name.len() <= limits::NAME_BYTES, "a name too long, or not plain text")
+        ensure(check_name(&self.name).is_ok(), "a name that is none")
     }
 }
 

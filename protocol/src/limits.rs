@@ -14,6 +14,8 @@ pub const SUBDOMAIN_BYTES: usize = 253;
 pub const UID_BYTES: usize = 64;
 /// Any other text.
 pub const TEXT_BYTES: usize = 1_024;
+/// A note or a reason that a person writes for the other side.
+pub const LINE_BYTES: usize = 512;
 /// Items of one list or map, unless its own bound below is lower.
 pub const LIST_ITEMS: usize = 4_096;
 /// Nesting of lists and maps; ours need at most 8.

@@ -30,7 +30,7 @@ fn crowd() -> u32 {
 fn stranger(n: u32, hub: &Node) -> tokio::task::JoinHandle<()> {
     let mut seed = [9; 32];
     seed[..4].copy_from_slice(&n.to_be_bytes());
-    let config = NetConfig { seed, listen: Vec::new(), limits: Limits::default() };
+    let config = NetConfig::new(seed, Vec::new(), Limits::default());
     let (net, mut events) = Net::start(config).unwrap();
     let (hub, addresses) = (hub.key, vec![hub.address(Transport::Tcp)]);
     let flood = Bytes::from(vec![7; 64 << 10]);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use mercato_broker::Refusal;
+use mercato_protocol::text::{shown, shown_lines};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::text::plain_reason;
@@ -31,7 +32,7 @@ pub(crate) enum Class {
     Usage = 2,
     /// Nothing matched.
     NoMatch = 3,
-    /// The other side refused, or the owner's own word on it does.
+    /// The other side refused: not this daemon, nor its owner's own rules.
     Refused = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
@@ -42,6 +43,17 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// Every kind, with what it means, as the help and the documentation have it.
+    pub(crate) const ALL: [(Self, &str); 7] = [
+        (Self::Failed, "failed, or stopped by this cluster's own rules"),
+        (Self::Usage, "usage: command or configuration is wrong, or --yes is missing"),
+        (Self::NoMatch, "nothing matched"),
+        (Self::Refused, "refused by the other side"),
+        (Self::Unreachable, "daemon not reachable"),
+        (Self::TimedOut, "timed out"),
+        (Self::Interrupted, "interrupted by Ctrl-C"),
+    ];
+
     /// Of the program.
     pub(crate) fn exit_code(self) -> u8 {
         self as u8
@@ -77,8 +89,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        self.todo.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        f.write_str(&shown_lines(&self.what))?;
+        self.todo.iter().try_for_each(|line| write!(f, "\n  {}", shown(line)))
     }
 }
 
@@ -99,7 +111,7 @@ impl From<Refusal> for Problem {
         let (class, todo) = match &refusal {
             Refusal::Untrusted { provider, name, .. } => {
                 let what = format!("nothing is ordered: {name:?} is not trusted yet");
-                return Self::new(Class::Refused, what)
+                return Self::failed(what)
                     .todo(format!("fingerprint: {provider}"))
                     .todo("compare it with what its owner sees in mercato status, then:")
                     .todo(format!("mercato peer trust {provider:.12}"));
@@ -131,7 +143,7 @@ impl From<Refusal> for Problem {
                 (Class::Usage, todo)
             }
             Refusal::Blocked(peer) => {
-                (Class::Refused, format!("to think otherwise: mercato peer trust {peer:.12}"))
+                (Class::Failed, format!("to trust it instead: mercato peer trust {peer:.12}"))
             }
             Refusal::Invalid(_) => (Class::Usage, String::new()),
             Refusal::TooLarge(_) => (Class::Usage, "ask for less at a time".to_owned()),
@@ -142,7 +154,7 @@ impl From<Refusal> for Problem {
                 let why = plain_reason(&format!("{reason:?}"), "");
                 return Self::new(Class::Refused, format!("it came to nothing: {why}"));
             }
-            Refusal::Taken(_) => (Class::Refused, String::new()),
+            Refusal::Taken(_) => (Class::Failed, "see which: mercato contracts".to_owned()),
         };
         let todo = Some(todo).filter(|line| !line.is_empty()).into_iter().collect();
         Self { todo, ..Self::new(class, refusal.to_string()) }

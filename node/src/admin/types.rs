@@ -12,7 +12,7 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
-use mercato_protocol::text::Slug;
+use mercato_protocol::text::{Line, Slug};
 use serde::{Deserialize, Serialize};
 
 use super::deal::Deal;
@@ -57,14 +57,14 @@ pub(crate) enum Request {
         /// What.
         demand: Demand,
         /// A word to the provider's owner; may be empty.
-        note: String,
+        note: Line,
     },
     /// Ask several providers at once for firm offers. Answered by [`Answer::Asked`].
     Rfq {
         /// What.
         demand: Demand,
         /// A word to the providers' owners; may be empty.
-        note: String,
+        note: Line,
     },
     /// Take a firm offer. Answered by [`Answer::Ordered`].
     Take(NegotiationId),
@@ -86,7 +86,7 @@ pub(crate) enum Request {
         /// In seconds; none: as the contract promises.
         notice_s: Option<u64>,
         /// Told to the buyer; may be empty.
-        text: String,
+        text: Line,
     },
     /// Buyer: extend or resize a running contract. Its provider is asked; what comes of it
     /// is in the [`Deal`].
@@ -106,9 +106,9 @@ pub(crate) enum Request {
     /// Grant a request.
     Accept(NegotiationId),
     /// Deny a request.
-    Deny(NegotiationId, String),
+    Deny(NegotiationId, Line),
     /// End an order or a contract, on either side.
-    Cancel(NegotiationId, String),
+    Cancel(NegotiationId, Line),
     /// What is billed so far. Answered by [`Answer::Statement`].
     Statement(ContractId),
     /// The federations that this cluster goes by. Answered by [`Answer::Federations`].

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mercato_config::Seconds;
 
@@ -23,16 +23,39 @@ use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;
 use super::text::text;
+use crate::admin::Class;
+
+/// What stands where in a help: what is said and shown before what can be added.
+const HELP: &str = "\
+{before-help}{about-with-newline}
+{usage-heading} {usage}{after-help}
+
+{all-args}";
+
+/// All commands, as they are read and explained.
+pub(crate) fn command() -> clap::Command {
+    let code = |(class, meaning): (Class, &str)| format!("  {:<4}{meaning}\n", class.exit_code());
+    let codes: String = Class::ALL.map(code).concat();
+    finished(Cli::command().after_help(format!("{EXAMPLES}\n\nExit codes:\n  0   done\n{codes}")))
+}
+
+const EXAMPLES: &str = "Examples:
+  mercato demo
+  mercato run --share 30%";
+
+fn finished(command: clap::Command) -> clap::Command {
+    // A negative number is a wrong value, not an unknown option.
+    let value = |arg: Arg| {
+        let takes = !arg.is_positional() && arg.get_action().takes_values();
+        if takes { arg.allow_negative_numbers(true) } else { arg }
+    };
+    command.help_template(HELP).mut_args(value).mut_subcommands(finished)
+}
 
 /// A market of Kubernetes clusters, peer to peer.
 #[derive(Debug, Parser)]
 #[command(name = "mercato", version, arg_required_else_help = true, term_width = 80)]
-#[command(after_help = "Examples:
-  mercato demo
-  mercato run --share 30%
-
-Exit codes: 0 done, 1 failed, 2 usage, 3 nothing matched, 4 refused by the other
-side, 5 daemon not reachable, 6 timed out.")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -51,11 +74,11 @@ pub(crate) struct Global {
     /// The daemon's admin socket [default: admin.sock in the data folder]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// How to print: table fits 80 columns, json and yaml say everything; csv is for offers
-    /// and statements, name for offers
+    /// How to print: table fits 80 columns, wide shows more of them, json and yaml all;
+    /// csv is for offers and statements, name for offers
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
-    /// Show what lies behind an error
+    /// Show the causes of an error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
     /// Answer every question with yes
@@ -89,16 +112,16 @@ pub(crate) enum Command {
     Run(Run),
     #[command(flatten)]
     Ask(Ask),
-    /// What stands in the way, and what to do about it
+    /// Check this machine, the network and the cluster, and say what to do
     #[command(after_help = "Examples:
   mercato doctor
   mercato doctor -o json
 
-Exit code 1 when a check fails. Without a daemon it looks at this machine alone.")]
+Exit code 1 when a check fails. Without a daemon only this machine is checked.")]
     Doctor,
-    /// Write the whole state, the key included, into a file
+    /// Write the whole state to a file, including the key
     Export(Export),
-    /// Make a data folder of an exported state
+    /// Create a data folder from an exported state
     Import(Import),
     /// Print the completion script of a shell
     #[command(after_help = "Examples:
@@ -118,22 +141,22 @@ pub(crate) enum Ask {
   mercato status
   mercato status -o json")]
     Status,
-    /// Who is known, how found, how reached, and what you think of them
+    /// Known clusters: how they were found, how they are reached, whether you trust them
     #[command(after_help = "Examples:
   mercato peers
   mercato peers -w -o wide")]
     Peers {
-        /// Go on: in place on a terminal, line by line in a pipe
+        /// Keep watching: in place on a terminal, line by line in a pipe
         #[arg(short, long)]
         watch: bool,
     },
-    /// Connect to somebody, trust or block them
+    /// Connect to other clusters, trust or block them
     #[command(subcommand)]
     #[command(after_help = "Examples:
   mercato peer add turin.example:7474
   mercato peer trust turin")]
     Peer(Peer),
-    /// The key that speaks for this cluster
+    /// The key that signs for this cluster
     #[command(subcommand)]
     #[command(after_help = "Examples:
   mercato key rotate
@@ -151,19 +174,19 @@ pub(crate) enum Ask {
     Share(Share),
     /// Buy from a provider that you trust
     Order(Order),
-    /// Ask several providers at once for firm offers
+    /// Ask several providers for firm offers at once
     Rfq(Rfq),
-    /// What others ask of this cluster
+    /// Requests of other clusters: list, accept, deny
     Requests(Requests),
     /// Orders and contracts, on both sides
     Contracts(Contracts),
     /// Take back what was sold, with notice
     Reclaim(Reclaim),
-    /// Found or join a federation, whose members trust each other
+    /// Create, join or manage a federation, whose members trust each other
     Federation(Federation),
     /// Let the pods of a namespace run elsewhere
     Offload(Offload),
-    /// Bring the pods of a namespace home
+    /// Run the pods of a namespace at home again
     #[command(after_help = "Examples:
   mercato unoffload shop
   mercato unoffload shop --yes")]

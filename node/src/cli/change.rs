@@ -10,6 +10,7 @@ use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::shown;
 
 use super::deals::{CONTRACT, peer, state};
 use super::demand::{can_be_bought, cpu, memory, pods};
@@ -68,7 +69,8 @@ pub(crate) fn cost(deal: &Deal, change: &Change) -> String {
 
 /// What the change of a contract is, what it costs, and how far it is.
 pub(crate) fn line(deal: &Deal, change: &Change) -> String {
-    let reason = change.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    let reason =
+        change.reason.as_ref().map_or_else(String::new, |reason| format!(" ({})", shown(reason)));
     let how = match change.state {
         State::Review => "needs the provider's approval".to_owned(),
         State::Terminated => "refused".to_owned(),
@@ -82,7 +84,7 @@ pub(crate) fn line(deal: &Deal, change: &Change) -> String {
         | State::Reclaiming
         | State::Closed => name(change.state),
     };
-    format!("{}, {}: {how}{reason}", change.what, cost(deal, change))
+    format!("{}, {}: {how}{reason}", shown(&change.what), cost(deal, change))
 }
 
 pub(crate) async fn extend(
@@ -178,7 +180,7 @@ async fn ask(
             }
             State::Terminated => {
                 let why = change.reason.clone().unwrap_or_else(|| "without a reason".to_owned());
-                let what = format!("{peer} refused the change: {why}");
+                let what = format!("{peer} refused the change: {}", shown(&why));
                 return Err(Problem::new(Class::Refused, what));
             }
             State::Requested

@@ -5,6 +5,7 @@ use mercato_broker::{Side, Statement};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::{Line, shown};
 
 use super::args::Format;
 use super::change::{self, Quantity};
@@ -12,7 +13,7 @@ use super::focus::{self, hours};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, left, moment, money, name, text};
-use super::{lookup, now_ms};
+use super::{brief, lookup, now_ms};
 use crate::admin::{Deal, Desk, Problem, Request};
 
 /// What a person types to mean one of them.
@@ -61,6 +62,7 @@ enum ContractsWhat {
     #[command(after_help = "Examples:
   mercato contracts resize 3f2a91bc --cpu 16
   mercato contracts resize 3f2 --cpu 4 --memory 8Gi")]
+    #[command(override_usage = "mercato contracts resize <ID> [OPTIONS]")]
     Resize {
         /// The beginning of its id
         id: String,
@@ -84,14 +86,14 @@ enum ContractsWhat {
         id: String,
         /// Told to the other side
         #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-        reason: String,
+        reason: Line,
     },
     /// What is billed so far, by what both sides have signed
     #[command(after_help = "Examples:
   mercato contracts statement 3f2a91bc
   mercato contracts statement 3f2 -o csv
 
-As json, yaml and csv it has the columns of FOCUS 1.0.")]
+As json, yaml and csv it has the columns of FOCUS 1.3.")]
     Statement {
         /// The beginning of its id
         id: String,
@@ -126,7 +128,8 @@ impl Contracts {
             ContractsWhat::Statement { id } => {
                 let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
                 let statement = desk.statement(deal.id).await?;
-                let rows = focus::rows(&statement, &deal);
+                let us = desk.status().await?.name;
+                let rows = focus::rows(&statement, &deal, &us);
                 if screen.format == Format::Csv {
                     return Ok(focus::csv(&rows));
                 }
@@ -140,7 +143,7 @@ async fn cancel(
     desk: &dyn Desk,
     screen: &Screen,
     id: &str,
-    reason: String,
+    reason: Line,
 ) -> Result<String, Problem> {
     let deal = lookup::deal(desk, CONTRACT, id, is_running).await?;
     let (short, peer) = (deal.id.short(), peer(&deal));
@@ -185,7 +188,9 @@ pub(crate) fn state(deal: &Deal) -> String {
 
 /// Orders and contracts, a line each.
 pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
-    let mut table = Table::new(["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "TOTAL"]);
+    let mut table = Table::new(["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "TOTAL"])
+        .keep(&["ID", "WHAT", "TOTAL"])
+        .spare(&["LEFT"]);
     for deal in deals {
         let side = match deal.side {
             Side::Provider => "sells to",
@@ -196,7 +201,7 @@ pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
             side.to_owned(),
             peer(deal),
             state(deal),
-            deal.terms.quantity.show(),
+            brief::size(&deal.terms.quantity),
             if is_running(deal) { left(now_ms, deal.until_ms) } else { "-".to_owned() },
             money(&deal.terms.price, deal.total),
         ]);
@@ -210,7 +215,8 @@ fn page(deal: &Deal) -> String {
         Side::Provider => "sold to",
         Side::Consumer => "bought from",
     };
-    let reason = deal.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    let reason =
+        deal.reason.as_ref().map_or_else(String::new, |reason| format!(" ({})", shown(reason)));
     let mut lines = vec![
         (side, format!("{}\n{}", peer(deal), fingerprint(&deal.peer).join("\n"))),
         ("state", format!("{}{reason}", state(deal))),
@@ -232,11 +238,11 @@ fn page(deal: &Deal) -> String {
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));
     lines.push(("network isolation", name(terms.network_isolation)));
     lines.push(("pod security", name(terms.pod_security)));
-    lines.extend(deal.node.clone().map(|node| ("node", node)));
+    lines.extend(deal.node.as_deref().map(|node| ("node", shown(node).into_owned())));
     let spaces = deal.namespaces.iter().map(|(home, guest)| format!("{home} as {guest}"));
     let spaces: Vec<_> = spaces.collect();
     lines.extend((!spaces.is_empty()).then(|| ("namespaces", spaces.join("\n"))));
-    lines.extend((!deal.note.is_empty()).then(|| ("note", deal.note.clone())));
+    lines.extend((!deal.note.is_empty()).then(|| ("note", shown(&deal.note).into_owned())));
     format!("{}\n{}", deal.id, pairs(&lines))
 }
 

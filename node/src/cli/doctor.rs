@@ -1,15 +1,17 @@
 //! `mercato doctor`: what stands in the way, and what to do about it.
 
+use mercato_protocol::text::shown;
+
 use super::args::Global;
 use super::screen::{Screen, print};
 use super::style::Style;
+use super::table::wrapped;
 use crate::admin::{Class, Client, Desk, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
 use crate::doctor::{Finding, Verdict, machine};
 
 /// Where a finding's text begins.
 const INDENT: usize = 22;
-const WIDTH: usize = super::table::WIDTH;
 
 /// Asks the daemon; where there is none, looks at what can be seen without.
 pub(crate) async fn doctor(global: &Global, screen: &Screen) -> Result<String, Problem> {
@@ -50,30 +52,12 @@ fn line(finding: &Finding, style: Style) -> String {
         Verdict::Warn => style.faint("warn"),
         Verdict::Fail => style.bad("fail"),
     };
-    let plain = |text: &str| text.replace(char::is_control, " ");
-    let mut text = format!("{verdict}  {:<14}  ", plain(&finding.check));
-    text += &wrapped(&plain(&finding.what));
+    let mut text = format!("{verdict}  {:<14}  ", shown(&finding.check));
+    text += &wrapped(&shown(&finding.what), INDENT);
+    text.push('\n');
     for todo in &finding.todo {
         // A command must stay one line, to be copied.
-        text += &format!("{:INDENT$}→ {}\n", "", plain(todo));
+        text += &format!("{:INDENT$}→ {}\n", "", shown(todo));
     }
     text
-}
-
-fn wrapped(text: &str) -> String {
-    let (mut lines, mut room) = (String::new(), WIDTH - INDENT);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        if length + 1 > room && room < WIDTH - INDENT {
-            lines += &format!("\n{:INDENT$}", "");
-            room = WIDTH - INDENT;
-        }
-        if room < WIDTH - INDENT {
-            lines.push(' ');
-            room = room.saturating_sub(1);
-        }
-        lines += word;
-        room = room.saturating_sub(length);
-    }
-    lines + "\n"
 }

@@ -9,7 +9,7 @@ use mercato_agent::{Joined, Listed};
 use mercato_config::Seconds;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::id::{ClusterId, FederationId};
-use mercato_protocol::text::Slug;
+use mercato_protocol::text::{Slug, shown};
 
 use super::root_key::RootKey;
 use super::screen::Screen;
@@ -33,61 +33,61 @@ pub(crate) struct Federation {
 /// Which of several.
 #[derive(Args, Debug)]
 struct Of {
-    /// Which federation: its name, or the beginning of its fingerprint; needed where this
-    /// cluster has joined several
+    /// Which federation, if this cluster has joined several: its name, or the beginning of
+    /// its fingerprint
     #[arg(long = "of", value_name = "FEDERATION")]
     federation: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The federations that this cluster goes by (the default)
+    /// List the federations that this cluster has joined (the default)
     #[command(after_help = "Examples:
   mercato federation list
   mercato federation list -o yaml")]
     List,
-    /// Found a federation: make its root key, and this cluster its first registrar
+    /// Create a federation: its root key, with this cluster as the first registrar
     #[command(after_help = "Examples:
   mercato federation create alps
   mercato federation create alps --root-key /media/usb/alps.root")]
     Create {
-        /// What it is called
+        /// Its name
         name: Slug,
-        /// Where the root key is written, for you alone [default: NAME.root]
+        /// Where to write the root key, readable by you alone [default: NAME.root]
         #[arg(long, value_name = "FILE")]
         root_key: Option<PathBuf>,
     },
-    /// Make this cluster a registrar, or renew that, with the root key
+    /// Make this cluster a registrar, or renew it as one, with the root key
     #[command(after_help = "Examples:
   mercato federation registrar /media/usb/alps.root
   mercato federation registrar alps.root --org gov")]
     Registrar {
-        /// Where the root key is
+        /// The root key's file
         root_key: PathBuf,
-        /// Only for clusters of this organisation
+        /// Let in only clusters of this organisation
         #[arg(long, value_name = "ORGANISATION")]
         org: Option<Slug>,
     },
-    /// Registrar: make a token that lets one cluster join, once
+    /// As a registrar: create a token with which one cluster can join, once
     #[command(after_help = "Examples:
   mercato federation token --org polito
   mercato federation token --role provider --for 1h")]
     Token {
         #[command(flatten)]
         of: Of,
-        /// Whose cluster it is, as all will see
+        /// The organisation of the new member, shown to all
         #[arg(long, value_name = "ORGANISATION")]
         org: Option<Slug>,
         /// What it may do: provider sells, consumer buys
         #[arg(long, value_delimiter = ',', default_values = ["provider", "consumer"])]
         #[arg(value_parser = word::<Role>(&["provider", "consumer"]))]
         role: Vec<Role>,
-        /// How long the token is good: a day at most
+        /// How long the token is valid: at most one day
         #[arg(long = "for", value_name = "DURATION", default_value = "1d")]
         #[arg(value_parser = text::<Seconds>)]
         for_: Seconds,
     },
-    /// Join by a token, or go by the certificates of a federation that DNS tells of
+    /// Join with a registrar's token, or trust a federation that is announced by DNS
     #[command(after_help = "Examples:
   mercato federation join mercato-join-pQEBAlgg...
   mercato federation join alps.example")]
@@ -95,7 +95,7 @@ enum What {
         /// A registrar's token, or the federation's DNS name
         what: String,
     },
-    /// Who belongs, as far as certificates were seen or issued here
+    /// List the members whose certificates were seen or issued here
     #[command(after_help = "Examples:
   mercato federation members
   mercato federation members --of alps -o yaml")]
@@ -103,30 +103,30 @@ enum What {
         #[command(flatten)]
         of: Of,
     },
-    /// Registrar: let a cluster belong no longer; with the root key also a registrar
+    /// As a registrar: revoke a member; with the root key also a registrar
     #[command(after_help = "Examples:
   mercato federation revoke turin
   mercato federation revoke 4f3c21ab --of alps --root-key alps.root --yes")]
     Revoke {
         /// Its name, or the beginning of its id
         member: String,
-        /// Where the root key is: needed for whom the root made a registrar
+        /// The root key's file: needed to revoke a registrar
         #[arg(long, value_name = "FILE")]
         root_key: Option<PathBuf>,
         #[command(flatten)]
         of: Of,
     },
-    /// Put a new root key in the place of one, and this cluster under it as a registrar
+    /// Replace the root key, and make this cluster a registrar with the new one
     #[command(after_help = "Examples:
   mercato federation rotate alps.root
   mercato federation rotate /media/alps.root --new-key /media/alps-2.root
 
-Nothing that the old key signed counts for whoever hears of the new one: make
-each other registrar anew with it, and then destroy the old.")]
+Whoever learns of the new key ignores what the old one signed: make each other
+registrar one again with the new key, then destroy the old one.")]
     Rotate {
-        /// Where the root key is
+        /// The root key's file
         root_key: PathBuf,
-        /// Where the new one is written, for you alone [default: NAME-2.root, and so on]
+        /// Where to write the new one, readable by you alone [default: NAME-2.root, and so on]
         #[arg(long, value_name = "FILE")]
         new_key: Option<PathBuf>,
     },
@@ -135,15 +135,15 @@ each other registrar anew with it, and then destroy the old.")]
   mercato federation dns alps.example
   mercato federation dns alps.example --peer hub.alps.example:7474")]
     Dns {
-        /// The federation's domain [default: that by which it was joined]
+        /// The federation's domain [default: the one by which it was joined]
         domain: Option<String>,
-        /// A cluster that others may connect to first: HOST:PORT [default: this one]
+        /// A cluster to which others connect first: HOST:PORT [default: this one]
         #[arg(long, value_name = "ADDR")]
         peer: Vec<String>,
         #[command(flatten)]
         of: Of,
     },
-    /// Go by a federation's certificates no longer; contracts run on
+    /// Leave a federation; contracts run on
     #[command(after_help = "Examples:
   mercato federation leave
   mercato federation leave --of alps --yes")]
@@ -162,8 +162,8 @@ impl Federation {
                 let key = RootKey::found(name)?;
                 key.write(&file)?;
                 eprintln!(
-                    "the root key is in {}: whoever has it is the federation. Take it offline;\n\
-                     it is needed to make another registrar, and to renew this one.",
+                    "the root key is in {}: whoever has it controls the federation. Keep it offline;\n\
+                     you need it to make another registrar, and to renew this one.",
                     file.display()
                 );
                 become_registrar(desk, screen, &key, None).await
@@ -194,12 +194,12 @@ impl Federation {
             What::Leave { of } => {
                 let federation = of.pick(desk).await?;
                 let said = format!(
-                    "who is trusted only because {} certifies it is a stranger from then on",
+                    "clusters that are trusted only because {} certifies them become strangers",
                     federation.name
                 );
                 screen.confirm(&said, &format!("leave {}?", federation.name))?;
                 desk.tell(Request::Leave(federation.id)).await?;
-                Ok(screen.done(format!("{} is left; contracts run on", federation.name)))
+                Ok(screen.done(format!("left {}; contracts run on", federation.name)))
             }
         }
     }
@@ -234,7 +234,7 @@ impl Of {
 fn nothing() -> Problem {
     Problem::new(Class::NoMatch, "this cluster has joined no federation")
         .todo("with a registrar's token: mercato federation join TOKEN")
-        .todo("or found one: mercato federation create NAME")
+        .todo("or create one: mercato federation create NAME")
 }
 
 async fn list(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
@@ -250,21 +250,21 @@ async fn list(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
 fn page(of: &Joined) -> String {
     let belongs = match of.until_ms {
         Some(until_ms) => format!("as {}, until {}", roles(&of.roles), moment(until_ms)),
-        None => "no: its certificates are gone by".to_owned(),
+        None => "not a member; its members are trusted".to_owned(),
     };
     let list = of.list.map_or_else(
-        || "none seen".to_owned(),
-        |(number, next_ms)| format!("number {number}, the next by {}", moment(next_ms)),
+        || "no list seen".to_owned(),
+        |(number, next_ms)| format!("list {number}, the next by {}", moment(next_ms)),
     );
     let mut lines = vec![
         ("fingerprint", fingerprint(&ClusterId(of.id.0)).join("\n")),
-        ("belongs", belongs),
+        ("membership", belongs),
         ("organisation", of.organisation.as_ref().map_or("-".to_owned(), Slug::to_string)),
         ("members", of.members.to_string()),
         ("revocations", list),
     ];
-    lines.extend(of.domain.clone().map(|domain| ("dns", domain)));
-    lines.extend(of.refused.clone().map(|why| ("not renewed", why)));
+    lines.extend(of.domain.as_deref().map(|domain| ("dns", shown(domain).into_owned())));
+    lines.extend(of.refused.as_deref().map(|why| ("not renewed", shown(why).into_owned())));
     format!("{}\n{}", of.name, pairs(&lines))
 }
 
@@ -299,20 +299,20 @@ async fn rotate(
     let new = old.succeed()?;
     let before = desk.federations().await?.into_iter().find(|of| of.id == old.federation());
     if before.is_some_and(|before| before.root != old.public()) {
-        let what = format!("{} goes by another root key than this one", old.name());
-        return Err(Problem::new(Class::Refused, what)
-            .todo("name the file of the latest: what an earlier one signs counts no more"));
+        let what = format!("this is not the current root key of {}", old.name());
+        return Err(Problem::new(Class::Usage, what)
+            .todo("name the file of the current one: members ignore what an earlier one signs"));
     }
     let said = format!(
-        "members of {} hear of the new key from their registrars, and go by nothing that the old\n\
-         one signed from then on: contracts run on, new ones wait until both sides have heard.",
+        "members of {} learn of the new key from their registrars, and then ignore what the old\n\
+         one signed. Contracts run on; new ones wait until both sides know the new key.",
         old.name()
     );
     screen.confirm(&said, &format!("replace the root key of {}?", old.name()))?;
     let new_file = new_file.unwrap_or_else(|| new.file_name().into());
     new.write(&new_file)?;
     eprintln!(
-        "the new root key is in {}: take it offline. Each other registrar needs it:\n\
+        "the new root key is in {}: keep it offline. Each other registrar needs it:\n\
          mercato federation registrar {0}",
         new_file.display()
     );
@@ -332,7 +332,7 @@ async fn entered(
         let next = if joined.roles.contains(&Role::Registrar) {
             "to let others in: mercato federation token\n"
         } else {
-            "who else belongs: mercato federation members\n"
+            "other members: mercato federation members\n"
         };
         format!("{done}\n{}{next}", page(&joined))
     })
@@ -344,7 +344,7 @@ async fn token(
     (federation, organisation, mut roles, for_): (FederationId, Option<Slug>, Vec<Role>, Seconds),
 ) -> Result<String, Problem> {
     if for_.0 == 0 || for_.0 > DAY.0 {
-        return Err(Problem::new(Class::Usage, "a token is good for a day at most")
+        return Err(Problem::new(Class::Usage, "a token is valid for at most one day")
             .todo("say how long: --for 4h"));
     }
     roles.sort_unstable();
@@ -354,7 +354,7 @@ async fn token(
     let Answer::Token(token) = answer else { return Err(unexpected(&answer)) };
     screen.render(&token, || {
         eprintln!(
-            "good once, until {} UTC; on the other cluster: mercato federation join TOKEN",
+            "valid once, until {} UTC; on the other cluster: mercato federation join TOKEN",
             moment(token.expires_ms)
         );
         format!("{}\n", token.token)
@@ -366,10 +366,10 @@ async fn join(desk: &dyn Desk, screen: &Screen, what: &str) -> Result<String, Pr
         let [first, second] = fingerprint(&ClusterId(announced.id.0));
         let said = format!(
             "{} announces the federation {}, whose fingerprint is:\n  {first}\n  {second}\n\
-             its operator says the same elsewhere, and sees it with: mercato federation",
+             compare it with the one that its operator publishes (mercato federation shows it)",
             announced.domain, announced.name
         );
-        screen.confirm(&said, &format!("trust whom {} certifies from now on?", announced.name))
+        screen.confirm(&said, &format!("trust the clusters that {} certifies?", announced.name))
     };
     let id = admin::join(desk, what, accept).await?;
     entered(desk, screen, id, "joined").await

@@ -13,14 +13,13 @@ use crate::limits;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Replace the key by a new one: peers follow, and refuse the one before
+    /// Replace the key with a new one; peers accept it and refuse the old one
     #[command(after_help = "Examples:
   mercato key rotate
   mercato key rotate --yes
 
-The daemon starts again with the new key. The cluster stays the same: its id, its
-contracts, its memberships and what others think of it. What mercato export wrote
-before holds the old key: export again.")]
+The daemon restarts with the new key. The cluster keeps its id, contracts,
+memberships and reputation. Earlier exports hold the old key: export again.")]
     Rotate,
 }
 
@@ -39,17 +38,18 @@ impl Key {
 
 async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<String, Problem> {
     let before = desk.status().await?;
-    let mut said = "The cluster gets another key, and its daemon starts again: connections and\n\
-                    shells into pods break for a moment, pods and contracts run on. Peers that\n\
-                    hear of the new key refuse the one before."
-        .to_owned();
+    let mut said =
+        "The cluster gets a new key, and its daemon restarts: connections and shells into\n\
+                    pods break for a moment, pods and contracts run on. Peers that learn of the\n\
+                    new key refuse the old one."
+            .to_owned();
     let federations = desk.federations().await?;
     let led = federations.iter().filter(|of| of.roles.contains(&Role::Registrar));
     let led: Vec<String> = led.map(|of| of.name.to_string()).collect();
     if !led.is_empty() {
         said += &format!(
-            "\nAs registrar of {} it lets nobody in\n\
-             until the root key has certified the new one:\n\
+            "\nAs a registrar of {} it lets nobody in\n\
+             until the root key has certified the new key:\n\
              mercato federation registrar ROOT-KEY",
             led.join(" and ")
         );

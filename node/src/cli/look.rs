@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use mercato_broker::Standing;
 use mercato_config::Show as _;
+use mercato_protocol::text::shown;
 use serde::Serialize;
 
 use super::args::Format;
-use super::screen::{Screen, print};
-use super::table::{Table, pairs};
+use super::screen::{Screen, json, print};
+use super::table::{Table, pairs, wrapped};
 use super::text::{fingerprint, moment, name, round_trip, standing};
 use super::{deals, now_ms};
 use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
@@ -35,6 +36,7 @@ pub(crate) async fn status(desk: &dyn Desk, screen: &Screen) -> Result<String, P
 }
 
 fn overview(all: &Overview, wide: bool) -> String {
+    let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let Overview { daemon, peers, share, contracts } = all;
     let connected = peers.iter().filter(|peer| peer.connected.is_some()).count();
     let trusted = peers.iter().filter(|peer| peer.standing == Standing::Trusted).count();
@@ -42,16 +44,17 @@ fn overview(all: &Overview, wide: bool) -> String {
         || "nothing; to begin: mercato share set --cpu 30% --memory 30%".to_owned(),
         |policy| format!("{}, {}", super::text::amounts(policy), policy.price.show()),
     );
-    let mut text = format!("{} (mercato {})\n", daemon.name, daemon.version);
+    let mut text = format!("{} (mercato {})\n", shown(&daemon.name), shown(&daemon.version));
+    let addresses: Vec<_> = daemon.addresses.iter().map(|at| shown(at)).collect();
+    let health = daemon.health.as_ref();
+    let data_dir = daemon.data_dir.display().to_string();
+    let kubernetes = daemon.kubernetes.as_deref().unwrap_or("none");
     text += &pairs(&[
         ("fingerprint", fingerprint(&daemon.cluster).join("\n")),
-        ("reachable at", daemon.addresses.join("\n")),
-        ("kubernetes", daemon.kubernetes.clone().unwrap_or_else(|| "none".to_owned())),
-        (
-            "health",
-            daemon.health.as_ref().map_or("off".to_owned(), |at| format!("http://{at}/healthz")),
-        ),
-        ("data", daemon.data_dir.display().to_string()),
+        ("reachable at", dash(addresses.join("\n"))),
+        ("kubernetes", shown(kubernetes).into_owned()),
+        ("health", health.map_or("off".to_owned(), |at| format!("http://{}/healthz", shown(at)))),
+        ("data", shown(&data_dir).into_owned()),
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
         ("shared", shared),
     ]);
@@ -64,7 +67,7 @@ fn overview(all: &Overview, wide: bool) -> String {
     let attention: Vec<_> = daemon.attention.iter().cloned().chain(unsold).collect();
     if !attention.is_empty() {
         text += "\nNeeds attention:\n";
-        text.extend(attention.iter().map(|line| format!("  {line}\n")));
+        text.extend(attention.iter().map(|line| format!("  {}\n", wrapped(&shown(line), 4))));
     }
     text
 }
@@ -142,13 +145,11 @@ impl Events {
 }
 
 fn json_lines(events: &[Event]) -> Result<String, Problem> {
-    let line = |event: &Event| serde_json::to_string(event).map(|json| json + "\n");
+    let line = |event: &Event| json(event, false);
     events.iter().map(line).collect::<Result<_, _>>().map_err(|error| unexpected(&error))
 }
 
 fn lines(events: &[Event]) -> String {
-    let line = |event: &Event| {
-        format!("{}  {}\n", moment(event.at_ms), event.text.replace(char::is_control, " "))
-    };
+    let line = |event: &Event| format!("{}  {}\n", moment(event.at_ms), shown(&event.text));
     events.iter().map(line).collect()
 }

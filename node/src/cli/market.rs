@@ -7,13 +7,14 @@ use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::resources::Resource;
+use mercato_protocol::text::shown;
 
 use super::args::Format;
 use super::demand::Wanted;
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, gpus, left, money, name, of, round_trip, standing, text};
-use super::{lookup, now_ms, watch};
+use super::{brief, lookup, now_ms, watch};
 use crate::admin::{Class, Desk, Problem};
 
 #[derive(Args, Debug)]
@@ -21,18 +22,19 @@ use crate::admin::{Class, Desk, Problem};
   mercato browse --cpu 8 --memory 32Gi --for 4h --max-price '3 EUR/h'
   mercato browse 'gpu.model in (h100,h200), gpu.mem>=80Gi, rtt<=30ms' --explain
 
-A selector is terms with a comma between them, which must all hold: docs/selectors.md
-has the attributes.")]
+A selector is a list of terms, separated by commas, which must all hold;
+docs/selectors.md has the attributes. SCORE (-o wide) goes from 0 to 1000, 1000 is
+the best; REPUTATION is the share of good conduct in your own contracts.")]
 pub(crate) struct Browse {
     #[command(flatten)]
     wanted: Wanted,
     /// For how long
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     term: Option<Seconds>,
-    /// Go on: in place on a terminal, line by line in a pipe
+    /// Keep watching: in place on a terminal, line by line in a pipe
     #[arg(short, long, conflicts_with = "explain")]
     watch: bool,
-    /// Say of each term what it excludes, and what comes nearest
+    /// Show what each term excludes, and which offer comes nearest
     #[arg(long)]
     explain: bool,
 }
@@ -57,12 +59,12 @@ pub(crate) async fn show(
 ) -> Result<String, Problem> {
     let market = desk.browse(demand.clone(), explain).await?;
     if market.seen == 0 {
-        return Err(Problem::new(Class::NoMatch, "nobody offers anything now")
-            .todo("see who is known, and connected: mercato peers"));
+        return Err(Problem::new(Class::NoMatch, "no cluster offers anything now")
+            .todo("see which clusters are known and connected: mercato peers"));
     }
     if market.suiting == 0 && !explain {
         return Err(Problem::new(Class::NoMatch, none_suits(&market))
-            .todo("what each of them lacks: the same with --explain"));
+            .todo("see what each of them lacks: add --explain"));
     }
     match screen.format {
         Format::Csv => Ok(rows(&market.offers, &demand, true).csv()),
@@ -92,13 +94,13 @@ fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
         false => rows(offers, demand, wide).render(wide),
     };
     if offers.len() < *suiting {
-        text += &format!("\nthe best {} of {suiting} that suit\n", offers.len());
+        text += &format!("\nthe best {} of {suiting} that match\n", offers.len());
     }
     if explain && others > 0 {
-        text += &format!("\nWhy {others} of {seen} offers do not suit:\n");
+        text += &format!("\nWhy {others} of {seen} offers do not match:\n");
         text.extend(excluded.iter().map(|group| reason(group, wide)));
     } else if others > 0 {
-        text += &format!("\n{others} of {seen} offers do not suit; why: the same with --explain\n");
+        text += &format!("\n{others} of {seen} offers do not match; to see why: --explain\n");
     }
     text
 }
@@ -141,16 +143,19 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
             offer.reputation.map_or_else(dash, of_thousand)
         }));
         columns.push(column("SCORE", |offer| {
-            offer
-                .score
-                .map_or_else(dash, |lacks| (1_000 - lacks.min(1_000_000) / 1_000).to_string())
+            offer.score.map_or_else(dash, |score| score.to_string())
         }));
     }
     columns.push(match demand.term_s {
-        0 => column("PRICE", |offer| offer.price.show()),
+        0 => column("PRICE", move |offer| match wide {
+            true => offer.price.show(),
+            false => brief::price(&offer.price),
+        }),
         _ => column("TOTAL", |offer| money(&offer.price, offer.total)),
     });
-    let mut table = Table::new(columns.iter().map(|(header, _)| *header));
+    let mut table = Table::new(columns.iter().map(|(header, _)| *header))
+        .keep(&["CPU", "MEMORY", "GPUS", "PRICE", "TOTAL"])
+        .spare(&["PODS", "POOL", "CLASS", "TRUST"]);
     for offer in offers {
         table.row(columns.iter().map(|(_, cell)| cell(offer)));
     }
@@ -166,7 +171,7 @@ fn reason(group: &Excluded, wide: bool) -> String {
     };
     let provider = called(Some(&nearest.name), &nearest.provider);
     let lacks: Vec<String> = nearest.lacks.iter().map(ToString::to_string).collect();
-    let mut table = Table::new([format!("  {by}: excludes {offers}{alone}").as_str()]);
+    let mut table = Table::new([format!("  {}: excludes {offers}{alone}", shown(by)).as_str()]);
     table.row([format!("    nearest: {provider} {}: {}", nearest.pool, lacks.join("; "))]);
     table.render(wide)
 }
@@ -191,6 +196,8 @@ fn offer_page(offer: &Candidate) -> String {
     let terms = &offer.terms;
     let seconds = |seconds| Seconds(seconds).show();
     let dash = || "-".to_owned();
+    let word =
+        |said: &Option<String>| said.as_deref().map_or_else(dash, |said| shown(said).into_owned());
     let platform = &offer.pool.platform;
     let classes: Vec<_> = terms.classes.iter().map(name).collect();
     let title = called(Some(&offer.name), &offer.provider);
@@ -204,8 +211,8 @@ fn offer_page(offer: &Candidate) -> String {
         ("term", format!("{} to {}", seconds(terms.min_term_s), seconds(terms.max_term_s))),
         ("reclaim notice", seconds(terms.reclaim_notice_s)),
         ("network isolation", name(offer.network_isolation)),
-        ("jurisdiction", offer.jurisdiction.clone().unwrap_or_else(dash)),
-        ("region", offer.region.clone().unwrap_or_else(dash)),
+        ("jurisdiction", word(&offer.jurisdiction)),
+        ("region", word(&offer.region)),
         ("carbon", offer.carbon_g_per_kwh.map_or_else(dash, |grams| format!("{grams} g/kWh"))),
         ("round trip", offer.rtt_us.map_or_else(dash, round_trip)),
         ("expires in", left(now_ms(), Some(offer.expires_ms))),

@@ -1,6 +1,6 @@
 //! The command line: reads what was typed, asks the desk, shows the answer.
 //!
-//! `args` has the words; each command's options and what it does are in one module:
+//! `args` has the words, `brief` what tables have room for; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
 //! `key`,
 //! `deals` (requests, contracts), `change` (contracts extend, resize), `focus` (statements),
@@ -10,6 +10,7 @@
 
 mod announce;
 mod args;
+pub(crate) mod brief;
 pub(crate) mod change;
 pub(crate) mod deals;
 mod demand;
@@ -44,7 +45,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
+use clap::{ColorChoice, FromArgMatches as _};
 
 use self::args::{Ask, Cli, Command, Global, Offer};
 use self::screen::{Screen, print};
@@ -71,7 +72,7 @@ fn read() -> Cli {
     let called = std::env::args_os().next().unwrap_or_default();
     let plugin = Path::new(&called).file_name().is_some_and(|name| name == "kubectl-mercato");
     let name = if plugin { "kubectl mercato" } else { "mercato" };
-    let matches = Cli::command().bin_name(name).color(color).get_matches();
+    let matches = args::command().bin_name(name).color(color).get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -90,7 +91,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             Command::Import(import) => import.perform(&global, screen),
             Command::Completion { shell } => {
                 let mut script = Vec::new();
-                clap_complete::generate(shell, &mut Cli::command(), "mercato", &mut script);
+                clap_complete::generate(shell, &mut args::command(), "mercato", &mut script);
                 Ok(String::from_utf8_lossy(&script).into_owned())
             }
             Command::Ask(asked) => {

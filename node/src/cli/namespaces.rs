@@ -18,21 +18,20 @@ pub(crate) struct Offload {
     /// Where its pods may run
     #[arg(long, value_enum, default_value_t)]
     strategy: Strategy,
-    /// Virtual nodes and providers that they may go to, by name or id [default: all]
+    /// The virtual nodes and providers where they may run, by name or id [default: all]
     #[arg(long, value_name = "NODE|PROVIDER", value_delimiter = ',')]
     to: Vec<String>,
-    /// What the namespace is called over there: as the provider has it, as at home, or so;
-    /// a new name holds once none of its pods is there under another
+    /// The namespace's name at the provider: chosen by the provider, the same as at home, or
+    /// this one; a new name takes effect once no pod is there under the old one
     #[arg(long, value_name = "default|same|NAME", default_value = "default")]
     name: String,
-    /// Whether pods elsewhere get tokens for home's API server
+    /// Whether pods at providers get tokens for the home API server
     #[arg(long, value_enum, default_value_t)]
     api_access: ApiAccess,
-    /// Secrets that may leave with the pods that use them, no others; or none
-    /// [default: all]
+    /// The only secrets that may leave with the pods that use them; or none [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "except_secrets")]
     secrets: Option<Vec<String>>,
-    /// Secrets that stay, while all others may leave
+    /// Secrets that stay at home, while all others may leave
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     except_secrets: Option<Vec<String>>,
 }
@@ -60,7 +59,7 @@ impl Offload {
         for one in &self.to {
             to.push(target(desk, one).await?);
         }
-        let called = called.map(|name| format!(", there in namespace {name}")).unwrap_or_default();
+        let called = called.map(|name| format!(", in namespace {name} there")).unwrap_or_default();
         let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
         let (name, further) = (Some(name), false);
         let offload =
@@ -82,8 +81,8 @@ async fn target(desk: &dyn Desk, text: &str) -> Result<String, Problem> {
 fn place(strategy: Strategy) -> String {
     match strategy {
         Strategy::Local => "at home".to_owned(),
-        Strategy::Remote => "elsewhere".to_owned(),
-        Strategy::Both => format!("at home or elsewhere ({})", name(strategy)),
+        Strategy::Remote => "at providers".to_owned(),
+        Strategy::Both => format!("at home or at providers ({})", name(strategy)),
     }
 }
 
@@ -92,8 +91,8 @@ pub(crate) async fn unoffload(
     screen: &Screen,
     namespace: String,
 ) -> Result<String, Problem> {
-    let said = format!("pods of {namespace} that run elsewhere are ended there");
-    screen.confirm(&said, &format!("bring {namespace} home?"))?;
+    let said = format!("pods of {namespace} that run at providers are ended there");
+    screen.confirm(&said, &format!("run {namespace} at home only?"))?;
     desk.tell(Request::Unoffload(namespace.clone())).await?;
-    Ok(screen.done(format!("{namespace} stays at home")))
+    Ok(screen.done(format!("new pods of {namespace} run at home")))
 }

@@ -7,6 +7,7 @@ use mercato_broker::{Demand, Refusal};
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::{Line, shown};
 use serde_json::json;
 
 use super::deals;
@@ -23,7 +24,7 @@ const POLL: Duration = Duration::from_millis(250);
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  mercato order 'gpu.mem>=80Gi, jurisdiction in (IT,FR)' --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --dry-run
+  mercato order --cpu 2 --memory 4Gi --gpu h100=1 --for 1d --dry-run
   mercato order --offer 3f2a91bc --wait
 
 The best offer that suits is taken, among those of providers that you trust.
@@ -51,7 +52,7 @@ pub(crate) struct Order {
     namespace: Vec<String>,
     /// A word to the provider's owner
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    note: String,
+    note: Line,
 }
 
 impl Order {
@@ -92,7 +93,7 @@ impl Order {
     }
 }
 
-async fn buy(desk: &dyn Desk, demand: Demand, note: String) -> Result<NegotiationId, Problem> {
+async fn buy(desk: &dyn Desk, demand: Demand, note: Line) -> Result<NegotiationId, Problem> {
     let answer = desk.ask(Request::Order { demand, note }).await?;
     if let Answer::Ordered { id, .. } = answer { Ok(id) } else { Err(unexpected(&answer)) }
 }
@@ -110,7 +111,7 @@ async fn follow(desk: &dyn Desk, screen: &Screen, id: NegotiationId) -> Result<(
         if shown != Some(deal.state) {
             shown = Some(deal.state);
             match step(&deal)? {
-                Some(step) => progress.step(step),
+                Some(step) => progress.step(&step),
                 None => {
                     let node = deal.node.as_deref().unwrap_or("the node");
                     progress.done(&format!("{node} is ready"));
@@ -141,7 +142,8 @@ fn step(deal: &Deal) -> Result<Option<String>, Problem> {
         State::Active => return Ok(None),
         State::Unknown | State::Reclaiming | State::Closed | State::Terminated => {
             let why = deal.reason.clone().unwrap_or_else(|| "without a reason".to_owned());
-            return Err(Problem::new(Class::Refused, format!("{peer} ended order {id}: {why}"))
+            let what = format!("{peer} ended order {id}: {}", shown(&why));
+            return Err(Problem::new(Class::Refused, what)
                 .todo("see what others offer: the same order with --dry-run"));
         }
     }))

@@ -10,8 +10,8 @@ use crate::admin::{Desk, Problem, Request};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Peer {
-    /// Connect to whoever is there, until the daemon ends; the configuration file's
-    /// `peers` are for good
+    /// Connect to the cluster at an address, until the daemon ends; `peers` in the
+    /// configuration file is permanent
     #[command(after_help = "Examples:
   mercato peer add turin.example:7474
   mercato peer add /ip4/192.0.2.1/udp/7474/quic-v1")]
@@ -19,15 +19,15 @@ pub(crate) enum Peer {
         /// HOST:PORT, or a multiaddr
         address: String,
     },
-    /// No longer connect to whoever is there
+    /// Stop connecting to an address
     #[command(after_help = "Examples:
   mercato peer remove turin.example:7474
   mercato peer remove /ip4/192.0.2.1/udp/7474/quic-v1")]
     Remove {
-        /// As it was added
+        /// The address as it was added
         address: String,
     },
-    /// See who is there, and how far away
+    /// See which cluster answers at an address, and how fast
     #[command(after_help = "Examples:
   mercato peer ping turin.example:7474
   mercato peer ping '[2001:db8::1]:7474'")]
@@ -35,7 +35,7 @@ pub(crate) enum Peer {
         /// HOST:PORT, or a multiaddr
         address: String,
     },
-    /// Buy from a cluster, once you have compared its fingerprint
+    /// Trust a cluster, so that you can buy from it: compare its fingerprint first
     #[command(after_help = "Examples:
   mercato peer trust turin
   mercato peer trust 4f3c21ab --yes
@@ -60,11 +60,11 @@ impl Peer {
         match self {
             Self::Add { address } => {
                 desk.tell(Request::AddPeer(address.clone())).await?;
-                Ok(screen.done(format!("{address} will be dialled; see: mercato peers")))
+                Ok(screen.done(format!("connecting to {address}; see: mercato peers")))
             }
             Self::Remove { address } => {
                 desk.tell(Request::RemovePeer(address.clone())).await?;
-                Ok(screen.done(format!("{address} is not dialled any more")))
+                Ok(screen.done(format!("no longer connecting to {address}")))
             }
             Self::Ping { address } => {
                 let pong = desk.ping(address).await?;
@@ -95,7 +95,7 @@ async fn trust(desk: &dyn Desk, screen: &Screen, peer: &str) -> Result<String, P
     let [first, second] = fingerprint(&known.cluster);
     let said = format!(
         "the fingerprint of {called}:\n  {first}\n  {second}\n\
-         its owner sees the same with: mercato status"
+         compare it with what its owner sees: mercato status"
     );
     screen.confirm(&said, &format!("buy from {called} from now on?"))?;
     desk.tell(Request::Judge(known.cluster, Standing::Trusted)).await?;

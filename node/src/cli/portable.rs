@@ -17,10 +17,10 @@ use crate::store::file;
   mercato export /srv/mercato-2026-11-20.state
   mercato export --data-dir /srv/mercato backup.state
 
-The file holds the cluster's key and can be read by its user alone. A daemon that
-runs goes on; one that does not is read from its data folder.")]
+The file holds the cluster's key, and only its user can read it. A running daemon
+goes on; without one, the data folder is read.")]
 pub(crate) struct Export {
-    /// Where to; it must not exist
+    /// The file to write; it must not exist
     file: PathBuf,
 }
 
@@ -29,10 +29,10 @@ pub(crate) struct Export {
   mercato import /srv/mercato-2026-11-20.state
   mercato import --data-dir /srv/mercato backup.state
 
-Into a data folder that is empty or absent. Stop the daemon that the file was
-exported from first: two with one key are taken for a fraud by others.")]
+The data folder must be empty or absent. Stop the daemon that the file came from
+first: others take two daemons with one key for a fraud.")]
 pub(crate) struct Import {
-    /// What mercato export has written
+    /// The file that mercato export wrote
     file: PathBuf,
 }
 
@@ -54,7 +54,7 @@ impl Export {
             problem.because(&error)
         })?;
         let kib = bytes.len().div_ceil(1_024);
-        Ok(screen.done(format!("{}: {kib} KiB; whoever reads it has your key", show(&self.file))))
+        Ok(screen.done(format!("{}: {kib} KiB; it contains your key", show(&self.file))))
     }
 }
 
@@ -71,7 +71,8 @@ impl Import {
             State::from_bytes(&bytes).map_err(failed(&format!("{file} is not imported")))?;
         let data_dir = global.data_dir();
         state.plant(&data_dir).map_err(failed("nothing is imported"))?;
-        let sentence = format!("{} holds it; to go on: mercato run", show(&data_dir));
+        let sentence =
+            format!("imported to {}; now start the daemon: mercato run", show(&data_dir));
         Ok(screen.done(sentence))
     }
 }

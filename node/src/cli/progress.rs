@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use mercato_protocol::text::shown;
+
 use super::style::Style;
 
 /// Steps of one piece of work.
@@ -32,7 +34,8 @@ impl Progress {
     }
 
     /// The last step is done, this one begins.
-    pub(crate) fn step(&mut self, text: String) {
+    pub(crate) fn step(&mut self, text: &str) {
+        let text = shown(text).into_owned();
         self.finish();
         match &self.bar {
             Some(bar) => {
@@ -47,7 +50,7 @@ impl Progress {
     /// All is done.
     pub(crate) fn done(mut self, text: &str) {
         self.finish();
-        let line = format!("{:>6}  {text}", seconds(self.begun.elapsed()));
+        let line = format!("{:>6}  {}", seconds(self.begun.elapsed()), shown(text));
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

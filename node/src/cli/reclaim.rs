@@ -4,6 +4,7 @@ use clap::Args;
 use mercato_broker::Side;
 use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::Line;
 
 use super::deals::peer;
 use super::lookup;
@@ -25,7 +26,7 @@ pub(crate) struct Reclaim {
     notice: Option<Seconds>,
     /// Told to the buyer
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    reason: String,
+    reason: Line,
 }
 
 impl Reclaim {

@@ -6,13 +6,14 @@ use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::price::{Price, Usage};
 use mercato_protocol::resources::Resources;
+use mercato_protocol::text::Line;
 
 use super::deals::{is_asked, peer};
 use super::demand::can_be_bought;
 use super::screen::Screen;
 use super::table::Table;
 use super::text::{left, money, text};
-use super::{lookup, now_ms};
+use super::{brief, lookup, now_ms};
 use crate::admin::{Class, Deal, Desk, Problem, Request};
 
 /// What a person types to mean one of them.
@@ -63,7 +64,7 @@ While an offer is held, its capacity is sold to nobody else.")]
         id: String,
         /// Told to the buyer
         #[arg(long, value_name = "TEXT")]
-        reason: String,
+        reason: Line,
     },
 }
 
@@ -136,7 +137,9 @@ fn requests_table(requests: &[Deal], wide: bool) -> String {
     if requests.is_empty() {
         return "no request needs your approval\n".to_owned();
     }
-    let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"]);
+    let mut table = Table::new(["ID", "FROM", "WHAT", "FOR", "TOTAL", "LAPSES IN", "NOTE"])
+        .keep(&["ID", "WHAT", "TOTAL"])
+        .spare(&["NOTE", "FOR", "LAPSES IN"]);
     for request in requests {
         let (id, price) = (request.id.short(), &request.terms.price);
         let change = request.change.as_ref().filter(|change| change.state == State::Review);
@@ -154,7 +157,7 @@ fn requests_table(requests: &[Deal], wide: bool) -> String {
             None => [
                 id,
                 peer(request),
-                request.terms.quantity.show(),
+                brief::size(&request.terms.quantity),
                 Seconds(request.terms.term_s).show(),
                 money(price, request.total),
                 left(now_ms(), request.until_ms),

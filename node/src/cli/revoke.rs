@@ -36,8 +36,8 @@ pub(super) async fn revoke(
     if let Some(root_key) = root_key {
         let word = by_root(federation, &member, &called, &root_key)?;
         let said = format!(
-            "{called} is a registrar no longer, and whom it let in belongs no longer: they join\n\
-             again by another registrar's token. Contracts run on."
+            "{called} is no longer a registrar, and the members that it let in are no longer\n\
+             members: they join again with another registrar's token. Contracts run on."
         );
         screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
         desk.tell(Request::Publish(federation.id, word)).await?;
@@ -45,14 +45,13 @@ pub(super) async fn revoke(
         return screen.render(&revoked, || format!("{called} is revoked\n"));
     }
     if member.certificate.is_some_and(|(by, _)| by == federation.root) {
-        let what =
-            format!("{called} was made a registrar by the root, and only it can revoke that");
-        return Err(Problem::new(Class::Refused, what).todo(format!(
+        let what = format!("{called} is a registrar: only the root key can revoke it");
+        return Err(Problem::new(Class::Usage, what).todo(format!(
             "with the root key: mercato federation revoke {called} --root-key FILE"
         )));
     }
     let said = format!(
-        "{called} cannot come back as this cluster; nothing new is agreed with it, contracts run on"
+        "{called} cannot join again as this cluster; contracts run on, new ones are not made with it"
     );
     screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
     desk.tell(Request::Revoke(federation.id, member.cluster)).await?;
@@ -74,14 +73,15 @@ fn by_root(
     key: &RootKey,
 ) -> Result<Signed<RevocationList>, Problem> {
     if (key.federation(), key.public()) != (federation.id, federation.root) {
-        let what = format!("that is not the root key by which {} goes now", federation.name);
-        return Err(Problem::new(Class::Usage, what).todo("name the file of the latest"));
+        let what = format!("this is not the current root key of {}", federation.name);
+        return Err(Problem::new(Class::Usage, what).todo("name the file of the current one"));
     }
     let serial = member.certificate.filter(|(by, _)| *by == federation.root).map(|of| of.1);
     let serial = serial.ok_or_else(|| {
-        let what = format!("the root gave {called} no certificate: a registrar let it in");
-        Problem::new(Class::NoMatch, what)
-            .todo(format!("there, without the root key: mercato federation revoke {called}"))
+        let what = format!("{called} has no certificate of the root key: a registrar let it in");
+        Problem::new(Class::NoMatch, what).todo(format!(
+            "on that registrar, without the root key: mercato federation revoke {called}"
+        ))
     })?;
     key.revoke(federation.root_revoked.iter().copied().chain([serial]).collect())
 }

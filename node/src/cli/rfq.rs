@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use clap::Args;
 use mercato_broker::Side;
-use mercato_config::{Seconds, Show as _};
+use mercato_config::Seconds;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::Line;
 use serde::Serialize;
 
 use super::deals::{peer, state};
 use super::demand::Wanted;
-use super::lookup;
-use super::now_ms;
 use super::screen::Screen;
 use super::table::Table;
 use super::text::{left, money, text};
+use super::{brief, lookup, now_ms};
 use crate::admin::{Answer, Deal, Desk, Problem, Request, unexpected};
 
 /// Between two looks at the answers.
@@ -37,7 +37,7 @@ pub(crate) struct Rfq {
     term: Seconds,
     /// A word to the providers' owners
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    note: String,
+    note: Line,
 }
 
 /// What came of a round.
@@ -71,14 +71,15 @@ impl Rfq {
 }
 
 fn table(offers: &[Deal]) -> Table {
-    let mut table = Table::new(["OFFER", "PROVIDER", "STATE", "WHAT", "TOTAL", "HELD FOR", "WHY"]);
+    let mut table = Table::new(["OFFER", "PROVIDER", "STATE", "WHAT", "TOTAL", "HELD FOR", "WHY"])
+        .keep(&["OFFER", "WHAT", "TOTAL"]);
     for offer in offers {
         let held = offer.until_ms.filter(|_| offer.state == State::Offered);
         table.row([
             offer.id.short(),
             peer(offer),
             state(offer),
-            offer.terms.quantity.show(),
+            brief::size(&offer.terms.quantity),
             money(&offer.terms.price, offer.total),
             left(now_ms(), held),
             offer.reason.clone().unwrap_or_default(),

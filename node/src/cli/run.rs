@@ -9,58 +9,64 @@ use clap::Args;
 use mercato_broker::Amount;
 use mercato_config::Settings;
 use mercato_config::settings::Switch;
-use mercato_config::{SyntaxError, amount};
+use mercato_config::{FromText as _, SyntaxError, amount};
 use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::text::{ParseTextError, check_name};
 use tracing_subscriber::EnvFilter;
 
 use super::args::{Format, Global};
 use super::screen::Screen;
 use super::style::Style;
-use super::text::text;
 use crate::admin::{Class, Problem};
 use crate::{daemon, demo};
 
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:
   mercato run --share 30%
-  mercato run --config /etc/mercato.yaml --peer turin.example:7474")]
+  mercato run --name turin --simulated-cluster cpu=8,memory=32Gi,gpu.h100=4")]
 pub(crate) struct Run {
     /// The configuration file; none is needed
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What this cluster is called, from the first start on [default: that of the machine]
-    #[arg(long)]
+    /// What this cluster is called; taken at the first start [default: the machine's name]
+    #[arg(long, value_parser = name)]
     name: Option<String>,
-    /// Share so much of processors and memory from the first start on: 30%
+    /// Share this much CPU and memory, unless mercato share has been used before: 30%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     share: Option<Amount>,
     /// The cluster to share from and to buy for [default: $KUBECONFIG, ~/.kube/config, or
-    /// that of the pod]
+    /// the pod's own cluster]
     #[arg(long, value_name = "FILE", conflicts_with = "no_kubernetes")]
     kubeconfig: Option<PathBuf>,
-    /// Leave Kubernetes alone, even where there is a cluster
+    /// Use no Kubernetes cluster, even if there is one
     #[arg(long)]
     no_kubernetes: bool,
-    /// In the place of a cluster, one that is simulated: cpu=8,memory=32Gi,pods=110
-    #[arg(long, value_name = "QUANTITIES", value_parser = text::<Resources>)]
+    /// Simulate a cluster of this size instead of using a real one:
+    /// cpu=8,memory=32Gi,gpu.h100=4; nothing runs on it
+    #[arg(long, value_name = "QUANTITIES", value_parser = simulated)]
     #[arg(conflicts_with_all = ["kubeconfig", "no_kubernetes"])]
     simulated_cluster: Option<Resources>,
     /// Do not search the local network
     #[arg(long)]
     no_lan: bool,
-    /// Ask this name server for federations: IP:PORT [default: the system's]
+    /// Ask this name server for federations and for the hosts of peers: IP:PORT
+    /// [default: the system's]
     #[arg(long, value_name = "ADDR")]
     dns: Option<SocketAddr>,
-    /// Join a federation at the start, unless that is done: a registrar's token, or a DNS
-    /// name, whose fingerprint you have compared
+    /// Join this federation at startup if not already a member: a registrar's token, or a
+    /// DNS name; compare its fingerprint first, then add --yes
     #[arg(long, value_name = "NAME|TOKEN")]
     join: Option<String>,
     /// Connect to this cluster: HOST:PORT, or a multiaddr
     #[arg(long, value_name = "ADDR")]
     peer: Vec<String>,
-    /// Where peers may connect: IP:PORT [default: port 7474 on all interfaces]
+    /// Listen for peers here: IP:PORT [default: port 7474 on all interfaces]
     #[arg(long, value_name = "ADDR")]
     listen: Vec<String>,
+    /// Tell others to connect here: offers, join tokens and DNS records name it
+    /// [default: where it listens, except loopback and link-local addresses]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    public_address: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -124,6 +130,9 @@ impl Run {
         if !self.listen.is_empty() {
             settings.listen = self.listen;
         }
+        if !self.public_address.is_empty() {
+            settings.public_addresses = self.public_address;
+        }
         let mut global = global.clone();
         global.data_dir = global.data_dir.or(settings.data_dir.take());
         Ok((settings, global.data_dir()))
@@ -171,6 +180,28 @@ fn logs(global: &Global, level: &str) {
         log.json().flatten_event(true).init();
     }
 }
+
+/// The name of a cluster.
+fn name(text: &str) -> Result<String, ParseTextError> {
+    check_name(text).map(|()| text.to_owned())
+}
+
+/// The size of a simulated cluster, on which pods have room.
+fn simulated(text: &str) -> Result<Resources, String> {
+    let mut size = Resources::from_text(text).map_err(|error| error.to_string())?;
+    if size.cpu_millis == 0 || size.memory_bytes == 0 {
+        return Err("pods need CPU and memory: say how much of both, for example \
+                    cpu=8,memory=32Gi,gpu.h100=4"
+            .to_owned());
+    }
+    if size.pods == 0 {
+        size.pods = PODS;
+    }
+    Ok(size)
+}
+
+/// Of a simulated cluster, if nothing else is said: as many as a node of Kubernetes takes.
+const PODS: u64 = 110;
 
 /// A share of processors and memory alike, with its sign or without.
 fn percent(text: &str) -> Result<Amount, SyntaxError> {

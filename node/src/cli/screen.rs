@@ -3,6 +3,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+use mercato_protocol::text::{is_plain, shown, shown_lines};
 use serde::Serialize;
 
 use super::args::{Format, Global};
@@ -45,10 +46,13 @@ impl Screen {
             |what| Problem::new(Class::Usage, what).todo("json and yaml say everything: -o json");
         match self.format {
             Format::Table | Format::Wide => Ok(table()),
-            Format::Json => serde_json::to_string_pretty(value)
-                .map(|json| json + "\n")
-                .map_err(|error| odd(&error)),
-            Format::Yaml => serde_saphyr::to_string(value).map_err(|error| odd(&error)),
+            Format::Json => json(value, true).map_err(|error| odd(&error)),
+            Format::Yaml => {
+                let yaml = serde_saphyr::to_string(value).map_err(|error| odd(&error))?;
+                let seen = yaml.chars().all(|c| c == '\n' || is_plain(c));
+                // JSON is YAML, and can write each character escaped.
+                if seen { Ok(yaml) } else { json(value, true).map_err(|error| odd(&error)) }
+            }
             Format::Csv => Err(only("only offers and statements are written as csv")),
             Format::Name => Err(only("only offers are written by name")),
         }
@@ -57,22 +61,22 @@ impl Screen {
     /// A sentence about what was done; nothing for programs, which have the exit code.
     pub(crate) fn done(&self, sentence: impl Into<String>) -> String {
         match self.format {
-            Format::Table | Format::Wide => sentence.into() + "\n",
+            Format::Table | Format::Wide => shown_lines(&sentence.into()) + "\n",
             Format::Json | Format::Yaml | Format::Csv | Format::Name => String::new(),
         }
     }
 
     /// Asks on the terminal, after what is said first.
     pub(crate) fn confirm(&self, said: &str, question: &str) -> Result<(), Problem> {
-        eprintln!("{said}");
+        eprintln!("{}", shown_lines(said));
         if self.yes {
             return Ok(());
         }
         if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            return Err(Problem::new(Class::Usage, "nothing was done: there is nobody to ask")
-                .todo("if that is what you want: the same with --yes"));
+            return Err(Problem::new(Class::Usage, "nothing was done: this is not a terminal")
+                .todo("to confirm without a question: add --yes"));
         }
-        eprint!("{question} [y/N] ");
+        eprint!("{} [y/N] ", shown(question));
         let mut line = String::new();
         // Who cannot be heard has not agreed.
         let _ = io::stdin().lock().read_line(&mut line);
@@ -86,9 +90,25 @@ impl Screen {
     pub(crate) fn complain(&self, problem: &Problem) {
         eprintln!("{} {problem}", self.style.bad("error:"));
         if self.verbose {
-            problem.causes.iter().for_each(|cause| eprintln!("  because: {cause}"));
+            problem.causes.iter().for_each(|cause| eprintln!("  because: {}", shown_lines(cause)));
         }
     }
+}
+
+/// A line, or several for people. What is not seen stands there escaped: the same to a program.
+pub(super) fn json(value: &impl Serialize, pretty: bool) -> serde_json::Result<String> {
+    let to_text = if pretty { serde_json::to_string_pretty } else { serde_json::to_string };
+    let mut json = String::new();
+    for c in to_text(value)?.chars() {
+        if c == '\n' || is_plain(c) {
+            json.push(c);
+        } else {
+            let mut units = [0; 2];
+            json.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    json.push('\n');
+    Ok(json)
 }
 
 /// Writes to standard output. A reader that has gone wants no more.

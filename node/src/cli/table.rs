@@ -1,27 +1,46 @@
 //! Tables of text: aligned, at most 80 columns wide unless asked for more.
 
+use mercato_protocol::text::{shown, shown_lines};
+
 use super::focus::quoted;
 
 /// As wide as a terminal always is.
 pub(crate) const WIDTH: usize = 80;
 const GAP: usize = 2;
 
+/// A cell that is cut keeps at least so much.
+const LEAST: usize = 10;
+
 /// Rows under headers.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    kept: Vec<&'static str>,
+    spare: Vec<&'static str>,
 }
 
 impl Table {
     /// No rows yet.
     pub(crate) fn new<'h>(headers: impl IntoIterator<Item = &'h str>) -> Self {
-        Self { rows: vec![headers.into_iter().map(str::to_owned).collect()] }
+        let rows = vec![headers.into_iter().map(str::to_owned).collect()];
+        Self { rows, kept: Vec::new(), spare: Vec::new() }
+    }
+
+    /// These columns are never cut: what is bought, and what it costs.
+    pub(crate) fn keep(mut self, headers: &[&'static str]) -> Self {
+        self.kept.extend(headers);
+        self
+    }
+
+    /// These are left out, in this order, where the others would have to be cut short.
+    pub(crate) fn spare(mut self, headers: &[&'static str]) -> Self {
+        self.spare.extend(headers);
+        self
     }
 
     /// One more row. What others wrote cannot steer the terminal.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let plain = |cell: String| cell.replace(char::is_control, " ");
-        let cells: Vec<String> = cells.into_iter().map(plain).collect();
+        let cells: Vec<String> = cells.into_iter().map(|cell| shown(&cell).into_owned()).collect();
         debug_assert_eq!(cells.len(), self.rows[0].len());
         self.rows.push(cells);
     }
@@ -37,19 +56,40 @@ impl Table {
         self.rows.iter().map(|row| line(row).join(",") + "\r\n").collect()
     }
 
-    /// The text, each line with its end. The widest columns are cut until it fits.
+    /// The text, each line with its end; of 80 columns, unless it is to be `wide`.
     pub(crate) fn render(&self, wide: bool) -> String {
-        let columns = 0..self.rows[0].len();
+        let header = |column: usize| self.rows[0][column].as_str();
         let length = |row: &Vec<String>, column: usize| row[column].chars().count();
-        let widest = |column| self.rows.iter().map(|row| length(row, column)).max();
-        let mut widths: Vec<usize> = columns.map(|column| widest(column).unwrap_or(0)).collect();
-        let gaps = GAP * widths.len().saturating_sub(1);
-        while !wide && widths.iter().sum::<usize>() + gaps > WIDTH {
-            let Some(most) = widths.iter_mut().max() else { break };
-            *most -= 1;
+        let widest = |column| self.rows.iter().map(|row| length(row, column)).max().unwrap_or(0);
+        let is_kept = |column| self.kept.contains(&header(column));
+        let least =
+            |column| if is_kept(column) { widest(column) } else { widest(column).min(LEAST) };
+        let mut columns: Vec<usize> = (0..self.rows[0].len()).collect();
+        for spare in &self.spare {
+            if wide || line_width(columns.iter().map(|column| least(*column))) <= WIDTH {
+                break;
+            }
+            columns.retain(|column| header(*column) != *spare);
         }
-        self.rows.iter().map(|row| line(row, &widths)).collect()
+        let mut widths: Vec<usize> = columns.iter().map(|column| widest(*column)).collect();
+        while !wide && line_width(widths.iter().copied()) > WIDTH {
+            let cut = |place: &usize| {
+                let width = widths[*place];
+                (!is_kept(columns[*place]) && width > 3, width)
+            };
+            let Some(most) = (0..widths.len()).max_by_key(cut) else { break };
+            widths[most] -= 1;
+        }
+        let cells = |row: &Vec<String>| -> Vec<String> {
+            columns.iter().map(|column| row[*column].clone()).collect()
+        };
+        self.rows.iter().map(|row| line(&cells(row), &widths)).collect()
     }
+}
+
+fn line_width(widths: impl Iterator<Item = usize>) -> usize {
+    let (columns, sum) = widths.fold((0, 0), |(n, sum), width| (n + 1, sum + width));
+    sum + GAP * usize::saturating_sub(columns, 1)
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {
@@ -57,6 +97,25 @@ fn line(row: &[String], widths: &[usize]) -> String {
         row.iter().zip(widths).map(|(cell, width)| format!("{:<width$}", cut(cell, *width)));
     let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
     format!("{}\n", line.trim_end())
+}
+
+/// Lines of at most 80 columns, broken between words, all but the first indented. A word that
+/// is longer stays whole, so that it can be copied.
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
+    let (mut lines, mut at) = (String::new(), indent);
+    for (nth, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if nth > 0 && at + 1 + length > WIDTH {
+            lines += &format!("\n{:indent$}", "");
+            at = indent;
+        } else if nth > 0 {
+            lines.push(' ');
+            at += 1;
+        }
+        lines += word;
+        at += length;
+    }
+    lines
 }
 
 /// At most so many characters, the last one a sign that there are more.
@@ -68,13 +127,15 @@ fn cut(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// Lines of `key  value`, aligned, indented.
+/// Lines of `key  value`, aligned, indented. A value may have several lines: a word of
+/// somebody else's is [`shown`] before it becomes a part of one.
 pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
     let line = |(key, value): &(&str, String)| {
-        let value = value.replace(|c: char| c.is_control() && c != '\n', " ");
-        let value = value.replace('\n', &format!("\n  {:width$}  ", ""));
-        format!("  {key:<width$}  {value}\n")
+        let indent = width + 4;
+        let value = shown_lines(value);
+        let value: Vec<_> = value.lines().map(|line| wrapped(line, indent)).collect();
+        format!("  {key:<width$}  {}\n", value.join(&format!("\n{:indent$}", "")))
     };
     pairs.iter().map(line).collect()
 }
@@ -97,10 +158,41 @@ mod tests {
     }
 
     #[test]
+    fn what_one_pays_for_is_never_cut() {
+        let headers = ["NAME", "CLASS", "WHAT", "PRICE"];
+        let row = |what: usize, price: usize| {
+            ["n".repeat(30), "reserved".into(), "w".repeat(what), "p".repeat(price)]
+        };
+        let table = |what, price| {
+            let mut table = Table::new(headers).keep(&["WHAT", "PRICE"]).spare(&["CLASS"]);
+            table.row(row(what, price));
+            table.render(false)
+        };
+        for (what, price, has_class) in [(10, 10, true), (20, 25, true), (30, 34, false)] {
+            let text = table(what, price);
+            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+            assert!(
+                text.contains(&"w".repeat(what)) && text.contains(&"p".repeat(price)),
+                "{text}"
+            );
+            assert_eq!(text.contains("CLASS"), has_class, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_values_are_broken_between_words() {
+        let text = pairs(&[("a key", format!("{} end", "word ".repeat(30)))]);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("         word")), "{text}");
+        let long = "x".repeat(100);
+        assert_eq!(wrapped(&format!("a {long} b"), 2), format!("a\n  {long}\n  b"));
+    }
+
+    #[test]
     fn what_others_wrote_cannot_steer_the_terminal() {
         let mut table = Table::new(["NAME"]);
         table.row(["\u{1b}[31mred\n".into()]);
-        assert_eq!(table.render(false), "NAME\n [31mred\n");
-        assert_eq!(pairs(&[("a", "x\u{7}".into())]), "  a  x \n");
+        assert_eq!(table.render(false), "NAME\n\\u{1b}[31mred\\n\n");
+        assert_eq!(pairs(&[("a", "x\u{7}\ny".into())]), "  a  x\\u{7}\n     y\n");
     }
 }

@@ -6,6 +6,7 @@ use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::text::shown;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,7 +58,8 @@ pub(crate) fn fingerprint(cluster: &ClusterId) -> [String; 2] {
 
 /// A name, or the short id of one that has none.
 pub(crate) fn called(name: Option<&str>, cluster: &ClusterId) -> String {
-    name.filter(|name| !name.is_empty()).map_or_else(|| cluster.short(), str::to_owned)
+    let name = name.filter(|name| !name.is_empty());
+    name.map_or_else(|| cluster.short(), |name| shown(name).into_owned())
 }
 
 /// So much of one resource.

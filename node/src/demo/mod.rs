@@ -178,7 +178,7 @@ async fn browse(stage: &Stage) -> Told<()> {
 
 fn wanted(stage: &Stage) -> anyhow::Result<Request> {
     let quantity = Resources::from_text(stage.clusters.wanted())?;
-    let note = "for the web shop".to_owned();
+    let note = "for the web shop".parse()?;
     let demand = Demand { quantity, term_s: 3_600, ..Demand::default() };
     Ok(Request::Order { demand, note })
 }
@@ -278,7 +278,7 @@ async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
 }
 
 async fn cancel(stage: &Stage, order: NegotiationId) -> Told<()> {
-    stage.rome.desk.tell(Request::Cancel(order, "the demo is over".to_owned())).await?;
+    stage.rome.desk.tell(Request::Cancel(order, "the demo is over".parse()?)).await?;
     until("nothing is left of the lease", async || {
         Ok(stage.clusters.is_clean().await?.then_some(()))
     })

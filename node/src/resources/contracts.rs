@@ -12,14 +12,15 @@ use mercato_kubelet::resources::{
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::{Line, shown};
 use serde_json::json;
 
 use super::wanted::{self, Wrong};
-use super::{Serve, Service, brief, contract_name, say};
+use super::{Serve, Service, contract_name, say};
 use crate::admin::{Change, Deal, Problem, Request};
-use crate::cli::change;
 use crate::cli::deals::{is_asked, is_running, peer};
 use crate::cli::text::{money, name, timestamp};
+use crate::cli::{brief, change};
 use crate::driver::clock::wall_ms;
 use crate::limits;
 
@@ -137,7 +138,7 @@ impl Contracts {
             until: deal.until_ms.map(timestamp),
             ends: deal.until_ms.map(brief::moment_of),
             change: deal.change.as_ref().map(|it| change::line(deal, it)),
-            note: Some(deal.note.clone()).filter(|note| !note.is_empty()),
+            note: Some(shown(&deal.note).into_owned()).filter(|note| !note.is_empty()),
             order: self.service.orders().get(&deal.id).cloned(),
             node: deal.node.clone(),
             namespaces: deal.namespaces.clone(),
@@ -155,7 +156,8 @@ pub(super) fn is_shown(deal: &Deal, now_ms: u64) -> bool {
 
 /// What the owner's wish comes to; none: nothing.
 pub(super) fn answer(object: &Contract, deal: &Deal) -> Result<Option<Request>, Wrong> {
-    let text = object.spec.reason.clone().unwrap_or_default();
+    let reason = object.spec.reason.clone().unwrap_or_default();
+    let text = Line::try_from(reason).map_err(|why| format!("spec.reason: {why}"))?;
     let asked = deal.side == Side::Provider && deal.state == State::Review;
     Ok(match object.spec.desired {
         Some(Desired::Closed) if asked => Some(Request::Deny(deal.id, text)),
@@ -238,7 +240,7 @@ pub(super) fn told(deal: &Deal, contract: &str) -> String {
             if all.is_empty() { "in use".to_owned() } else { all.join("; ") }
         }
         (_, State::Closed | State::Terminated, _) => {
-            deal.reason.clone().unwrap_or_else(|| "over".to_owned())
+            shown(deal.reason.as_deref().unwrap_or("over")).into_owned()
         }
         (_, State::Suspended, _) => "usage is not signed for: nothing new is admitted".to_owned(),
         (_, State::Reclaiming, _) => format!("{peer} takes it back, or is told so"),

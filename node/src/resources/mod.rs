@@ -5,7 +5,6 @@
 //! a deal changes. Without the definitions of the kinds there is nothing to serve; once
 //! they are there, that is noticed.
 
-mod brief;
 mod contracts;
 mod offloads;
 mod orders;

@@ -15,10 +15,12 @@ use mercato_kubelet::resources::{
 };
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
 use mercato_protocol::negotiation::State;
+use mercato_protocol::text::shown;
 use tokio::sync::watch;
 
-use super::{Serve, Service, brief, contract_name, contracts, news, say, wanted};
+use super::{Serve, Service, contract_name, contracts, news, say, wanted};
 use crate::admin::{Deal, Problem, Request};
+use crate::cli::brief;
 use crate::cli::deals::{is_running, peer};
 
 use crate::cli::text::money;
@@ -110,7 +112,7 @@ impl Orders {
         deal: &Deal,
     ) -> Result<(), Problem> {
         if is_running(deal) {
-            let text = "its Order was deleted".to_owned();
+            let text = "its Order was deleted".parse().expect("a plain line");
             self.service.desk.ask(Request::Cancel(deal.id, text)).await?;
         } else if deal.node.is_none() {
             // Nothing of it is left here.
@@ -215,7 +217,7 @@ fn label(order: &Order) -> String {
 
 fn refused(deal: &Deal) -> String {
     let why = deal.reason.as_deref().unwrap_or("without a reason");
-    format!("{} did not agree: {why}", peer(deal))
+    format!("{} did not agree: {}", peer(deal), shown(why))
 }
 
 /// What stands in the way of an order, and what to do.
@@ -242,7 +244,7 @@ fn why_not(refusal: &Refusal) -> Why {
         | Refusal::Unknown(_)
         | Refusal::Taken(_)
         | Refusal::Short(_)
-        | Refusal::Over(_) => ("Waiting", refusal.to_string()),
+        | Refusal::Over(_) => ("Waiting", shown(&refusal.to_string()).into_owned()),
     }
 }
 
@@ -282,7 +284,7 @@ fn ready(order: &Order, holds: bool, why: (&str, String)) -> Vec<Condition> {
 /// Those that suit, the best first, then the nearest of the others.
 fn candidates(market: &Market) -> Vec<Candidate> {
     let suits = |offer: &Offer| Candidate {
-        provider: offer.name.clone(),
+        provider: shown(&offer.name).into_owned(),
         fingerprint: offer.provider.to_string(),
         pool: offer.pool.id.to_string(),
         total: Some(money(&offer.price, offer.total)),
@@ -294,12 +296,13 @@ fn candidates(market: &Market) -> Vec<Candidate> {
         },
     };
     let lacks = |miss: &Miss| Candidate {
-        provider: miss.name.clone(),
+        provider: shown(&miss.name).into_owned(),
         fingerprint: miss.provider.to_string(),
         pool: miss.pool.to_string(),
         total: None,
         suits: false,
-        reason: miss.lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        reason: shown(&miss.lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            .into_owned(),
     };
     let mut all: Vec<_> = market.offers.iter().map(suits).collect();
     for excluded in &market.excluded {

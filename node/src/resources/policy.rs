@@ -10,8 +10,9 @@ use mercato_kubelet::resources::{
 };
 use tokio::sync::watch;
 
-use super::{Serve, Service, brief, news, say, wanted};
+use super::{Serve, Service, news, say, wanted};
 use crate::admin::Problem;
+use crate::cli::brief;
 
 const SHARE: &str = "share";
 const BUY: &str = "buy";

@@ -159,10 +159,10 @@ fn an_owners_wish_is_carried_out_where_it_means_something() {
     let of = |side, state| deal(id, side, state);
     let asked = of(Side::Provider, State::Review);
     assert_eq!(answered(&accepted, &asked), Some(Request::Accept(id)));
-    assert_eq!(answered(&closed, &asked), Some(Request::Deny(id, "x".to_owned())));
+    assert_eq!(answered(&closed, &asked), Some(Request::Deny(id, "x".parse().unwrap())));
     let offered = of(Side::Consumer, State::Offered);
     assert_eq!(answered(&accepted, &offered), Some(Request::Take(id)));
-    let cancel = Some(Request::Cancel(id, "x".to_owned()));
+    let cancel = Some(Request::Cancel(id, "x".parse().unwrap()));
     assert_eq!(answered(&closed, &offered), cancel);
     assert_eq!(answered(&closed, &of(Side::Provider, State::Active)), cancel);
     // One's own request in review is the other owner's to accept.

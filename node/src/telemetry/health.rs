@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use mercato_protocol::text::shown;
+
 use super::scrape::Facts;
 use crate::driver::Handle;
 use crate::kubernetes::Kubernetes;
@@ -64,7 +66,9 @@ impl Health {
 pub(super) fn report(checks: &[Check]) -> (bool, String) {
     let line = |check: &Check| match &check.trouble {
         None => format!("ok {}\n", check.name),
-        Some(why) => format!("failed {}: {}\n", check.name, why.replace(char::is_control, " ")),
+        Some(why) => {
+            format!("failed {}: {}\n", check.name, shown(&why.replace(char::is_control, " ")))
+        }
     };
     (checks.iter().all(|check| check.trouble.is_none()), checks.iter().map(line).collect())
 }

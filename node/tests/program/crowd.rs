@@ -48,7 +48,7 @@ fn flood() -> Bytes {
 /// One of the crowd: dials until it is let in, says hello like anybody, and floods.
 async fn stranger(n: usize, address: Address, flood: Bytes, holding: Arc<AtomicUsize>) {
     let (seed, key) = key(n);
-    let config = NetConfig { seed, listen: Vec::new(), limits: Limits::default() };
+    let config = NetConfig::new(seed, Vec::new(), Limits::default());
     let (net, mut events) = Net::start(config).unwrap();
     let hello = Hello {
         identity: Identity::found(&key, "crowd", now()).unwrap(),

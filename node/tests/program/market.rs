@@ -84,7 +84,9 @@ fn a_counter_offer_is_taken_by_hand_or_within_the_limit() {
             let memory = &offered["terms"]["price"]["posted"]["units"]["memory"]["micros"];
             assert_eq!(*memory, 10_000, "the line that was not named");
             let waits = "offers cpu=2,memory=4Gi,pods=10 for 1.44 EUR, asked 1.24 EUR";
-            rome.wait_for_text(&["status"], |text| text.contains(waits));
+            rome.wait_for_text(&["status"], |text| {
+                text.split_whitespace().collect::<Vec<_>>().join(" ").contains(waits)
+            });
             assert!(rome.ask(&["order", "--offer", &id]).status.success());
         }
         let contract = wait_for_state(&rome, &id, "active");

@@ -201,7 +201,7 @@ fn the_root_is_replaced_and_throws_a_registrar_out() {
     standing(&rome, "oslo", "trusted");
 
     let unasked = refused(&turin, &["federation", "rotate", &old], 2);
-    assert!(unasked.contains("contracts run on"), "{unasked}");
+    assert!(unasked.contains("Contracts run on"), "{unasked}");
     let rotate = ["federation", "rotate", &old, "--new-key", &new, "--yes"];
     let said = done(&turin, &rotate);
     assert!(said.contains("turin is a registrar of alps"), "{said}");

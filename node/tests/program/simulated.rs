@@ -28,8 +28,6 @@ fn simulated_gpus_are_sold_twice_to_one_buyer() {
         .into();
     assert_eq!(nodes[0], "mercato-turin");
     assert!(nodes[1].starts_with("mercato-turin-"), "{nodes:?}");
-    let third = rome.ask(&GPU);
-    assert_eq!(third.status.code(), Some(3), "both are sold: {}", stderr(&third));
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
 

@@ -30,7 +30,7 @@ fn every_command_has_two_examples() {
         assert!(help.status.success());
         let help = stdout(&help);
         let examples = help.split_once("Examples:").unwrap_or_default().1;
-        assert_eq!(examples.matches("mercato ").count(), 2, "{command}: {help}");
+        assert_eq!(examples.matches("\n  mercato ").count(), 2, "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     }
 }

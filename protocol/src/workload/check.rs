@@ -9,6 +9,7 @@ use super::{
 };
 use crate::codec::{self, CodecError, at_most, ensure};
 use crate::limits;
+use crate::text::is_plain;
 
 impl codec::Message for Message {
     const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
@@ -110,7 +111,7 @@ impl PodEvent {
     #[must_use]
     pub fn fit(mut self) -> Option<Self> {
         let message = self.message.chars();
-        let line = message.map(|char| if char.is_control() { ' ' } else { char }).collect();
+        let line = message.map(|char| if is_plain(char) { char } else { ' ' }).collect();
         self.message = clipped(line);
         self.count = self.count.max(1);
         self.validate().is_ok().then_some(self)
@@ -123,7 +124,7 @@ impl PodEvent {
         };
         ensure(word(&self.reason), "a reason that is no word")?;
         ensure(self.field.is_empty() || container(&self.field), "a field that is no container")?;
-        ensure(!self.message.contains(char::is_control), "control characters in an event")?;
+        ensure(self.message.chars().all(is_plain), "hidden characters in an event")?;
         ensure(self.count > 0, "an event that never came")
     }
 }

@@ -198,6 +198,7 @@ pub(crate) async fn has_such_a_namespace(stage: &Stage) -> Result<()> {
     apply(&pair, &waits).await?;
     ours.sees("waits", "Pending OffloadRefused").await?;
     let status = pair.provider.mercato(&["status"]).await?.ok()?;
+    let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
     ensure!(status.contains("other-rome exists and is not this contract"), "{status}");
     let after = turin.kubectl(&["get", "namespace", "other-rome", "-o", "yaml"]).await?.ok()?;
     let made = "pods,secrets,rolebindings,resourcequotas,limitranges,networkpolicies";

@@ -42,7 +42,7 @@ pub(crate) async fn cheap_stranger(
     share(stranger, "cpu=0.01 EUR/h", &free).await?;
     buyer.sees_offer_of(stranger.cluster.name()).await?;
     let order = buyer.mercato(&ORDER).await?;
-    ensure!(order.code == Some(4) && order.stderr.contains("peer trust"), "{order:?}");
+    ensure!(order.code == Some(1) && order.stderr.contains("peer trust"), "{order:?}");
     buyer.mercato(&["peer", "trust", seller.cluster.name(), "--yes"]).await?.ok()?;
     let candidates = buyer.mercato(&[&ORDER[..], &["--dry-run"]].concat()).await?.ok()?;
     ensure!(candidates.contains("pisa") && candidates.contains("stranger"), "{candidates}");

@@ -71,6 +71,8 @@ fn a_change_is_shown_as_a_change_with_what_it_will_cost() {
     assert_eq!(json[0]["change"]["total"]["micros"], 180_000);
     assert_eq!(json[0]["change"]["differenceMicros"], 120_000);
     let page = mercato(&asked, "contracts show 3f").unwrap();
+    fits(&page);
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(page.contains("cpu 8 -> 16, 0.18 EUR instead of 0.06 EUR: needs"), "{page}");
     assert!(page.contains("to approve: mercato requests accept 3f3f3f3f"), "{page}");
     let approved = mercato(&asked, "requests accept 3f").unwrap();

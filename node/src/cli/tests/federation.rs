@@ -48,7 +48,7 @@ fn member(cluster: ClusterId, revoked: bool) -> Listed {
     }
 }
 
-fn script(names: &[&str]) -> Arc<Script> {
+pub(super) fn script(names: &[&str]) -> Arc<Script> {
     let federations = names.iter().map(|name| joined(name)).collect();
     let members = vec![member(TURIN, false), member(ClusterId([0x5f; 32]), true)];
     Arc::new(Script { federations, members, ..Script::default() })
@@ -62,7 +62,7 @@ fn what_was_joined_is_a_page_each() {
     for said in [
         "alps\n  fingerprint   ",
         "as provider, consumer, registrar, until 2026-11-20 08:00:00",
-        "number 3, the next by 2026-11-20",
+        "list 3, the next by 2026-11-20",
         "not renewed   the membership was revoked",
     ] {
         assert!(all.contains(said), "{all}");
@@ -98,7 +98,7 @@ fn a_token_is_all_that_is_printed() {
     };
     assert_eq!(told(&desk), Some(asked));
     let long = mercato(&desk, "federation token --for 25h").unwrap_err();
-    assert!(long.to_string().contains("a day at most"), "{long}");
+    assert!(long.to_string().contains("at most one day"), "{long}");
 }
 
 #[test]

@@ -10,14 +10,14 @@ use super::{Script, TURIN, fits, mercato, script, told};
 use crate::admin::{Class, Request};
 
 /// One that suits and two that do not, each for its own reason.
-fn market() -> Market {
+pub(super) fn market() -> Market {
     let offer = json!({
         "provider": TURIN, "name": "turin", "key": PublicKey([2; 32]), "standing": "trusted",
-        "jurisdiction": "IT", "region": null, "carbonGPerKwh": 180, "rttUs": 12_345,
-        "reputation": 910, "score": 250_000,
+        "jurisdiction": "IT", "region": "x", "carbonGPerKwh": 180, "rttUs": 12_345,
+        "reputation": 910, "score": 750,
         "pool": { "id": "amd64-h100", "goods": "compute",
             "platform": { "arch": "amd64", "os": "linux" }, "total": {}, "largestPod": {},
-            "gpus": [] },
+            "gpus": [gpus()] },
         "free": { "cpuMillis": 16_000, "memoryBytes": 68_719_476_736_u64, "pods": 110,
             "gpus": { "h100": 4 } },
         "price": "free", "total": null, "networkIsolation": "required",
@@ -38,6 +38,14 @@ fn market() -> Market {
     serde_json::from_value(market).unwrap()
 }
 
+fn gpus() -> serde_json::Value {
+    json!({ "model": "h100", "vendor": "nvidia", "pciId": "x", "memoryMib": 81_559, "count": 4,
+        "mostPerNode": 4, "driver": "x", "cuda": "x", "computeCapability": "x",
+        "interconnect": "x", "source": "labels", "mode": { "mig": { "profile": "x" } },
+        "isolation": "none", "sharedCounter": "x", "cpuMillisPerUnit": 0,
+        "memoryBytesPerUnit": 0 })
+}
+
 #[test]
 fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let desk = Arc::new(Script { market: market(), ..Script::default() });
@@ -46,7 +54,7 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
         text,
         "PROVIDER  POOL        CPU  MEMORY  PODS  GPUS    CLASS     TRUST    RTT   PRICE\n\
          turin     amd64-h100  16   64Gi    110   h100=4  reserved  trusted  12ms  free\n\n\
-         2 of 3 offers do not suit; why: the same with --explain\n"
+         2 of 3 offers do not match; to see why: --explain\n"
     );
     fits(&text);
     let Some(Request::Browse { demand, explain: false }) = told(&desk) else { panic!() };
@@ -55,7 +63,7 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let text = mercato(&desk, "browse gpu.mem>=80Gi,rtt<=30ms --for 4h --explain").unwrap();
     assert!(
         text.ends_with(
-            "\nWhy 2 of 3 offers do not suit:\n  \
+            "\nWhy 2 of 3 offers do not match:\n  \
              gpu.mem>=80Gi: excludes 2, 1 by itself\n    \
              nearest: lyon amd64-a100: gpu.mem is 40Gi\n  \
              rtt<=30ms: excludes 2\n    \
@@ -67,7 +75,7 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
     let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
     assert_eq!((demand.term_s, demand.quantity.pods), (14_400, 20));
     let wide = mercato(&desk, "browse -o wide").unwrap();
-    assert!(wide.contains("  IT   -       12ms  180g    91%         750    free\n"), "{wide}");
+    assert!(wide.contains("  IT   x       12ms  180g    91%         750    free\n"), "{wide}");
     let name = mercato(&desk, "browse -o name").unwrap();
     assert_eq!(name, format!("{TURIN}\n"));
     let csv = mercato(&desk, "browse --for 4h -o csv").unwrap();
@@ -87,13 +95,13 @@ fn nothing_that_suits_is_said_with_the_way_to_the_reasons() {
     let nobody = mercato(&script(&[]), "browse").unwrap_err();
     assert_eq!(
         (nobody.class, nobody.what.as_str()),
-        (Class::NoMatch, "nobody offers anything now")
+        (Class::NoMatch, "no cluster offers anything now")
     );
     let none = Market { seen: 2, suiting: 0, offers: Vec::new(), ..market() };
     let desk = Arc::new(Script { market: none, ..Script::default() });
     let problem = mercato(&desk, "browse gpu.model=b200").unwrap_err();
     assert_eq!(problem.class, Class::NoMatch);
-    assert!(problem.to_string().ends_with("the same with --explain"), "{problem}");
+    assert!(problem.to_string().ends_with("add --explain"), "{problem}");
     let text =
         mercato(&desk, "order gpu.model=b200 --cpu 1 --memory 1Gi --for 1h --dry-run").unwrap();
     assert!(text.starts_with("2 offers, and none matches\n\nWhy 2 of 2"), "{text}");

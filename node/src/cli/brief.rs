@@ -1,17 +1,17 @@
-//! What the tables of `kubectl get` have room for: 80 columns, none of which kubectl can
-//! cut. The same at length is in other fields.
+//! What is bought, and for what, as a table of 80 columns has room for it, here and in
+//! `kubectl get`. At length it is in other fields and columns.
 
 use mercato_broker::{Amount, SharePolicy};
 use mercato_config::{Show as _, amount, quantity};
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::{Resource, Resources};
 
-use crate::cli::text::moment;
+use super::text::moment;
 
 const HOUR_S: u32 = 3_600;
 
 /// `8 cpu 64Gi 2 h100`; how many pods is not said.
-pub(super) fn size(quantity: &Resources) -> String {
+pub(crate) fn size(quantity: &Resources) -> String {
     let all = quantity.iter().filter(|(resource, _)| *resource != Resource::Pods);
     words(all.map(|(resource, n)| match resource {
         Resource::Cpu => format!("{} cpu", cores(n)),
@@ -21,7 +21,7 @@ pub(super) fn size(quantity: &Resources) -> String {
 }
 
 /// `30% cpu 64Gi 2 h100`; how many pods is not said.
-pub(super) fn shares(policy: &SharePolicy) -> String {
+pub(crate) fn shares(policy: &SharePolicy) -> String {
     let all = policy.amounts.iter().filter(|(resource, _)| **resource != Resource::Pods);
     words(all.map(|(resource, share)| match (resource, share) {
         (Resource::Cpu, Amount::Exactly(n)) => format!("{} cpu", cores(*n)),
@@ -31,7 +31,7 @@ pub(super) fn shares(policy: &SharePolicy) -> String {
 }
 
 /// `0.60/cpu 2.40/h100 EUR/h`; in full where it is not all by the hour.
-pub(super) fn price(price: &Price) -> String {
+pub(crate) fn price(price: &Price) -> String {
     let Price::Posted { currency, units } = price else { return price.show() };
     if units.is_empty() || units.values().any(|unit| unit.period_s != HOUR_S) {
         return price.show();
@@ -45,7 +45,7 @@ pub(super) fn price(price: &Price) -> String {
 }
 
 /// `11-21 16:00`, in UTC.
-pub(super) fn moment_of(ms: u64) -> String {
+pub(crate) fn moment_of(ms: u64) -> String {
     let whole = moment(ms);
     whole.get(5..16).unwrap_or(&whole).to_owned()
 }
@@ -71,10 +71,9 @@ fn cores(millis: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mercato_config::FromText as _;
+    use mercato_config::{FromText as _, settings};
     use serde_json::json;
 
-    use super::super::wanted;
     use super::*;
 
     #[test]
@@ -94,8 +93,8 @@ mod tests {
 
     #[test]
     fn shares_are_short() {
-        let share = json!({ "cpu": "1500m", "memory": "30%", "pods": 40, "gpu": "h100=2" });
-        let policy = wanted::share(&serde_json::from_value(share).unwrap()).unwrap();
+        let share = json!({ "cpu": "1500m", "memory": "30%", "pods": "40", "gpu": "h100=2" });
+        let policy = serde_json::from_value::<settings::Share>(share).unwrap().policy();
         assert_eq!(shares(&policy), "1.5 cpu 30% memory 2 h100");
     }
 
