@@ -51,9 +51,7 @@ impl Agent {
     pub(crate) fn rank_of_key(&self, key: &PublicKey) -> Rank {
         let cluster = self.peers.cluster(key);
         let issues = || self.federated.memberships.values().any(|of| of.is_issuer(key));
-        match cluster.map_or(Rank::Stranger, |cluster| self.rank(&cluster)) {
-            Rank::Stranger if issues() => Rank::Member,
-            rank => rank,
-        }
+        let rank = cluster.map_or(Rank::Stranger, |cluster| self.rank(&cluster));
+        if rank == Rank::Stranger && issues() { Rank::Member } else { rank }
     }
 }

@@ -126,10 +126,9 @@ impl Behaviour {
         }
         // Nobody leaves for one who matters no more.
         let ranks = &self.ranks;
-        let rank = |id: &ConnectionId, of: &Connection| match ranks.of(&of.key) {
-            _ if *id == connection => newcomer,
-            rank if rank >= newcomer => Rank::Kept,
-            rank => rank,
+        let rank = |id: &ConnectionId, of: &Connection| {
+            let rank = ranks.of(&of.key);
+            if *id != connection && rank >= newcomer { Rank::Kept } else { rank }
         };
         let entry = Connection { peer, key, from };
         let left = self.established.put(connection, entry, rank).map_err(|_| Denied::Full)?;

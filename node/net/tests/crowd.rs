@@ -1,9 +1,10 @@
 //! A crowd of strangers, who hold what connections they get and say as much as they can, and
 //! those who are known among them.
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
-    reason = "a test waits for one event"
+    reason = "a test waits for one event, and not for ever"
 )]
 
 mod support;

@@ -83,9 +83,7 @@ impl Daemon {
         let dns = dns.map(Dns::at);
         let mut net = NetConfig::new(*identity.seed(), listen, Limits::default());
         net.public = plan.public;
-        if let Some(Ok(dns)) = &dns {
-            net.names = names_at(dns.clone());
-        }
+        net.names = dns.iter().flatten().next().cloned().map_or(net.names, names_at);
         let (net, events) = Net::start(net)?;
         let name = identity.name().to_owned();
         let key = config.key.public();

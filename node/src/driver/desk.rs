@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Ask, Input};
-use mercato_broker::{Command, Reply, SharePolicy};
+use mercato_broker::{Command, Demand, Reply, SharePolicy};
 use mercato_discovery::{Address, Report, Sighting};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -71,13 +71,7 @@ impl Desk for Office {
                     self.sighted(Report::Gone(entry(&address)?.id)).await
                 }
                 Request::Ping(address) => self.ping(&address).await,
-                Request::Browse { demand, explain } => {
-                    self.measure().await;
-                    let look = move |driver: &Driver| {
-                        driver.agent().broker().browse(driver.now(), &demand, explain)
-                    };
-                    Ok(Answer::Offers(self.driver.look(look).await?))
-                }
+                Request::Browse { demand, explain } => self.browse(demand, explain).await,
                 Request::Providers => Ok(Answer::Providers(self.driver.look(providers).await?)),
                 Request::Share => self.share().await,
                 Request::SetShare(policy) => self.set_share(policy).await,
@@ -156,6 +150,13 @@ impl Office {
             Reply::Ordered { id, provider } => Ok(Answer::Ordered { id, provider }),
             Reply::Asked { round, providers } => Ok(Answer::Asked { round, providers }),
         }
+    }
+
+    async fn browse(&self, demand: Demand, explain: bool) -> Result<Answer, Problem> {
+        self.measure().await;
+        let look =
+            move |driver: &Driver| driver.agent().broker().browse(driver.now(), &demand, explain);
+        Ok(Answer::Offers(self.driver.look(look).await?))
     }
 
     /// Tells how far away everybody is now, for what is asked next.

@@ -26,11 +26,11 @@ impl Driver {
                 let (handle, dial) = (self.handle.clone(), self.net.dial(peer, addresses));
                 let own = self.config.key.public();
                 tokio::spawn(async move {
-                    let result = match dial.await {
-                        Ok(peer) if peer == own => Err(DialFailure::Ourselves),
-                        Ok(peer) => Ok(peer),
-                        Err(DialError { failure, .. }) => Err(failure),
+                    let reached = dial.await.map_err(|DialError { failure, .. }| failure);
+                    let is_other = |peer| {
+                        if peer == own { Err(DialFailure::Ourselves) } else { Ok(peer) }
                     };
+                    let result = reached.and_then(is_other);
                     handle.tell(Input::Dialled { attempt, result }).await;
                 });
             }

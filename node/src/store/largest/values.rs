@@ -139,7 +139,7 @@ pub(super) fn agreement() -> Agreement {
 }
 
 pub(super) fn receipt() -> Receipt {
-    let counters = quantity().iter().map(|(resource, n)| (resource, n)).collect();
+    let counters = quantity().iter().collect();
     Receipt {
         contract: ID,
         provider: CLUSTER,
