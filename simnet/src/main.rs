@@ -109,8 +109,7 @@ struct Size {
 }
 
 fn seconds(text: &str) -> Result<Seconds, String> {
-    let seconds = Seconds::from_text(text).map_err(|error| error.to_string())?;
-    if seconds.0 == 0 { Err("a run takes some time, such as 10m".to_owned()) } else { Ok(seconds) }
+    Seconds::from_text(text).map_err(|error| error.to_string())
 }
 
 fn clusters(text: &str) -> Result<usize, String> {

@@ -13,7 +13,7 @@ fn numbers_out_of_range_are_usage_errors_that_name_the_range() {
         ("run national --clusters x", "2 to 2000 clusters"),
         ("compare ring star --clusters 2001", "2 to 2000 clusters"),
         ("replay ring --clusters 0", "2 to 2000 clusters"),
-        ("run pair --for 0s", "takes some time"),
+        ("run pair --for 0s", "at least one"),
         ("check --seeds 0", "1..=1000000"),
         ("check --seeds 18446744073709551615", "1..=1000000"),
     ] {

@@ -69,7 +69,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 fn offer() -> impl Strategy<Value = Offer> {
     let gpus = prop::option::of((0..3usize, 0..9u64, 1..100u64));
-    (prop::option::of(0..3usize), 0..20u64, gpus, prop::option::of(0..300u64))
+    (prop::option::of(0..3usize), 0..20u64, gpus, prop::option::of(1..300u64))
 }
 
 /// Offers of one country come from one provider, a pool each.

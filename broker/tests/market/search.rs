@@ -82,7 +82,7 @@ fn an_order_takes_the_best_of_those_who_are_trusted_and_not_always_the_same() {
         Input::Command(7, Command::Order { demand, note: String::new(), id: None })
     };
     let ordered = |broker: &mut mercato_broker::Broker| {
-        let effects = broker.handle(NOW, buy(wanting("cpu=1", Sort::Price)));
+        let effects = broker.handle(NOW, buy(wanting("cpu=1,memory=1Gi,pods=1", Sort::Price)));
         effects.into_iter().find_map(|effect| {
             if let Effect::Reply(_, reply) = effect { Some(reply) } else { None }
         })

@@ -182,7 +182,7 @@ mod tests {
         let (mut rights, bound) = closed_in_one();
         let all = ["closed", "shop"].map(|name| (name.to_owned(), wanted(name)));
         let taken = rights.take(&BTreeMap::from(all)).await;
-        assert_eq!(taken.unwrap_err().message, "it is being terminated");
+        assert_eq!(taken.unwrap_err().message, "namespace closed: it is being terminated");
         assert_eq!(*bound.lock().unwrap(), ["shop"]);
         assert!(
             rights.holds("shop", &wanted("shop")) && !rights.holds("closed", &wanted("closed"))
