@@ -27,10 +27,8 @@ impl Driver {
                 let own = self.config.key.public();
                 tokio::spawn(async move {
                     let reached = dial.await.map_err(|DialError { failure, .. }| failure);
-                    let is_other = |peer| {
-                        if peer == own { Err(DialFailure::Ourselves) } else { Ok(peer) }
-                    };
-                    let result = reached.and_then(is_other);
+                    let other = |peer| (peer != own).then_some(peer).ok_or(DialFailure::Ourselves);
+                    let result = reached.and_then(other);
                     handle.tell(Input::Dialled { attempt, result }).await;
                 });
             }
