@@ -5,6 +5,8 @@
 //! is on disk (`deal`) and once it may be seen (`a deal goes on`): it is killed when it has
 //! written that line.
 
+mod steps;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -15,6 +17,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use self::steps::{
+    Buyer, Cancel, Counter, End, Extension, Order, Review, STEPS, Seller, Side, Step, Trade,
+    Withdrawal,
+};
 use crate::kit::{Daemon, stderr};
 
 /// From the connection after the start to the end of what was begun.
@@ -23,73 +29,6 @@ const SOON: Duration = Duration::from_secs(3);
 const DEADLINE: Duration = Duration::from_secs(60);
 /// From the line in the log to the kill.
 const DELAYS_MS: [u64; 4] = [0, 2, 6, 15];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Buyer = 0,
-    Seller = 1,
-}
-use Side::{Buyer, Seller};
-
-/// What is under way as somebody is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trade {
-    /// An order that the seller's rule accepts.
-    Order,
-    /// One that its owner accepts,
-    Review,
-    /// at another price, which the buyer takes.
-    Counter,
-    /// A lease gets longer.
-    Extension,
-    /// The order is cancelled while the seller's owner thinks,
-    Withdrawal,
-    /// or the lease, by the buyer
-    Cancel,
-    /// or by the seller.
-    End,
-}
-use Trade::{Cancel, Counter, End, Extension, Order, Review, Withdrawal};
-
-/// Who dies when its log has this state; without one, before the last word is said, which the
-/// other side then says in vain.
-type Step = (Trade, Side, Option<&'static str>);
-
-const STEPS: [Step; 33] = [
-    (Order, Buyer, Some("Requested")),
-    (Order, Seller, Some("Agreed")),
-    (Order, Buyer, Some("Agreed")),
-    (Order, Seller, Some("Pending")),
-    (Order, Buyer, Some("Pending")),
-    (Order, Seller, Some("Active")),
-    (Order, Buyer, Some("Active")),
-    (Review, Buyer, None),
-    (Review, Seller, Some("Review")),
-    (Review, Buyer, Some("Review")),
-    (Review, Seller, Some("Agreed")),
-    (Review, Buyer, Some("Agreed")),
-    (Review, Seller, Some("Pending")),
-    (Review, Buyer, Some("Pending")),
-    (Review, Seller, Some("Active")),
-    (Review, Buyer, Some("Active")),
-    (Counter, Buyer, None),
-    (Counter, Seller, Some("Offered")),
-    (Counter, Buyer, Some("Offered")),
-    (Counter, Buyer, Some("Agreed")),
-    (Counter, Seller, Some("Pending")),
-    (Counter, Buyer, Some("Pending")),
-    (Counter, Seller, Some("Active")),
-    (Extension, Buyer, Some("asked")),
-    (Extension, Seller, Some("asked")),
-    (Withdrawal, Buyer, Some("Terminated")),
-    (Withdrawal, Seller, Some("Terminated")),
-    (Withdrawal, Seller, None),
-    (Cancel, Buyer, Some("Closed")),
-    (Cancel, Seller, Some("Closed")),
-    (Cancel, Seller, None),
-    (End, Buyer, None),
-    (End, Seller, Some("Closed")),
-];
 
 /// A daemon and what it has logged since its start.
 struct Party {

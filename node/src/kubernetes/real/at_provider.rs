@@ -1,6 +1,8 @@
 //! A lease at the provider: its guest namespaces, with what is in them, from the first
 //! desire until nothing is left. What the guests are is the session's to say.
 
+mod namespace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest_namespace::{self, GuestNamespace, Seen};
-use mercato_kubelet::{Account, Class, Cluster, Failure, inventory};
+use mercato_kubelet::{Class, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::key::Item;
@@ -20,6 +22,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::namespace::{Namespace, State, make};
 use super::meaning::Provided;
 use super::retry::Backoff;
 use super::{Shared, meaning};
@@ -41,23 +44,6 @@ struct AtProvider {
     quantity: Resources,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
-}
-
-/// A guest namespace; kept by home namespace.
-struct Namespace {
-    name: String,
-    state: State,
-    /// What makes it, or will look at it again: one at a time.
-    making: AbortHandle,
-}
-
-/// How a guest namespace is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    BeingMade,
-    There,
-    /// The cluster will not have it as it is; it is tried again now and then.
-    Refused(String),
 }
 
 /// Follows the lease until nothing of it is left.
@@ -395,24 +381,6 @@ impl AtProvider {
             }
         }
         Ok(gone)
-    }
-}
-
-/// Makes a guest namespace, however long the cluster takes to be able to.
-async fn make(
-    cluster: Cluster,
-    account: Account,
-    wanted: GuestNamespace,
-) -> (GuestNamespace, Result<(), Failure>) {
-    let mut backoff = Backoff::default();
-    loop {
-        match guest_namespace::ensure(&cluster, &account, wanted.clone()).await {
-            Err(failure) if failure.is_transient() => {
-                tracing::debug!(%failure, namespace = wanted.name, "not yet made");
-                backoff.wait().await;
-            }
-            done => return (wanted, done),
-        }
     }
 }
 

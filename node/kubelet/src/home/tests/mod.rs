@@ -134,23 +134,6 @@ async fn an_offloaded_pod_is_told_with_what_it_needs() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
-    let (mut bed, told) = bed("other", None, (200, json!({}))).await;
-    assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
-    assert!(told.needs.is_empty());
-    let both = OptIn {
-        strategy: Strategy::Both,
-        api_access: false,
-        secrets: Secrets::All,
-        targets: Targets::All,
-        name: GuestName::Default,
-    };
-    bed.opted_in.send_replace(opted_in("other", both));
-    let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
-    assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
-}
-
-#[tokio::test]
 async fn a_pod_ends_though_its_namespace_has_gone_first() {
     let mut ending = pod("shop");
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();

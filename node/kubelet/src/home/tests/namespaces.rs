@@ -1,4 +1,4 @@
-//! Namespaces that end, and are made again.
+//! Namespaces that are opted in, that end, and are made again.
 
 use super::*;
 use crate::cluster::Cluster;
@@ -56,4 +56,21 @@ async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_betw
         lives.set([]);
         opted_in.send_replace(known(&lives));
     }
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
+    let (mut bed, told) = bed("other", None, (200, json!({}))).await;
+    assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
+    assert!(told.needs.is_empty());
+    let both = OptIn {
+        strategy: Strategy::Both,
+        api_access: false,
+        secrets: Secrets::All,
+        targets: Targets::All,
+        name: GuestName::Default,
+    };
+    bed.opted_in.send_replace(opted_in("other", both));
+    let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
+    assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
 }

@@ -5,9 +5,11 @@
     reason = "a test waits for one event"
 )]
 
+mod again;
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,7 +18,6 @@ use mercato_net::{Event, Limits, Listen, Net, NetConfig, StartError};
 use support::{Node, QUIC, TCP, free_port, key};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn two_clusters_meet_by_each_transport_and_family() {
@@ -178,99 +179,6 @@ async fn way(to: Address, silence: Arc<Notify>) -> Address {
         }
     });
     format!("/ip4/127.0.0.1/tcp/{port}").parse().unwrap()
-}
-
-#[tokio::test]
-async fn a_peer_that_starts_again_is_heard_at_once() {
-    let mut a = Node::start(1, &[QUIC]).await;
-    let mut dead = Node::start(2, &[]).await;
-    dead.connect(&mut a).await;
-    // It is still there, as far as `a` can see, and will be until a time-out has passed.
-    let reborn = Node::start(2, &[]).await;
-    reborn.net.dial(Some(a.key), a.addresses.clone()).await.unwrap();
-    a.wait_disconnected(key(2)).await;
-    a.wait_connected(key(2)).await;
-    dead.wait_disconnected(a.key).await;
-    assert_eq!(a.net.peers().len(), 1);
-}
-
-/// It had not dialled: both may just now have done so, as far as the second connection alone
-/// can tell.
-#[tokio::test]
-async fn a_peer_that_we_dialled_and_that_starts_again_is_heard_at_once() {
-    for listen in [QUIC, TCP] {
-        let mut a = Node::start(1, &[listen]).await;
-        let mut dead = Node::start(2, &[listen]).await;
-        a.connect(&mut dead).await;
-        let mut reborn = Node::start(2, &[]).await;
-        reborn.net.dial(Some(a.key), a.addresses.clone()).await.unwrap();
-        let met_anew = async {
-            a.wait_disconnected(key(2)).await;
-            a.wait_connected(key(2)).await;
-        };
-        let soon = tokio::time::timeout(Duration::from_secs(3), met_anew).await;
-        soon.expect("not when a ping has timed out");
-        a.net.send_gossip(key(2), Bytes::from_static(b"is it you?")).unwrap();
-        reborn.wait("gossip", |event| matches!(event, Event::Gossip { .. }).then_some(())).await;
-        dead.wait_disconnected(a.key).await;
-        assert_eq!(a.net.peers().len(), 1);
-    }
-}
-
-/// Each connection makes the other side tell again what has no answer.
-#[tokio::test]
-async fn a_peer_that_comes_back_ever_again_has_to_wait() {
-    let Node { net: _net, key, addresses, mut events } = Node::start(1, &[QUIC]).await;
-    // No request is answered, nor refused.
-    let (kept, mut keeps) = (Arc::new(Mutex::new(Vec::new())), JoinSet::new());
-    keeps.spawn({
-        let kept = kept.clone();
-        async move {
-            while let Some(event) = events.recv().await {
-                kept.lock().unwrap().push(event);
-            }
-        }
-    });
-    let mut took = 0;
-    for _ in 0..20 {
-        let again = Node::start(2, &[]).await;
-        if again.net.dial(Some(key), addresses.clone()).await.is_err() {
-            continue;
-        }
-        let greeted = again.net.request(key, Bytes::new());
-        match tokio::time::timeout(Duration::from_millis(300), greeted).await {
-            // It waits for an answer: it is connected.
-            Err(_) => took += 1,
-            Ok(refused) => assert!(refused.is_err()),
-        }
-    }
-    assert!((10..=17).contains(&took), "{took} of 20 were taken");
-}
-
-/// As one does that is told of a peer twice: the other side takes the second connection for
-/// that of a new start, and closes the first.
-#[tokio::test]
-async fn who_dials_twice_is_met_anew_over_the_second_connection() {
-    let mut a = Node::start(1, &[QUIC, TCP]).await;
-    let mut b = Node::start(2, &[]).await;
-    let [quic, tcp] = [Transport::Quic, Transport::Tcp].map(|over| vec![a.address(over)]);
-    let (first, second) = tokio::join!(b.net.dial(None, quic), b.net.dial(None, tcp));
-    assert_eq!((first, second), (Ok(a.key), Ok(a.key)));
-    let met = |event| match event {
-        Event::Connected { session, .. } => Some(session),
-        _ => None,
-    };
-    let before = b.wait("a connection", met).await;
-    b.wait_disconnected(a.key).await;
-    let after = b.wait("the other connection", met).await;
-    // It is too late to end what has ended.
-    b.net.end(a.key, before).await;
-    a.wait_disconnected(b.key).await;
-    a.wait_connected(b.key).await;
-    b.net.send_gossip(a.key, Bytes::from_static(b"still here")).unwrap();
-    a.wait("gossip", |event| matches!(event, Event::Gossip { .. }).then_some(())).await;
-    b.net.end(a.key, after).await;
-    a.wait_disconnected(b.key).await;
 }
 
 #[tokio::test]
