@@ -35,6 +35,13 @@ impl<K: Ord + Clone> Retries<K> {
         self.queue.insert((at_ms, key.clone()));
     }
 
+    /// Wait until `at_ms`, if not less.
+    pub(crate) fn no_later(&mut self, at_ms: u64, key: &K) {
+        if self.times.get(key).is_some_and(|at| *at > at_ms) {
+            self.set(at_ms, key);
+        }
+    }
+
     /// Whether its time is yet to come.
     pub(crate) fn waits(&self, key: &K) -> bool {
         self.times.contains_key(key)

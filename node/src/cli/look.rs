@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::args::Format;
 use super::screen::{Screen, json, print};
-use super::table::{Table, pairs, wrapped};
+use super::table::{Table, WIDTH, pairs, wrapped};
 use super::text::{fingerprint, moment, name, round_trip, standing};
 use super::{deals, now_ms};
 use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
@@ -67,9 +67,20 @@ fn overview(all: &Overview, wide: bool) -> String {
     let attention: Vec<_> = daemon.attention.iter().cloned().chain(unsold).collect();
     if !attention.is_empty() {
         text += "\nNeeds attention:\n";
-        text.extend(attention.iter().map(|line| format!("  {}\n", wrapped(&shown(line), 4))));
+        text.extend(attention.iter().map(|line| advice(&shown(line))));
     }
     text
+}
+
+/// What needs attention. A command at its end stands in one line, to be copied.
+fn advice(line: &str) -> String {
+    let is_command = |end: &str| ["kubectl ", "mercato "].iter().any(|name| end.starts_with(name));
+    match line.rsplit_once(": ").filter(|(_, end)| is_command(end)) {
+        Some((what, command)) if 2 + line.chars().count() > WIDTH => {
+            format!("  {}:\n    {command}\n", wrapped(what, 4))
+        }
+        Some(_) | None => format!("  {}\n", wrapped(line, 4)),
+    }
 }
 
 /// Who is known.

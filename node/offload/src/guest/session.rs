@@ -317,11 +317,14 @@ impl GuestSession {
 
     /// Home counts no longer what it has told to leave, but the lease does until it is gone.
     fn full(&mut self, now: Now, item: &Item, outcome: Outcome, out: &mut Vec<Effect>) {
-        if let Item::Pod(id) = item
-            && let Some(pod) = self.pods.get_mut(&id.uid)
-            && now.mono_ms < *pod.roomless_at_ms.get_or_insert(now.mono_ms) + limits::ROOMLESS_MS
-        {
+        let pod = if let Item::Pod(id) = item { self.pods.get_mut(&id.uid) } else { None };
+        let until = pod.map_or(now.mono_ms, |pod| {
+            *pod.roomless_at_ms.get_or_insert(now.mono_ms) + limits::ROOMLESS_MS
+        });
+        if now.mono_ms < until {
             self.retries.back_off(now.mono_ms, item);
+            // It is given up at that time, however long the wait has grown.
+            self.retries.no_later(until, item);
         } else {
             self.out_of_room(now, item, outcome, out);
         }
