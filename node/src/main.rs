@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod admin;
+mod bench;
 mod cli;
 mod daemon;
 mod demo;

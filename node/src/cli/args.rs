@@ -8,6 +8,7 @@ use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use mercato_config::Seconds;
 
+use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
 use super::key::Key;
@@ -119,6 +120,8 @@ pub(crate) enum Command {
 
 Exit code 1 when a check fails. Without a daemon only this machine is checked.")]
     Doctor,
+    /// Measure what this machine can carry
+    Bench(Bench),
     /// Write the whole state to a file, including the key
     Export(Export),
     /// Create a data folder from an exported state

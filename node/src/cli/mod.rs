@@ -10,6 +10,7 @@
 
 mod announce;
 mod args;
+mod bench;
 pub(crate) mod brief;
 pub(crate) mod change;
 pub(crate) mod deals;
@@ -87,6 +88,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             Command::Run(run) => run.perform(&global).await,
             Command::Demo(demo) => demo.perform(&global, screen).await,
             Command::Doctor => doctor::doctor(&global, screen).await,
+            Command::Bench(bench) => bench.perform(screen).await,
             Command::Export(export) => export.perform(&global, screen).await,
             Command::Import(import) => import.perform(&global, screen),
             Command::Completion { shell } => {

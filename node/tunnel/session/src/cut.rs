@@ -1,0 +1,188 @@
+//! A large packet of a device, cut into packets that fit a datagram: once, at the sender. Their
+//! checksums stay partial; the tunnel's seal protects the bytes, and the device at the other end
+//! finishes them.
+
+use crate::checksum::Change;
+use crate::offload::{OffloadHeader, SegmentKind, Segments};
+use crate::packet::{Layout, NoPacket, TCP, UDP};
+use thiserror::Error;
+
+/// In the first byte of a packet between two gateways: its checksum is partial. IP's versions are
+/// below eight.
+const PARTIAL: u8 = 0x80;
+
+const FIN_AND_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+/// A packet of a device, as packets that fit a datagram.
+#[derive(Debug)]
+pub struct Cut<'a> {
+    packet: &'a [u8],
+    /// None if it goes as it is.
+    segments: Option<SegmentedPacket>,
+    is_partial: bool,
+    /// Where the next one's payload begins; none after the last.
+    next: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SegmentedPacket {
+    is_version_6: bool,
+    transport: usize,
+    payload: usize,
+    is_tcp: bool,
+    size: usize,
+}
+
+/// Why a packet cannot be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CutError {
+    /// It is not what its header says.
+    #[error(transparent)]
+    NoPacket(#[from] NoPacket),
+    /// It is, or its pieces are, larger than fits: its sender is to be told.
+    #[error("a packet that is larger than fits a datagram")]
+    TooLarge,
+}
+
+impl<'a> Cut<'a> {
+    /// Begins to cut a packet into pieces of at most `most` bytes, headers included.
+    ///
+    /// # Errors
+    /// When it is not what its header says, or cannot be cut so small.
+    pub fn new(header: &OffloadHeader, packet: &'a [u8], most: usize) -> Result<Self, CutError> {
+        let layout = Layout::read(packet)?;
+        let is_partial = header.checksum.is_some();
+        let Some(segments) = header.segments else {
+            if packet.len() > most {
+                return Err(CutError::TooLarge);
+            }
+            return Ok(Self { packet, segments: None, is_partial, next: Some(0) });
+        };
+        if !is_partial {
+            return Err(NoPacket::Headers.into());
+        }
+        let segmented = SegmentedPacket::new(segments, packet, &layout, most)?;
+        Ok(Self { packet, segments: Some(segmented), is_partial, next: Some(segmented.payload) })
+    }
+
+    /// Writes the next piece to the beginning of `into`, which has room for it. Gives its length;
+    /// none after the last one.
+    pub fn write_next(&mut self, into: &mut [u8]) -> Option<usize> {
+        let at = self.next.take()?;
+        let length = match self.segments {
+            None => {
+                into[..self.packet.len()].copy_from_slice(self.packet);
+                self.packet.len()
+            }
+            Some(segments) => {
+                let end = (at + segments.size).min(self.packet.len());
+                self.next = (end < self.packet.len()).then_some(end);
+                segments.write(self.packet, at..end, into)
+            }
+        };
+        if self.is_partial {
+            into[0] |= PARTIAL;
+        }
+        Some(length)
+    }
+}
+
+/// Takes the mark of a partial checksum off a packet that has come through the tunnel. Says
+/// whether it was there.
+pub fn take_partial_mark(packet: &mut [u8]) -> bool {
+    let Some(first) = packet.first_mut() else { return false };
+    let is_marked = *first & PARTIAL != 0;
+    *first &= !PARTIAL;
+    is_marked
+}
+
+impl SegmentedPacket {
+    fn new(
+        segments: Segments,
+        packet: &[u8],
+        layout: &Layout,
+        most: usize,
+    ) -> Result<Self, CutError> {
+        let is_version_6 = layout.is_version_6();
+        let is_tcp = match segments.kind {
+            SegmentKind::TcpV4 => layout.protocol == TCP && !is_version_6,
+            SegmentKind::TcpV6 => layout.protocol == TCP && is_version_6,
+            SegmentKind::Udp if layout.protocol == UDP => false,
+            SegmentKind::Udp => return Err(NoPacket::Headers.into()),
+        };
+        if is_tcp != (layout.protocol == TCP) || layout.is_fragment {
+            return Err(NoPacket::Headers.into());
+        }
+        let transport = layout.transport.start;
+        let header_bytes = if is_tcp {
+            let offset = packet.get(transport + 12).ok_or(NoPacket::Length)?;
+            usize::from(offset >> 4) * 4
+        } else {
+            8
+        };
+        let least = if is_tcp { 20 } else { 8 };
+        let payload = transport + header_bytes;
+        if header_bytes < least || payload >= packet.len() {
+            return Err(NoPacket::Length.into());
+        }
+        let room = most.checked_sub(payload).filter(|room| *room > 0).ok_or(CutError::TooLarge)?;
+        let size = usize::from(segments.size);
+        // TCP is a stream of bytes, and may be cut smaller; a datagram is what it is.
+        if !is_tcp && size > room {
+            return Err(CutError::TooLarge);
+        }
+        Ok(Self { is_version_6, transport, payload, is_tcp, size: size.min(room) })
+    }
+
+    /// Writes the piece with this part of the payload.
+    fn write(&self, packet: &[u8], part: std::ops::Range<usize>, into: &mut [u8]) -> usize {
+        let length = self.payload + part.len();
+        let (is_first, is_last) = (part.start == self.payload, part.end == packet.len());
+        let number = (part.start - self.payload) / self.size;
+        into[..self.payload].copy_from_slice(&packet[..self.payload]);
+        into[self.payload..length].copy_from_slice(&packet[part.clone()]);
+        if self.is_version_6 {
+            set(into, 4, (length - 40) as u16);
+        } else {
+            let mut change = set(into, 2, length as u16);
+            let id = u16::from_be_bytes([into[4], into[5]]).wrapping_add(number as u16);
+            change = change.and(set(into, 4, id));
+            let checksum = u16::from_be_bytes([into[10], into[11]]);
+            set(into, 10, change.to_checksum(checksum));
+        }
+        let before = (packet.len() - self.transport) as u32;
+        let after = (length - self.transport) as u32;
+        let change = Change::of(&before.to_be_bytes(), &after.to_be_bytes());
+        let checksum_at = self.transport + if self.is_tcp { 16 } else { 6 };
+        let sum = u16::from_be_bytes([into[checksum_at], into[checksum_at + 1]]);
+        set(into, checksum_at, change.to_partial(sum));
+        if self.is_tcp {
+            self.write_tcp(part.start, is_first, is_last, into);
+        } else {
+            set(into, self.transport + 4, after as u16);
+        }
+        length
+    }
+
+    fn write_tcp(&self, at: usize, is_first: bool, is_last: bool, into: &mut [u8]) {
+        let sequence = &mut into[self.transport + 4..self.transport + 8];
+        let first = sequence.first_chunk().expect("the range has four bytes");
+        let number = u32::from_be_bytes(*first).wrapping_add((at - self.payload) as u32);
+        sequence.copy_from_slice(&number.to_be_bytes());
+        let flags = &mut into[self.transport + 13];
+        if !is_last {
+            *flags &= !FIN_AND_PSH;
+        }
+        if !is_first {
+            *flags &= !CWR;
+        }
+    }
+}
+
+fn set(bytes: &mut [u8], at: usize, word: u16) -> Change {
+    let field = &mut bytes[at..at + 2];
+    let change = Change::of(field, &word.to_be_bytes());
+    field.copy_from_slice(&word.to_be_bytes());
+    change
+}

@@ -1,0 +1,303 @@
+//! Handshakes and timers of all peers of one gateway, as WireGuard has them (sections 5.4 and 6).
+//! Datagrams of a handshake and what the shards saw go in; datagrams, keys for the shards and the
+//! state of links come out. Sealed packets never pass here: they are a [`Shard`](crate::Shard)'s.
+//!
+//! Whoever does not know our public key, and whoever we do not know, gets no answer at all.
+
+mod peer;
+mod table;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use mercato_protocol::time::Now;
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha20Rng;
+use thiserror::Error;
+
+use self::peer::Peer;
+use self::table::PeerTable;
+use crate::cookie::Checker;
+use crate::handshake::{Choice, Responder};
+use crate::keys::{KeyPair, PublicKey, SharedSecret};
+use crate::limits;
+use crate::message::{self, CookieReply, Initiation, Malformed, Message, Response};
+use crate::session_keys::SessionKeys;
+use crate::shard::Activity;
+use crate::suite::Suites;
+
+pub use self::table::PeerIndex;
+
+/// What a gateway is, and what it can do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its own keys.
+    pub keys: KeyPair,
+    /// The suites that its processor does well.
+    pub suites: Suites,
+    /// How many shards seal here: from one to [`limits::SHARDS`].
+    pub shards: u8,
+}
+
+/// Another gateway.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// Its public key, as the signed contract names it.
+    pub key: PublicKey,
+    /// What the two clusters share.
+    pub secret: SharedSecret,
+    /// Where it may be, the best one first; empty if it only ever comes to us.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send this datagram.
+    Send(SocketAddr, Vec<u8>),
+    /// Give each shard these keys.
+    Install(PeerIndex, SessionKeys),
+    /// Let each shard seal by the session of this index of ours.
+    SealWith(PeerIndex, u32),
+    /// Let one shard seal an empty packet.
+    Keepalive(PeerIndex),
+    /// Let each shard forget the session of this index of ours.
+    RemoveSession(u32),
+    /// Let each shard send to this address.
+    Address(PeerIndex, SocketAddr),
+    /// The link to this peer has come up, or gone down.
+    Link(PeerIndex, Link),
+}
+
+/// Whether packets reach a peer, as far as this gateway can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// They do.
+    Up,
+    /// They do not; what the peer does meanwhile is not known.
+    Down,
+}
+
+/// Why a datagram had no effect; nothing was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Ignored {
+    /// It is no message.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// A sealed packet, which is a shard's.
+    #[error("a sealed packet, which is not part of a handshake")]
+    Data,
+    /// Its sender does not know our public key.
+    #[error("a message by somebody who does not know this gateway's key")]
+    Stranger,
+    /// Its sender is none of our peers, or it is of no handshake under way.
+    #[error("a message of no peer and no handshake of ours")]
+    Unknown,
+    /// It is not authentic.
+    #[error("a message that is not authentic")]
+    NotAuthentic,
+    /// It was recorded and sent again.
+    #[error("a message that was sent before")]
+    Replayed,
+    /// The same peer began a handshake just now.
+    #[error("a handshake too soon after the last one")]
+    TooSoon,
+}
+
+/// There is no room for one more peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("there is room for {} peers, and all of it is taken", limits::PEERS)]
+pub struct NoRoom;
+
+/// Handshakes and timers of all peers of one gateway.
+pub struct Endpoint {
+    config: Config,
+    checker: Checker,
+    peers: PeerTable,
+    rng: ChaCha20Rng,
+    effects: VecDeque<Effect>,
+    load: Load,
+}
+
+/// How many initiations came in this second.
+#[derive(Default)]
+struct Load {
+    second: u64,
+    initiations: u32,
+}
+
+impl Load {
+    /// Counts one more, and says whether there are too many.
+    fn is_exceeded(&mut self, mono_ms: u64) -> bool {
+        let second = mono_ms / 1_000;
+        if self.second != second {
+            *self = Self { second, initiations: 0 };
+        }
+        self.initiations = self.initiations.saturating_add(1);
+        self.initiations > limits::INITIATIONS_PER_SECOND
+    }
+}
+
+impl Endpoint {
+    /// A gateway without peers; `seed` is 32 random bytes for it alone.
+    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        assert!((1..=limits::SHARDS).contains(&usize::from(config.shards)), "from one shard to 16");
+        let checker = Checker::new(&config.keys.public());
+        let rng = ChaCha20Rng::from_seed(seed);
+        let effects = VecDeque::new();
+        Self { config, checker, peers: PeerTable::default(), rng, effects, load: Load::default() }
+    }
+
+    /// Adds a peer; one with this key that is there already gets the new secret and addresses.
+    ///
+    /// # Errors
+    /// When there are [`limits::PEERS`] already.
+    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
+        if let Some((index, peer)) = self.peers.by_key(&config.key) {
+            peer.reconfigure(config);
+            return Ok(index);
+        }
+        self.peers.add(Peer::new(config)).ok_or(NoRoom)
+    }
+
+    /// Forgets a peer, its sessions and its keys.
+    pub fn remove_peer(&mut self, index: PeerIndex) {
+        for session in self.peers.remove(index) {
+            self.effects.push_back(Effect::RemoveSession(session));
+        }
+    }
+
+    /// Begins a handshake with a peer, unless one is under way.
+    pub fn connect(&mut self, now: Now, index: PeerIndex) {
+        self.begin(now, index);
+    }
+
+    /// Takes a datagram that is part of a handshake.
+    ///
+    /// # Errors
+    /// When it has no effect; the sender is not told.
+    pub fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), Ignored> {
+        match Message::parse(datagram)? {
+            Message::Initiation(initiation) => self.on_initiation(now, from, datagram, &initiation),
+            Message::Response(response) => self.on_response(now, from, datagram, &response),
+            Message::Cookie(cookie) => self.on_cookie(now, &cookie),
+            Message::Data(_) => Err(Ignored::Data),
+        }
+    }
+
+    /// Takes what a shard saw of a peer.
+    pub fn handle_activity(&mut self, now: Now, index: PeerIndex, activity: Activity) {
+        let Some(peer) = self.peers.get(index) else { return };
+        let wants_handshake = peer.note(now.mono_ms, index, activity, &mut self.effects);
+        if wants_handshake {
+            self.begin(now, index);
+        }
+    }
+
+    /// Does what has become due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        for index in self.peers.due(now.mono_ms) {
+            let Some(peer) = self.peers.get(index) else { continue };
+            let wants_handshake = peer.on_timeout(now.mono_ms, index, &mut self.effects);
+            self.peers.forget_ended_indexes(index);
+            if wants_handshake {
+                self.begin(now, index);
+            }
+        }
+    }
+
+    /// When [`Endpoint::handle_timeout`] is to be called at the latest, on the monotonic clock.
+    pub fn wakeup_ms(&self) -> Option<u64> {
+        self.peers.wakeup_ms()
+    }
+
+    /// What is to be done next.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    fn begin(&mut self, now: Now, index: PeerIndex) {
+        let own_index = self.peers.free_index(&mut self.rng);
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let jitter_ms = self.rng.next_u64() % limits::REKEY_JITTER_MS;
+        let Some(peer) = self.peers.get(index) else { return };
+        let attempt = peer.begin(now, &self.config, own_index, seed, jitter_ms);
+        if let Some((to, message)) = attempt {
+            self.effects.push_back(Effect::Send(to, message));
+        }
+        self.peers.remember_indexes(index);
+    }
+
+    fn on_initiation(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+        initiation: &Initiation<'_>,
+    ) -> Result<(), Ignored> {
+        if !self.checker.is_first_right(&initiation.macs) {
+            return Err(Ignored::Stranger);
+        }
+        let has_cookie =
+            self.checker.is_second_right(datagram, &initiation.macs, from, now.mono_ms);
+        if self.load.is_exceeded(now.mono_ms) && !has_cookie {
+            let given = self.checker.give(&mut self.rng, &initiation.macs, from, now.mono_ms);
+            let reply = message::cookie(initiation.sender, &given.0, &given.1);
+            self.effects.push_back(Effect::Send(from, reply));
+            return Ok(());
+        }
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let (responder, key, offer) = Responder::read(&self.config.keys, initiation.noise, seed)
+            .map_err(|_| Ignored::NotAuthentic)?;
+        let own_index = self.peers.free_index(&mut self.rng);
+        let (index, peer) = self.peers.by_key(&key).ok_or(Ignored::Unknown)?;
+        peer.admit(now.mono_ms, offer.timestamp)?;
+        let suite = self.config.suites.agreed(offer.suites).ok_or(Ignored::NotAuthentic)?;
+        let choice = Choice { suite, shards: self.config.shards };
+        let answered = peer.respond(
+            responder,
+            choice,
+            offer.shards,
+            own_index,
+            initiation.sender,
+            now.mono_ms,
+        );
+        let (message, keys) = answered.map_err(|_| Ignored::NotAuthentic)?;
+        peer.found_at(from, index, &mut self.effects);
+        self.effects.push_back(Effect::Send(from, message));
+        peer.install_unconfirmed(index, keys, now.mono_ms, &mut self.effects);
+        self.peers.remember_indexes(index);
+        Ok(())
+    }
+
+    fn on_response(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+        response: &Response<'_>,
+    ) -> Result<(), Ignored> {
+        if !self.checker.is_first_right(&response.macs) {
+            return Err(Ignored::Stranger);
+        }
+        debug_assert_eq!(datagram.len(), message::RESPONSE_BYTES, "parsed as such");
+        let (index, peer) = self.peers.by_session(response.receiver).ok_or(Ignored::Unknown)?;
+        let keys = peer.finish(now.mono_ms, response).ok_or(Ignored::NotAuthentic)?;
+        peer.found_at(from, index, &mut self.effects);
+        peer.install_confirmed(index, keys, now.mono_ms, &mut self.effects);
+        self.peers.forget_ended_indexes(index);
+        Ok(())
+    }
+
+    fn on_cookie(&mut self, now: Now, cookie: &CookieReply<'_>) -> Result<(), Ignored> {
+        let (_, peer) = self.peers.by_session(cookie.receiver).ok_or(Ignored::Unknown)?;
+        if peer.take_cookie(cookie, now.mono_ms) { Ok(()) } else { Err(Ignored::NotAuthentic) }
+    }
+}

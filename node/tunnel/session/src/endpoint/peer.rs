@@ -1,0 +1,346 @@
+//! One peer: its sessions, the handshake under way, and its timers (WireGuard, section 6).
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use mercato_protocol::time::Now;
+
+use super::{Config, Effect, Ignored, Link, PeerConfig, PeerIndex};
+use crate::cookie::Stamper;
+use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
+use crate::keys::{PublicKey, SharedSecret};
+use crate::limits;
+use crate::message::{self, CookieReply, Response};
+use crate::session_keys::SessionKeys;
+use crate::shard::Activity;
+
+/// Who began a session replaces it in time when something comes by it so late: the answer may be
+/// the last thing that it carries.
+const REKEY_ON_RECEIVE_MS: u64 =
+    limits::REJECT_AFTER_MS - limits::KEEPALIVE_MS - limits::REKEY_TIMEOUT_MS;
+/// Who sent and heard nothing for so long takes the session for lost.
+const SILENCE_MS: u64 = limits::KEEPALIVE_MS + limits::REKEY_TIMEOUT_MS;
+/// All keys are erased when no new session came for so long.
+const ERASE_MS: u64 = 3 * limits::REJECT_AFTER_MS;
+
+type Effects = VecDeque<Effect>;
+
+/// One peer of a gateway.
+pub(super) struct Peer {
+    key: PublicKey,
+    secret: SharedSecret,
+    stamper: Stamper,
+    /// Where it may be; tried in turn while it is not known where it is.
+    candidates: Vec<SocketAddr>,
+    /// Where the last authentic packet came from.
+    address: Option<SocketAddr>,
+    attempt: Option<Attempt>,
+    sessions: Sessions,
+    timers: Timers,
+    newest_heard: Timestamp,
+    heard_ms: Option<u64>,
+    newest_said: Timestamp,
+    link: Link,
+}
+
+/// A handshake that we began.
+struct Attempt {
+    own_index: u32,
+    initiator: Initiator,
+    /// Of the first initiation of those that went unanswered.
+    began_ms: u64,
+    /// When it is said again.
+    again_ms: u64,
+    /// Initiations so far.
+    tries: usize,
+}
+
+/// What is open at a time: three sessions at most, as with WireGuard.
+#[derive(Default)]
+struct Sessions {
+    /// Opens what is still under way.
+    previous: Option<Session>,
+    /// Seals and opens.
+    current: Option<Session>,
+    /// The peer began it, and has sent nothing by it yet.
+    next: Option<Session>,
+}
+
+#[derive(Clone, Copy)]
+struct Session {
+    own_index: u32,
+    began_ms: u64,
+    /// Whether we sent the initiation.
+    is_ours: bool,
+}
+
+#[derive(Default)]
+struct Timers {
+    keepalive_ms: Option<u64>,
+    silence_ms: Option<u64>,
+    erase_ms: Option<u64>,
+}
+
+impl Peer {
+    pub(super) fn new(config: PeerConfig) -> Self {
+        let PeerConfig { key, secret, addresses } = config;
+        Self {
+            key,
+            secret,
+            stamper: Stamper::new(&key),
+            candidates: addresses,
+            address: None,
+            attempt: None,
+            sessions: Sessions::default(),
+            timers: Timers::default(),
+            newest_heard: Timestamp::default(),
+            heard_ms: None,
+            newest_said: Timestamp::default(),
+            link: Link::Down,
+        }
+    }
+
+    /// Takes a new secret and new addresses; sessions that are there go on.
+    pub(super) fn reconfigure(&mut self, config: PeerConfig) {
+        self.secret = config.secret;
+        self.candidates = config.addresses;
+    }
+
+    pub(super) fn key(&self) -> PublicKey {
+        self.key
+    }
+
+    /// Of its sessions.
+    pub(super) fn session_indexes(&self) -> impl Iterator<Item = u32> {
+        self.sessions.all().map(|session| session.own_index)
+    }
+
+    /// Of its sessions, and of the handshake under way.
+    pub(super) fn all_indexes(&self) -> impl Iterator<Item = u32> {
+        self.session_indexes().chain(self.attempt.as_ref().map(|attempt| attempt.own_index))
+    }
+
+    /// Begins a handshake, or says it again. None if one is under way, or the peer is nowhere to
+    /// be found.
+    pub(super) fn begin(
+        &mut self,
+        now: Now,
+        config: &Config,
+        own_index: u32,
+        seed: [u8; 32],
+        jitter_ms: u64,
+    ) -> Option<(SocketAddr, Vec<u8>)> {
+        let before = self.attempt.take_if(|attempt| attempt.again_ms <= now.mono_ms);
+        if self.attempt.is_some() {
+            return None;
+        }
+        let (began_ms, tries) =
+            before.map_or((now.mono_ms, 0), |before| (before.began_ms, before.tries));
+        let to = self.address_to_try(tries)?;
+        let timestamp = Timestamp::from_wall_ms(now.wall_ms).max(self.newest_said.next());
+        let offer = Offer { timestamp, suites: config.suites, shards: config.shards };
+        let begun = Initiator::begin(&config.keys, &self.key, &self.secret, offer, seed);
+        let (initiator, noise) = begun.ok()?;
+        self.newest_said = timestamp;
+        let mut message = message::initiation(own_index, &noise);
+        self.stamper.stamp(&mut message, now.mono_ms);
+        let again_ms = now.mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
+        self.attempt = Some(Attempt { own_index, initiator, began_ms, again_ms, tries: tries + 1 });
+        Some((to, message))
+    }
+
+    /// Where it was last, then each candidate, in turn.
+    fn address_to_try(&self, tries: usize) -> Option<SocketAddr> {
+        let all = || self.address.iter().chain(&self.candidates);
+        let nth = tries.checked_rem(all().count())?;
+        all().nth(nth).copied()
+    }
+
+    /// Whether an initiation of the peer's is new, and not too soon.
+    pub(super) fn admit(&mut self, mono_ms: u64, timestamp: Timestamp) -> Result<(), Ignored> {
+        if timestamp <= self.newest_heard {
+            return Err(Ignored::Replayed);
+        }
+        let soonest = self.heard_ms.map_or(0, |heard| heard + limits::INITIATION_DISTANCE_MS);
+        if mono_ms < soonest {
+            return Err(Ignored::TooSoon);
+        }
+        self.newest_heard = timestamp;
+        self.heard_ms = Some(mono_ms);
+        Ok(())
+    }
+
+    /// Answers the peer's initiation: the response, and the keys.
+    pub(super) fn respond(
+        &mut self,
+        responder: Responder,
+        choice: Choice,
+        peer_shards: u8,
+        own_index: u32,
+        peer_index: u32,
+        mono_ms: u64,
+    ) -> Result<(Vec<u8>, SessionKeys), NotAuthentic> {
+        let (noise, established) = responder.respond(&self.secret, choice, peer_shards)?;
+        let mut message = message::response(own_index, peer_index, &noise);
+        self.stamper.stamp(&mut message, mono_ms);
+        Ok((message, SessionKeys::new(established, own_index, peer_index, mono_ms)))
+    }
+
+    /// Takes the answer to our initiation. None if it is not that.
+    pub(super) fn finish(&mut self, mono_ms: u64, response: &Response<'_>) -> Option<SessionKeys> {
+        let attempt = self.attempt.as_mut()?;
+        if attempt.own_index != response.receiver {
+            return None;
+        }
+        let established = attempt.initiator.finish(response.noise).ok()?;
+        let attempt = self.attempt.take()?;
+        Some(SessionKeys::new(established, attempt.own_index, response.sender, mono_ms))
+    }
+
+    pub(super) fn take_cookie(&mut self, cookie: &CookieReply<'_>, mono_ms: u64) -> bool {
+        self.stamper.take(cookie, mono_ms)
+    }
+
+    /// Something authentic came from there.
+    pub(super) fn found_at(&mut self, from: SocketAddr, index: PeerIndex, effects: &mut Effects) {
+        if self.address != Some(from) {
+            self.address = Some(from);
+            effects.push_back(Effect::Address(index, from));
+        }
+    }
+
+    /// Takes the keys of a handshake that the peer began. They seal once the peer has used them:
+    /// before, its initiation may have been an old one that somebody sent again.
+    pub(super) fn install_unconfirmed(
+        &mut self,
+        index: PeerIndex,
+        keys: SessionKeys,
+        mono_ms: u64,
+        effects: &mut Effects,
+    ) {
+        let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: false };
+        remove(self.sessions.next.replace(session), effects);
+        self.timers.erase_ms = Some(mono_ms + ERASE_MS);
+        effects.push_back(Effect::Install(index, keys));
+    }
+
+    /// Takes the keys of a handshake that we began: they seal at once, and an empty packet tells
+    /// the peer so.
+    pub(super) fn install_confirmed(
+        &mut self,
+        index: PeerIndex,
+        keys: SessionKeys,
+        mono_ms: u64,
+        effects: &mut Effects,
+    ) {
+        let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: true };
+        remove(self.sessions.next.take(), effects);
+        effects.push_back(Effect::Install(index, keys));
+        self.timers.erase_ms = Some(mono_ms + ERASE_MS);
+        self.make_current(index, session, effects);
+        effects.push_back(Effect::Keepalive(index));
+    }
+
+    fn make_current(&mut self, index: PeerIndex, session: Session, effects: &mut Effects) {
+        let before = self.sessions.current.replace(session);
+        remove(std::mem::replace(&mut self.sessions.previous, before), effects);
+        effects.push_back(Effect::SealWith(index, session.own_index));
+        self.set_link(index, Link::Up, effects);
+    }
+
+    fn set_link(&mut self, index: PeerIndex, link: Link, effects: &mut Effects) {
+        if self.link != link {
+            self.link = link;
+            effects.push_back(Effect::Link(index, link));
+        }
+    }
+
+    /// Takes what a shard saw. Says whether a handshake is wanted.
+    pub(super) fn note(
+        &mut self,
+        mono_ms: u64,
+        index: PeerIndex,
+        activity: Activity,
+        effects: &mut Effects,
+    ) -> bool {
+        if let Some(from) = activity.moved_to {
+            self.found_at(from, index, effects);
+        }
+        if let Some(own_index) = activity.received_by {
+            self.timers.silence_ms = None;
+            let is_next = |next: &mut Session| next.own_index == own_index;
+            if let Some(next) = self.sessions.next.take_if(is_next) {
+                self.make_current(index, next, effects);
+            }
+            if self.sessions.current.is_some() {
+                self.set_link(index, Link::Up, effects);
+            }
+        }
+        if activity.sent_any {
+            self.timers.keepalive_ms = None;
+        } else if activity.received_data {
+            self.timers.keepalive_ms.get_or_insert(mono_ms + limits::KEEPALIVE_MS);
+        }
+        if activity.sent_data && activity.received_by.is_none() {
+            self.timers.silence_ms.get_or_insert(mono_ms + SILENCE_MS);
+        }
+        let is_older = |age_ms| {
+            let current = self.sessions.current.filter(|session| session.is_ours);
+            current.is_some_and(|session| mono_ms.saturating_sub(session.began_ms) >= age_ms)
+        };
+        activity.wants_session
+            || (activity.sent_data && is_older(limits::REKEY_AFTER_MS))
+            || (activity.received_data && is_older(REKEY_ON_RECEIVE_MS))
+    }
+
+    /// Does what is due. Says whether a handshake is wanted.
+    pub(super) fn on_timeout(
+        &mut self,
+        mono_ms: u64,
+        index: PeerIndex,
+        effects: &mut Effects,
+    ) -> bool {
+        let is_due = |at_ms: &mut u64| *at_ms <= mono_ms;
+        if self.timers.erase_ms.take_if(is_due).is_some() {
+            self.sessions.take_all().for_each(|session| remove(Some(session), effects));
+            self.set_link(index, Link::Down, effects);
+        }
+        if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current.is_some() {
+            effects.push_back(Effect::Keepalive(index));
+        }
+        let is_silent = self.timers.silence_ms.take_if(is_due).is_some();
+        if is_silent {
+            self.set_link(index, Link::Down, effects);
+        }
+        let is_lost = |attempt: &mut Attempt| {
+            attempt.again_ms <= mono_ms && mono_ms - attempt.began_ms >= limits::REKEY_ATTEMPT_MS
+        };
+        if self.attempt.take_if(is_lost).is_some() {
+            self.set_link(index, Link::Down, effects);
+            return false;
+        }
+        is_silent || self.attempt.as_ref().is_some_and(|attempt| attempt.again_ms <= mono_ms)
+    }
+
+    /// When something becomes due.
+    pub(super) fn wakeup_ms(&self) -> Option<u64> {
+        let Timers { keepalive_ms, silence_ms, erase_ms } = self.timers;
+        let again_ms = self.attempt.as_ref().map(|attempt| attempt.again_ms);
+        [keepalive_ms, silence_ms, erase_ms, again_ms].into_iter().flatten().min()
+    }
+}
+
+impl Sessions {
+    fn all(&self) -> impl Iterator<Item = Session> {
+        [self.previous, self.current, self.next].into_iter().flatten()
+    }
+
+    fn take_all(&mut self) -> impl Iterator<Item = Session> + use<> {
+        let Self { previous, current, next } = std::mem::take(self);
+        [previous, current, next].into_iter().flatten()
+    }
+}
+
+fn remove(session: Option<Session>, effects: &mut Effects) {
+    effects.extend(session.map(|session| Effect::RemoveSession(session.own_index)));
+}

@@ -1,0 +1,310 @@
+//! The Noise handshake, `IKpsk2` as WireGuard uses it, run by `snow`: two messages, after which
+//! both ends hold the same two keys. When to begin one, and whom to answer, is the endpoint's.
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha20Rng;
+use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
+use snow::resolvers::{CryptoResolver, DefaultResolver};
+use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, HandshakeState};
+use zeroize::Zeroizing;
+
+use crate::keys::{KeyPair, PublicKey, SharedSecret};
+use crate::limits;
+use crate::message::{CHOICE_BYTES, INITIATION_NOISE_BYTES, OFFER_BYTES, RESPONSE_NOISE_BYTES};
+use crate::suite::{Suite, Suites};
+
+const PARAMS: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
+/// Mixed into every handshake, so that it succeeds with nothing but this protocol.
+const PROLOGUE: &[u8] = b"mercato tunnel 1";
+/// Where `IKpsk2` mixes the shared secret in: after the second message.
+const PSK_PLACE: u8 = 2;
+
+/// What an initiator says of itself, sealed, in the first message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// Rises with each initiation of one key: an old one, recorded and sent again, has no effect.
+    pub(crate) timestamp: Timestamp,
+    /// What it takes.
+    pub(crate) suites: Suites,
+    /// How many shards it seals with.
+    pub(crate) shards: u8,
+}
+
+/// What a responder answers, sealed, in the second message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// What seals the packets, both ways.
+    pub(crate) suite: Suite,
+    /// How many shards the responder seals with.
+    pub(crate) shards: u8,
+}
+
+/// TAI64N, 12 bytes, big endian: ordered as the bytes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Timestamp([u8; 12]);
+
+/// The two keys of a finished handshake, and what was agreed besides.
+pub(crate) struct Established {
+    /// What we seal with.
+    pub(crate) send: Zeroizing<[u8; 32]>,
+    /// What the peer seals with.
+    pub(crate) receive: Zeroizing<[u8; 32]>,
+    /// By what.
+    pub(crate) suite: Suite,
+    /// How many shards the peer seals with.
+    pub(crate) peer_shards: u8,
+}
+
+/// The first message was sent; the second is awaited.
+pub(crate) struct Initiator {
+    state: Box<HandshakeState>,
+    suites: Suites,
+}
+
+/// The first message was read; the second is to be sent.
+pub(crate) struct Responder {
+    state: Box<HandshakeState>,
+}
+
+/// A Noise message that was not sealed by whoever it claims to come from, or says what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotAuthentic;
+
+impl From<snow::Error> for NotAuthentic {
+    fn from(_: snow::Error) -> Self {
+        Self
+    }
+}
+
+impl Timestamp {
+    /// The label 2^62 stands for 1970 (TAI64); leap seconds do not matter for an order.
+    pub(crate) fn from_wall_ms(wall_ms: u64) -> Self {
+        let seconds = (1_u64 << 62) + wall_ms / 1_000;
+        let nanoseconds = ((wall_ms % 1_000) * 1_000_000) as u32;
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&seconds.to_be_bytes());
+        bytes[8..].copy_from_slice(&nanoseconds.to_be_bytes());
+        Self(bytes)
+    }
+
+    /// The least one that is greater.
+    pub(crate) fn next(self) -> Self {
+        let mut number = [0; 16];
+        number[4..].copy_from_slice(&self.0);
+        let next = u128::from_be_bytes(number).saturating_add(1).to_be_bytes();
+        let mut bytes = [0; 12];
+        bytes.copy_from_slice(&next[4..]);
+        Self(bytes)
+    }
+}
+
+impl Offer {
+    fn to_bytes(self) -> [u8; OFFER_BYTES] {
+        let mut bytes = [0; OFFER_BYTES];
+        bytes[..12].copy_from_slice(&self.timestamp.0);
+        bytes[12] = self.suites.to_byte();
+        bytes[13] = self.shards;
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; OFFER_BYTES]) -> Result<Self, NotAuthentic> {
+        let [timestamp @ .., suites, shards] = *bytes;
+        let suites = Suites::from_byte(suites);
+        Ok(Self { timestamp: Timestamp(timestamp), suites, shards: shards_of(shards)? })
+    }
+}
+
+impl Choice {
+    fn to_bytes(self) -> [u8; CHOICE_BYTES] {
+        [self.suite.bit(), self.shards]
+    }
+
+    fn from_bytes([suite, shards]: [u8; CHOICE_BYTES]) -> Result<Self, NotAuthentic> {
+        let suite = Suite::from_bit(suite).ok_or(NotAuthentic)?;
+        Ok(Self { suite, shards: shards_of(shards)? })
+    }
+}
+
+fn shards_of(number: u8) -> Result<u8, NotAuthentic> {
+    if (1..=limits::SHARDS).contains(&usize::from(number)) { Ok(number) } else { Err(NotAuthentic) }
+}
+
+impl Initiator {
+    /// Begins a handshake; the randomness is for this one alone.
+    ///
+    /// # Errors
+    /// When the peer's public key is one with which nothing secret can be agreed.
+    pub(crate) fn begin(
+        own: &KeyPair,
+        peer: &PublicKey,
+        secret: &SharedSecret,
+        offer: Offer,
+        seed: [u8; 32],
+    ) -> Result<(Self, [u8; INITIATION_NOISE_BYTES]), NotAuthentic> {
+        let private = own.secret();
+        let mut state = builder(seed)?
+            .local_private_key(private.as_ref())?
+            .remote_public_key(peer.as_bytes())?
+            .psk(PSK_PLACE, secret.as_bytes())?
+            .build_initiator()?;
+        let mut message = [0; INITIATION_NOISE_BYTES];
+        let written = state.write_message(&offer.to_bytes(), &mut message)?;
+        assert_eq!(written, INITIATION_NOISE_BYTES, "IK's first message has a fixed length");
+        Ok((Self { state: Box::new(state), suites: offer.suites }, message))
+    }
+
+    /// Takes the answer. A forged one leaves the handshake as it was.
+    ///
+    /// # Errors
+    /// When it is not the peer's answer to this handshake.
+    pub(crate) fn finish(&mut self, noise: &[u8]) -> Result<Established, NotAuthentic> {
+        let mut payload = [0; CHOICE_BYTES];
+        let length = self.state.read_message(noise, &mut payload)?;
+        let choice = Choice::from_bytes(payload)?;
+        if length != CHOICE_BYTES || !self.suites.contains(choice.suite) {
+            return Err(NotAuthentic);
+        }
+        Ok(established(&mut self.state, choice.suite, choice.shards))
+    }
+}
+
+impl Responder {
+    /// Reads the first message of a handshake: who began it, and what it offers.
+    ///
+    /// # Errors
+    /// When it was not sealed for our key by the key that it names.
+    pub(crate) fn read(
+        own: &KeyPair,
+        noise: &[u8],
+        seed: [u8; 32],
+    ) -> Result<(Self, PublicKey, Offer), NotAuthentic> {
+        let private = own.secret();
+        let mut state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
+        let mut payload = [0; OFFER_BYTES];
+        let length = state.read_message(noise, &mut payload)?;
+        let peer = state.get_remote_static().and_then(|key| key.first_chunk());
+        let peer = PublicKey::new(*peer.ok_or(NotAuthentic)?);
+        if length != OFFER_BYTES {
+            return Err(NotAuthentic);
+        }
+        Ok((Self { state: Box::new(state) }, peer, Offer::from_bytes(&payload)?))
+    }
+
+    /// Answers it. The peer's offer says how many shards it seals with.
+    ///
+    /// # Errors
+    /// When the peer's keys are such that nothing secret can be agreed.
+    pub(crate) fn respond(
+        mut self,
+        secret: &SharedSecret,
+        choice: Choice,
+        peer_shards: u8,
+    ) -> Result<([u8; RESPONSE_NOISE_BYTES], Established), NotAuthentic> {
+        self.state.set_psk(usize::from(PSK_PLACE), secret.as_bytes())?;
+        let mut message = [0; RESPONSE_NOISE_BYTES];
+        let written = self.state.write_message(&choice.to_bytes(), &mut message)?;
+        assert_eq!(written, RESPONSE_NOISE_BYTES, "IK's second message has a fixed length");
+        Ok((message, established(&mut self.state, choice.suite, peer_shards)))
+    }
+}
+
+fn builder<'a>(seed: [u8; 32]) -> Result<Builder<'a>, NotAuthentic> {
+    let params: NoiseParams = PARAMS.parse()?;
+    Ok(Builder::with_resolver(params, Box::new(Seeded(seed))).prologue(PROLOGUE)?)
+}
+
+fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Established {
+    assert!(state.is_handshake_finished(), "keys come of a finished handshake alone");
+    let (initiators, responders) = state.dangerously_get_raw_split();
+    let (initiators, responders) = (Zeroizing::new(initiators), Zeroizing::new(responders));
+    let (send, receive) =
+        if state.is_initiator() { (initiators, responders) } else { (responders, initiators) };
+    Established { send, receive, suite, peer_shards }
+}
+
+/// The usual primitives, and randomness of a seed that is an argument.
+struct Seeded([u8; 32]);
+
+struct SeededRandom(ChaCha20Rng);
+
+impl CryptoResolver for Seeded {
+    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+        Some(Box::new(SeededRandom(ChaCha20Rng::from_seed(self.0))))
+    }
+
+    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+        DefaultResolver.resolve_dh(choice)
+    }
+
+    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+        DefaultResolver.resolve_hash(choice)
+    }
+
+    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+        DefaultResolver.resolve_cipher(choice)
+    }
+}
+
+impl Random for SeededRandom {
+    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), snow::Error> {
+        self.0.fill_bytes(into);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(number: u8) -> KeyPair {
+        KeyPair::from_secret(&[number; 32])
+    }
+
+    fn offer() -> Offer {
+        Offer {
+            timestamp: Timestamp::from_wall_ms(1_000),
+            suites: Suites::new(Suite::ALL),
+            shards: 2,
+        }
+    }
+
+    #[test]
+    fn both_ends_hold_the_same_two_keys() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        let (mut initiator, first) =
+            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
+        let (responder, peer, heard) = Responder::read(&away, &first, [5; 32]).unwrap();
+        assert_eq!((peer, heard), (home.public(), offer()));
+        let choice = Choice { suite: Suite::Aes256Gcm, shards: 4 };
+        let (second, there) = responder.respond(&secret, choice, heard.shards).unwrap();
+
+        let mut forged = second;
+        forged[40] ^= 1;
+        assert!(initiator.finish(&forged).is_err());
+        let here = initiator.finish(&second).unwrap();
+        assert_eq!((here.send, here.receive), (there.receive, there.send));
+        assert_eq!((here.suite, here.peer_shards, there.peer_shards), (Suite::Aes256Gcm, 4, 2));
+    }
+
+    #[test]
+    fn another_shared_secret_or_key_agrees_on_nothing() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        let (mut initiator, first) =
+            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
+        assert!(Responder::read(&pair(9), &first, [5; 32]).is_err());
+        let (responder, ..) = Responder::read(&away, &first, [5; 32]).unwrap();
+        let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
+        let (second, _) = responder.respond(&SharedSecret::new([8; 32]), choice, 2).unwrap();
+        assert!(initiator.finish(&second).is_err());
+    }
+
+    #[test]
+    fn timestamps_are_ordered_as_time_is() {
+        let at = Timestamp::from_wall_ms;
+        assert!(at(999) < at(1_000) && at(1_000) < at(1_001) && at(1_000) < at(1_000).next());
+        assert!(at(1_000).next() < at(1_001));
+    }
+}

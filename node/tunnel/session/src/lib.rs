@@ -1,0 +1,49 @@
+//! The tunnel's session, without IO: two gateways agree on keys by a Noise handshake, and seal
+//! the packets of their pods to each other.
+//!
+//! An [`Endpoint`] has the handshakes and the timers of all peers of one gateway. A [`Shard`] is
+//! the data path of one processor core: it seals and opens, with keys of its own, and shares
+//! nothing with the others. The shell carries datagrams to both, the endpoint's effects to the
+//! shards, and what the shards saw back to the endpoint.
+//!
+//! The protocol is WireGuard's (`Noise_IKpsk2`, cookies, timers, silence towards strangers) with
+//! a prologue, payloads and a data path of its own; `docs/adr/` says where it differs and why.
+//!
+//! Pure: the clock and the seed are arguments. Devices, sockets and routes are the shell's; which
+//! address is whose, and whether a packet may pass, is the address table's.
+
+mod address_table;
+mod checksum;
+mod coalesce;
+mod cookie;
+mod cut;
+mod endpoint;
+mod handshake;
+mod keys;
+pub mod limits;
+mod message;
+mod offload;
+mod packet;
+mod path_mtu;
+mod replay;
+mod seal;
+mod session_keys;
+mod shard;
+mod suite;
+mod translate;
+
+pub use address_table::{
+    AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
+};
+pub use coalesce::Coalescer;
+pub use cut::{Cut, CutError, take_partial_mark};
+pub use endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig, PeerIndex};
+pub use keys::{KeyPair, PublicKey, SharedSecret};
+pub use message::{DATA_HEADER_BYTES, Malformed};
+pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments};
+pub use packet::NoPacket;
+pub use path_mtu::{PathMtu, Probe};
+pub use session_keys::SessionKeys;
+pub use shard::{Activity, Opened, Shard, ShardError};
+pub use suite::{Suite, Suites};
+pub use translate::Checksum;

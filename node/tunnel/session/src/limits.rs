@@ -1,0 +1,55 @@
+//! Every bound and time of this crate. Times are milliseconds, and WireGuard's own (J. Donenfeld,
+//! "WireGuard: Next Generation Kernel Network Tunnel", 2017, section 6) unless a line says
+//! otherwise.
+
+/// A session is replaced when it is so old, by whoever began it.
+pub const REKEY_AFTER_MS: u64 = 120_000;
+/// Nothing is sealed or opened with keys that are older.
+pub const REJECT_AFTER_MS: u64 = 180_000;
+/// A handshake is given up after so long without an answer.
+pub const REKEY_ATTEMPT_MS: u64 = 90_000;
+/// Between two attempts of one handshake, besides [`REKEY_JITTER_MS`].
+pub const REKEY_TIMEOUT_MS: u64 = 5_000;
+/// At most this is added to [`REKEY_TIMEOUT_MS`], so that two ends do not keep colliding.
+pub const REKEY_JITTER_MS: u64 = 333;
+/// Who received and had nothing to send answers with an empty packet after so long.
+pub const KEEPALIVE_MS: u64 = 10_000;
+/// Initiations of one peer that are answered are at least so far apart (20 a second).
+pub const INITIATION_DISTANCE_MS: u64 = 50;
+/// A cookie, and the secret that it is made of, is good for so long.
+pub const COOKIE_MS: u64 = 120_000;
+
+/// Packets of one key after which it is replaced. RFC 9001, appendix B.1.1, allows 2^28 packets
+/// of up to 2^11 bytes under AES-GCM for an advantage of 2^-57; half of that leaves time.
+pub const REKEY_AFTER_PACKETS: u64 = 1 << 27;
+/// Packets of one key after which it seals no more: see [`REKEY_AFTER_PACKETS`].
+pub const REJECT_AFTER_PACKETS: u64 = 1 << 28;
+/// Packets that may arrive later than a newer one: at 10 Gbit/s, 9 ms of full packets.
+pub const REPLAY_WINDOW: u64 = 8_192;
+
+/// Shards of one end, at most: they have four bits of a receiver's index.
+pub const SHARDS: usize = 16;
+/// Peers of one gateway. A guess: hundreds of clusters are expected.
+pub const PEERS: usize = 4_096;
+/// Entries of the address table, of both kinds each. A guess: 1,000 leases with 110 pods fit.
+pub const ADDRESSES: usize = 262_144;
+/// Initiations of strangers that are looked at in one second while under load, besides those that
+/// carry a cookie: none. So many in a second are taken for load. A guess: a core answers some
+/// 10,000 in a second.
+pub const INITIATIONS_PER_SECOND: u32 = 1_000;
+
+/// A sealed packet is so much longer than what it carries: type, receiver, counter, tag.
+pub const SEALED_BYTES: usize = 16 + 16;
+/// The largest packet that IP knows.
+pub const PACKET_BYTES: usize = 65_535;
+
+/// Without a confirmed larger size, outer packets are at most so large.
+pub const BASE_OUTER_BYTES: usize = 1_280;
+/// The largest outer packet that is tried: Ethernet's jumbo frames.
+pub const MOST_OUTER_BYTES: usize = 9_000;
+/// Between two probes of one size (RFC 8899, section 5.1.1, asks for more than a second).
+pub const PROBE_MS: u64 = 1_000;
+/// Probes of one size without an answer, until it counts as too large (RFC 8899: 3).
+pub const PROBES: u32 = 3;
+/// A confirmed size is tried anew so often, as RFC 8899 has it.
+pub const PROBE_AGAIN_MS: u64 = 600_000;

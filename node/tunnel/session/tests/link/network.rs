@@ -1,0 +1,216 @@
+//! Two gateways and the link between them, in virtual time.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use mercato_protocol::time::Now;
+use mercato_session::{Ignored, Link, Suite, Suites};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha12Rng;
+
+use crate::gateway::{Gateway, home};
+
+/// The wall clock when a test begins.
+const BEGIN_MS: u64 = 1_700_000_000_000;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    pub(crate) lost_percent: u32,
+    pub(crate) doubled_percent: u32,
+    pub(crate) damaged_percent: u32,
+    /// Each datagram takes from one to so many.
+    pub(crate) delay_ms: u64,
+}
+
+impl Faults {
+    pub(crate) fn none() -> Self {
+        Self { lost_percent: 0, doubled_percent: 0, damaged_percent: 0, delay_ms: 10 }
+    }
+}
+
+pub(crate) struct Network {
+    rng: ChaCha12Rng,
+    faults: Faults,
+    mono_ms: u64,
+    sides: [Side; 2],
+    /// Datagrams under way, by the time of their arrival: from, to, bytes.
+    under_way: BTreeMap<(u64, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
+    number: u64,
+}
+
+struct Side {
+    gateway: Gateway,
+    address: SocketAddr,
+    wall_back_ms: u64,
+    sent: Vec<Vec<u8>>,
+    lives: u8,
+}
+
+impl Network {
+    pub(crate) fn pair(seed: u64, faults: Faults) -> Self {
+        let side = |number: u8| {
+            let mut gateway = Gateway::new(number, Suites::new(Suite::ALL), 1 + number);
+            gateway.know(1 - number);
+            Side { gateway, address: home(number), wall_back_ms: 0, sent: Vec::new(), lives: 0 }
+        };
+        let rng = ChaCha12Rng::seed_from_u64(seed);
+        let sides = [side(0), side(1)];
+        Self { rng, faults, mono_ms: 1_000, sides, under_way: BTreeMap::new(), number: 0 }
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.now_of(0)
+    }
+
+    fn now_of(&self, side: usize) -> Now {
+        let wall_ms = BEGIN_MS + self.mono_ms - self.sides[side].wall_back_ms;
+        Now { mono_ms: self.mono_ms, wall_ms }
+    }
+
+    pub(crate) fn gateway(&self, side: usize) -> &Gateway {
+        &self.sides[side].gateway
+    }
+
+    pub(crate) fn gateway_mut(&mut self, side: usize) -> &mut Gateway {
+        &mut self.sides[side].gateway
+    }
+
+    pub(crate) fn replace(&mut self, side: usize, gateway: Gateway) {
+        self.sides[side].gateway = gateway;
+        if side == 1 {
+            self.sides[side].gateway.know(0);
+        }
+    }
+
+    pub(crate) fn restart(&mut self, side: usize) {
+        let one = &mut self.sides[side];
+        one.lives += 1;
+        one.gateway = one.gateway.restarted(100 + one.lives);
+        one.gateway.know(1 - side as u8);
+    }
+
+    pub(crate) fn move_to(&mut self, side: usize, address: SocketAddr) {
+        self.sides[side].address = address;
+    }
+
+    pub(crate) fn set_wall_back_ms(&mut self, side: usize, ms: u64) {
+        self.sides[side].wall_back_ms += ms;
+    }
+
+    /// From now on nothing is lost, and both are where they are looked for.
+    pub(crate) fn heal(&mut self) {
+        self.faults = Faults::none();
+        self.under_way.clear();
+        for side in 0..2 {
+            self.sides[side].address = home(side as u8);
+        }
+    }
+
+    pub(crate) fn send(&mut self, side: usize, packet: &[u8]) {
+        let now = self.now_of(side);
+        self.sides[side].gateway.send(now, packet);
+        self.post(side);
+    }
+
+    pub(crate) fn inject(&mut self, side: usize, from: SocketAddr, datagram: Vec<u8>) {
+        self.number += 1;
+        let to = self.sides[side].address;
+        self.under_way.insert((self.mono_ms + 1, self.number), (from, to, datagram));
+    }
+
+    pub(crate) fn run_ms(&mut self, ms: u64) {
+        let end_ms = self.mono_ms + ms;
+        loop {
+            let arrival = self.under_way.keys().next().map(|(at_ms, _)| *at_ms);
+            let wakeups = self.sides.iter().map(|side| side.gateway.wakeup_ms());
+            let next = wakeups.chain([arrival]).flatten().min();
+            let Some(next_ms) = next.filter(|next_ms| *next_ms <= end_ms) else {
+                self.mono_ms = end_ms;
+                return;
+            };
+            self.mono_ms = self.mono_ms.max(next_ms);
+            self.arrive();
+            for side in 0..2 {
+                let now = self.now_of(side);
+                self.sides[side].gateway.wake(now);
+                self.post(side);
+            }
+        }
+    }
+
+    fn arrive(&mut self) {
+        while let Some(first) = self.under_way.first_entry() {
+            if first.key().0 > self.mono_ms {
+                return;
+            }
+            let (from, to, datagram) = first.remove();
+            let Some(side) = self.sides.iter().position(|side| side.address == to) else {
+                continue;
+            };
+            let now = self.now_of(side);
+            self.sides[side].gateway.receive(now, from, datagram);
+            self.post(side);
+        }
+    }
+
+    /// Puts what a gateway wants to send on the link.
+    fn post(&mut self, side: usize) {
+        let from = self.sides[side].address;
+        for (to, datagram) in std::mem::take(&mut self.sides[side].gateway.outbox) {
+            self.sides[side].sent.push(datagram.clone());
+            let mut copies = 1;
+            if self.happens(self.faults.lost_percent) {
+                copies = 0;
+            } else if self.happens(self.faults.doubled_percent) {
+                copies = 2;
+            }
+            for _ in 0..copies {
+                let mut datagram = datagram.clone();
+                if self.happens(self.faults.damaged_percent) {
+                    let at = self.rng.random_range(0..datagram.len());
+                    datagram[at] ^= 1 << self.rng.random_range(0..8);
+                }
+                let delay_ms = self.rng.random_range(1..=self.faults.delay_ms);
+                self.number += 1;
+                let key = (self.mono_ms + delay_ms, self.number);
+                self.under_way.insert(key, (from, to, datagram));
+            }
+        }
+    }
+
+    fn happens(&mut self, percent: u32) -> bool {
+        self.rng.random_range(0..100) < percent
+    }
+
+    pub(crate) fn received(&self, side: usize) -> &[Vec<u8>] {
+        &self.sides[side].gateway.received
+    }
+
+    pub(crate) fn take_received(&mut self, side: usize) {
+        self.sides[side].gateway.received.clear();
+    }
+
+    pub(crate) fn links(&self, side: usize) -> &[Link] {
+        &self.sides[side].gateway.links
+    }
+
+    pub(crate) fn ignored(&self, side: usize) -> &[Ignored] {
+        &self.sides[side].gateway.ignored
+    }
+
+    pub(crate) fn sent_by(&self, side: usize) -> usize {
+        self.sides[side].sent.len()
+    }
+
+    pub(crate) fn datagrams(&self) -> usize {
+        self.sides.iter().map(|side| side.sent.len()).sum()
+    }
+
+    pub(crate) fn first_datagram(&self, side: usize) -> Vec<u8> {
+        self.sides[side].sent.first().unwrap().clone()
+    }
+
+    pub(crate) fn last_datagram(&self, side: usize) -> Vec<u8> {
+        self.sides[side].sent.last().unwrap().clone()
+    }
+}

@@ -1,0 +1,171 @@
+//! A TUN device with segmentation offloads: one read brings up to 64 KiB of one flow, one write
+//! gives as much. The one module with unsafe code: four calls of the kernel that no library here
+//! wraps.
+
+#![allow(unsafe_code, reason = "ioctl on /dev/net/tun; each call says why it is sound")]
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use mercato_session::OFFLOAD_HEADER_BYTES;
+use thiserror::Error;
+
+const PATH: &str = "/dev/net/tun";
+
+/// What a device leaves to us (`TUN_F_...`, linux/if_tun.h).
+const CHECKSUM: u32 = 0x01;
+const TCP_V4: u32 = 0x02;
+const TCP_V6: u32 = 0x04;
+const UDP_V4: u32 = 0x20;
+const UDP_V6: u32 = 0x40;
+
+/// From the most to the least; a kernel before Linux 6.2 knows no UDP.
+const OFFLOADS: [(Offloads, u32); 3] = [
+    (Offloads::TcpAndUdp, CHECKSUM | TCP_V4 | TCP_V6 | UDP_V4 | UDP_V6),
+    (Offloads::Tcp, CHECKSUM | TCP_V4 | TCP_V6),
+    (Offloads::None, 0),
+];
+
+nix::ioctl_write_ptr_bad!(set_interface, nix::request_code_write!(b'T', 202, 4), libc::ifreq);
+nix::ioctl_write_int_bad!(set_offload, nix::request_code_write!(b'T', 208, 4));
+nix::ioctl_write_ptr_bad!(set_header_size, nix::request_code_write!(b'T', 216, 4), libc::c_int);
+
+/// What a device cuts and puts together for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Offloads {
+    /// Nothing: each packet stands alone.
+    None,
+    /// TCP of both versions.
+    Tcp,
+    /// TCP and UDP of both versions.
+    TcpAndUdp,
+}
+
+/// One queue of a TUN device. The device goes with it.
+#[derive(Debug)]
+pub struct Device {
+    file: File,
+    name: String,
+    offloads: Offloads,
+}
+
+/// Why there is no device.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// Its name is longer than the kernel takes, or has a zero byte.
+    #[error("{0:?} is no name of a device: at most 15 bytes, none of them zero")]
+    Name(String),
+    /// The file of all TUN devices cannot be opened.
+    #[error("cannot open {PATH}: {0}; the tunnel needs the module tun and CAP_NET_ADMIN")]
+    Open(#[source] io::Error),
+    /// The kernel refuses to make this one.
+    #[error("cannot make the device {name}: {source}; the tunnel needs CAP_NET_ADMIN")]
+    Make {
+        /// What it would be called.
+        name: String,
+        /// The kernel's word.
+        source: io::Error,
+    },
+}
+
+impl Device {
+    /// Makes a device with this name, in the network namespace of this thread, with the offloads
+    /// that the kernel knows, and `most` at most. It is down, and has no address.
+    ///
+    /// # Errors
+    /// Without the right to, or when the name is taken.
+    pub fn create(name: &str, most: Offloads) -> Result<Self, DeviceError> {
+        let path =
+            || OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
+        let file = path().map_err(DeviceError::Open)?;
+        let request = request(name)?;
+        let make =
+            |error: nix::Error| DeviceError::Make { name: name.to_owned(), source: error.into() };
+        let size = OFFLOAD_HEADER_BYTES as libc::c_int;
+        // SAFETY: the descriptor is of /dev/net/tun and open; the kernel reads one `ifreq`, then
+        // one `int`, both of which live until the calls return.
+        unsafe {
+            set_interface(file.as_raw_fd(), &raw const request).map_err(make)?;
+            set_header_size(file.as_raw_fd(), &raw const size).map_err(make)?;
+        }
+        let wanted = OFFLOADS.into_iter().filter(|(offloads, _)| *offloads <= most);
+        for (offloads, bits) in wanted {
+            // SAFETY: the argument is a number, not an address.
+            match unsafe { set_offload(file.as_raw_fd(), bits as libc::c_int) } {
+                Ok(_) => return Ok(Self { file, name: name.to_owned(), offloads }),
+                Err(error) => tracing::debug!(name, ?offloads, %error, "the device cannot do this"),
+            }
+        }
+        Err(make(nix::Error::EOPNOTSUPP))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does for us.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
+    }
+
+    /// Reads a packet with the header in front of it. `WouldBlock` if there is none.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        (&self.file).read(into)
+    }
+
+    /// Writes a packet behind its header.
+    ///
+    /// # Errors
+    /// When the device is down or gone, or does not take such a packet.
+    pub fn write(&self, header: &[u8; OFFLOAD_HEADER_BYTES], packet: &[u8]) -> io::Result<()> {
+        let written = (&self.file).write_vectored(&[IoSlice::new(header), IoSlice::new(packet)])?;
+        if written == header.len() + packet.len() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WriteZero.into())
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn request(name: &str) -> Result<libc::ifreq, DeviceError> {
+    let refused = || DeviceError::Name(name.to_owned());
+    let text = CString::new(name).map_err(|_| refused())?;
+    let bytes = text.as_bytes_with_nul();
+    if bytes.len() > libc::IFNAMSIZ || bytes.len() < 2 {
+        return Err(refused());
+    }
+    // SAFETY: all zero is a valid `ifreq`: bytes, numbers and null pointers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_kernel_does_not_take_is_refused() {
+        for name in ["", "a-name-of-16-byte", "zero\0"] {
+            assert!(matches!(request(name), Err(DeviceError::Name(_))), "{name:?}");
+        }
+        assert!(request("mercato0").is_ok());
+    }
+}
