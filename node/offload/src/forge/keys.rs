@@ -41,7 +41,7 @@ pub(super) fn guest_key(home: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Whether a key of a guest is one that [`guest_key`] gives: whatever else stands on a guest is
+/// Whether a key of a guest is one that `guest_key` gives: whatever else stands on a guest is
 /// ours, or the provider's own.
 pub fn is_homes(guest: &str) -> bool {
     let changed = guest
