@@ -23,8 +23,11 @@ use self::steps::{
 };
 use crate::kit::{Daemon, stderr};
 
-/// From the connection after the start to the end of what was begun.
+/// From the connection after the start to the end of what was begun, on a machine that does
+/// nothing else,
 const SOON: Duration = Duration::from_secs(3);
+/// and on one that may.
+const SOON_ENOUGH: Duration = Duration::from_secs(10);
 /// A test that hangs ends.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// From the line in the log to the kill.
@@ -244,7 +247,8 @@ impl Pair {
         let (connected, back) = (began.elapsed(), Instant::now());
         let begun = self.settle(trade, &id, back);
         let took = back.elapsed();
-        assert!(took < SOON, "{trade:?} {victim:?} {state:?} {written} {delay_ms}: {took:?}");
+        let most = if is_full() { SOON } else { SOON_ENOUGH };
+        assert!(took < most, "{trade:?} {victim:?} {state:?} {written} {delay_ms}: {took:?}");
         self.clean_up(&id);
         Outcome { begun, connected, took }
     }
@@ -304,6 +308,10 @@ impl Pair {
     }
 }
 
+fn is_full() -> bool {
+    std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full")
+}
+
 fn free_port() -> u16 {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -316,7 +324,7 @@ fn free_port() -> u16 {
 
 #[test]
 fn whoever_is_killed_at_any_step_of_a_trade_keeps_its_word() {
-    let full = std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full");
+    let full = is_full();
     // Other steps each time, all of them in ten kills more than there are steps.
     let (kills, stride) = if full { (200, 1) } else { (10, 7) };
     let mut pair = Pair::open();
