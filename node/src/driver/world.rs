@@ -38,7 +38,9 @@ impl World {
                     Report::Seen(seen) => {
                         self.sightings.insert(seen.id.clone(), report.clone());
                         while self.sightings.len() > limits::SIGHTINGS {
-                            self.sightings.pop_first();
+                            // In their order the owner's list comes first, and the word of
+                            // peers last.
+                            self.sightings.pop_last();
                         }
                     }
                     Report::Gone(id) => drop(self.sightings.remove(id)),
@@ -75,5 +77,29 @@ impl World {
         let connected = connected.map(|(peer, dialled)| Input::Connected { peer, dialled });
         let levels = self.levels.values().cloned();
         [Input::Tick].into_iter().chain(levels).chain(sightings).chain(connected).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_discovery::{Sighting, Source};
+
+    use super::*;
+
+    #[test]
+    fn the_owners_list_stays_whatever_others_say() {
+        let mut world = World::default();
+        let mut sees = |source, n: usize| {
+            let id = SightingId { source, instance: format!("{n:08}") };
+            let seen = Sighting { id, peer: None, addresses: Vec::new() };
+            world.note(&Input::Sighted(Report::Seen(seen)));
+        };
+        sees(Source::List, 0);
+        for n in 0..2 * limits::SIGHTINGS {
+            sees(Source::Lan, n);
+            sees(Source::Peer(PublicKey([7; 32])), n);
+        }
+        assert_eq!(world.sightings.len(), limits::SIGHTINGS);
+        assert!(world.sightings.keys().any(|id| id.source == Source::List));
     }
 }
