@@ -10,6 +10,7 @@ mod paths;
 mod providers;
 mod rules;
 mod sources;
+mod tables;
 mod workspace;
 
 use std::{fmt, path::Path};
@@ -49,10 +50,12 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     manifests::names(workspace, &mut found);
     manifests::versions(workspace, &mut found);
     sources::purity(workspace, &mut found)?;
+    sources::writes(workspace, &mut found)?;
     sources::length(workspace, long_files, &mut found)?;
     sources::root(workspace, &mut found);
     documents::architecture(workspace, &mut found)?;
     providers::one(workspace, &mut found)?;
+    tables::ruled(workspace, &mut found)?;
     found.sort();
     Ok(found)
 }
@@ -63,6 +66,29 @@ fn this_workspace_keeps_the_rules() {
     let found = check(&Workspace::read(dir).unwrap(), LONG_FILES).unwrap();
     let report: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert!(report.is_empty(), "see docs/architecture.md\n{}", report.join("\n"));
+}
+
+#[test]
+fn every_rule_of_who_leaves_is_one_of_a_table() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    assert_eq!(tables::gone(&Workspace::read(dir).unwrap()).unwrap(), NOTHING);
+}
+
+#[test]
+fn a_table_that_nobody_has_to_leave() {
+    let counted =
+        "fn f() {\n    if self.heard.len() >= limits::HEARD {\n        return;\n    }\n}\n";
+    assert_eq!(
+        Fixture::clean().with("broker/src/heard.rs", counted).report(&[]),
+        ["broker/src/heard.rs:2: a table of HEARD: who leaves it first has no rule"],
+    );
+    let ranked = "fn f() {\n    Bounded::new(Room::of(limits::HEARD))\n}\n";
+    assert_eq!(
+        Fixture::clean().with("broker/src/heard.rs", ranked).report(&[]),
+        ["broker/src/heard.rs:2: a table of HEARD: who leaves it first has no rule"],
+    );
+    let others = "fn f() {\n    self.heard.len() > limits::HEARD_BYTES && n < 4\n}\n";
+    assert_eq!(Fixture::clean().with("broker/src/heard.rs", others).report(&[]), NOTHING);
 }
 
 #[test]
@@ -209,6 +235,19 @@ fn two_versions_in_the_one_table() {
 fn a_version_that_nobody_uses() {
     let spoilt = Fixture::clean().but("Cargo.toml", "tokio", "toml = \"1\"\ntokio");
     assert_eq!(spoilt.report(&[]), ["Cargo.toml:10: no crate uses toml"]);
+}
+
+#[test]
+fn a_file_that_is_not_written_whole() {
+    for (source, path) in [
+        ("use std::fs;\nfn f() { fs::write(p, b); }", "std::fs::write"),
+        ("use std::fs::{self, File};\nfn f() { File::create(p); }", "std::fs::File::create"),
+    ] {
+        let spoilt = Fixture::clean().with("node/src/key.rs", source);
+        let says = format!("node/src/key.rs:2: {path}: files are written whole, by store::file");
+        assert_eq!(spoilt.report(&[]), [says]);
+        assert_eq!(Fixture::clean().with("node/src/store/file.rs", source).report(&[]), NOTHING);
+    }
 }
 
 #[test]

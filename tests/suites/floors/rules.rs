@@ -93,6 +93,21 @@ pub(crate) const IMPURE_PATHS: &[(&str, &str)] = &[
     ("rand_core::OsRng", "the seed is an argument"),
 ];
 
+/// How else a file could be made: with another mode, in part, or not on disk when it is needed.
+pub(crate) const WRITES: &[&str] = &[
+    "std::fs::write",
+    "std::fs::File::create",
+    "std::fs::File::create_new",
+    "std::fs::OpenOptions",
+];
+
+/// Where that is right, each with its reason.
+pub(crate) const WRITERS: &[(&str, &str)] = &[
+    ("node/src/store/file.rs", "the one way"),
+    ("node/src/driver/events.rs", "a log that grows: a line that is cut off is left out"),
+    ("node/src/doctor/machine.rs", "a probe, which is removed at once"),
+];
+
 /// Everything at the root, besides dotfiles.
 pub(crate) const ROOT: &[&str] = &[
     "Cargo.lock",
@@ -114,3 +129,81 @@ pub(crate) const MOST_LINES: usize = 400;
 
 /// Files that are longer all the same, each with its reason.
 pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
+
+/// Who leaves first each table of rows that have a rank, or is refused: its folder, its bound and
+/// the rule. docs/security.md says the same to people.
+pub(crate) const RANKED: &[(&str, &str, &str)] = &[
+    ("node/agent", "CLUSTERS", "strangers, then members; the oldest"),
+    ("node/agent", "EARLY_LISTS", "lists of strangers, the oldest: they are asked for again"),
+    ("node/agent", "FRAUDS", "those that are over, then strangers"),
+    ("node/agent", "ISSUED", "whose certificates are over; the newcomer while all hold"),
+    ("node/agent", "ISSUERS", "the oldest without a list here; the newcomer where all have one"),
+    ("node/agent", "MEMBERS", "those that are over, then members without a contract"),
+    ("node/agent", "NEIGHBOURS", "strangers, then members; the newcomer that matters no more"),
+    ("node/gossip", "SHUNNED", "those that are over, then the oldest"),
+    ("node/net", "ORIGINS", "those that have rested, then the oldest"),
+    ("node/net", "REFUSED", "those that are over, then the oldest"),
+    ("node/net", "inbound", "strangers, then members; the newcomer that matters no more"),
+    ("node/src", "SPEAKERS", "strangers, the oldest"),
+];
+
+/// The same of each table that counts alone.
+pub(crate) const TABLES: &[(&str, &str, &str)] = &[
+    ("broker", "ARCHIVED", "the oldest closed lease"),
+    ("broker", "BOOK_PROVIDERS", "those that are over, then the stranger that ends first"),
+    ("broker", "CHANGES", "the owner's next change is refused"),
+    ("broker", "CLOSED", "the oldest goes to the archive"),
+    ("broker", "DEALS", "the newcomer: strangers and organisations have bounds far below"),
+    ("broker", "DISPUTES", "the partner's next one"),
+    ("broker", "GPU_MODELS", "the partner's change is refused"),
+    ("broker", "NAMESPACES", "the owner's policy is refused"),
+    ("broker", "OPEN_ORDERS", "the owner's next order is refused"),
+    ("broker", "ORDER_NAMESPACES", "the owner's order is refused"),
+    ("broker", "PEERS", "the owner's next word is refused"),
+    ("broker", "POOLS", "the owner's own pools beyond it are not for sale"),
+    ("broker", "REPLIES_KEPT", "the oldest reply"),
+    ("broker", "ROUND", "offers beyond the best are not asked for"),
+    ("broker", "RULES", "the owner's policy is refused"),
+    ("broker", "SELECTOR_TERMS", "the owner's selector is refused"),
+    ("broker", "SELECTOR_VALUES", "the owner's selector is refused"),
+    ("discovery", "ADDRESSES_PER_DIAL", "those that worked the longest time ago"),
+    ("discovery", "DIALS", "the next dial waits"),
+    ("discovery", "NEIGHBOURS", "no more are dialled"),
+    ("discovery", "SIGHTINGS_PER_WITNESS", "the oldest by the same peer's word"),
+    ("node/agent", "ADDRESSES", "papers with more are refused"),
+    ("node/agent", "CHAIN", "papers with more are refused"),
+    ("node/agent", "FEDERATIONS", "the owner's next one is refused"),
+    ("node/agent", "KNOWN_PUBLISHERS", "members, not partners, are left out"),
+    ("node/agent", "LIVE_CERTIFICATES", "the member's own next one"),
+    ("node/agent", "NAMESPACES", "the lease's own idle one, then the newcomer"),
+    ("node/agent", "NEIGHBOURS", "whoever waits has a place when one is free"),
+    ("node/agent", "ORGANISATIONS", "those that used up nothing; the rest is counted together"),
+    ("node/agent", "SUCCESSIONS", "papers with more are refused"),
+    ("node/agent", "TOKENS", "the owner's next one is refused"),
+    ("node/gossip", "GOSSIP_ITEMS", "the rest goes into the next message"),
+    ("node/gossip", "NEIGHBOURS", "the newcomer: the agent chooses whom"),
+    ("node/gossip", "PUSH_ITEMS", "the rest goes into the next message"),
+    ("node/gossip", "UNKNOWN_PUBLISHERS", "strangers that are over, then the oldest"),
+    ("node/kubelet", "BODY_OBJECTS", "the lease's own newcomer"),
+    ("node/kubelet", "COMMAND_WORDS", "the request is refused"),
+    ("node/kubelet", "OBJECT", "the object is refused"),
+    ("node/kubelet", "PODS", "figures of more pods than a lease has are left out"),
+    ("node/kubelet", "PORTS", "the request is refused"),
+    ("node/kubelet", "RUN_OUTPUT", "the output is cut"),
+    ("node/kubelet", "STRANGERS", "the oldest stranger"),
+    ("node/kubelet", "STRANGERS_OF_ADDRESS", "the oldest stranger of that address"),
+    ("node/kubelet", "SUB_PROTOCOLS", "the request is refused"),
+    ("node/kubelet", "USAGE_PODS", "the rest goes into the next page"),
+    ("node/net", "PACED", "the one that rests first"),
+    ("node/offload", "EVENTS", "the lease's oldest"),
+    ("node/offload", "FRAME_STATEMENTS", "the rest goes into the next frame"),
+    ("node/offload", "LONGEST", "the pod is refused"),
+    ("node/offload", "OBJECTS", "the lease's own newcomer"),
+    ("node/offload", "PATH_CLUSTERS", "the pod is refused"),
+    ("node/offload", "PODS", "the lease's own newcomer"),
+    ("node/offload", "TERMS", "wishes beyond it are left out"),
+    ("node/offload", "WINDOW_FRAMES", "the next frame waits"),
+    ("node/src", "ATTENTION_DEALS", "the rest is counted"),
+    ("node/src", "EVENTS", "the oldest"),
+    ("node/src", "SIGHTINGS", "the word of peers, then of the local network; last the owner's"),
+];

@@ -6,7 +6,7 @@ use anyhow::Result;
 use crate::{
     Violation,
     paths::{Named, paths},
-    rules::{HIGHEST_PURE_FLOOR, IMPURE_PATHS, MOST_LINES, ROOT, Row, TABLE},
+    rules::{HIGHEST_PURE_FLOOR, IMPURE_PATHS, MOST_LINES, ROOT, Row, TABLE, WRITERS, WRITES},
     workspace::Workspace,
 };
 
@@ -34,6 +34,27 @@ pub(crate) fn purity(workspace: &Workspace, found: &mut Vec<Violation>) -> Resul
                     named.line,
                     format!("{package} (floor {floor}) is pure: no {path} ({instead})"),
                 ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the program writes it writes in one way, but for what [`WRITERS`] excuses: code for tests
+/// left out.
+pub(crate) fn writes(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    const FOLDER: &str = "node/src/";
+    let of_program = |file: &&String| file.starts_with(FOLDER) && file.ends_with(".rs");
+    for file in workspace.files.iter().filter(of_program) {
+        let excused = WRITERS.iter().any(|(writer, _)| writer == file);
+        if excused || is_test(&file[FOLDER.len()..]) {
+            continue;
+        }
+        for named in paths(&workspace.text(file)?).unwrap_or_default() {
+            let name = named.path.join("::");
+            if WRITES.contains(&name.as_str()) {
+                let text = format!("{name}: files are written whole, by store::file");
+                found.push(Violation::new(file, named.line, text));
             }
         }
     }
