@@ -3,7 +3,8 @@
 //! test that runs the kept corpora.
 #![allow(dead_code, clippy::unwrap_used, reason = "each target uses one; what panics is found")]
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
 
 use mercato_protocol::ad::{AdBody, AdLease};
 use mercato_protocol::certificate::{Certificate, RevocationList};
@@ -13,15 +14,20 @@ use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
-use mercato_protocol::id::FederationId;
+use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::negotiation;
+use mercato_protocol::price::Currency;
 use mercato_protocol::receipt::Receipt;
+use mercato_protocol::resources::Resource;
+use mercato_protocol::text::{Line, Slug, is_plain, shown_lines};
 use mercato_protocol::time::Now;
-use mercato_protocol::{stream, workload};
+use mercato_protocol::{quantity, stream, workload};
 
+#[path = "bodies.rs"]
+mod body;
 #[path = "canonical.rs"]
 mod canonical;
 
@@ -75,6 +81,10 @@ pub(super) const SIGNED: [Decoder; 10] = [
     (Invoice::TYPE, open::<Invoice>),
 ];
 
+/// What follows a workload message.
+pub(super) const BODIES: [Decoder; 3] =
+    [("joined", body::joined), ("packed", body::packed), ("to-pack", body::to_pack)];
+
 /// One of [`PLAIN`].
 pub(super) fn plain(bytes: &[u8]) {
     choose(&PLAIN, bytes);
@@ -90,16 +100,56 @@ pub(super) fn signed(bytes: &[u8]) {
     choose(&SIGNED, bytes);
 }
 
+/// One of [`BODIES`].
+pub(super) fn bodies(bytes: &[u8]) {
+    choose(&BODIES, bytes);
+}
+
 /// The form that all of it has, whatever it says.
 pub(crate) fn codec(bytes: &[u8]) {
     canonical::compare(bytes);
 }
 
-/// What people type: a join token.
+/// What people type, and what stands as text in what peers say: each reads back as it is shown.
 pub(super) fn text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Ok(token) = text.parse::<JoinToken>() {
-        assert_eq!(token.to_string().parse(), Ok(token));
+    for (_, read) in TEXTS {
+        read(text);
+    }
+    assert!(shown_lines(text).lines().flat_map(str::chars).all(is_plain));
+    if let Some(micros) = quantity::millis(text).and_then(|millis| millis.checked_mul(1_000_000)) {
+        assert!(quantity::nanos(text).is_some_and(|nanos| nanos <= micros));
+    }
+    let _any = quantity::units(text);
+}
+
+/// The types of which text is read, as their own modules call them.
+pub(super) const TEXTS: [(&str, fn(&str)); 10] = [
+    ("JoinToken", shown::<JoinToken>),
+    ("Slug", shown::<Slug>),
+    ("Line", line),
+    ("Currency", shown::<Currency>),
+    ("Resource", shown::<Resource>),
+    ("ClusterId", shown::<ClusterId>),
+    ("PublicKey", shown::<PublicKey>),
+    ("FederationId", shown::<FederationId>),
+    ("NegotiationId", shown::<NegotiationId>),
+    ("Digest", shown::<Digest>),
+];
+
+fn shown<T: FromStr + Display + PartialEq + Debug>(text: &str)
+where
+    T::Err: Debug,
+{
+    if let Ok(value) = text.parse::<T>() {
+        assert_eq!(value.to_string().parse::<T>().unwrap(), value);
+    }
+}
+
+/// It is shown as it is.
+fn line(text: &str) {
+    if let Ok(line) = text.parse::<Line>() {
+        assert_eq!(shown_lines(text), String::from(line));
     }
 }
 
