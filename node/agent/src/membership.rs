@@ -387,3 +387,6 @@ impl Membership {
         self.members.values().map(|member| member.key).chain(lists)
     }
 }
+
+#[cfg(test)]
+mod tests;

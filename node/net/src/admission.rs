@@ -324,6 +324,17 @@ mod tests {
     }
 
     #[test]
+    fn a_thousand_are_connected_in_all() {
+        let mut door = Door::new(&Limits::default());
+        let anywhere = |n: usize| format!("/ip4/203.{}.{}.7/tcp/1", n / 250, n % 250);
+        let known = |n: &usize| {
+            door.ranks.add(door.peer(*n).1, Rank::Partner);
+            door.comes(*n, &anywhere(*n))
+        };
+        assert_eq!((0..1_100).filter(known).count(), 1_000);
+    }
+
+    #[test]
     fn who_is_refused_stays_out_for_a_while() {
         let mut door = Door::new(&Limits::default());
         let (_, key) = door.peer(1);

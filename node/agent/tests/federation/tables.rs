@@ -2,16 +2,17 @@
 //! table is flooded by strangers, keeps what it has of partners, and takes one true entry more.
 
 use mercato_agent::{
-    Answer, Ask, FederationKey, FederationRecord, Input, Record, RecordKey, limits,
+    Answer, Ask, Change, Effect, FederationKey, FederationRecord, Grant, Input, Issued, Record,
+    RecordKey, RegistrarRecord, limits,
 };
 use mercato_broker::{Command, Standing};
 use mercato_gossip::Opened;
 use mercato_protocol::certificate::RevocationList;
-use mercato_protocol::envelope::{KeyPair, Signers, Trust};
+use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::gossip::{Message, Publication, Withdraw};
 use mercato_protocol::id::{ClusterId, Digest, FederationId};
-use mercato_protocol::join::JoinReply;
+use mercato_protocol::join::{JoinRefusal, JoinReply};
 use mercato_protocol::limits::QUARANTINE_MS;
 
 use crate::{Node, START_MS, at, chain, federation, papers, registrar};
@@ -168,4 +169,57 @@ fn an_older_list_never_takes_the_place_of_a_newer_one_on_disk() {
     // An answer that was long under way, or that somebody plays again, brings the list before.
     one.enter(reply);
     assert_eq!(on_disk(&one), [2]);
+}
+
+/// A registrar that has let in as many as it can remember: who holds a certificate stays, and is
+/// the last to be let in; who holds none any more leaves, the revoked last.
+#[test]
+fn a_full_registrar_forgets_those_whose_certificates_are_over() {
+    let (mut registrar, one) = (registrar(), Node::new(2));
+    let let_in = |n: u64, end_ms: u64, revoked: bool| {
+        let grant = Grant { organisation: None, roles: vec![], expires_ms: 0 };
+        let issued =
+            Issued { serials: [(n, end_ms)].into(), grant, revoked, token: Some(Digest([1; 32])) };
+        let cluster = ClusterId(Digest::of(&n.to_be_bytes()).0);
+        let record = RegistrarRecord::Issued(cluster, issued);
+        Record::Federation(FederationRecord::Registrar(federation().id(), record))
+    };
+    let is_issued =
+        |key: &RecordKey| matches!(key, RecordKey::Federation(FederationKey::Issued(..)));
+    let count = |node: &Node| node.records.iter().filter(|it| is_issued(&it.key())).count();
+    for n in 0..limits::ISSUED.all as u64 {
+        registrar.records.apply(Change::Put(let_in(n, START_MS * 2, false)));
+    }
+    registrar.restart();
+    let secret = registrar.token(1);
+    let refused = registrar.let_in(&one, one.key(), Some(secret)).unwrap_err();
+    assert_eq!(refused, JoinRefusal::Unavailable);
+    // Of two whose certificates are over the one that was not revoked leaves.
+    let over = [let_in(7, START_MS - 60_000, true), let_in(8, START_MS - 60_000, false)];
+    over.iter().for_each(|it| registrar.records.apply(Change::Put(it.clone())));
+    registrar.restart();
+    let secret = registrar.token(2);
+    registrar.let_in(&one, one.key(), Some(secret)).unwrap();
+    assert_eq!(count(&registrar), limits::ISSUED.all);
+    let is_kept = |of: &Record| registrar.records.get(&of.key()).is_some();
+    assert_eq!(over.each_ref().map(is_kept), [true, false], "erased from disk, too");
+}
+
+/// Who forges is hung up on and kept out for a while.
+#[test]
+fn whom_gossip_shuns_is_hung_up_on_and_refused() {
+    let (mut one, liar) = (Node::new(2), Node::new(3));
+    one.feed(Input::Connected { peer: liar.owner(), dialled: false });
+    let forged = |seq| {
+        let end = Withdraw { provider: liar.id(), epoch: 1, seq, issued_ms: START_MS };
+        let end = liar.config.key.sign(FederationId::lan(), &end).unwrap();
+        let mut bytes = end.as_bytes().to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        Publication::Withdraw(Signed::from_bytes(bytes))
+    };
+    let message = Message::Push { publications: (1..=8).map(forged).collect(), bodies: vec![] };
+    let message = Opened::open(message, FederationId::lan(), at(one.now_ms));
+    let effects = one.feed(Input::Gossip { peer: liar.key(), message });
+    let refused = |effect: &Effect| matches!(effect, Effect::Refuse(key, _) if *key == liar.key());
+    assert!(effects.iter().any(refused), "{effects:?}");
 }

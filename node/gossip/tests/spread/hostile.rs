@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mercato_gossip::{Effect, Input, News, Opened, Verdict, limits};
-use mercato_protocol::envelope::Signed;
+use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::gossip::{Mark, Message, Publication, VerifiedPublication};
 use mercato_protocol::id::{Digest, FederationId, PublicKey};
@@ -155,6 +155,35 @@ fn one_that_forges_is_shunned_until_it_has_waited() {
         network.nodes[1].handle(now(at_ms), Input::Connected(keys(0).public()));
         assert_eq!(network.nodes[1].neighbours().count(), neighbours);
     }
+}
+
+/// Keys are free: a flood of those who are shunned sets free the one that was shunned first.
+#[test]
+fn of_too_many_who_are_shunned_the_first_is_let_in_again() {
+    let mut network = line(2);
+    let strangers = (0..=limits::SHUNNED.all as u64)
+        .map(|n| KeyPair::from_seed(&Digest::of(&n.to_le_bytes()).0).public());
+    let strangers: Vec<PublicKey> = strangers.collect();
+    let forged: Vec<Publication> = (1..=4)
+        .map(|seq| {
+            let news = ad(0, seq, b"body", 0);
+            let VerifiedPublication::Lease(lease) = news.publication() else { panic!() };
+            let mut bytes = lease.signed().as_bytes().to_vec();
+            *bytes.last_mut().unwrap() ^= 1;
+            Publication::Lease(Signed::from_bytes(bytes))
+        })
+        .collect();
+    for (peer, at_ms) in strangers.iter().zip(1..) {
+        let message = Message::Push { publications: forged.clone(), bodies: vec![] };
+        let message = Opened::open(message, FederationId::lan(), now(at_ms));
+        let node = &mut network.nodes[1];
+        node.handle(now(at_ms), Input::Connected(*peer));
+        let effects = node.handle(now(at_ms), Input::Received { peer: *peer, message });
+        assert!(effects.contains(&Effect::Shunned(*peer)), "{effects:?}");
+    }
+    let shunned = |peer: &&PublicKey| network.nodes[1].shuns(now(2_000), peer);
+    let free: Vec<&PublicKey> = strangers.iter().filter(|peer| !shunned(peer)).collect();
+    assert_eq!(free, [&strangers[0]]);
 }
 
 #[test]
