@@ -384,3 +384,6 @@ impl World {
 fn keep(gate: &mut Gate, answer: Vec<Effect>) -> Result<(), Violation> {
     gate.pass(answer).map_err(|error| Violation(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;
