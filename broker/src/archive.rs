@@ -15,33 +15,12 @@ use crate::limits;
 impl Deal {
     /// Whether it came to nothing, or is a lease of which nothing is left in this cluster.
     pub(crate) fn is_over(&self) -> bool {
-        match self.stage {
-            Stage::Closed { .. } => self.drained,
-            Stage::Terminated { .. } => true,
-            Stage::Requested { .. }
-            | Stage::Review { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Suspended => false,
-        }
+        matches!(self.stage, Stage::Terminated { .. }) || self.closed_ms().is_some()
     }
 
     /// When a lease ended of which nothing is left in this cluster, wall clock.
     fn closed_ms(&self) -> Option<u64> {
-        match self.stage {
-            Stage::Closed { at_ms, .. } if self.drained => Some(at_ms),
-            Stage::Closed { .. }
-            | Stage::Requested { .. }
-            | Stage::Review { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Suspended
-            | Stage::Terminated { .. } => None,
-        }
+        self.stage.closed().filter(|_| self.drained).map(|(_, at_ms)| at_ms)
     }
 
     /// When it is to be archived, wall clock.

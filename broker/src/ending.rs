@@ -104,24 +104,16 @@ impl Deal {
     pub(crate) fn invoice_due_ms(&self) -> Option<u64> {
         let ended_ms = self.meter.ended_ms?;
         let whole = self.meter.signed.as_ref().is_some_and(|it| it.receipt.to_ms >= ended_ms);
-        let closed = matches!(self.stage, Stage::Closed { .. });
+        let closed = self.stage.closed().is_some();
         (closed && whole && self.invoice.is_none()).then_some(ended_ms)
     }
 
     /// Provider: what the lease came to. Nothing if it cannot be expressed.
     pub(crate) fn send_invoice(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
-        let closed = match &self.stage {
-            Stage::Closed { reason, .. } if self.invoice_due_ms().is_some() => *reason,
-            Stage::Closed { .. }
-            | Stage::Requested { .. }
-            | Stage::Review { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Suspended
-            | Stage::Terminated { .. } => return Ok(()),
-        };
+        if self.invoice_due_ms().is_none() {
+            return Ok(());
+        }
+        let Some((closed, _)) = self.stage.closed() else { return Ok(()) };
         let Some(invoice) = self.make_invoice(closed, self.reclaim) else { return Ok(()) };
         let provider = turn.config.key.sign(turn.config.federation, &invoice)?;
         let body = Body::Invoice { invoice: provider.clone() };

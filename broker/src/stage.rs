@@ -67,6 +67,21 @@ impl Stage {
         }
     }
 
+    /// Why a lease ended, and when; none: it has not, or came to nothing.
+    pub(crate) fn closed(&self) -> Option<(CloseReason, u64)> {
+        match self {
+            Self::Closed { reason, at_ms, .. } => Some((*reason, *at_ms)),
+            Self::Requested { .. }
+            | Self::Review { .. }
+            | Self::Offered
+            | Self::Agreed
+            | Self::Pending { .. }
+            | Self::Active
+            | Self::Suspended
+            | Self::Terminated { .. } => None,
+        }
+    }
+
     /// Whether the provider has signed and waits for the buyer's signature.
     pub fn is_signed_once(&self) -> bool {
         matches!(self, Self::Offered | Self::Agreed)
