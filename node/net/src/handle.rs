@@ -237,7 +237,7 @@ impl Net {
         self.disconnect(peer)
     }
 
-    /// Grants a peer so many inbound streams at a time, as to one with a contract;
+    /// Grants a peer so many inbound streams of leases at a time, as to one with a contract;
     /// `None` returns to what a stranger gets.
     pub fn grant_streams(&self, peer: PublicKey, streams: Option<usize>) {
         self.peers.grant(peer, streams);

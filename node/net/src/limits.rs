@@ -23,7 +23,8 @@ pub struct Limits {
     /// Connections with one peer: one, one more when both dial at one moment, and the same for
     /// one that has just come back, until those of before have ended.
     pub per_peer: u32,
-    /// Inbound streams of one peer, until [`Net::grant_streams`](crate::Net::grant_streams).
+    /// Inbound streams of one peer: for requests and gossip; and as many for leases, until
+    /// [`Net::grant_streams`](crate::Net::grant_streams).
     pub streams_per_peer: usize,
     /// Memory of this process beyond which no connection is accepted.
     pub memory_bytes: usize,

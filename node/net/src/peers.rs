@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::gossip::Queue;
 use crate::limits;
+use crate::protocols::Protocol;
 
 /// A connected peer, for display.
 #[derive(Clone, Debug)]
@@ -54,6 +55,9 @@ struct Peer {
     since: Instant,
     rtt: Option<Duration>,
     gossip: Arc<Queue>,
+    /// For what the two clusters say to each other,
+    words: Arc<()>,
+    /// and for leases.
     streams: Arc<()>,
     turns: Arc<Semaphore>,
 }
@@ -75,10 +79,12 @@ impl Peers {
         dialled: bool,
     ) -> Arc<Queue> {
         let gossip = Arc::new(Queue::default());
-        let (since, streams) = (Instant::now(), Arc::new(()));
+        let since = Instant::now();
+        let (words, streams) = (Arc::new(()), Arc::new(()));
         let turns = Arc::new(Semaphore::new(limits::TURNS));
         let rtt = None;
-        let entry = Peer { address, dialled, since, rtt, gossip: gossip.clone(), streams, turns };
+        let entry =
+            Peer { address, dialled, since, rtt, gossip: gossip.clone(), words, streams, turns };
         self.table().connected.insert(peer, entry);
         gossip
     }
@@ -131,11 +137,16 @@ impl Peers {
         self.table().connected.get(&peer)?.address.clone()
     }
 
-    /// A permit for one more inbound stream, if the peer may have one.
-    pub(crate) fn permit(&self, peer: PublicKey) -> Option<Permit> {
+    /// A permit for one more inbound stream, if the peer may have one. However many streams of
+    /// leases there are, those of them that are over among them: its words are heard.
+    pub(crate) fn permit(&self, peer: PublicKey, protocol: Protocol) -> Option<Permit> {
         let table = self.table();
-        let granted = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
-        let Peer { streams, turns, .. } = table.connected.get(&peer)?;
+        let of_leases = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
+        let Peer { words, streams, turns, .. } = table.connected.get(&peer)?;
+        let (streams, granted) = match protocol {
+            Protocol::Market | Protocol::Negotiation => (words, self.streams_per_peer),
+            Protocol::Workload | Protocol::Kubelet => (streams, of_leases),
+        };
         let has_room = Arc::strong_count(streams) <= granted;
         has_room.then(|| Permit { stream: streams.clone(), turns: turns.clone() })
     }

@@ -328,7 +328,7 @@ impl Task {
         match event {
             BehaviourEvent::Streams(Inbound { peer, protocol, stream }) => {
                 let Some(peer) = identity::public_key(&peer) else { return };
-                match self.peers.permit(peer) {
+                match self.peers.permit(peer, protocol) {
                     Some(permit) => {
                         let events = self.events.clone();
                         tokio::spawn(inbound::serve(protocol, stream, peer, permit, events));

@@ -291,11 +291,10 @@ async fn no_more_streams_than_granted() {
             });
             held.push((sender, frames.await));
         }
-        let refused = a.net.request(b.key, Bytes::new()).await;
+        let refused = a.net.open_kubelet(b.key, Bytes::new()).await;
         assert!(refused.is_err(), "one more than {granted}");
     }
-    // A stream that ends makes room.
-    held.pop();
+    // What the peer has to say does not wait for them.
     let answered = async {
         b.wait("a request", |event| match event {
             Event::Request { responder, .. } => {
@@ -308,6 +307,11 @@ async fn no_more_streams_than_granted() {
     };
     let (answer, ()) = tokio::join!(a.net.request(key(2), Bytes::new()), answered);
     assert_eq!(answer.unwrap(), "yes");
+    // A stream that ends makes room.
+    held.pop();
+    let _sender = a.net.open_workload(b.key, "lease".into()).await.unwrap();
+    let opened = |event| matches!(event, Event::Workload { .. }).then_some(());
+    b.wait("a workload stream", opened).await;
 }
 
 #[tokio::test]
