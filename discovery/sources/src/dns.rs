@@ -182,6 +182,7 @@ impl Dns {
                         if told.as_ref() == Some(&why) {
                             tracing::debug!(domain, why, "the peers of a federation are not found");
                         } else {
+                            // Once for each reason.
                             tracing::warn!(domain, why, "the peers of a federation are not found");
                         }
                         told = Some(why);

@@ -137,6 +137,7 @@ async fn browse(daemon: ServiceDaemon, own: String, loopback: bool, reports: mps
             }
             Err(Error::Again) => {}
             Err(error) => {
+                // Once: it ends with it.
                 tracing::warn!(%error, "the local network is no longer searched");
                 return;
             }

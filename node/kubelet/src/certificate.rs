@@ -82,7 +82,7 @@ pub fn maintain(
                         renewal(not_after)
                     }
                     Err(error) => {
-                        tracing::warn!(%error, node = subject.node, "serving certificate unusable");
+                        warn_once!(repeated, error; node = subject.node, "serving certificate unusable");
                         RETRY
                     }
                 },

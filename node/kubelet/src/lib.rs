@@ -59,5 +59,5 @@ pub use failure::{Class, Failure};
 pub use home_lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 pub use listener::Listener;
 pub use packed::Packed;
-pub use repeated::Repeated;
+pub use repeated::{Repeated, RepeatedEach};
 pub use watch::open as open_watches;

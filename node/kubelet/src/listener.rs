@@ -25,6 +25,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Tls, User};
 use crate::limits;
+use crate::repeated::Repeated;
+use crate::warn_once;
 
 /// A bound listener that serves until it is dropped.
 pub struct Listener {
@@ -83,15 +85,18 @@ async fn accept(
     stop: CancellationToken,
     tasks: TaskTracker,
 ) {
-    let callers = Callers::default();
+    let (callers, mut repeated) = (Callers::default(), Repeated::default());
     loop {
         let (stream, address) = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => (stream, address.ip()),
+                Ok((stream, address)) => {
+                    repeated.is_over();
+                    (stream, address.ip())
+                }
                 Err(error) => {
                     // Out of file descriptors, most often: not worth a spin.
-                    tracing::warn!(%error, "a kubelet listener could not accept");
+                    warn_once!(repeated, error; "a kubelet listener could not accept");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }

@@ -1,5 +1,6 @@
 //! Failures that come again and again, as long as nothing changes: warned of once.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// Why something fails, as it was last told.
@@ -18,6 +19,26 @@ impl Repeated {
     /// It went well; whether it had failed before.
     pub fn is_over(&mut self) -> bool {
         self.0.take().is_some()
+    }
+}
+
+/// The same of many objects that are looked at together, again and again, each by its name.
+#[derive(Debug, Default)]
+pub struct RepeatedEach {
+    before: BTreeMap<String, Repeated>,
+    failing: BTreeMap<String, Repeated>,
+}
+
+impl RepeatedEach {
+    /// They are all looked at once more. What does not fail this time is not known any more.
+    pub fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.failing);
+    }
+
+    /// This one failed.
+    pub fn of(&mut self, name: &str) -> &mut Repeated {
+        let before = self.before.remove(name);
+        self.failing.entry(name.to_owned()).or_insert_with(|| before.unwrap_or_default())
     }
 }
 

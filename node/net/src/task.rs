@@ -185,6 +185,7 @@ impl Task {
                 self.listening(address::address(&address), false);
             }
             SwarmEvent::ListenerClosed { addresses, reason, .. } => {
+                // Once for each listener.
                 tracing::warn!(?reason, "a listener closed");
                 for address in addresses {
                     self.listening(address::address(&address), false);

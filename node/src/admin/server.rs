@@ -35,6 +35,7 @@ impl Server {
     pub(crate) fn start(socket: &Path, desk: Arc<dyn Desk>) -> io::Result<Self> {
         let listener = match listen(socket) {
             Err(error) if may_pass(&error) => {
+                // Once at the start.
                 tracing::warn!(socket = %socket.display(), %error, "no command is answered for now");
                 None
             }

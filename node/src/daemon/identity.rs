@@ -49,6 +49,7 @@ impl Identity {
             .with_context(|| format!("{} cannot be kept to its user", dir.display()))?;
         if let Some(first) = narrowed.first() {
             let (count, first) = (narrowed.len(), first.display());
+            // Once at the start.
             tracing::warn!(count, %first, "others could read the data folder: they cannot any more");
         }
         if dir.join(IMPORTING).exists() {

@@ -82,6 +82,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let mut end = signal(SignalKind::terminate())?;
     let daemon = Daemon::start(plan).await?;
     for line in daemon.desk.status().await?.attention {
+        // Once at the start.
         tracing::warn!("{line}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");

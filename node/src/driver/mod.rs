@@ -34,6 +34,7 @@ use mercato_agent::{
 };
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_gossip::Interner;
+use mercato_kubelet::{Repeated, warn_once};
 use mercato_net::Net;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::time::Now;
@@ -91,6 +92,9 @@ pub(crate) struct Driver {
     retry_ms: Option<u64>,
     /// Why it failed, as it was told.
     told: Option<String>,
+    /// Why it still fails, and what was too large to be kept.
+    unwritable: Repeated,
+    refused: Repeated,
     /// The agent is ahead of its records: it goes on from them, once they are written.
     ahead: bool,
 }
@@ -138,6 +142,8 @@ impl Driver {
             world: World::default(),
             retry_ms,
             told: None,
+            unwritable: Repeated::default(),
+            refused: Repeated::default(),
             ahead: false,
         })
     }
@@ -269,7 +275,7 @@ impl Driver {
     /// An input that led to a record above its bound fails, and nothing else: what others asked
     /// for before it is written, and then the agent goes on from its records.
     fn refuse(&mut self, asked: Option<u64>, error: TooLarge) {
-        tracing::warn!(%error, "an input is refused: it cannot be kept");
+        warn_once!(self.refused, error; "an input is refused: it cannot be kept");
         let text = format!("something is refused that cannot be kept: {error}");
         self.handle.say(Event::of(EventKind::TooLarge, text));
         let TooLarge { bytes } = error;
@@ -316,11 +322,12 @@ impl Driver {
                 let text = "the data folder can be written again";
                 self.handle.say(Event::of(EventKind::RecordsWritable, text));
                 self.told = None;
+                self.unwritable.is_over();
                 self.rebuild(None);
                 self.settle().await;
             }
             Err(error) => {
-                tracing::warn!(%error, "the records still cannot be written");
+                warn_once!(self.unwritable, error; "the records still cannot be written");
                 self.retry_ms = Some(now_ms + limits::STORE_RETRY_MS);
             }
         }

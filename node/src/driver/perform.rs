@@ -119,6 +119,7 @@ impl Driver {
 
     fn lease_is_to_be(&mut self, desire: LeaseDesire) {
         let Some(cluster) = &self.kubernetes else {
+            // Once for each change of the lease.
             tracing::warn!(contract = %desire.contract.id.short(), "a lease, and no cluster");
             return;
         };
@@ -184,6 +185,7 @@ fn log(notice: &Notice) {
         Notice::Disconnected(peer) => tracing::info!(peer = %peer.short(), "disconnected"),
         Notice::Rekeyed(peer) => tracing::info!(peer = %peer.short(), "has changed its key"),
         Notice::Outdated(peer) => {
+            // Once for each connection.
             tracing::warn!(peer = %peer.short(), "somebody has a key that it replaced: refused");
         }
         Notice::Offered(peer, _) => tracing::debug!(peer = %peer.short(), "published an offer"),
@@ -191,7 +193,9 @@ fn log(notice: &Notice) {
         Notice::BadAd(key, error) => {
             tracing::debug!(key = %key.short(), %error, "an advertisement that is none");
         }
+        // Once for each fraud.
         Notice::Fraud(key) => tracing::warn!(key = %key.short(), "two ads under one number"),
+        // Once for each time.
         Notice::Shunned(key) => tracing::warn!(key = %key.short(), "shunned by gossip"),
         Notice::Standing(peer, standing) => {
             tracing::info!(peer = %peer.short(), ?standing, "the owner's word on a peer");
@@ -207,7 +211,10 @@ fn log(notice: &Notice) {
             FederationNews::Revoked
             | FederationNews::Expired
             | FederationNews::Unreachable
-            | FederationNews::NotRenewed(_) => tracing::warn!(%name, ?news, "federation"),
+            | FederationNews::NotRenewed(_) => {
+                // Once for each change, and each failure to renew.
+                tracing::warn!(%name, ?news, "federation");
+            }
             FederationNews::Joined
             | FederationNews::Followed
             | FederationNews::Renewed
@@ -216,6 +223,7 @@ fn log(notice: &Notice) {
             | FederationNews::MemberExpired(_) => tracing::info!(%name, ?news, "federation"),
         },
         Notice::Degraded(why) => {
+            // Once for each reason.
             tracing::warn!(why, "read-only: no new contracts, running leases go on");
         }
     }

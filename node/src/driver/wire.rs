@@ -76,9 +76,11 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
             }
             Event::NotListening { .. } => tell_addresses(&handle).await,
             Event::PortTaken { address } => {
+                // Once at the start.
                 tracing::warn!(%address, "the port is taken; a free one is used instead");
             }
             Event::ListenFailed { address, reason } => {
+                // Once at the start.
                 tracing::warn!(%address, reason, "cannot listen");
             }
         }

@@ -203,6 +203,7 @@ pub(super) async fn receive_all(
             let (said, length) = match taken(&frame, &bodies, open.acks) {
                 Ok(taken) => taken,
                 Err(error) => {
+                    // Once for each stream, which ends with it.
                     tracing::warn!(peer = %peer.short(), %error, "a workload message that is none");
                     return tokio::time::sleep(allowance.breach(Instant::now())).await;
                 }

@@ -114,6 +114,7 @@ pub(crate) async fn answer(
     };
     let reply = match reply.to_bytes() {
         Ok(reply) => Bytes::from(reply),
+        // Once for each stream.
         Err(error) => return tracing::warn!(%error, "an answer that cannot be said"),
     };
     let told = match opened {

@@ -10,6 +10,7 @@ use mercato_config::Show as _;
 use mercato_kubelet::resources::{
     Condition, Contract, ContractStatus, Desired, EventType, Objects, is_deleted,
 };
+use mercato_kubelet::{Repeated, warn_once};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
@@ -26,6 +27,7 @@ use crate::limits;
 
 pub(super) struct Contracts {
     pub(super) service: Service,
+    pub(super) failing: Repeated,
 }
 
 impl Serve for Contracts {
@@ -33,8 +35,13 @@ impl Serve for Contracts {
 
     fn serve<'a>(&'a mut self, objects: &'a mut Objects<Contract>) -> BoxFuture<'a, ()> {
         async move {
-            if let Err(problem) = self.mirror(objects).await {
-                tracing::warn!(%problem, "Contracts are not what the records say yet");
+            match self.mirror(objects).await {
+                Ok(()) => {
+                    self.failing.is_over();
+                }
+                Err(why) => {
+                    warn_once!(self.failing, why; "Contracts are not what the records say yet");
+                }
             }
         }
         .boxed()

@@ -20,7 +20,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join4};
 use mercato_broker::{BuyPolicy, SharePolicy};
 use mercato_kubelet::resources::{self, Condition, EventType, Objects, Resource};
-use mercato_kubelet::{Cluster, Failure};
+use mercato_kubelet::{Cluster, Failure, Repeated, RepeatedEach};
 use mercato_protocol::id::NegotiationId;
 use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
@@ -97,6 +97,7 @@ impl Service {
             tracing::info!("custom resources are served");
             tokio::select! {
                 () = self.serve() => return,
+                // Once for each time that they go.
                 () = self.gone() => tracing::warn!("the custom resources are gone"),
             }
         }
@@ -115,6 +116,7 @@ impl Service {
             .ruling
             .send_if_modified(|ruling| std::mem::replace(&mut ruling.absent, absent) != absent);
         if changed && absent {
+            // Once for each time that they go.
             tracing::warn!("{ABSENT}");
         }
         !absent
@@ -129,10 +131,17 @@ impl Service {
 
     async fn serve(&self) {
         let (ruled, rules) = watch::channel(false);
-        let policy = policy::Policy { service: self.clone(), ruled };
-        let orders = orders::Orders { service: self.clone(), rules };
-        let contracts = contracts::Contracts { service: self.clone() };
-        let offloads = offloads::Offloads { service: self.clone() };
+        let policy = policy::Policy { service: self.clone(), ruled, failing: Repeated::default() };
+        let orders = orders::Orders {
+            service: self.clone(),
+            rules,
+            waiting: Repeated::default(),
+            failing: RepeatedEach::default(),
+        };
+        let contracts =
+            contracts::Contracts { service: self.clone(), failing: Repeated::default() };
+        let offloads =
+            offloads::Offloads { service: self.clone(), failing: RepeatedEach::default() };
         let all = join4(
             self.follow(policy),
             self.follow(orders),

@@ -8,6 +8,7 @@ use mercato_kubelet::resources::{
     self, ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects,
     Strategy, is_deleted,
 };
+use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
 use super::{Serve, Service, news, say};
@@ -15,6 +16,7 @@ use crate::admin::{self, Offload, Problem, Request, Secrets};
 
 pub(super) struct Offloads {
     pub(super) service: Service,
+    pub(super) failing: RepeatedEach,
 }
 
 impl Serve for Offloads {
@@ -22,10 +24,12 @@ impl Serve for Offloads {
 
     fn serve<'a>(&'a mut self, objects: &'a mut Objects<NamespaceOffload>) -> BoxFuture<'a, ()> {
         async move {
+            self.failing.begin();
             for object in objects.all().unwrap_or_default() {
-                if let Err(problem) = self.one(objects, &object).await {
+                if let Err(why) = self.one(objects, &object).await {
                     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-                    tracing::warn!(%problem, namespace, "a NamespaceOffload does not hold yet");
+                    let repeated = self.failing.of(namespace);
+                    warn_once!(repeated, why; namespace, "a NamespaceOffload does not hold yet");
                 }
             }
         }

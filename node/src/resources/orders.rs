@@ -13,6 +13,7 @@ use mercato_config::Show as _;
 use mercato_kubelet::resources::{
     Candidate, Condition, EventType, Objects, Order, OrderStatus, is_deleted,
 };
+use mercato_kubelet::{Repeated, RepeatedEach, warn_once};
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::shown;
@@ -31,6 +32,8 @@ pub(super) struct Orders {
     pub(super) service: Service,
     /// What may be bought is known.
     pub(super) rules: watch::Receiver<bool>,
+    pub(super) waiting: Repeated,
+    pub(super) failing: RepeatedEach,
 }
 
 /// What has come of an order so far.
@@ -57,16 +60,20 @@ impl Serve for Orders {
             let us = self.service.driver.cluster();
             let deals = match self.service.deals().await {
                 Ok(deals) => deals,
-                Err(problem) => return tracing::warn!(%problem, "Orders have to wait"),
+                Err(why) => return warn_once!(self.waiting, why; "Orders have to wait"),
             };
+            self.waiting.is_over();
             let placed = |order: &Order| match placed(us, order, &deals) {
                 Placed::Deal(deal) => Some((deal.id, label(order))),
                 Placed::Again { .. } => None,
             };
             *self.service.orders() = orders.iter().filter_map(placed).collect();
+            self.failing.begin();
             for order in orders {
-                if let Err(problem) = self.one(objects, &order, &deals).await {
-                    tracing::warn!(%problem, order = label(&order), "an Order has to wait");
+                if let Err(why) = self.one(objects, &order, &deals).await {
+                    let label = label(&order);
+                    let repeated = self.failing.of(&label);
+                    warn_once!(repeated, why; order = label, "an Order has to wait");
                 }
             }
         }

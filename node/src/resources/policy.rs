@@ -4,10 +4,10 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::{BuyPolicy, Command, SharePolicy};
-use mercato_kubelet::Failure;
 use mercato_kubelet::resources::{
     Condition, EventType, MarketPolicy, MarketPolicyStatus, Objects, is_deleted,
 };
+use mercato_kubelet::{Failure, Repeated, warn_once};
 use tokio::sync::watch;
 
 use super::{Serve, Service, news, say, wanted};
@@ -23,6 +23,7 @@ pub(super) struct Policy {
     pub(super) service: Service,
     /// What it says holds: orders may be placed.
     pub(super) ruled: watch::Sender<bool>,
+    pub(super) failing: Repeated,
 }
 
 impl Serve for Policy {
@@ -37,8 +38,11 @@ impl Serve for Policy {
                 Some(policy) => self.hold(objects, policy).await,
             };
             match done {
-                Ok(()) => drop(self.ruled.send_replace(true)),
-                Err(problem) => tracing::warn!(%problem, "a MarketPolicy does not hold yet"),
+                Ok(()) => {
+                    self.failing.is_over();
+                    self.ruled.send_replace(true);
+                }
+                Err(why) => warn_once!(self.failing, why; "a MarketPolicy does not hold yet"),
             }
         }
         .boxed()

@@ -87,6 +87,7 @@ async fn bind(At { address, required }: At) -> io::Result<TcpListener> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && !required => {
             let free = TcpListener::bind(SocketAddr::new(address.ip(), 0)).await?;
             let instead = free.local_addr()?;
+            // Once at the start.
             tracing::warn!(%address, %instead, "the port for health and metrics is taken; a free one is used instead");
             Ok(free)
         }

@@ -215,6 +215,7 @@ impl Gateway {
             Command::AddPeer { key, secret, addresses } => {
                 match self.endpoint.add_peer(PeerConfig { key, secret, addresses }) {
                     Ok(index) => drop(self.peers.insert(key, index)),
+                    // Once for each command.
                     Err(error) => tracing::warn!(?key, %error, "no room for this gateway"),
                 }
             }
@@ -226,16 +227,19 @@ impl Gateway {
             }
             Command::AddLocal(entry) => {
                 if let Err(error) = self.table.insert_local(entry) {
+                    // Once for each command.
                     tracing::warn!(local = %entry.local, %error, "this address is not reachable");
                 }
             }
             Command::AddRemote { lease, peer, local, inner, until_ms } => {
                 let Some(peer) = self.peers.get(&peer).copied() else {
+                    // Once for each command.
                     tracing::warn!(%local, "an address behind a gateway that is not known");
                     return;
                 };
                 let entry = RemoteEntry { lease, peer, local, inner, until_ms };
                 if let Err(error) = self.table.insert_remote(entry) {
+                    // Once for each command.
                     tracing::warn!(%local, %error, "this address is not reachable");
                 }
                 self.endpoint.connect(now, peer);

@@ -52,6 +52,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     sources::purity(workspace, &mut found)?;
     sources::writes(workspace, &mut found)?;
     sources::length(workspace, long_files, &mut found)?;
+    sources::warnings(workspace, &mut found)?;
     sources::root(workspace, &mut found);
     documents::architecture(workspace, &mut found)?;
     providers::one(workspace, &mut found)?;
@@ -259,6 +260,18 @@ fn a_file_that_is_too_long() {
         assert_eq!(spoilt.report(&[]), [format!("{file}:401: has 401 lines, more than 400")],);
         assert_eq!(spoilt.report(&[(file, "a table")]), NOTHING);
     }
+}
+
+#[test]
+fn a_warning_that_may_be_repeated() {
+    let bare = "fn f() {\n    tracing::warn!(\"no answer\");\n}\n";
+    assert_eq!(
+        Fixture::clean().with("node/run.rs", bare).report(&[]),
+        ["node/run.rs:2: a bare warning: `warn_once!`, or a line `// Once …` above it"],
+    );
+    let once = bare.replace("    tracing", "    // Once at the start.\n    tracing");
+    assert_eq!(Fixture::clean().with("node/run.rs", &once).report(&[]), NOTHING);
+    assert_eq!(Fixture::clean().with("node/tests/run.rs", bare).report(&[]), NOTHING);
 }
 
 #[test]

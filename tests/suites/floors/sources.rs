@@ -87,6 +87,27 @@ pub(crate) fn length(
     Ok(())
 }
 
+/// A warning says once what does not change: by `warn_once!`, or else why it is not repeated. The
+/// pure floors warn of what cannot be.
+pub(crate) fn warnings(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    for file in workspace.files.iter().filter(|file| file.ends_with(".rs")) {
+        let pure = floor_of(file).is_some_and(|row| row.floor <= HIGHEST_PURE_FLOOR);
+        if pure || is_test(file) || file.ends_with("/repeated.rs") {
+            continue;
+        }
+        let text = workspace.text(file)?;
+        let mut before = "";
+        for (nth, line) in text.lines().enumerate() {
+            if line.contains("tracing::warn!(") && !before.trim_start().starts_with("// Once") {
+                let message = "a bare warning: `warn_once!`, or a line `// Once …` above it";
+                found.push(Violation::new(file, nth + 1, message.to_owned()));
+            }
+            before = line;
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn root(workspace: &Workspace, found: &mut Vec<Violation>) {
     let mut entries: Vec<&str> =
         workspace.files.iter().filter_map(|file| file.split('/').next()).collect();

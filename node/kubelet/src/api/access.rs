@@ -3,7 +3,7 @@
 //! request needs is for `target` to say, from the same value that is then served.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -16,6 +16,8 @@ use crate::failure::Failure;
 use crate::kind::SUBJECT_ACCESS_REVIEW;
 use crate::limits;
 use crate::listener::Caller;
+use crate::repeated::Repeated;
+use crate::warn_once;
 
 /// Who may do what at one virtual node. Answers are remembered for a moment.
 pub struct Access {
@@ -28,6 +30,8 @@ pub struct Access {
     /// Of nobody.
     unknown: Mutex<Remembered<[u8; 32], ()>>,
     decisions: Mutex<Remembered<(User, &'static str, &'static str), bool>>,
+    /// Why the API server did not judge.
+    failing: Mutex<Repeated>,
 }
 
 /// What became of a request's credentials.
@@ -52,11 +56,31 @@ impl Access {
             tokens: Mutex::default(),
             unknown: Mutex::default(),
             decisions: Mutex::default(),
+            failing: Mutex::default(),
         })
     }
 
     /// Judges one request. A failure is the API server's: nobody is let in.
     pub(super) async fn judge(
+        &self,
+        certified: Option<User>,
+        token: Option<&str>,
+        caller: &Caller,
+        right: Right,
+    ) -> Result<Verdict, Failure> {
+        let verdict = self.ask(certified, token, caller, right).await;
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &verdict {
+            Ok(_) => {
+                failing.is_over();
+            }
+            Err(why) => warn_once!(failing, why; "a request to a kubelet API could not be judged"),
+        }
+        drop(failing);
+        verdict
+    }
+
+    async fn ask(
         &self,
         certified: Option<User>,
         token: Option<&str>,
@@ -138,14 +162,14 @@ impl Access {
 type Remembered<K, V> = BTreeMap<K, (Instant, V)>;
 
 fn recall<K: Ord, V: Clone>(answers: &Mutex<Remembered<K, V>>, key: &K) -> Option<V> {
-    let answers = answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
     let (until, value) = answers.get(key)?;
     (Instant::now() < *until).then(|| value.clone())
 }
 
 fn remember<K: Ord, V>(answers: &Mutex<Remembered<K, V>>, most: usize, key: K, value: V) {
     let now = Instant::now();
-    let mut answers = answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
     if answers.len() >= most {
         answers.retain(|_, (until, _)| now < *until);
     }

@@ -79,8 +79,7 @@ async fn answer(
         Ok(Verdict::Unknown) => return text(StatusCode::UNAUTHORIZED, "Unauthorized"),
         Ok(Verdict::Busy) => return text(StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
         Ok(Verdict::Denied(why)) => return text(StatusCode::FORBIDDEN, &why),
-        Err(error) => {
-            tracing::warn!(%error, "a request to a kubelet API could not be judged");
+        Err(_) => {
             return text(StatusCode::SERVICE_UNAVAILABLE, "the API server cannot be asked");
         }
     }

@@ -93,6 +93,7 @@ pub fn follow_client_ca(cluster: &Cluster, tls: Arc<Tls>) -> BoxFuture<'static, 
             };
             for pem in found.iter().filter(|pem| !pem.is_empty()) {
                 if let Err(error) = tls.set_client_ca(pem) {
+                    // Once for each that is published.
                     tracing::warn!(%error, "client certificates are not believed");
                 }
             }

@@ -131,6 +131,7 @@ pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
         && let Err(error) =
             shared.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))
     {
+        // Once for each status.
         tracing::warn!(%error, "a guest's status cannot cross");
         return None;
     }

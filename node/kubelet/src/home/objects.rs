@@ -134,6 +134,7 @@ async fn tell(shared: &Shared, key: ObjectKey, object: Option<Value>) {
     let digest = match kept {
         None => None,
         Some(Ok(digest)) => Some(digest),
+        // Once for each content of it.
         Some(Err(error)) => return tracing::warn!(%error, %key, "an object cannot cross"),
     };
     shared.tell(Input::Object { key, digest }).await;

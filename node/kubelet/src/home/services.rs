@@ -34,6 +34,8 @@ pub(super) struct Services {
 /// The services of a namespace, followed until this is dropped or the namespace's life is over.
 struct Followed {
     life: Life,
+    /// A pod had to start without.
+    missed: bool,
     known: watch::Receiver<Option<Environment>>,
     _following: AbortOnDropHandle<()>,
 }
@@ -58,7 +60,13 @@ impl Services {
             Ok(Ok(environment)) => environment.clone().unwrap_or_default(),
             Ok(Err(_)) if life.is_over() => Environment::default(),
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!(namespace, "services unknown: pods start without their variables");
+                if !std::mem::replace(&mut followed.missed, true) {
+                    // Once for a namespace.
+                    tracing::warn!(
+                        namespace,
+                        "services unknown: pods start without their variables"
+                    );
+                }
                 Environment::default()
             }
         }
@@ -74,7 +82,7 @@ impl Followed {
     fn start(cluster: Cluster, life: Life) -> Self {
         let (told, known) = watch::channel(None);
         let following = tokio::spawn(follow(cluster, life.clone(), told));
-        Self { life, known, _following: AbortOnDropHandle::new(following) }
+        Self { life, missed: false, known, _following: AbortOnDropHandle::new(following) }
     }
 }
 

@@ -71,7 +71,12 @@ impl Tokens {
         let (digest, wait) = match issue(shared, &request).await {
             Ok((object, wait)) => match shared.bodies.keep(&Item::Object(key.clone()), &object) {
                 Ok(digest) => (Some(digest), wait),
-                Err(error) => return tracing::warn!(%error, %key, "a token cannot cross"),
+                Err(error) => {
+                    if let Some(token) = self.lock().get_mut(&key) {
+                        warn_once!(token.repeated, error; %key, "a token cannot cross");
+                    }
+                    return self.postpone(&key, limits::TOKEN_RETRY);
+                }
             },
             Err(failure) => {
                 if let Some(token) = self.lock().get_mut(&key) {

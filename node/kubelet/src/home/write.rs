@@ -53,6 +53,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
             Ok(false) => shared.tell(Input::PodGone(uid)).await,
             Err(failure) => {
                 if shared.pods.failed(&uid, &failure) {
+                    // Once for each reason.
                     tracing::warn!(%failure, pod = %pod.key(), "a write to a home pod failed");
                 } else {
                     tracing::debug!(%failure, pod = %pod.key(), "a write to a home pod failed again");
@@ -98,7 +99,12 @@ pub(super) fn end(shared: Arc<Shared>, id: PodId) -> BoxFuture<'static, ()> {
         let how = Deletion { uid: Some(id.uid.0.clone()), grace: None };
         let ended = shared.cluster.delete(POD, Some(&id.namespace), &id.name, how).await;
         if let Err(failure) = ended {
-            tracing::warn!(%failure, pod = %id.key(), "a pod could not be asked to end");
+            if shared.pods.failed(&id.uid, &failure) {
+                // Once for each reason.
+                tracing::warn!(%failure, pod = %id.key(), "a pod could not be asked to end");
+            } else {
+                tracing::debug!(%failure, pod = %id.key(), "a pod could not be asked to end again");
+            }
         }
     }
     .boxed()
@@ -117,6 +123,7 @@ pub(super) fn object_refused(
             .flatten();
         let about = About::core(&kind, &key.namespace, &key.name, uid);
         if let Err(failure) = warn(&shared, about, &text(&refusal)).await {
+            // Once for each refusal.
             tracing::warn!(%failure, "an event could not be written");
         }
     }

@@ -80,6 +80,7 @@ impl<K: Resource> Objects<K> {
         let read = |object| match serde_json::from_value(object) {
             Ok(object) => Some(object),
             Err(error) => {
+                // Once for each content of it.
                 tracing::warn!(%error, kind = K::KIND.kind, "an object that is none of the kind");
                 None
             }

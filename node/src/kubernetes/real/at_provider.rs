@@ -46,6 +46,9 @@ struct AtProvider {
     waiting: Vec<GuestWork>,
 }
 
+/// Made for a lease as its guest namespaces are, and named unlike any.
+const PRIORITY: &str = "a priority class";
+
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
     let mut end = task.desire.clone();
@@ -142,6 +145,7 @@ impl AtProvider {
                 Seen::Gone(gone) => gone == name,
             };
             if gone && self.state(home, name) == Some(&State::There) {
+                // Once for each removal.
                 tracing::warn!(namespace = name, contract = %self.task.contract.short(),
                     "a guest namespace was removed, and is made again");
                 self.make(&desire, home, name, Duration::ZERO);
@@ -210,8 +214,11 @@ impl AtProvider {
                 spot.insert(self.task.contract);
             }
             match guest_namespace::ensure_priority(&self.shared.cluster, class).await {
-                Ok(name) => return self.priority_class = name,
-                Err(failure) => self.on_failure("a priority class", &failure).await,
+                Ok(name) => {
+                    self.shared.unmade().remove(&(self.task.contract, PRIORITY.to_owned()));
+                    return self.priority_class = name;
+                }
+                Err(failure) => self.on_failure(PRIORITY, &failure).await,
             }
             drop(spot);
             backoff.wait().await;
@@ -229,6 +236,7 @@ impl AtProvider {
         }
         let nodes = inventory::user_namespaces(&self.shared.cluster, &terms.platform).await;
         nodes.unwrap_or_else(|failure| {
+            // Once for each start of the lease.
             tracing::warn!(%failure, contract = %self.task.contract.short(),
                 "nodes do not say whether they have user namespaces: only guests that ask get them");
             false
@@ -310,17 +318,15 @@ impl AtProvider {
         if self.state(&home, &name).is_none() {
             return; // it has got another name meanwhile
         }
-        let place = (self.task.contract, home.clone());
         let state = match made {
             Ok(()) => {
-                self.shared.unmade().remove(&place);
+                self.shared.unmade().remove(&(self.task.contract, home.clone()));
                 State::There
             }
             Err(failure) => {
                 self.on_failure(&home, &failure).await;
                 let desire = self.task.desire.borrow().clone();
                 self.make(&desire, &home, &name, limits::CLUSTER_RETRY_MAX);
-                self.shared.unmade().insert(place, failure.message.clone());
                 State::Refused(failure.message)
             }
         };
@@ -331,7 +337,7 @@ impl AtProvider {
 
     /// A right that is missing ends the lease; anything else may pass.
     async fn on_failure(&self, what: &str, failure: &Failure) {
-        tracing::warn!(%failure, what, contract = %self.task.contract.short(), "a guest's place cannot be made");
+        self.shared.note_unmade(&self.task.contract, what, failure);
         if failure.class == Class::Refused {
             self.task.news(LeaseNews::Failed(failure.message.clone())).await;
         }

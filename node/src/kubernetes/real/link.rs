@@ -101,6 +101,7 @@ fn tell_trouble(link: &watch::Sender<Link>, why: String) {
     link.send_if_modified(|link| {
         let news = link.trouble.as_ref() != Some(&why);
         if news {
+            // Once for each reason.
             tracing::warn!(why, "no cluster for now; it is tried again");
         }
         link.trouble = Some(why);
@@ -114,6 +115,7 @@ fn tell_missing(link: &watch::Sender<Link>, missing: &[rights::Missing]) {
     link.send_if_modified(|link| {
         let news = link.missing != missing;
         if news {
+            // Once until it is another list.
             missing.iter().for_each(|line| tracing::warn!("{line}"));
         }
         link.missing = missing;

@@ -341,6 +341,16 @@ impl Shared {
         }
     }
 
+    /// Something of a lease cannot be made for now; what is in it waits.
+    fn note_unmade(&self, contract: &ContractId, what: &str, failure: &Failure) {
+        let place = (*contract, what.to_owned());
+        let before = self.unmade().insert(place, failure.message.clone());
+        if before.as_ref() != Some(&failure.message) {
+            // Once for each reason.
+            tracing::warn!(%failure, what, contract = %contract.short(), "a guest's place cannot be made");
+        }
+    }
+
     fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {
         self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
     }

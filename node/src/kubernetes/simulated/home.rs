@@ -56,6 +56,7 @@ impl Home {
         let (node, status) = (Key::new("Node", "", &self.node), self.node_status());
         let write = |cluster: &mut Cluster, now| cluster.write_status(now, &node, None, status);
         if let Err(error) = self.cluster.change(write) {
+            // Once for each change of the lease.
             tracing::warn!(%error, node = self.node, "not resized");
         }
     }
@@ -88,6 +89,7 @@ impl Home {
                 tracing::debug!(node = self.node, room = quantity.show(), "a virtual node");
                 self.task.news(LeaseNews::Ready).await;
             }
+            // Once for a lease.
             Err(error) => tracing::warn!(%error, node = self.node, "no virtual node"),
         }
     }
@@ -214,6 +216,7 @@ impl Home {
                 self.task.home(input).await;
             }
             HomeWork::ObjectRefused(key, refusal) => {
+                // Once for each refusal.
                 tracing::warn!(%key, reason = refusal.reason, "refused by the provider");
             }
             HomeWork::Event(pod, event) => {
