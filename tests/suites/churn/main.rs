@@ -37,7 +37,7 @@ enum OptIn {
     NamespaceOffload,
 }
 
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(600);
 const PODS_EACH: usize = 10;
 
 async fn come_and_go(stage: &Stage) -> Result<()> {
@@ -162,7 +162,7 @@ impl Wave {
             (0..self.namespaces).map(|n| self.manifests(n)).unzip();
         home.cluster.apply(&offloads.concat()).await?;
         if self.opt_in == OptIn::NamespaceOffload {
-            let ready = ["wait", "nso", "--all", "-A", "--for=condition=Ready", "--timeout=60s"];
+            let ready = ["wait", "nso", "--all", "-A", "--for=condition=Ready", "--timeout=300s"];
             home.cluster.kubectl(&ready).await?.ok()?;
         }
         home.cluster.apply(&workloads.concat()).await?;
@@ -252,7 +252,7 @@ spec:
 
 /// Waits until the provider's cluster has no guest namespace any more.
 async fn guests_go(provider: &Cluster) -> Result<()> {
-    wait::until("no guest namespace is left", PATIENCE * 4, || async {
+    wait::until("no guest namespace is left", PATIENCE, || async {
         let get = ["get", "namespace", "-l", "mercato.dev/contract", "-o", "name"];
         let left = provider.kubectl(&get).await?.ok()?;
         ensure!(left.is_empty(), "{} are left", left.lines().count());
