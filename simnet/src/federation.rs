@@ -1,6 +1,8 @@
 //! One federation tried out: its clusters trade for some time, and it is counted what comes
 //! of it.
 
+use std::collections::BTreeMap;
+
 use mercato_protocol::gossip::VerifiedPublication;
 
 use crate::check::Violation;
@@ -53,6 +55,8 @@ pub struct Run {
     pub steps: u64,
     /// Messages.
     pub messages: u64,
+    /// Records that each cluster keeps at the end, by kind.
+    pub records: Vec<BTreeMap<&'static str, usize>>,
 }
 
 impl Federation {
@@ -87,8 +91,17 @@ impl Federation {
             trace: world.trace.hash(),
             steps: world.steps,
             messages: world.sent,
+            records: world.sites.iter().map(records).collect(),
         })
     }
+}
+
+fn records(site: &Site) -> BTreeMap<&'static str, usize> {
+    let mut counted = BTreeMap::new();
+    for record in site.gate.records().iter() {
+        *counted.entry(record.key().kind()).or_default() += 1;
+    }
+    counted
 }
 
 impl World {

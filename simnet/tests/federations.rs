@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_broker::limits;
 use mercato_simnet::hostile::{Character, Gain};
 use mercato_simnet::{Federation, Plan, Run, Topology, report};
 
@@ -47,20 +48,42 @@ fn a_federation_serves_more_jobs_than_its_clusters_alone() {
 }
 
 /// A hundred leases a day and more between two clusters, for forty days at level `full`: what is
-/// over takes no room from what is to come.
+/// over takes no room from what is to come, and of what is kept there is no more than that.
 #[test]
 fn trade_goes_on_for_as_long_as_there_are_days() {
     let full = std::env::var("MERCATO_TEST_LEVEL").is_ok_and(|level| level == "full");
     let hours = if full { 40 * 24 } else { 3 };
     let run = run(Topology::Pair.plan(None, 4), 4, hours * 60);
-    let of_hour = |hour: u64| {
-        let hours_ms = hour * 60 * MINUTE_MS..(hour + 1) * 60 * MINUTE_MS;
-        run.measures.trades.iter().filter(|trade| hours_ms.contains(&trade.at_ms)).count()
+    let trades = &run.measures.trades;
+    let within = |from: u64, hours: u64| {
+        let hours_ms = from * 60 * MINUTE_MS..(from + hours) * 60 * MINUTE_MS;
+        trades.iter().filter(|trade| hours_ms.contains(&trade.at_ms)).count()
     };
-    // Work rises and falls once an hour.
-    let least = (0..hours).map(of_hour).min();
-    assert!(least >= Some(100 / 24 + 1), "{least:?} contracts in an hour");
+    println!("{} contracts in {hours} h, records {:?}", trades.len(), run.records);
+    // Work rises and falls once an hour: what is asked for is counted by the day.
+    let day = hours.min(24);
+    for from in (0..hours).step_by(24) {
+        let leases = within(from, day);
+        assert!(leases as u64 * 24 >= 100 * day, "{leases} contracts in {day} h from hour {from}");
+    }
+    let idle = (0..hours).find(|hour| within(*hour, 1) == 0);
+    assert_eq!(idle, None, "an hour without a contract");
+    for records in &run.records {
+        let of = |kind| records.get(kind).copied().unwrap_or(0);
+        // Each contract is kept for its statement; of what came to nothing a thousand.
+        let most = trades.len() + limits::ENDED + 16;
+        assert!(of("broker") <= most, "{records:?}, at most {most}");
+        // A provider tells for a day how the pods of a lease ended that is over.
+        let lately = within(hours.saturating_sub(25), 25) + AT_A_TIME;
+        let of_leases = of("home") + of("guest") + of("namespaces");
+        assert!(of_leases <= lately * OF_LEASE, "{records:?}, {lately} leases");
+    }
 }
+
+/// Leases of two clusters at a time, and records of one: its epochs, its namespaces and a pod or
+/// a few. Guesses.
+const AT_A_TIME: usize = 64;
+const OF_LEASE: usize = 8;
 
 /// Every named federation trades, and leaves a report.
 #[test]
