@@ -14,13 +14,14 @@ use std::time::{Duration, Instant, SystemTime};
 use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Checksum, Coalescer, Config, Counters, Effect, Endpoint, Ignored, KeyPair, Link,
-    OffloadHeader, PeerConfig, PeerIndex, PublicKey, RemoteEntry, Shard, Suites, take_partial_mark,
+    OffloadHeader, PeerConfig, PeerIndex, PublicKey, RemoteEntry, Room, Shard, Suites,
+    clamp_segment_size, take_partial_mark,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 use thiserror::Error;
 
-use self::outgoing::Outgoing;
+use self::outgoing::{Outgoing, Sent};
 use crate::device::Device;
 use crate::handle::{Command, GatewayHandle};
 use crate::limits;
@@ -89,11 +90,14 @@ impl Gateway {
         let gateway = Self {
             device,
             socket,
-            endpoint: Endpoint::new(Config { keys, suites, shards: 1 }, seeds.0),
+            endpoint: Endpoint::new(
+                Config { keys, suites, shards: 1, link_mtu: inner_mtu + limits::OUTER_BYTES },
+                seeds.0,
+            ),
             shard: Shard::new(0),
             table: AddressTable::new(seeds.1),
             coalescer: Coalescer::default(),
-            outgoing: Outgoing::new(inner_mtu),
+            outgoing: Outgoing::new(),
             peers: BTreeMap::new(),
             commands,
             wake,
@@ -159,10 +163,17 @@ impl Gateway {
             return Ok(false);
         };
         let Some(route) = packet.translate(&mut self.table, now.mono_ms) else { return Ok(true) };
-        let sent = packet.send(now.mono_ms, route.peer, &mut self.shard, &mut self.socket);
-        if !sent {
-            self.outgoing.keep(route.peer);
-            self.carry_now();
+        match packet.send(now.mono_ms, route.peer, &mut self.shard, &mut self.socket) {
+            Sent::Yes => {}
+            Sent::WithoutSession => {
+                self.outgoing.keep(route.peer);
+                self.carry_now();
+            }
+            Sent::TooBig(mut told) => {
+                let (room, header) = (self.shard.room(route.peer), OffloadHeader::default());
+                let Self { device, table, .. } = self;
+                deliver(device, table, now, (route.peer, room), header, &mut told);
+            }
         }
         Ok(true)
     }
@@ -183,11 +194,11 @@ impl Gateway {
         for datagram in self.received[..received.bytes].chunks_mut(received.each.max(1)) {
             match shard.open(now.mono_ms, received.from, datagram) {
                 Ok(opened) => {
-                    let peer = opened.peer;
+                    let peer = (opened.peer, opened.room);
                     let mut write = |header, packet: &mut [u8]| {
                         deliver(device, table, now, peer, header, packet);
                     };
-                    if of_peer.replace(peer).is_some_and(|before| before != peer) {
+                    if of_peer.replace(peer).is_some_and(|before| before.0 != peer.0) {
                         coalescer.finish(&mut write);
                     }
                     if !opened.packet.is_empty() {
@@ -286,6 +297,18 @@ impl Gateway {
             Effect::Keepalive(peer) => {
                 self.outgoing.send_empty(now.mono_ms, peer, &mut self.shard, &mut self.socket);
             }
+            Effect::Control(peer, control) => {
+                match self.shard.seal_control(now.mono_ms, peer, control) {
+                    Ok((to, datagram)) => {
+                        let _ = self.socket.send(to, &datagram, datagram.len());
+                    }
+                    Err(error) => tracing::debug!(?peer, %error, "nothing was said of the path"),
+                }
+            }
+            Effect::Path(peer, path) => {
+                tracing::debug!(?peer, ?path, "the path to another gateway");
+                self.shard.set_path(peer, path);
+            }
             Effect::RemoveSession(index) => self.shard.remove_session(index),
             Effect::Address(peer, address) => self.shard.set_address(peer, address),
             Effect::Link(peer, link) => match link {
@@ -313,13 +336,16 @@ fn deliver(
     device: &Device,
     table: &mut AddressTable,
     now: Now,
-    peer: PeerIndex,
+    (peer, room): (PeerIndex, Room),
     header: OffloadHeader,
     packet: &mut [u8],
 ) {
     let checksum = if header.checksum.is_some() { Checksum::Partial } else { Checksum::Complete };
     if table.inbound(now.mono_ms, peer, packet, checksum).is_err() {
         return;
+    }
+    if let Some(most) = room.settled() {
+        clamp_segment_size(packet, most, checksum);
     }
     if let Err(error) = device.write(&header.to_bytes(), packet) {
         tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");

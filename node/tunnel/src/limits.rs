@@ -21,3 +21,5 @@ pub(crate) const SOCKET_BYTES: usize = 4 << 20;
 pub(crate) const ACTIVITY: Duration = Duration::from_millis(250);
 /// Commands that wait to be taken.
 pub(crate) const COMMANDS: usize = 256;
+/// What stands around an inner packet on the link, over IPv4: IP, UDP, header and tag.
+pub(crate) const OUTER_BYTES: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;

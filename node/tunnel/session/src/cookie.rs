@@ -10,6 +10,7 @@ use blake2::{Blake2s256, Blake2sMac};
 use chacha20poly1305::aead::{Aead as _, Payload};
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use rand::Rng;
+use zeroize::Zeroizing;
 
 use crate::keys::PublicKey;
 use crate::limits;
@@ -25,7 +26,7 @@ pub(crate) struct Checker {
     first_key: [u8; 32],
     cookie_key: [u8; 32],
     /// Changes every [`limits::COOKIE_MS`]; the one before is not good any more.
-    secret: [u8; 32],
+    secret: Zeroizing<[u8; 32]>,
     secret_until_ms: u64,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Stamper {
 impl Checker {
     pub(crate) fn new(own: &PublicKey) -> Self {
         let (first_key, cookie_key) = keys_of(own);
-        Self { first_key, cookie_key, secret: [0; 32], secret_until_ms: 0 }
+        Self { first_key, cookie_key, secret: Zeroizing::default(), secret_until_ms: 0 }
     }
 
     /// Whether the sender knows our public key.
@@ -70,7 +71,7 @@ impl Checker {
         mono_ms: u64,
     ) -> ([u8; COOKIE_NONCE_BYTES], Vec<u8>) {
         if mono_ms >= self.secret_until_ms {
-            rng.fill_bytes(&mut self.secret);
+            rng.fill_bytes(self.secret.as_mut());
             self.secret_until_ms = mono_ms + limits::COOKIE_MS;
         }
         let mut nonce = [0; COOKIE_NONCE_BYTES];
@@ -83,7 +84,7 @@ impl Checker {
     }
 
     fn cookie_of(&self, from: SocketAddr) -> Code {
-        let mut mac = keyed(&self.secret);
+        let mut mac = keyed(self.secret.as_ref());
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.octets()),
             IpAddr::V6(ip) => mac.update(&ip.octets()),

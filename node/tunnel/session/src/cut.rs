@@ -1,16 +1,19 @@
 //! A large packet of a device, cut into packets that fit a datagram: once, at the sender. Their
 //! checksums stay partial; the tunnel's seal protects the bytes, and the device at the other end
-//! finishes them.
+//! finishes them. A packet that fits no datagram and cannot be cut goes in two halves.
 
 use crate::checksum::Change;
+use crate::control::{HALF_HEADER_BYTES, HalfKind};
 use crate::offload::{OffloadHeader, SegmentKind, Segments};
 use crate::packet::{Layout, NoPacket, TCP, UDP};
+use crate::room::Room;
 use thiserror::Error;
 
 /// In the first byte of a packet between two gateways: its checksum is partial. IP's versions are
 /// below eight.
 const PARTIAL: u8 = 0x80;
 
+const DONT_FRAGMENT: u8 = 0x40;
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
@@ -23,6 +26,10 @@ pub struct Cut<'a> {
     is_partial: bool,
     /// Where the next one's payload begins; none after the last.
     next: Option<usize>,
+    /// What one datagram carries.
+    datagram: usize,
+    /// The rest of a packet whose first half was written, with its header.
+    second_half: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,36 +47,69 @@ pub enum CutError {
     /// It is not what its header says.
     #[error(transparent)]
     NoPacket(#[from] NoPacket),
-    /// It is, or its pieces are, larger than fits: its sender is to be told.
-    #[error("a packet that is larger than fits a datagram")]
-    TooLarge,
+    /// It is, or its pieces are, larger than passes: its sender is to be told how much does, by
+    /// [`too_big`](crate::too_big).
+    #[error("a packet that is larger than the {0} bytes that pass")]
+    TooLarge(usize),
 }
 
 impl<'a> Cut<'a> {
-    /// Begins to cut a packet into pieces of at most `most` bytes, headers included.
+    /// Begins to cut a packet into pieces for which there is room, headers included.
     ///
     /// # Errors
     /// When it is not what its header says, or cannot be cut so small.
-    pub fn new(header: &OffloadHeader, packet: &'a [u8], most: usize) -> Result<Self, CutError> {
+    pub fn new(header: &OffloadHeader, packet: &'a [u8], room: Room) -> Result<Self, CutError> {
         let layout = Layout::read(packet)?;
         let is_partial = header.checksum.is_some();
-        let Some(segments) = header.segments else {
-            if packet.len() > most {
-                return Err(CutError::TooLarge);
+        let most = room.most(may_be_fragmented(packet, &layout));
+        let datagram = room.datagram();
+        let mut cut =
+            Self { packet, segments: None, is_partial, next: Some(0), datagram, second_half: None };
+        if let Some(segments) = header.segments {
+            if !is_partial {
+                return Err(NoPacket::Headers.into());
             }
-            return Ok(Self { packet, segments: None, is_partial, next: Some(0) });
-        };
-        if !is_partial {
-            return Err(NoPacket::Headers.into());
+            let segmented = SegmentedPacket::new(segments, packet, &layout, datagram)?;
+            cut.next = Some(segmented.payload);
+            cut.segments = Some(segmented);
         }
-        let segmented = SegmentedPacket::new(segments, packet, &layout, most)?;
-        Ok(Self { packet, segments: Some(segmented), is_partial, next: Some(segmented.payload) })
+        if cut.largest() > most { Err(CutError::TooLarge(room.told())) } else { Ok(cut) }
     }
 
-    /// Writes the next piece to the beginning of `into`, which has room for it. Gives its length;
-    /// none after the last one.
+    /// The length of the largest piece.
+    fn largest(&self) -> usize {
+        self.segments.map_or(self.packet.len(), |segments| {
+            self.packet.len().min(segments.payload + segments.size)
+        })
+    }
+
+    /// Writes the next piece to the beginning of `into`, which has [room](Room::datagram) for it.
+    /// Gives its length; none after the last one. Pieces are sealed in this order, one directly
+    /// after the other.
     pub fn write_next(&mut self, into: &mut [u8]) -> Option<usize> {
+        if let Some(second_half) = self.second_half.take() {
+            into[..second_half.len()].copy_from_slice(&second_half);
+            return Some(second_half.len());
+        }
         let at = self.next.take()?;
+        if self.largest() <= self.datagram {
+            return Some(self.write_piece(at, into));
+        }
+        let mut piece = vec![0; self.largest()];
+        let length = self.write_piece(at, &mut piece);
+        if length <= self.datagram {
+            into[..length].copy_from_slice(&piece[..length]);
+            return Some(length);
+        }
+        let (first, second) = piece[..length].split_at(length.div_ceil(2));
+        self.second_half = Some([&[HalfKind::Second.to_byte()], second].concat());
+        let end = HALF_HEADER_BYTES + first.len();
+        into[..HALF_HEADER_BYTES].copy_from_slice(&[HalfKind::First.to_byte()]);
+        into[HALF_HEADER_BYTES..end].copy_from_slice(first);
+        Some(end)
+    }
+
+    fn write_piece(&mut self, at: usize, into: &mut [u8]) -> usize {
         let length = match self.segments {
             None => {
                 into[..self.packet.len()].copy_from_slice(self.packet);
@@ -84,8 +124,13 @@ impl<'a> Cut<'a> {
         if self.is_partial {
             into[0] |= PARTIAL;
         }
-        Some(length)
+        length
     }
+}
+
+/// Whether its sender lets routers fragment it: IPv4's "don't fragment" is not set.
+fn may_be_fragmented(packet: &[u8], layout: &Layout) -> bool {
+    !layout.is_version_6() && packet[6] & DONT_FRAGMENT == 0
 }
 
 /// Takes the mark of a partial checksum off a packet that has come through the tunnel. Says
@@ -102,7 +147,7 @@ impl SegmentedPacket {
         segments: Segments,
         packet: &[u8],
         layout: &Layout,
-        most: usize,
+        datagram: usize,
     ) -> Result<Self, CutError> {
         let is_version_6 = layout.is_version_6();
         let is_tcp = match segments.kind {
@@ -126,13 +171,10 @@ impl SegmentedPacket {
         if header_bytes < least || payload >= packet.len() {
             return Err(NoPacket::Length.into());
         }
-        let room = most.checked_sub(payload).filter(|room| *room > 0).ok_or(CutError::TooLarge)?;
         let size = usize::from(segments.size);
         // TCP is a stream of bytes, and may be cut smaller; a datagram is what it is.
-        if !is_tcp && size > room {
-            return Err(CutError::TooLarge);
-        }
-        Ok(Self { is_version_6, transport, payload, is_tcp, size: size.min(room) })
+        let size = if is_tcp { size.min(datagram.saturating_sub(payload).max(1)) } else { size };
+        Ok(Self { is_version_6, transport, payload, is_tcp, size })
     }
 
     /// Writes the piece with this part of the payload.

@@ -9,6 +9,7 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
+use crate::dh::ErasedDh;
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{CHOICE_BYTES, INITIATION_NOISE_BYTES, OFFER_BYTES, RESPONSE_NOISE_BYTES};
@@ -16,7 +17,7 @@ use crate::suite::{Suite, Suites};
 
 const PARAMS: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 /// Mixed into every handshake, so that it succeeds with nothing but this protocol.
-const PROLOGUE: &[u8] = b"mercato tunnel 1";
+const PROLOGUE: &[u8] = b"mercato tunnel 2";
 /// Where `IKpsk2` mixes the shared secret in: after the second message.
 const PSK_PLACE: u8 = 2;
 
@@ -211,7 +212,7 @@ impl Responder {
 
 fn builder<'a>(seed: [u8; 32]) -> Result<Builder<'a>, NotAuthentic> {
     let params: NoiseParams = PARAMS.parse()?;
-    Ok(Builder::with_resolver(params, Box::new(Seeded(seed))).prologue(PROLOGUE)?)
+    Ok(Builder::with_resolver(params, Box::new(Seeded(Zeroizing::new(seed)))).prologue(PROLOGUE)?)
 }
 
 fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Established {
@@ -223,18 +224,18 @@ fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Est
     Established { send, receive, suite, peer_shards }
 }
 
-/// The usual primitives, and randomness of a seed that is an argument.
-struct Seeded([u8; 32]);
+/// The usual primitives with keys that are erased, and randomness of a seed that is an argument.
+struct Seeded(Zeroizing<[u8; 32]>);
 
 struct SeededRandom(ChaCha20Rng);
 
 impl CryptoResolver for Seeded {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(SeededRandom(ChaCha20Rng::from_seed(self.0))))
+        Some(Box::new(SeededRandom(ChaCha20Rng::from_seed(*self.0))))
     }
 
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        (*choice == DHChoice::Curve25519).then(|| Box::<ErasedDh>::default() as Box<dyn Dh>)
     }
 
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
@@ -299,6 +300,13 @@ mod tests {
         let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
         let (second, _) = responder.respond(&SharedSecret::new([8; 32]), choice, 2).unwrap();
         assert!(initiator.finish(&second).is_err());
+    }
+
+    #[test]
+    fn keys_of_no_order_agree_on_nothing() {
+        let (home, nobody) = (pair(1), PublicKey::new([0; 32]));
+        let secret = SharedSecret::new([3; 32]);
+        assert!(Initiator::begin(&home, &nobody, &secret, offer(), [4; 32]).is_err());
     }
 
     #[test]

@@ -15,9 +15,12 @@
 mod address_table;
 mod checksum;
 mod coalesce;
+mod control;
 mod cookie;
 mod cut;
+mod dh;
 mod endpoint;
+mod halves;
 mod handshake;
 mod keys;
 pub mod limits;
@@ -26,24 +29,29 @@ mod offload;
 mod packet;
 mod path_mtu;
 mod replay;
+mod room;
 mod seal;
 mod session_keys;
 mod shard;
 mod suite;
+mod too_big;
 mod translate;
 
 pub use address_table::{
     AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
 };
 pub use coalesce::Coalescer;
+pub use control::{Control, Probe};
 pub use cut::{Cut, CutError, take_partial_mark};
 pub use endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig, PeerIndex};
 pub use keys::{KeyPair, PublicKey, SharedSecret};
 pub use message::{DATA_HEADER_BYTES, Malformed};
 pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments};
 pub use packet::NoPacket;
-pub use path_mtu::{PathMtu, Probe};
+pub use path_mtu::{Path, PathMtu};
+pub use room::Room;
 pub use session_keys::SessionKeys;
 pub use shard::{Activity, Opened, Shard, ShardError};
 pub use suite::{Suite, Suites};
+pub use too_big::{clamp_segment_size, too_big};
 pub use translate::Checksum;

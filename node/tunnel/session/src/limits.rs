@@ -38,6 +38,10 @@ pub const ADDRESSES: usize = 262_144;
 /// 10,000 in a second.
 pub const INITIATIONS_PER_SECOND: u32 = 1_000;
 
+/// Under load, initiations with a cookie of one address that are looked at in one second: as
+/// WireGuard's programs have it.
+pub const INITIATIONS_PER_ADDRESS: u8 = 20;
+
 /// A sealed packet is so much longer than what it carries: type, receiver, counter, tag.
 pub const SEALED_BYTES: usize = 16 + 16;
 /// The largest packet that IP knows.
@@ -51,5 +55,14 @@ pub const MOST_OUTER_BYTES: usize = 9_000;
 pub const PROBE_MS: u64 = 1_000;
 /// Probes of one size without an answer, until it counts as too large (RFC 8899: 3).
 pub const PROBES: u32 = 3;
-/// A confirmed size is tried anew so often, as RFC 8899 has it.
+/// A larger size than the confirmed one is tried anew so often, as RFC 8899 has it.
 pub const PROBE_AGAIN_MS: u64 = 600_000;
+/// While data is sent, the confirmed size is tried so often. A guess: with [`PROBES`] a path that
+/// narrows is found out in eight seconds.
+pub const CONFIRM_MS: u64 = 5_000;
+/// What IPv6 asks of each link (RFC 8200, section 5): packets up to this size always pass, over
+/// two datagrams if need be.
+pub const LEAST_INNER_BYTES: usize = 1_280;
+/// Halves of packets that wait for their other half, in one session. A guess: datagrams of one
+/// packet seldom overtake more of others.
+pub const HALVES: usize = 16;

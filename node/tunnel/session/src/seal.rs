@@ -50,6 +50,12 @@ impl Sealer {
         self.counter
     }
 
+    /// Makes it have sealed so many packets.
+    #[cfg(test)]
+    pub(crate) fn set_sealed(&mut self, counter: u64) {
+        self.counter = counter;
+    }
+
     /// Seals what stands in the middle of `datagram`, between room for the header and for the
     /// tag. None once the key is used up.
     pub(crate) fn seal(&mut self, datagram: &mut [u8]) -> Option<()> {
@@ -105,13 +111,18 @@ impl KeyType for KeyLength {
     }
 }
 
-fn key(split: &[u8; 32], suite: Suite, shard: u8) -> LessSafeKey {
+/// The key of one shard in one direction: the split's key of that direction is HKDF's PRK.
+pub(crate) fn shard_key(split: &[u8; 32], shard: u8) -> Zeroizing<[u8; KEY_BYTES]> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
     Prk::new_less_safe(HKDF_SHA256, split)
         .expand(&[LABEL, &[shard]], KeyLength)
         .and_then(|derived| derived.fill(bytes.as_mut()))
         .expect("32 bytes are within what HKDF gives");
-    let key = UnboundKey::new(suite.algorithm(), bytes.as_ref());
+    bytes
+}
+
+fn key(split: &[u8; 32], suite: Suite, shard: u8) -> LessSafeKey {
+    let key = UnboundKey::new(suite.algorithm(), shard_key(split, shard).as_ref());
     LessSafeKey::new(key.expect("both suites have keys of 32 bytes"))
 }
 
@@ -149,7 +160,7 @@ mod tests {
     #[test]
     fn a_key_that_is_used_up_seals_no_more() {
         let mut sealer = Sealer::new(&[1; 32], Suite::Aes256Gcm, 0x50, 0);
-        sealer.counter = limits::REJECT_AFTER_PACKETS - 1;
+        sealer.set_sealed(limits::REJECT_AFTER_PACKETS - 1);
         let mut datagram = [0; limits::SEALED_BYTES];
         assert_eq!(sealer.seal(&mut datagram), Some(()));
         assert_eq!(sealer.seal(&mut datagram), None);

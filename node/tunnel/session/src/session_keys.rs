@@ -65,3 +65,27 @@ impl fmt::Debug for SessionKeys {
         write!(f, "SessionKeys({:#x}, {:?})", self.own_index, self.suite)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zeroize::ZeroizeOnDrop;
+
+    use super::*;
+
+    fn is_erased<T: ZeroizeOnDrop>(_: &T) -> bool {
+        true
+    }
+
+    #[test]
+    fn what_is_secret_is_erased() {
+        let keys = Established {
+            send: Zeroizing::new([1; 32]),
+            receive: Zeroizing::new([2; 32]),
+            suite: Suite::Aes256Gcm,
+            peer_shards: 1,
+        };
+        let keys = SessionKeys::new(keys, 16, 32, 0);
+        assert!(is_erased(&keys.send) && is_erased(&keys.receive));
+        assert!(!format!("{keys:?}").contains("[1, 1"), "nor is it shown");
+    }
+}

@@ -8,9 +8,13 @@ use std::net::SocketAddr;
 use hashbrown::HashMap;
 use thiserror::Error;
 
+use crate::control::{Content, Control, PROBE_BYTES, Probe};
 use crate::endpoint::PeerIndex;
+use crate::halves::Halves;
 use crate::limits;
 use crate::message::{DATA_HEADER_BYTES, Data};
+use crate::path_mtu::Path;
+use crate::room::{Room, outer_headers};
 use crate::seal::{OpenError, Opener, Sealer};
 use crate::session_keys::SessionKeys;
 
@@ -25,6 +29,8 @@ pub struct Shard {
     /// By our index of the session, which nobody else chooses.
     sessions: HashMap<u32, Session, BuildHasher>,
     peers: HashMap<PeerIndex, Peer, BuildHasher>,
+    /// The packet that was last put together of two halves.
+    joined: Vec<u8>,
 }
 
 struct Session {
@@ -33,6 +39,7 @@ struct Session {
     sealer: Sealer,
     /// By the peer's shard; made when the first packet of it comes.
     openers: [Option<Opener>; limits::SHARDS],
+    halves: Halves,
     /// Whether anything authentic has come by it.
     is_confirmed: bool,
 }
@@ -42,6 +49,7 @@ struct Peer {
     /// The session that seals, by our index of it.
     sealing: Option<u32>,
     address: Option<SocketAddr>,
+    path: Path,
     activity: Activity,
 }
 
@@ -54,12 +62,17 @@ pub struct Activity {
     pub sent_any: bool,
     /// A packet that is not empty was opened.
     pub received_data: bool,
-    /// The newest session by which something was opened, by our index.
+    /// A session by which something was opened, by our index: one by which nothing had come
+    /// before, if there was one.
     pub received_by: Option<u32>,
     /// Where the last authentic packet came from, if not from where we send to.
     pub moved_to: Option<SocketAddr>,
     /// There was something to send, and no key for it; or the key is nearly used up.
     pub wants_session: bool,
+    /// The peer's probe that came last.
+    pub probed: Option<Probe>,
+    /// The echo of ours that came last.
+    pub echoed: Option<Probe>,
 }
 
 /// A packet that was opened.
@@ -67,8 +80,10 @@ pub struct Activity {
 pub struct Opened<'a> {
     /// Who sealed it.
     pub peer: PeerIndex,
-    /// What it carried; nothing in a keepalive.
+    /// The packet that it carried, or completed; nothing if it was none, as in a keepalive.
     pub packet: &'a mut [u8],
+    /// How large packets to whoever sealed it may be.
+    pub room: Room,
 }
 
 /// Why nothing was sealed or opened.
@@ -107,7 +122,7 @@ impl Shard {
     /// The shard of this number, below [`limits::SHARDS`].
     pub fn new(number: u8) -> Self {
         assert!(usize::from(number) < limits::SHARDS, "an index has four bits for it");
-        Self { number, sessions: HashMap::default(), peers: HashMap::default() }
+        Self { number, sessions: HashMap::default(), peers: HashMap::default(), joined: Vec::new() }
     }
 
     /// Takes the keys of a session. It opens at once; it seals once it is
@@ -115,7 +130,8 @@ impl Shard {
     pub fn install(&mut self, peer: PeerIndex, keys: SessionKeys) {
         let sealer = keys.sealer(self.number);
         let openers = [const { None }; limits::SHARDS];
-        let session = Session { peer, sealer, openers, keys, is_confirmed: false };
+        let halves = Halves::default();
+        let session = Session { peer, sealer, openers, halves, keys, is_confirmed: false };
         self.sessions.insert(session.keys.own_index, session);
         self.peers.entry(peer).or_default();
     }
@@ -146,11 +162,14 @@ impl Shard {
         self.sessions.retain(|_, session| session.peer != peer);
     }
 
-    /// Whether something can be sealed for this peer now.
-    pub fn can_seal(&self, mono_ms: u64, peer: PeerIndex) -> bool {
-        let sealing = self.peers.get(&peer).and_then(|peer| peer.sealing);
-        let session = sealing.and_then(|index| self.sessions.get(&index));
-        session.is_some_and(|session| session.keys.is_good(mono_ms))
+    /// What is known of the way to this peer.
+    pub fn set_path(&mut self, peer: PeerIndex, path: Path) {
+        self.peers.entry(peer).or_default().path = path;
+    }
+
+    /// How large packets to this peer may be.
+    pub fn room(&self, peer: PeerIndex) -> Room {
+        self.peers.get(&peer).map_or_else(|| Room::new(Path::default(), None), Peer::room)
     }
 
     /// Seals what stands in the middle of `datagram`, after [`DATA_HEADER_BYTES`] of room in front
@@ -166,19 +185,37 @@ impl Shard {
         datagram: &mut [u8],
     ) -> Result<SocketAddr, ShardError> {
         let entry = self.peers.entry(peer).or_default();
-        let session = entry.sealing.and_then(|index| self.sessions.get_mut(&index));
-        let Some(session) = session.filter(|session| session.keys.is_good(mono_ms)) else {
-            entry.activity.wants_session = true;
-            return Err(ShardError::NoSession);
+        let sealed = seal_by(&mut self.sessions, entry, mono_ms, datagram);
+        let activity = &mut entry.activity;
+        activity.wants_session |= matches!(sealed, Err(ShardError::NoSession) | Ok((_, true)));
+        activity.sent_any |= sealed.is_ok();
+        activity.sent_data |= sealed.is_ok() && datagram.len() > limits::SEALED_BYTES;
+        sealed.map(|(to, _)| to)
+    }
+
+    /// Seals what is no packet of a pod. Gives the datagram, and where it goes to. It may be larger
+    /// than the path carries, and must not be fragmented.
+    ///
+    /// # Errors
+    /// When there is no session with the peer, or it is not known where it is.
+    pub fn seal_control(
+        &mut self,
+        mono_ms: u64,
+        peer: PeerIndex,
+        control: Control,
+    ) -> Result<(SocketAddr, Vec<u8>), ShardError> {
+        let entry = self.peers.get_mut(&peer).ok_or(ShardError::NoSession)?;
+        let padded = match control {
+            Control::Probe(probe) => usize::from(probe.outer_bytes),
+            Control::Echo(_) => 0,
         };
-        let address = entry.address.ok_or(ShardError::NoAddress)?;
-        if session.sealer.sealed() >= limits::REKEY_AFTER_PACKETS {
-            entry.activity.wants_session = true;
-        }
-        session.sealer.seal(datagram).ok_or(ShardError::NoSession)?;
-        entry.activity.sent_any = true;
-        entry.activity.sent_data |= datagram.len() > limits::SEALED_BYTES;
-        Ok(address)
+        let bytes = padded.saturating_sub(outer_headers(entry.address));
+        let mut datagram = vec![0; bytes.max(limits::SEALED_BYTES + PROBE_BYTES)];
+        control.write(&mut datagram[DATA_HEADER_BYTES..]);
+        let (to, _) = seal_by(&mut self.sessions, entry, mono_ms, &mut datagram)?;
+        // A probe may be too large to arrive.
+        entry.activity.sent_any |= matches!(control, Control::Echo(_));
+        Ok((to, datagram))
     }
 
     /// Opens a sealed packet where it lies. What is not authentic changes nothing.
@@ -186,7 +223,7 @@ impl Shard {
     /// # Errors
     /// When it is of no session of ours, too old, seen before or not authentic.
     pub fn open<'a>(
-        &mut self,
+        &'a mut self,
         mono_ms: u64,
         from: SocketAddr,
         datagram: &'a mut [u8],
@@ -205,17 +242,29 @@ impl Shard {
         }
         let keys = &session.keys;
         let opener = session.openers[usize::from(shard)].get_or_insert_with(|| keys.opener(shard));
-        let packet = opener.open(counter, &mut datagram[DATA_HEADER_BYTES..])?;
-        session.is_confirmed = true;
+        let opened = opener.open(counter, &mut datagram[DATA_HEADER_BYTES..])?;
         let peer = session.peer;
         let entry = self.peers.entry(peer).or_default();
-        entry.activity.received_by = Some(own_index);
+        entry.note_opened(own_index, from, session.is_confirmed);
+        session.is_confirmed = true;
+        let packet = match Content::read(opened) {
+            Content::Packet(packet) => packet,
+            Content::Half(kind, half) => {
+                self.joined = session.halves.join(shard, counter, kind, half).unwrap_or_default();
+                self.joined.as_mut_slice()
+            }
+            Content::Probe(probe) => {
+                entry.activity.probed = Some(probe);
+                &mut []
+            }
+            Content::Echo(probe) => {
+                entry.activity.echoed = Some(probe);
+                &mut []
+            }
+            Content::Nothing => &mut [],
+        };
         entry.activity.received_data |= !packet.is_empty();
-        if entry.address != Some(from) {
-            entry.address = Some(from);
-            entry.activity.moved_to = Some(from);
-        }
-        Ok(Opened { peer, packet })
+        Ok(Opened { peer, packet, room: entry.room() })
     }
 
     /// What was seen of each peer since this was last called; of those of whom nothing was, nothing
@@ -226,5 +275,103 @@ impl Shard {
             (activity != Activity::default()).then_some((*index, activity))
         };
         self.peers.iter_mut().filter_map(taken)
+    }
+}
+
+/// Seals by the session that a peer's packets go by. Says besides whether its key is nearly used
+/// up.
+fn seal_by(
+    sessions: &mut HashMap<u32, Session, BuildHasher>,
+    peer: &Peer,
+    mono_ms: u64,
+    datagram: &mut [u8],
+) -> Result<(SocketAddr, bool), ShardError> {
+    let session = peer.sealing.and_then(|index| sessions.get_mut(&index));
+    let session = session.filter(|session| session.keys.is_good(mono_ms));
+    let session = session.ok_or(ShardError::NoSession)?;
+    let address = peer.address.ok_or(ShardError::NoAddress)?;
+    session.sealer.seal(datagram).ok_or(ShardError::NoSession)?;
+    Ok((address, session.sealer.sealed() > limits::REKEY_AFTER_PACKETS))
+}
+
+impl Peer {
+    fn room(&self) -> Room {
+        Room::new(self.path, self.address)
+    }
+
+    /// Something authentic came from there, by this session.
+    fn note_opened(&mut self, own_index: u32, from: SocketAddr, is_confirmed: bool) {
+        if !is_confirmed || self.activity.received_by.is_none() {
+            self.activity.received_by = Some(own_index);
+        }
+        if self.address != Some(from) {
+            self.address = Some(from);
+            self.activity.moved_to = Some(from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::Established;
+    use crate::suite::Suite;
+
+    const PEER: &str = "192.0.2.2:7475";
+
+    /// Two shards with a session between them.
+    fn pair() -> [(Shard, PeerIndex); 2] {
+        [(1, 2), (2, 1)].map(|(send, receive)| {
+            let keys = Established {
+                send: [send; 32].into(),
+                receive: [receive; 32].into(),
+                suite: Suite::Aes256Gcm,
+                peer_shards: 1,
+            };
+            let (mut shard, peer) = (Shard::new(0), PeerIndex::FIRST);
+            shard.install(peer, SessionKeys::new(keys, 16, 16, 0));
+            shard.seal_with(peer, 16);
+            shard.set_address(peer, PEER.parse().unwrap());
+            (shard, peer)
+        })
+    }
+
+    fn activity(shard: &mut Shard) -> Activity {
+        shard.activities().next().map_or_else(Activity::default, |(_, activity)| activity)
+    }
+
+    #[test]
+    fn a_session_is_replaced_before_its_counter_ends_and_over_when_it_does() {
+        let [(mut here, peer), (mut there, _)] = pair();
+        let mut seal_after = |sealed: u64| {
+            let session = here.sessions.get_mut(&16).unwrap();
+            session.sealer.set_sealed(sealed);
+            let mut datagram = [0x45; limits::SEALED_BYTES + 20];
+            let result = here.seal(0, peer, &mut datagram);
+            (result.map(|_| datagram), activity(&mut here).wants_session)
+        };
+        let (sealed, wants_session) = seal_after(limits::REKEY_AFTER_PACKETS - 1);
+        assert!(sealed.is_ok() && !wants_session);
+        let (sealed, wants_session) = seal_after(limits::REKEY_AFTER_PACKETS);
+        assert!(sealed.is_ok() && wants_session);
+        let (sealed, _) = seal_after(limits::REJECT_AFTER_PACKETS - 1);
+        assert!(there.open(0, PEER.parse().unwrap(), &mut sealed.unwrap()).is_ok());
+        let (sealed, wants_session) = seal_after(limits::REJECT_AFTER_PACKETS);
+        assert_eq!(sealed, Err(ShardError::NoSession));
+        assert!(wants_session);
+    }
+
+    #[test]
+    fn a_probe_is_as_large_as_it_says_and_asks_for_no_session() {
+        let [(mut here, peer), (mut there, _)] = pair();
+        let probe = Probe { id: 3, outer_bytes: 1_400 };
+        let (_, mut datagram) = here.seal_control(0, peer, Control::Probe(probe)).unwrap();
+        assert_eq!(datagram.len() + 28, 1_400);
+        assert_eq!(activity(&mut here), Activity::default());
+        assert!(there.open(0, PEER.parse().unwrap(), &mut datagram).unwrap().packet.is_empty());
+        assert_eq!(activity(&mut there).probed, Some(probe));
+        let expired = here.seal_control(limits::REJECT_AFTER_MS, peer, Control::Echo(probe));
+        assert_eq!(expired.err(), Some(ShardError::NoSession));
+        assert_eq!(activity(&mut here), Activity::default());
     }
 }

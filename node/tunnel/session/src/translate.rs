@@ -37,7 +37,7 @@ pub(crate) fn translate(
     if layout.checksum_at().is_some_and(|at| at + 2 > bytes.len()) {
         return Err(NoPacket::Length);
     }
-    if is_error(bytes, &layout) {
+    if is_icmp_error(bytes, &layout) {
         translate_quotation(bytes, &layout, quoted);
     }
     let change = set_addresses(bytes, &layout, source, destination);
@@ -84,7 +84,7 @@ fn set_transport_checksum(bytes: &mut [u8], layout: &Layout, change: Change, che
 }
 
 /// Whether it is an ICMP message that quotes a packet: RFC 792, RFC 4443.
-fn is_error(bytes: &[u8], layout: &Layout) -> bool {
+pub(crate) fn is_icmp_error(bytes: &[u8], layout: &Layout) -> bool {
     let kind = bytes.get(layout.transport.start).copied().unwrap_or(0);
     !layout.is_fragment
         && match layout.protocol {

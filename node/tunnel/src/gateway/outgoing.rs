@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use mercato_session::limits::SEALED_BYTES;
 use mercato_session::{
-    AddressTable, Checksum, Cut, DATA_HEADER_BYTES, OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex,
-    Route, Shard,
+    AddressTable, Checksum, Cut, CutError, DATA_HEADER_BYTES, OFFLOAD_HEADER_BYTES, OffloadHeader,
+    PeerIndex, Route, Shard, too_big,
 };
 
 use crate::device::Device;
@@ -17,7 +17,6 @@ use crate::socket::DatagramSocket;
 
 /// Packets on their way out.
 pub(super) struct Outgoing {
-    inner_mtu: usize,
     /// A packet of the device, with its header.
     read: Box<[u8]>,
     read_bytes: usize,
@@ -27,18 +26,26 @@ pub(super) struct Outgoing {
     waiting: VecDeque<(PeerIndex, Vec<u8>)>,
 }
 
+/// What came of a packet of the device.
+pub(super) enum Sent {
+    /// It was sent, or nobody can be told why not.
+    Yes,
+    /// It waits for a session with its peer.
+    WithoutSession,
+    /// This is to be told to its sender, as if the peer had sent it.
+    TooBig(Vec<u8>),
+}
+
 /// A packet of the device.
 pub(super) struct Packet<'a> {
     header: OffloadHeader,
     bytes: &'a mut [u8],
     sealed: &'a mut [u8],
-    inner_mtu: usize,
 }
 
 impl Outgoing {
-    pub(super) fn new(inner_mtu: usize) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            inner_mtu,
             read: vec![0; limits::DEVICE_BYTES].into(),
             read_bytes: 0,
             sealed: vec![0; limits::SEND_BYTES].into(),
@@ -52,7 +59,7 @@ impl Outgoing {
             Ok(bytes) => {
                 self.read_bytes = bytes;
                 let sealed = &mut self.sealed;
-                Ok(Packet::new(&mut self.read[..bytes], sealed, self.inner_mtu))
+                Ok(Packet::new(&mut self.read[..bytes], sealed))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
@@ -78,7 +85,7 @@ impl Outgoing {
         for (of, mut bytes) in std::mem::take(&mut self.waiting) {
             if of != peer {
                 self.waiting.push_back((of, bytes));
-            } else if let Some(packet) = Packet::new(&mut bytes, &mut self.sealed, self.inner_mtu) {
+            } else if let Some(packet) = Packet::new(&mut bytes, &mut self.sealed) {
                 packet.send(mono_ms, peer, shard, socket);
             }
         }
@@ -101,10 +108,10 @@ impl Outgoing {
 
 impl<'a> Packet<'a> {
     /// None if its header asks for what was never offered.
-    fn new(read: &'a mut [u8], sealed: &'a mut [u8], inner_mtu: usize) -> Option<Self> {
+    fn new(read: &'a mut [u8], sealed: &'a mut [u8]) -> Option<Self> {
         let (header, bytes) = read.split_first_chunk_mut::<OFFLOAD_HEADER_BYTES>()?;
         let header = OffloadHeader::from_bytes(header)?;
-        Some(Self { header, bytes, sealed, inner_mtu })
+        Some(Self { header, bytes, sealed })
     }
 
     /// Translates it. None if it may not pass.
@@ -114,20 +121,24 @@ impl<'a> Packet<'a> {
         table.outbound(mono_ms, self.bytes, checksum).ok()
     }
 
-    /// Cuts, seals and sends it. False if there is no session with its peer.
+    /// Cuts, seals and sends it.
     pub(super) fn send(
         self,
         mono_ms: u64,
         peer: PeerIndex,
         shard: &mut Shard,
         socket: &mut DatagramSocket,
-    ) -> bool {
-        let Self { header, bytes, sealed, inner_mtu } = self;
-        let mut cut = match Cut::new(&header, bytes, inner_mtu) {
+    ) -> Sent {
+        let Self { header, bytes, sealed } = self;
+        let room = shard.room(peer);
+        let mut cut = match Cut::new(&header, bytes, room) {
             Ok(cut) => cut,
+            Err(CutError::TooLarge(most)) => {
+                return too_big(bytes, most).map_or(Sent::Yes, Sent::TooBig);
+            }
             Err(error) => {
                 tracing::debug!(%error, "a packet that cannot be sent");
-                return true;
+                return Sent::Yes;
             }
         };
         let (mut end, mut each) = (0, 0);
@@ -137,11 +148,18 @@ impl<'a> Packet<'a> {
             end += length + SEALED_BYTES;
             match shard.seal(mono_ms, peer, &mut sealed[begin..end]) {
                 Ok(address) => to = Some(address),
-                Err(_) => return false,
+                Err(_) => return Sent::WithoutSession,
             }
-            each = each.max(end - begin);
-            let is_full = end + inner_mtu + SEALED_BYTES > sealed.len();
-            if is_full || end >= each * limits::SEND_SEGMENTS {
+            if each > 0 && end - begin > each {
+                // Halves of packets: all but the last datagram of one send are equally long.
+                send(socket, to.expect("it was sealed"), &sealed[..begin], each);
+                sealed.copy_within(begin..end, 0);
+                (end, each) = (end - begin, 0);
+            }
+            let is_last = each > 0 && end % each != 0;
+            each = each.max(end.min(length + SEALED_BYTES));
+            let is_full = end + room.datagram() + SEALED_BYTES > sealed.len();
+            if is_last || is_full || end >= each * limits::SEND_SEGMENTS {
                 send(socket, to.expect("it was sealed"), &sealed[..end], each);
                 (end, each) = (0, 0);
             }
@@ -149,7 +167,7 @@ impl<'a> Packet<'a> {
         if let Some(to) = to.filter(|_| end > 0) {
             send(socket, to, &sealed[..end], each);
         }
-        true
+        Sent::Yes
     }
 }
 

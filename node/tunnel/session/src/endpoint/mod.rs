@@ -4,7 +4,9 @@
 //!
 //! Whoever does not know our public key, and whoever we do not know, gets no answer at all.
 
+mod load;
 mod peer;
+mod sessions;
 mod table;
 
 use std::collections::VecDeque;
@@ -15,13 +17,16 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha20Rng;
 use thiserror::Error;
 
+use self::load::{Load, Verdict};
 use self::peer::Peer;
 use self::table::PeerTable;
+use crate::control::Control;
 use crate::cookie::Checker;
 use crate::handshake::{Choice, Responder};
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{self, CookieReply, Initiation, Malformed, Message, Response};
+use crate::path_mtu::Path;
 use crate::session_keys::SessionKeys;
 use crate::shard::Activity;
 use crate::suite::Suites;
@@ -37,6 +42,8 @@ pub struct Config {
     pub suites: Suites,
     /// How many shards seal here: from one to [`limits::SHARDS`].
     pub shards: u8,
+    /// The largest packet of its own link, IP's header included: larger ones are never tried.
+    pub link_mtu: usize,
 }
 
 /// Another gateway.
@@ -61,6 +68,10 @@ pub enum Effect {
     SealWith(PeerIndex, u32),
     /// Let one shard seal an empty packet.
     Keepalive(PeerIndex),
+    /// Let one shard seal this.
+    Control(PeerIndex, Control),
+    /// Tell each shard what is known of the way to this peer.
+    Path(PeerIndex, Path),
     /// Let each shard forget the session of this index of ours.
     RemoveSession(u32),
     /// Let each shard send to this address.
@@ -99,7 +110,7 @@ pub enum Ignored {
     /// It was recorded and sent again.
     #[error("a message that was sent before")]
     Replayed,
-    /// The same peer began a handshake just now.
+    /// The same peer began a handshake just now; or, under load, somebody at the same address.
     #[error("a handshake too soon after the last one")]
     TooSoon,
 }
@@ -117,25 +128,8 @@ pub struct Endpoint {
     rng: ChaCha20Rng,
     effects: VecDeque<Effect>,
     load: Load,
-}
-
-/// How many initiations came in this second.
-#[derive(Default)]
-struct Load {
-    second: u64,
-    initiations: u32,
-}
-
-impl Load {
-    /// Counts one more, and says whether there are too many.
-    fn is_exceeded(&mut self, mono_ms: u64) -> bool {
-        let second = mono_ms / 1_000;
-        if self.second != second {
-            *self = Self { second, initiations: 0 };
-        }
-        self.initiations = self.initiations.saturating_add(1);
-        self.initiations > limits::INITIATIONS_PER_SECOND
-    }
+    /// Of the counters of addresses.
+    load_key: [u64; 2],
 }
 
 impl Endpoint {
@@ -143,9 +137,10 @@ impl Endpoint {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         assert!((1..=limits::SHARDS).contains(&usize::from(config.shards)), "from one shard to 16");
         let checker = Checker::new(&config.keys.public());
-        let rng = ChaCha20Rng::from_seed(seed);
-        let effects = VecDeque::new();
-        Self { config, checker, peers: PeerTable::default(), rng, effects, load: Load::default() }
+        let mut rng = ChaCha20Rng::from_seed(seed);
+        let load_key = [rng.next_u64(), rng.next_u64()];
+        let (peers, effects, load) = (PeerTable::default(), VecDeque::new(), Load::default());
+        Self { config, checker, peers, rng, effects, load, load_key }
     }
 
     /// Adds a peer; one with this key that is there already gets the new secret and addresses.
@@ -157,7 +152,7 @@ impl Endpoint {
             peer.reconfigure(config);
             return Ok(index);
         }
-        self.peers.add(Peer::new(config)).ok_or(NoRoom)
+        self.peers.add(Peer::new(config, self.config.link_mtu)).ok_or(NoRoom)
     }
 
     /// Forgets a peer, its sessions and its keys.
@@ -221,6 +216,11 @@ impl Endpoint {
         self.effects.pop_front()
     }
 
+    /// How many initiations were looked at with the private key, ever: what a flood costs.
+    pub fn examined_initiations(&self) -> u64 {
+        self.load.examined()
+    }
+
     fn begin(&mut self, now: Now, index: PeerIndex) {
         let own_index = self.peers.free_index(&mut self.rng);
         let mut seed = [0; 32];
@@ -246,11 +246,15 @@ impl Endpoint {
         }
         let has_cookie =
             self.checker.is_second_right(datagram, &initiation.macs, from, now.mono_ms);
-        if self.load.is_exceeded(now.mono_ms) && !has_cookie {
-            let given = self.checker.give(&mut self.rng, &initiation.macs, from, now.mono_ms);
-            let reply = message::cookie(initiation.sender, &given.0, &given.1);
-            self.effects.push_back(Effect::Send(from, reply));
-            return Ok(());
+        match self.load.judge(now.mono_ms, from, has_cookie, self.load_key) {
+            Verdict::Examine => {}
+            Verdict::AskForCookie => {
+                let given = self.checker.give(&mut self.rng, &initiation.macs, from, now.mono_ms);
+                let reply = message::cookie(initiation.sender, &given.0, &given.1);
+                self.effects.push_back(Effect::Send(from, reply));
+                return Ok(());
+            }
+            Verdict::Refuse => return Err(Ignored::TooSoon),
         }
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
@@ -297,7 +301,11 @@ impl Endpoint {
     }
 
     fn on_cookie(&mut self, now: Now, cookie: &CookieReply<'_>) -> Result<(), Ignored> {
-        let (_, peer) = self.peers.by_session(cookie.receiver).ok_or(Ignored::Unknown)?;
-        if peer.take_cookie(cookie, now.mono_ms) { Ok(()) } else { Err(Ignored::NotAuthentic) }
+        let (index, peer) = self.peers.by_session(cookie.receiver).ok_or(Ignored::Unknown)?;
+        if !peer.take_cookie(cookie, now.mono_ms) {
+            return Err(Ignored::NotAuthentic);
+        }
+        self.begin(now, index);
+        Ok(())
     }
 }

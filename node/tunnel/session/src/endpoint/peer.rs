@@ -5,12 +5,15 @@ use std::net::SocketAddr;
 
 use mercato_protocol::time::Now;
 
+use super::sessions::{Session, Sessions};
 use super::{Config, Effect, Ignored, Link, PeerConfig, PeerIndex};
+use crate::control::Control;
 use crate::cookie::Stamper;
 use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
 use crate::keys::{PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{self, CookieReply, Response};
+use crate::path_mtu::{Path, PathMtu};
 use crate::session_keys::SessionKeys;
 use crate::shard::Activity;
 
@@ -34,6 +37,9 @@ pub(super) struct Peer {
     candidates: Vec<SocketAddr>,
     /// Where the last authentic packet came from.
     address: Option<SocketAddr>,
+    path: PathMtu,
+    /// What the shards know of it.
+    announced: Path,
     attempt: Option<Attempt>,
     sessions: Sessions,
     timers: Timers,
@@ -53,25 +59,8 @@ struct Attempt {
     again_ms: u64,
     /// Initiations so far.
     tries: usize,
-}
-
-/// What is open at a time: three sessions at most, as with WireGuard.
-#[derive(Default)]
-struct Sessions {
-    /// Opens what is still under way.
-    previous: Option<Session>,
-    /// Seals and opens.
-    current: Option<Session>,
-    /// The peer began it, and has sent nothing by it yet.
-    next: Option<Session>,
-}
-
-#[derive(Clone, Copy)]
-struct Session {
-    own_index: u32,
-    began_ms: u64,
-    /// Whether we sent the initiation.
-    is_ours: bool,
+    /// Whether it was said again before its time, since a cookie came.
+    is_hurried: bool,
 }
 
 #[derive(Default)]
@@ -82,7 +71,7 @@ struct Timers {
 }
 
 impl Peer {
-    pub(super) fn new(config: PeerConfig) -> Self {
+    pub(super) fn new(config: PeerConfig, link_mtu: usize) -> Self {
         let PeerConfig { key, secret, addresses } = config;
         Self {
             key,
@@ -90,6 +79,8 @@ impl Peer {
             stamper: Stamper::new(&key),
             candidates: addresses,
             address: None,
+            path: PathMtu::new(link_mtu),
+            announced: Path::default(),
             attempt: None,
             sessions: Sessions::default(),
             timers: Timers::default(),
@@ -134,8 +125,9 @@ impl Peer {
         if self.attempt.is_some() {
             return None;
         }
-        let (began_ms, tries) =
-            before.map_or((now.mono_ms, 0), |before| (before.began_ms, before.tries));
+        let (began_ms, tries, is_hurried) = before.map_or((now.mono_ms, 0, false), |before| {
+            (before.began_ms, before.tries, before.is_hurried)
+        });
         let to = self.address_to_try(tries)?;
         let timestamp = Timestamp::from_wall_ms(now.wall_ms).max(self.newest_said.next());
         let offer = Offer { timestamp, suites: config.suites, shards: config.shards };
@@ -145,7 +137,9 @@ impl Peer {
         let mut message = message::initiation(own_index, &noise);
         self.stamper.stamp(&mut message, now.mono_ms);
         let again_ms = now.mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
-        self.attempt = Some(Attempt { own_index, initiator, began_ms, again_ms, tries: tries + 1 });
+        let tries = tries + 1;
+        self.attempt =
+            Some(Attempt { own_index, initiator, began_ms, again_ms, tries, is_hurried });
         Some((to, message))
     }
 
@@ -197,8 +191,20 @@ impl Peer {
         Some(SessionKeys::new(established, attempt.own_index, response.sender, mono_ms))
     }
 
+    /// Takes a cookie, and says the initiation again with it: at once, but only once before its
+    /// time, since whoever sees our initiations can make cookies.
     pub(super) fn take_cookie(&mut self, cookie: &CookieReply<'_>, mono_ms: u64) -> bool {
-        self.stamper.take(cookie, mono_ms)
+        let is_taken = self.stamper.take(cookie, mono_ms);
+        if is_taken && let Some(attempt) = self.attempt.as_mut() {
+            let is_hurried = !attempt.is_hurried;
+            if is_hurried {
+                attempt.again_ms = mono_ms;
+                // To the same address: there the cookie is good.
+                attempt.tries -= 1;
+            }
+            attempt.is_hurried = is_hurried;
+        }
+        is_taken
     }
 
     /// Something authentic came from there.
@@ -206,6 +212,8 @@ impl Peer {
         if self.address != Some(from) {
             self.address = Some(from);
             effects.push_back(Effect::Address(index, from));
+            self.path.doubt();
+            self.announce_path(index, effects);
         }
     }
 
@@ -219,13 +227,14 @@ impl Peer {
         effects: &mut Effects,
     ) {
         let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: false };
-        remove(self.sessions.next.replace(session), effects);
+        remove(self.sessions.add_unconfirmed(session), effects);
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
         effects.push_back(Effect::Install(index, keys));
     }
 
     /// Takes the keys of a handshake that we began: they seal at once, and an empty packet tells
-    /// the peer so.
+    /// the peer so. Where both began at one moment, the peer seals by the session that it began,
+    /// and each opens by both.
     pub(super) fn install_confirmed(
         &mut self,
         index: PeerIndex,
@@ -234,16 +243,16 @@ impl Peer {
         effects: &mut Effects,
     ) {
         let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: true };
-        remove(self.sessions.next.take(), effects);
         effects.push_back(Effect::Install(index, keys));
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
-        self.make_current(index, session, effects);
+        for over in self.sessions.add_confirmed(session) {
+            remove(Some(over), effects);
+        }
+        self.seal_with(index, session, effects);
         effects.push_back(Effect::Keepalive(index));
     }
 
-    fn make_current(&mut self, index: PeerIndex, session: Session, effects: &mut Effects) {
-        let before = self.sessions.current.replace(session);
-        remove(std::mem::replace(&mut self.sessions.previous, before), effects);
+    fn seal_with(&mut self, index: PeerIndex, session: Session, effects: &mut Effects) {
         effects.push_back(Effect::SealWith(index, session.own_index));
         self.set_link(index, Link::Up, effects);
     }
@@ -252,6 +261,16 @@ impl Peer {
         if self.link != link {
             self.link = link;
             effects.push_back(Effect::Link(index, link));
+            self.path.doubt();
+            self.announce_path(index, effects);
+        }
+    }
+
+    fn announce_path(&mut self, index: PeerIndex, effects: &mut Effects) {
+        let path = self.path.path();
+        if self.announced != path {
+            self.announced = path;
+            effects.push_back(Effect::Path(index, path));
         }
     }
 
@@ -268,11 +287,11 @@ impl Peer {
         }
         if let Some(own_index) = activity.received_by {
             self.timers.silence_ms = None;
-            let is_next = |next: &mut Session| next.own_index == own_index;
-            if let Some(next) = self.sessions.next.take_if(is_next) {
-                self.make_current(index, next, effects);
+            if let Some((session, over)) = self.sessions.confirm(own_index) {
+                over.into_iter().for_each(|over| remove(Some(over), effects));
+                self.seal_with(index, session, effects);
             }
-            if self.sessions.current.is_some() {
+            if self.sessions.current().is_some() {
                 self.set_link(index, Link::Up, effects);
             }
         }
@@ -281,16 +300,35 @@ impl Peer {
         } else if activity.received_data {
             self.timers.keepalive_ms.get_or_insert(mono_ms + limits::KEEPALIVE_MS);
         }
+        if let Some(echo) = activity.echoed {
+            self.path.on_echo(mono_ms, echo);
+        }
+        if activity.sent_data {
+            self.path.on_sent(mono_ms);
+        }
+        if let Some(probe) = activity.probed {
+            effects.push_back(Effect::Control(index, Control::Echo(probe)));
+        }
+        self.probe_path(mono_ms, index, effects);
         if activity.sent_data && activity.received_by.is_none() {
             self.timers.silence_ms.get_or_insert(mono_ms + SILENCE_MS);
         }
         let is_older = |age_ms| {
-            let current = self.sessions.current.filter(|session| session.is_ours);
+            let current = self.sessions.current().filter(|session| session.is_ours);
             current.is_some_and(|session| mono_ms.saturating_sub(session.began_ms) >= age_ms)
         };
         activity.wants_session
             || (activity.sent_data && is_older(limits::REKEY_AFTER_MS))
             || (activity.received_data && is_older(REKEY_ON_RECEIVE_MS))
+    }
+
+    fn probe_path(&mut self, mono_ms: u64, index: PeerIndex, effects: &mut Effects) {
+        if self.sessions.current().is_some()
+            && let Some(probe) = self.path.poll(mono_ms)
+        {
+            effects.push_back(Effect::Control(index, Control::Probe(probe)));
+        }
+        self.announce_path(index, effects);
     }
 
     /// Does what is due. Says whether a handshake is wanted.
@@ -305,9 +343,10 @@ impl Peer {
             self.sessions.take_all().for_each(|session| remove(Some(session), effects));
             self.set_link(index, Link::Down, effects);
         }
-        if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current.is_some() {
+        if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current().is_some() {
             effects.push_back(Effect::Keepalive(index));
         }
+        self.probe_path(mono_ms, index, effects);
         let is_silent = self.timers.silence_ms.take_if(is_due).is_some();
         if is_silent {
             self.set_link(index, Link::Down, effects);
@@ -326,18 +365,8 @@ impl Peer {
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
         let Timers { keepalive_ms, silence_ms, erase_ms } = self.timers;
         let again_ms = self.attempt.as_ref().map(|attempt| attempt.again_ms);
-        [keepalive_ms, silence_ms, erase_ms, again_ms].into_iter().flatten().min()
-    }
-}
-
-impl Sessions {
-    fn all(&self) -> impl Iterator<Item = Session> {
-        [self.previous, self.current, self.next].into_iter().flatten()
-    }
-
-    fn take_all(&mut self) -> impl Iterator<Item = Session> + use<> {
-        let Self { previous, current, next } = std::mem::take(self);
-        [previous, current, next].into_iter().flatten()
+        let probe_ms = self.sessions.current().and_then(|_| self.path.wakeup_ms());
+        [keepalive_ms, silence_ms, erase_ms, again_ms, probe_ms].into_iter().flatten().min()
     }
 }
 

@@ -12,6 +12,12 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(u32);
 
+#[cfg(test)]
+impl PeerIndex {
+    /// Of the first peer.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
 /// The peers of a gateway.
 #[derive(Default)]
 pub(super) struct PeerTable {

@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use crate::is_full;
 use crate::network::{Faults, Network};
+
+fn seeds() -> u32 {
+    if is_full() { 10_000 } else { 200 }
+}
 
 fn faults() -> impl Strategy<Value = Faults> {
     (0_u32..50, 0_u32..30, 0_u32..20, 1_u64..200).prop_map(|(lost, doubled, damaged, delay_ms)| {
@@ -20,6 +25,7 @@ enum Step {
     Restart(usize),
     Move(usize, u8),
     SetBack(usize, u64),
+    Narrow(usize, usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -30,13 +36,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (20_000_u64..200_000).prop_map(Step::Wait),
         1 => side.clone().prop_map(Step::Restart),
         1 => (side.clone(), any::<u8>()).prop_map(|(side, port)| Step::Move(side, port)),
-        1 => (side, 1_000_u64..10_000_000).prop_map(|(side, ms)| Step::SetBack(side, ms)),
+        1 => (side.clone(), 1_000_u64..10_000_000).prop_map(|(side, ms)| Step::SetBack(side, ms)),
+        1 => (side, 1_280_usize..1_600).prop_map(|(side, mtu)| Step::Narrow(side, mtu)),
     ];
     proptest::collection::vec(step, 1..60)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(seeds()))]
 
     #[test]
     fn what_arrives_was_sent_and_arrives_once(seed in any::<u64>(), faults in faults(), steps in steps()) {
@@ -57,6 +64,7 @@ proptest! {
                     network.move_to(side, address.parse().unwrap());
                 }
                 Step::SetBack(side, ms) => network.set_wall_back_ms(side, ms),
+                Step::Narrow(side, mtu) => network.set_mtu_from(side, mtu),
             }
         }
         for side in 0..2 {

@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Config, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair, Link, PeerConfig, PeerIndex,
-    Shard, SharedSecret, Suite, Suites, limits,
+    Config, Cut, CutError, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair, Link,
+    OffloadHeader, Path, PeerConfig, PeerIndex, Room, Shard, ShardError, SharedSecret, Suite,
+    Suites, limits,
 };
 
 pub(crate) struct Gateway {
     number: u8,
+    link_mtu: usize,
     suites: Suites,
     endpoint: Endpoint,
     shards: Vec<Shard>,
@@ -22,6 +24,9 @@ pub(crate) struct Gateway {
     pub(crate) outbox: Vec<(SocketAddr, Vec<u8>)>,
     pub(crate) received: Vec<Vec<u8>>,
     pub(crate) ignored: Vec<Ignored>,
+    /// Why sealed packets were not opened.
+    pub(crate) unopened: Vec<ShardError>,
+    pub(crate) path: Path,
     pub(crate) links: Vec<Link>,
     installed: usize,
     open: BTreeSet<u32>,
@@ -33,14 +38,20 @@ pub(crate) fn home(number: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, number], 7475))
 }
 
-fn keys(number: u8) -> KeyPair {
+pub(crate) fn keys(number: u8) -> KeyPair {
     KeyPair::from_secret(&[number + 1; 32])
 }
 
 impl Gateway {
     pub(crate) fn new(number: u8, suites: Suites, shards: u8) -> Self {
-        let config = Config { keys: keys(number), suites, shards };
+        Self::on_link(number, suites, shards, 1_500)
+    }
+
+    /// A gateway whose own link has this MTU.
+    pub(crate) fn on_link(number: u8, suites: Suites, shards: u8, link_mtu: usize) -> Self {
+        let config = Config { keys: keys(number), suites, shards, link_mtu };
         Self {
+            link_mtu,
             number,
             suites,
             endpoint: Endpoint::new(config, [number; 32]),
@@ -51,6 +62,8 @@ impl Gateway {
             outbox: Vec::new(),
             received: Vec::new(),
             ignored: Vec::new(),
+            unopened: Vec::new(),
+            path: Path::default(),
             links: Vec::new(),
             installed: 0,
             open: BTreeSet::new(),
@@ -60,9 +73,14 @@ impl Gateway {
 
     /// Makes the gateway of this number its peer.
     pub(crate) fn know(&mut self, number: u8) {
+        self.know_by(number, [9; 32]);
+    }
+
+    /// The same, with another shared secret than all others have.
+    pub(crate) fn know_by(&mut self, number: u8, secret: [u8; 32]) {
         let config = PeerConfig {
             key: keys(number).public(),
-            secret: SharedSecret::new([9; 32]),
+            secret: SharedSecret::new(secret),
             addresses: vec![home(number)],
         };
         self.peer = Some(self.endpoint.add_peer(config).unwrap());
@@ -70,12 +88,10 @@ impl Gateway {
 
     /// The same gateway after a crash; `life` is another each time.
     pub(crate) fn restarted(&self, life: u8) -> Self {
-        let mut again = Self::new(self.number, self.suites, self.shards.len() as u8);
-        let config = Config {
-            keys: keys(self.number),
-            suites: self.suites,
-            shards: self.shards.len() as u8,
-        };
+        let (number, suites, link_mtu) = (self.number, self.suites, self.link_mtu);
+        let shards = self.shards.len() as u8;
+        let mut again = Self::on_link(number, suites, shards, link_mtu);
+        let config = Config { keys: keys(number), suites, shards, link_mtu };
         again.endpoint = Endpoint::new(config, [life; 32]);
         again.received.clone_from(&self.received);
         again
@@ -102,6 +118,32 @@ impl Gateway {
         }
         self.flush(now);
         self.settle(now);
+    }
+
+    /// Cuts a packet of the device and sends its pieces, if there is a session.
+    pub(crate) fn send_cut(
+        &mut self,
+        now: Now,
+        header: &OffloadHeader,
+        packet: &[u8],
+    ) -> Result<(), CutError> {
+        let peer = self.peer.unwrap();
+        let room = self.room();
+        let mut cut = Cut::new(header, packet, room)?;
+        let mut datagram = vec![0; room.datagram() + limits::SEALED_BYTES];
+        while let Some(length) = cut.write_next(&mut datagram[DATA_HEADER_BYTES..]) {
+            let sealed = &mut datagram[..length + limits::SEALED_BYTES];
+            // All pieces of a packet are one shard's.
+            let to = self.shards[0].seal(now.mono_ms, peer, sealed).unwrap();
+            self.outbox.push((to, sealed.to_vec()));
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// How large packets to the peer may be.
+    pub(crate) fn room(&self) -> Room {
+        self.shards[0].room(self.peer.unwrap())
     }
 
     fn flush(&mut self, now: Now) {
@@ -132,28 +174,20 @@ impl Gateway {
                 // As the kernel steers it: by the index's low bits.
                 let index = usize::from(datagram[4]) % limits::SHARDS % self.shards.len();
                 let opened = self.shards[index].open(now.mono_ms, from, &mut datagram);
-                let packets = opened.iter().map(|opened| opened.packet.to_vec());
-                self.received.extend(packets.filter(|packet| !packet.is_empty()));
+                match opened {
+                    Ok(opened) if opened.packet.is_empty() => {}
+                    Ok(opened) => self.received.push(opened.packet.to_vec()),
+                    Err(error) => self.unopened.push(error),
+                }
             }
             Err(ignored) => self.ignored.push(ignored),
         }
         self.settle(now);
     }
 
-    /// An initiation that is none, but whose sender knows our key.
-    pub(crate) fn flood(&mut self, now: Now) {
-        let config = Config { keys: keys(100), suites: self.suites, shards: 1 };
-        let mut stranger = Endpoint::new(config, [1; 32]);
-        let config = PeerConfig {
-            key: keys(self.number).public(),
-            secret: SharedSecret::new([0; 32]),
-            addresses: vec![home(self.number)],
-        };
-        let peer = stranger.add_peer(config).unwrap();
-        stranger.connect(now, peer);
-        let Some(Effect::Send(_, datagram)) = stranger.poll_effect() else { panic!() };
-        let _ = self.endpoint.handle_datagram(now, home(100), &datagram);
-        while self.endpoint.poll_effect().is_some() {}
+    /// How many initiations were looked at with the private key.
+    pub(crate) fn examined(&self) -> u64 {
+        self.endpoint.examined_initiations()
     }
 
     pub(crate) fn wakeup_ms(&self) -> Option<u64> {
@@ -197,6 +231,14 @@ impl Gateway {
             }
             Effect::SealWith(peer, index) => {
                 self.shards.iter_mut().for_each(|shard| shard.seal_with(peer, index));
+            }
+            Effect::Control(peer, control) => {
+                let sealed = self.shards[0].seal_control(now.mono_ms, peer, control);
+                self.outbox.extend(sealed);
+            }
+            Effect::Path(peer, path) => {
+                self.path = path;
+                self.shards.iter_mut().for_each(|shard| shard.set_path(peer, path));
             }
             Effect::RemoveSession(index) => {
                 self.open.remove(&index);

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use mercato_protocol::time::Now;
-use mercato_session::{Ignored, Link, Suite, Suites};
+use mercato_session::{CutError, Ignored, Link, OffloadHeader, Suite, Suites};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
 use crate::gateway::{Gateway, home};
 
+/// Of IPv4 and UDP.
+const OUTER_HEADERS: usize = 28;
 /// The wall clock when a test begins.
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
@@ -31,6 +33,8 @@ impl Faults {
 pub(crate) struct Network {
     rng: ChaCha12Rng,
     faults: Faults,
+    /// The largest packet that passes, IP's header included, of what each side sends.
+    mtu: [usize; 2],
     mono_ms: u64,
     sides: [Side; 2],
     /// Datagrams under way, by the time of their arrival: from, to, bytes.
@@ -48,14 +52,21 @@ struct Side {
 
 impl Network {
     pub(crate) fn pair(seed: u64, faults: Faults) -> Self {
+        Self::pair_on_links(seed, faults, 1_500)
+    }
+
+    /// Two gateways whose own links have this MTU.
+    pub(crate) fn pair_on_links(seed: u64, faults: Faults, link_mtu: usize) -> Self {
         let side = |number: u8| {
-            let mut gateway = Gateway::new(number, Suites::new(Suite::ALL), 1 + number);
+            let suites = Suites::new(Suite::ALL);
+            let mut gateway = Gateway::on_link(number, suites, 1 + number, link_mtu);
             gateway.know(1 - number);
             Side { gateway, address: home(number), wall_back_ms: 0, sent: Vec::new(), lives: 0 }
         };
         let rng = ChaCha12Rng::seed_from_u64(seed);
         let sides = [side(0), side(1)];
-        Self { rng, faults, mono_ms: 1_000, sides, under_way: BTreeMap::new(), number: 0 }
+        let under_way = BTreeMap::new();
+        Self { rng, faults, mtu: [link_mtu; 2], mono_ms: 1_000, sides, under_way, number: 0 }
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -82,6 +93,20 @@ impl Network {
         }
     }
 
+    /// From now on, larger packets are lost without a word.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = [mtu; 2];
+    }
+
+    /// The same, of what this side sends.
+    pub(crate) fn set_mtu_from(&mut self, side: usize, mtu: usize) {
+        self.mtu[side] = mtu;
+    }
+
+    pub(crate) fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
     pub(crate) fn restart(&mut self, side: usize) {
         let one = &mut self.sides[side];
         one.lives += 1;
@@ -100,6 +125,7 @@ impl Network {
     /// From now on nothing is lost, and both are where they are looked for.
     pub(crate) fn heal(&mut self) {
         self.faults = Faults::none();
+        self.mtu = [usize::MAX; 2];
         self.under_way.clear();
         for side in 0..2 {
             self.sides[side].address = home(side as u8);
@@ -110,6 +136,39 @@ impl Network {
         let now = self.now_of(side);
         self.sides[side].gateway.send(now, packet);
         self.post(side);
+    }
+
+    /// Sends a packet as a device gives it.
+    pub(crate) fn send_cut(
+        &mut self,
+        side: usize,
+        header: &OffloadHeader,
+        packet: &[u8],
+    ) -> Result<(), CutError> {
+        let now = self.now_of(side);
+        let sent = self.sides[side].gateway.send_cut(now, header, packet);
+        self.post(side);
+        sent
+    }
+
+    /// Sends a packet each way, and waits until both are there: the only ones that are.
+    pub(crate) fn exchange(&mut self, packets: [&[u8]; 2]) {
+        (0..2).for_each(|side| self.take_received(side));
+        self.send(0, packets[0]);
+        self.run_ms(300);
+        self.send(1, packets[1]);
+        self.run_ms(300);
+        assert_eq!(self.received(1), [packets[0].to_vec()]);
+        assert_eq!(self.received(0), [packets[1].to_vec()]);
+    }
+
+    /// Sends a packet each way every second.
+    pub(crate) fn chatter(&mut self, seconds: u32) {
+        for second in 0..seconds {
+            self.send(0, &second.to_be_bytes());
+            self.send(1, &second.to_be_bytes());
+            self.run_ms(1_000);
+        }
     }
 
     pub(crate) fn inject(&mut self, side: usize, from: SocketAddr, datagram: Vec<u8>) {
@@ -164,6 +223,9 @@ impl Network {
             } else if self.happens(self.faults.doubled_percent) {
                 copies = 2;
             }
+            if datagram.len() + OUTER_HEADERS > self.mtu[side] {
+                copies = 0;
+            }
             for _ in 0..copies {
                 let mut datagram = datagram.clone();
                 if self.happens(self.faults.damaged_percent) {
@@ -204,6 +266,26 @@ impl Network {
 
     pub(crate) fn datagrams(&self) -> usize {
         self.sides.iter().map(|side| side.sent.len()).sum()
+    }
+
+    /// Gives a datagram to a side, and what it answers to whoever sent it back.
+    pub(crate) fn flood(
+        &mut self,
+        side: usize,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Option<Vec<u8>> {
+        let now = self.now_of(side);
+        let gateway = &mut self.sides[side].gateway;
+        gateway.receive(now, from, datagram.to_vec());
+        gateway.ignored.clear();
+        let answered = gateway.outbox.iter().position(|(to, _)| *to == from);
+        answered.map(|nth| gateway.outbox.remove(nth).1)
+    }
+
+    /// All that was ever sent by a side.
+    pub(crate) fn recorded(&self, side: usize) -> &[Vec<u8>] {
+        &self.sides[side].sent
     }
 
     pub(crate) fn first_datagram(&self, side: usize) -> Vec<u8> {

@@ -1,0 +1,125 @@
+//! What stands in a sealed packet besides packets of pods: probes of the path, their echoes, and
+//! halves of packets that are larger than a datagram. The first byte tells them apart: an IP
+//! packet begins with its version, perhaps [marked](crate::take_partial_mark), and nothing at all
+//! is a keepalive.
+
+const PROBE: u8 = 1;
+const ECHO: u8 = 2;
+const FIRST_HALF: u8 = 3;
+const SECOND_HALF: u8 = 4;
+
+/// Of a probe without its padding, and of an echo.
+pub(crate) const PROBE_BYTES: usize = 8;
+/// In front of each half of a packet.
+pub(crate) const HALF_HEADER_BYTES: usize = 1;
+
+/// A probe of the path: padded so that the outer packet has exactly this size, and not to be
+/// fragmented. Its echo says the same, without the padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// By which its echo is known.
+    pub id: u32,
+    /// Of the outer packet.
+    pub outer_bytes: u16,
+}
+
+/// What one shard is to seal, that is no packet of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// A probe of the path.
+    Probe(Probe),
+    /// The answer to a probe of the peer's.
+    Echo(Probe),
+}
+
+/// What was in a sealed packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Content<'a> {
+    /// Nothing, or nothing of this version.
+    Nothing,
+    /// A packet of a pod.
+    Packet(&'a mut [u8]),
+    /// A probe of the peer's.
+    Probe(Probe),
+    /// The answer to one of ours.
+    Echo(Probe),
+    /// One half of a packet.
+    Half(HalfKind, &'a [u8]),
+}
+
+/// Which half of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfKind {
+    /// The beginning; the packet with the next counter has the rest.
+    First,
+    /// The rest.
+    Second,
+}
+
+impl<'a> Content<'a> {
+    /// Reads what was sealed.
+    pub(crate) fn read(opened: &'a mut [u8]) -> Self {
+        match opened.first() {
+            Some(&FIRST_HALF) => Self::Half(HalfKind::First, &opened[HALF_HEADER_BYTES..]),
+            Some(&SECOND_HALF) => Self::Half(HalfKind::Second, &opened[HALF_HEADER_BYTES..]),
+            Some(&PROBE) => Probe::read(opened).map_or(Self::Nothing, Self::Probe),
+            Some(&ECHO) => Probe::read(opened).map_or(Self::Nothing, Self::Echo),
+            Some(_) => Self::Packet(opened),
+            None => Self::Nothing,
+        }
+    }
+}
+
+impl HalfKind {
+    /// The byte in front of it.
+    pub(crate) fn to_byte(self) -> u8 {
+        match self {
+            Self::First => FIRST_HALF,
+            Self::Second => SECOND_HALF,
+        }
+    }
+}
+
+impl Probe {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let [_, 0, size_low, size_high, id @ ..] = bytes.first_chunk::<PROBE_BYTES>()? else {
+            return None;
+        };
+        let outer_bytes = u16::from_le_bytes([*size_low, *size_high]);
+        Some(Self { id: u32::from_le_bytes(*id), outer_bytes })
+    }
+}
+
+impl Control {
+    /// Writes it to the beginning of zeroed bytes.
+    pub(crate) fn write(self, into: &mut [u8]) {
+        let (kind, Probe { id, outer_bytes }) = match self {
+            Self::Probe(probe) => (PROBE, probe),
+            Self::Echo(probe) => (ECHO, probe),
+        };
+        into[0] = kind;
+        into[2..4].copy_from_slice(&outer_bytes.to_le_bytes());
+        into[4..PROBE_BYTES].copy_from_slice(&id.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_read_as_it_was_written() {
+        let probe = Probe { id: 0x0102_0304, outer_bytes: 1_500 };
+        let mut bytes = [0; 40];
+        Control::Probe(probe).write(&mut bytes);
+        assert_eq!(bytes[..9], [1, 0, 0xdc, 0x05, 4, 3, 2, 1, 0]);
+        assert_eq!(Content::read(&mut bytes), Content::Probe(probe));
+        Control::Echo(probe).write(&mut bytes);
+        assert_eq!(Content::read(&mut bytes[..PROBE_BYTES]), Content::Echo(probe));
+        assert_eq!(Content::read(&mut bytes[..PROBE_BYTES - 1]), Content::Nothing);
+        assert_eq!(Content::read(&mut [3, 9]), Content::Half(HalfKind::First, &[9]));
+        assert_eq!(Content::read(&mut [4]), Content::Half(HalfKind::Second, &[]));
+        assert_eq!(Content::read(&mut [0x45, 1]), Content::Packet(&mut [0x45, 1]));
+        assert_eq!(Content::read(&mut []), Content::Nothing);
+    }
+}

@@ -1,0 +1,116 @@
+//! The sessions with one peer that are open at a time. WireGuard has three; here those that were
+//! replaced lately stay, since both ends may begin one at the same moment, each seals by its own,
+//! and what is under way is to be opened.
+
+use crate::limits;
+
+/// Sessions that were replaced and still open: two for each of both ends, but the newest.
+const REPLACED: usize = 3;
+
+/// What is open at a time.
+#[derive(Default)]
+pub(super) struct Sessions {
+    /// Open what is still under way, the newest first; all are younger than
+    /// [`limits::REJECT_AFTER_MS`].
+    replaced: Vec<Session>,
+    /// Seals and opens.
+    current: Option<Session>,
+    /// The peer began it, and has sent nothing by it yet.
+    next: Option<Session>,
+}
+
+/// One of them.
+#[derive(Clone, Copy)]
+pub(super) struct Session {
+    pub(super) own_index: u32,
+    pub(super) began_ms: u64,
+    /// Whether we sent the initiation.
+    pub(super) is_ours: bool,
+}
+
+impl Sessions {
+    pub(super) fn current(&self) -> Option<Session> {
+        self.current
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Session> {
+        self.replaced.iter().copied().chain(self.current).chain(self.next)
+    }
+
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Session> + use<> {
+        let Self { replaced, current, next } = std::mem::take(self);
+        replaced.into_iter().chain(current).chain(next)
+    }
+
+    /// One that the peer began, and has not used yet. Gives the one that it replaces.
+    pub(super) fn add_unconfirmed(&mut self, session: Session) -> Option<Session> {
+        self.next.replace(session)
+    }
+
+    /// One that the peer knows of seals from now on. Gives those that are over.
+    pub(super) fn add_confirmed(&mut self, session: Session) -> Vec<Session> {
+        // Both began at one moment: the peer seals by the one that it began.
+        let next = self.next.take();
+        self.make_current(session, next)
+    }
+
+    /// The peer has sent something by this session. If it is the unconfirmed one, it seals from
+    /// now on: gives that it does, and those that are over.
+    pub(super) fn confirm(&mut self, own_index: u32) -> Option<(Session, Vec<Session>)> {
+        let next = self.next.take_if(|next| next.own_index == own_index)?;
+        Some((next, self.make_current(next, None)))
+    }
+
+    fn make_current(&mut self, session: Session, beside: Option<Session>) -> Vec<Session> {
+        let before = self.current.replace(session);
+        let replaced = beside.into_iter().chain(before).chain(self.replaced.drain(..));
+        let mut kept = Vec::new();
+        let mut over = Vec::new();
+        for other in replaced {
+            let age_ms = session.began_ms.saturating_sub(other.began_ms);
+            if age_ms < limits::REJECT_AFTER_MS && kept.len() < REPLACED {
+                kept.push(other);
+            } else {
+                over.push(other);
+            }
+        }
+        self.replaced = kept;
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(own_index: u32, began_ms: u64) -> Session {
+        Session { own_index, began_ms, is_ours: true }
+    }
+
+    fn indexes(sessions: impl IntoIterator<Item = Session>) -> Vec<u32> {
+        sessions.into_iter().map(|session| session.own_index).collect()
+    }
+
+    #[test]
+    fn those_that_were_replaced_stay_while_they_are_young_and_few() {
+        let mut sessions = Sessions::default();
+        assert!(sessions.add_confirmed(session(1, 0)).is_empty());
+        assert!(sessions.add_confirmed(session(2, limits::REKEY_AFTER_MS)).is_empty());
+        let over = sessions.add_confirmed(session(3, 2 * limits::REKEY_AFTER_MS));
+        assert_eq!((indexes(over), indexes(sessions.all())), (vec![1], vec![2, 3]));
+        for index in 4..20 {
+            sessions.add_confirmed(session(index, 2 * limits::REKEY_AFTER_MS));
+        }
+        assert_eq!(indexes(sessions.all()), [18, 17, 16, 19]);
+    }
+
+    #[test]
+    fn where_both_began_both_are_open() {
+        let mut sessions = Sessions::default();
+        assert!(sessions.add_unconfirmed(session(1, 0)).is_none());
+        assert!(sessions.add_confirmed(session(2, 0)).is_empty());
+        assert_eq!(indexes(sessions.current()), [2]);
+        assert_eq!(indexes(sessions.all()), [1, 2]);
+        assert!(sessions.confirm(1).is_none(), "the other one seals already");
+    }
+}
