@@ -36,6 +36,8 @@ mod shard;
 mod suite;
 mod too_big;
 mod translate;
+#[cfg(test)]
+mod vectors;
 
 pub use address_table::{
     AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
