@@ -226,9 +226,8 @@ impl Deal {
         }
     }
 
-    /// It comes to nothing. What it may have held is free again. Who knows of the
-    /// negotiation is told until it has heard, and whoever may know of what its owner has
-    /// cancelled: its answer may have been lost.
+    /// It comes to nothing. What it may have held is free again. The other side is told until it
+    /// has heard, even if nothing was ever heard of it: its answer may have been lost.
     pub(crate) fn terminate(
         &mut self,
         turn: &mut Turn<'_>,
@@ -236,10 +235,7 @@ impl Deal {
         text: &str,
     ) -> Result<(), CodecError> {
         self.end_negotiation(turn, reason, text);
-        match self.talk.heard.is_some() || reason == TerminateReason::Withdrawn {
-            true => self.talk.ask(turn, Kind::Terminate, self.outcome()),
-            false => self.talk.say(turn, self.outcome()),
-        }
+        self.talk.ask(turn, Kind::Terminate, self.outcome())
     }
 
     /// The other side says that it comes to nothing.
@@ -339,7 +335,11 @@ impl Deal {
     pub(crate) fn gives_up_ms(&self) -> Option<u64> {
         let gives_up_ms = match &self.stage {
             Stage::Closed { at_ms, .. } => at_ms.saturating_add(limits::ENDED_KEPT_MS),
-            Stage::Terminated { at_ms, .. } => at_ms.saturating_add(limits::REVIEW_MS),
+            Stage::Terminated { reason, at_ms, .. } => {
+                let unheard = self.talk.heard.is_none() && *reason != TerminateReason::Withdrawn;
+                let for_ms = if unheard { limits::UNHEARD_MS } else { limits::REVIEW_MS };
+                at_ms.saturating_add(for_ms)
+            }
             Stage::Requested { .. }
             | Stage::Review { .. }
             | Stage::Offered

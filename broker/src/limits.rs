@@ -78,6 +78,9 @@ pub const SERIES_BLOCK: u64 = 256;
 pub const PUBLISH_MS: u64 = 10_000;
 /// A buyer waits so long for the first answer.
 pub const REQUEST_MS: u64 = 10_000;
+/// Who has not answered at all, and may have heard the request, is told so long that it is over. A
+/// guess: perhaps nobody is there.
+pub const UNHEARD_MS: u64 = 3_600_000;
 /// A provider's owner has so long to decide.
 pub const REVIEW_MS: u64 = 24 * 3_600_000;
 /// From the provider's signature to the last moment at which the buyer's is taken.
