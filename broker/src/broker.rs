@@ -43,6 +43,7 @@ pub struct Broker {
     pub(crate) book: Book,
     pub(crate) round_trips: BTreeMap<PublicKey, u64>,
     pub(crate) inventory: Option<Inventory>,
+    pub(crate) early: crate::early::Early,
     pub(crate) offer: Option<Offer>,
     pub(crate) degraded: bool,
     /// When what waits for an answer is said again.
@@ -100,6 +101,7 @@ impl Broker {
             book: Book::default(),
             round_trips: BTreeMap::new(),
             inventory: None,
+            early: crate::early::Early::default(),
             offer: None,
             degraded: false,
             addresses: Vec::new(),
@@ -145,6 +147,7 @@ impl Broker {
             Input::Inventory(inventory) => {
                 self.inventory = Some(inventory);
                 self.reoffer();
+                self.early.take(now).iter().for_each(|it| self.on_message(now, it, effects));
             }
             Input::Addresses(addresses) => {
                 self.addresses = addresses;

@@ -259,8 +259,9 @@ impl Broker {
         self.peers.standing(cluster) != Standing::Trusted
     }
 
-    /// A request that is not known yet. Where nothing can be promised or remembered now
-    /// it stays unanswered, and the buyer asks again.
+    /// A request that is not known yet. Before it is known what the cluster has, it waits for
+    /// that. Where nothing can be promised or remembered now it stays unanswered, and the buyer
+    /// asks again.
     pub(crate) fn on_request(
         &mut self,
         now: Now,
@@ -268,9 +269,11 @@ impl Broker {
         request: &Request,
         effects: &mut Vec<Effect>,
     ) {
-        let not_yet = self.share.is_some() && self.inventory.is_none();
-        if self.degraded || not_yet || self.is_full_with(1) {
+        if self.degraded || self.is_full_with(1) {
             return;
+        }
+        if self.share.is_some() && self.inventory.is_none() {
+            return self.early.keep(now, message);
         }
         let verdict = self.judge(message, request);
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);

@@ -1,9 +1,9 @@
 //! What is lost because the other side was down is said again as soon as it is back.
 
-use mercato_broker::{Approve, Command, Deal, Input};
+use mercato_broker::{Approve, Broker, Command, Deal, Input, limits};
 use mercato_protocol::negotiation::State;
 
-use crate::world::{BUYER, SELLER, World, demand};
+use crate::world::{BUYER, SELLER, World, demand, inventory};
 
 fn deal(world: &World, node: usize) -> Option<&Deal> {
     world.nodes[node].broker.deals().next()
@@ -72,4 +72,40 @@ fn what_was_accepted_is_said_at_the_connection_and_not_a_minute_later() {
     assert_eq!(world.wire.len(), 1);
     world.settle();
     assert_eq!(deal(&world, BUYER).unwrap().state(), State::Active);
+}
+
+#[test]
+fn what_is_ordered_before_the_seller_knows_its_cluster_is_answered_as_soon_as_it_does() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    order(&mut world);
+    // The seller has just started.
+    let seller = &mut world.nodes[SELLER];
+    let records = seller.records.values().cloned();
+    seller.broker = Broker::restore(seller.config.clone(), 7, records);
+    world.settle();
+    assert!(deal(&world, SELLER).is_none());
+    world.advance(limits::RESEND_MS - 1);
+    assert!(world.wire.is_empty(), "the buyer would say it again later");
+    world.input(SELLER, Input::Inventory(inventory()));
+    world.settle();
+    assert_eq!(deal(&world, BUYER).unwrap().state(), State::Active);
+}
+
+#[test]
+fn who_never_answered_is_told_that_the_order_is_over() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    order(&mut world);
+    world.deliver(0);
+    // The answer is lost, and the time for it passes without a connection.
+    for _ in 0..=limits::REQUEST_MS / 1_000 {
+        world.wire.clear();
+        world.advance(1_000);
+    }
+    world.wire.clear();
+    assert_eq!(deal(&world, BUYER).unwrap().state(), State::Terminated);
+    assert_eq!(deal(&world, SELLER).unwrap().state(), State::Review);
+    connected(&mut world, BUYER);
+    world.settle();
+    assert_eq!(deal(&world, SELLER).unwrap().state(), State::Terminated);
+    assert!(!deal(&world, BUYER).unwrap().needs_peer());
 }
