@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, NegotiationId};
-use mercato_protocol::negotiation::Body;
+use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::time::Now;
 
 use crate::broker::Broker;
@@ -90,6 +91,12 @@ impl Broker {
         for (_, resend) in self.resends.iter_mut().filter(|(id, _)| with_it(id)) {
             *resend = Resend { at_ms: now.mono_ms, wait_ms: 0 };
         }
+    }
+
+    /// Whether an answer to this word is awaited: then it is said again at each connection.
+    pub fn awaits(&self, message: &Signed<Message>) -> bool {
+        let deals = self.resends.keys().filter_map(|id| self.deals.get(id));
+        deals.flat_map(|deal| &deal.talk.waiting).any(|waiting| waiting.message == *message)
     }
 
     /// Says again what waits for an answer. A question about the state is a new one each

@@ -48,10 +48,13 @@ pub(crate) const REQUESTS_OF_STRANGER: (u64, u64) = (64, 4);
 pub(crate) const SPEAKERS: Room = Room { all: 4_096, strangers: 1_024, leave: 64 };
 /// Messages that came before their peer's hello, of strangers and of others each,
 pub(crate) const EARLY: usize = 32;
-/// wait so often
-pub(crate) const HELLO_LOOKS: u32 = 50;
-/// and so long each.
-pub(crate) const HELLO_LOOK: Duration = Duration::from_millis(20);
+/// wait for it so long.
+pub(crate) const HELLO_WAIT: Duration = Duration::from_secs(1);
+/// A word in a negotiation that was not taken is said again after this long, then after twice as
+/// long,
+pub(crate) const SAY_AGAIN: Duration = Duration::from_millis(50);
+/// and so often in all, for some twelve seconds.
+pub(crate) const SAYINGS: u32 = 8;
 
 /// Work that waits for a lease's task. Its session keeps one write for each item under
 /// way, so that no more than its items and a few questions ever wait.
@@ -59,10 +62,8 @@ pub(crate) const WORK: usize =
     4 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
 /// Workload frames that wait for a slow peer.
 pub(crate) const FRAMES: usize = 256;
-/// A stream of a lease that is not known yet waits so often,
-pub(crate) const LEASE_LOOKS: u32 = 100;
-/// and so long.
-pub(crate) const LEASE_LOOK: Duration = Duration::from_millis(50);
+/// A stream of a lease that is not known yet waits for it so long.
+pub(crate) const LEASE_WAIT: Duration = Duration::from_secs(5);
 /// Statements of a lease's other party that are taken at once: all that it may ever hold,
 pub(crate) const STATEMENTS: u64 =
     (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS) as u64;

@@ -5,10 +5,12 @@ use mercato_discovery::Address;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use crate::packet::Packet;
+use crate::words::Word;
 
 /// What is yet to happen, at a place.
 pub(crate) enum Event {
-    Packet { from: usize, to: usize, packet: Packet },
+    Packet { from: usize, to: usize, packet: Packet, word: Option<Box<Word>> },
+    Untaken(Box<Word>),
     Wake { at: usize, run: u32 },
     Written { at: usize, run: u32 },
     Watch { at: usize },
@@ -54,6 +56,7 @@ impl Event {
             Self::Begin(nth) => (14, *nth),
             Self::End(nth) => (15, *nth),
             Self::People => (16, 0),
+            Self::Untaken(word) => (17, word.from),
         }
     }
 }

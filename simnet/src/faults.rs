@@ -180,6 +180,13 @@ impl Faults {
         self.on
     }
 
+    /// How long after the faults something of them may be under way.
+    pub(crate) fn settle_ms(&self) -> u64 {
+        let Quality { latency_ms, late, late_ms, .. } = &self.bad;
+        let late_ms = if *late > 0 { *late_ms.end() } else { 0 };
+        if self.mixed { latency_ms.end() + late_ms + 1_000 } else { 0 }
+    }
+
     /// Of all links; none: each has its own, by the plan.
     pub(crate) fn quality(&self) -> Option<&Quality> {
         match (self.planned, self.on) {

@@ -71,6 +71,7 @@ impl World {
         note!(self, at, "goes on from its records: {degraded:?}");
         let seed = self.dice.seeds.seed();
         self.sites[at].rebuild(seed, degraded);
+        self.forget_words(at)?;
         self.tell_world(at)?;
         let ours = |(a, b): &(usize, usize)| *a == at || *b == at;
         let peers: Vec<usize> =
@@ -158,6 +159,7 @@ impl World {
     /// No more faults: what is cut is mended, what is full is emptied, clocks are right.
     pub(crate) fn heal(&mut self) -> Result<(), Violation> {
         self.faults.stop();
+        self.checks.prompt.on_healed(self.at_ms + self.faults.settle_ms());
         self.cuts.clear();
         (0..self.sites.len()).try_for_each(|at| self.on_disk_fine(at))
     }

@@ -32,6 +32,7 @@ mod site;
 pub mod sweep;
 mod trace;
 mod trial;
+mod words;
 mod world;
 
 pub use check::Violation;

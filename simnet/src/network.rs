@@ -19,6 +19,7 @@ use crate::openings::Opener;
 use crate::packet::Packet;
 use crate::site::place_at;
 use crate::trace::note;
+use crate::words::Word;
 use crate::world::World;
 
 impl World {
@@ -62,6 +63,7 @@ impl World {
         }
         self.connected += 1;
         self.connections.insert(pair(at, other), self.connected);
+        self.checks.prompt.on_connected(pair(at, other), self.at_ms);
         note!(self, at, "connected with {}", self.sites[other].name);
         for (at, peer, dialled) in [(at, other, true), (other, at, false)] {
             let peer = self.sites[peer].owner.clone();
@@ -140,23 +142,25 @@ impl World {
         if self.sites[at].attack.is_none() {
             self.checks.streams.on_sent((at, to), &packet, self.at_ms, &arrivals)?;
         }
-        let Some(last_ms) = arrivals.pop() else { return Ok(()) };
+        let word = self.word((at, to), &packet);
+        let Some(last_ms) = arrivals.pop() else { return self.on_lost_word(word) };
         for after_ms in arrivals {
-            self.plan_event(after_ms, Event::Packet { from: at, to, packet: packet.clone() })?;
+            let (packet, word) = (packet.clone(), None);
+            self.plan_event(after_ms, Event::Packet { from: at, to, packet, word })?;
         }
-        self.plan_event(last_ms, Event::Packet { from: at, to, packet })
+        self.plan_event(last_ms, Event::Packet { from: at, to, packet, word })
     }
 
     pub(crate) fn on_packet(
         &mut self,
-        from: usize,
-        to: usize,
+        (from, to): (usize, usize),
         packet: Packet,
+        word: Option<Box<Word>>,
     ) -> Result<(), Violation> {
         let is_up = self.connections.contains_key(&pair(from, to));
         if !is_up || self.sites[to].agent.is_none() {
             self.checks.streams.on_dropped((from, to));
-            return Ok(());
+            return self.on_lost_word(word);
         }
         let peer = self.sites[from].key();
         let federation = self.sites[to].config.federation;
@@ -170,10 +174,14 @@ impl World {
                 let message = self.open(to, Arc::unwrap_or_clone(message), now);
                 self.tell(to, Input::Gossip { peer, message })
             }
-            Packet::Negotiation(message) => {
+            Packet::Negotiation(message, _) => {
                 let by = (peer, self.sites[from].id());
                 match self.openings.message(&message, federation, by) {
-                    Ok(message) => self.tell(to, Input::Negotiation(Box::new(message))),
+                    Ok(message) => {
+                        let run = self.sites[to].run;
+                        self.tell(to, Input::Negotiation(Box::new(message)))?;
+                        self.on_heard((to, run), word)
+                    }
                     Err(_) if hostile => Ok(()),
                     Err(error) => Err(Violation(format!("an honest message is refused: {error}"))),
                 }

@@ -64,7 +64,7 @@ impl Packet {
                     Kind::Reconcile
                 }
             },
-            Self::Negotiation(_) => Kind::Negotiation,
+            Self::Negotiation(..) => Kind::Negotiation,
             Self::Workload { .. } => Kind::Workload,
         }
     }
@@ -80,7 +80,7 @@ impl Packet {
                 | Gossip::Buckets { .. }
                 | Gossip::Ids { .. } => 0,
             },
-            Self::Negotiation(_) | Self::Workload { .. } => 0,
+            Self::Negotiation(..) | Self::Workload { .. } => 0,
         }
     }
 
@@ -88,7 +88,7 @@ impl Packet {
     pub(crate) fn bytes(&self) -> usize {
         let payload = match self {
             Self::Gossip(message) => message.encoded_len(),
-            Self::Negotiation(message) => message.as_bytes().len(),
+            Self::Negotiation(message, _) => message.as_bytes().len(),
             Self::Workload { frame, bodies, .. } => {
                 let bodies: usize = bodies.iter().map(|body| body.to_string().len()).sum();
                 let message = match frame.clone() {
@@ -108,7 +108,8 @@ impl Packet {
 pub(crate) enum Packet {
     /// Shared: the same goes to many.
     Gossip(Arc<Gossip>),
-    Negotiation(Signed<Message>),
+    /// Whether it is said once, but for what the agent is told that was not taken.
+    Negotiation(Signed<Message>, bool),
     Workload {
         contract: ContractId,
         frame: Frame,
@@ -153,7 +154,7 @@ impl fmt::Display for Packet {
                 let kind = text.split([' ', '{']).next().unwrap_or_default();
                 write!(f, "gossip {kind} {digest:.8}")
             }
-            Self::Negotiation(message) => write!(f, "negotiation {:.8}", message.digest()),
+            Self::Negotiation(message, _) => write!(f, "negotiation {:.8}", message.digest()),
             Self::Workload { contract, frame, bodies } => {
                 let text = match frame {
                     Frame::ToGuest(frame) => brief(frame),

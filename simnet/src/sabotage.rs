@@ -14,7 +14,7 @@ use mercato_offload::home::Write;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::{guest, home};
 use mercato_protocol::contract::Contract;
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::negotiation::State;
 
 /// A bug that somebody might write.
@@ -59,11 +59,14 @@ pub enum Bug {
     LeaseUnchanged,
     /// Frames are said again though nothing was lost.
     SaidTwice,
+    /// The first words to a peer that has come back go over the connection of before, and count as
+    /// said.
+    DeadLinkKept,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -83,6 +86,7 @@ impl Bug {
         Self::ChangeForgotten,
         Self::LeaseUnchanged,
         Self::SaidTwice,
+        Self::DeadLinkKept,
     ];
 }
 
@@ -117,6 +121,8 @@ pub(crate) struct Sabotage {
     made: BTreeMap<Item, GuestWork>,
     /// What is to be done beside the next answer.
     beside: Vec<Effect>,
+    /// By cluster and peer: how many more words go over the connection of before.
+    dead: BTreeMap<(usize, PublicKey), u32>,
 }
 
 impl Sabotage {
@@ -129,6 +135,7 @@ impl Sabotage {
             contracts: BTreeMap::new(),
             made: BTreeMap::new(),
             beside: Vec::new(),
+            dead: BTreeMap::new(),
         }
     }
 
@@ -207,6 +214,9 @@ impl Sabotage {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
                     if deal.change().is_some_and(|change| change.state() == State::Agreed))
             }),
+            Bug::DeadLinkKept => {
+                answer.into_iter().filter(|effect| self.lives(at, effect)).collect()
+            }
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
@@ -238,6 +248,7 @@ impl Sabotage {
                 let deleting = pod.deletion_grace_s.is_some();
                 self.pods.entry((at, *of)).or_default().insert(pod.pod.clone(), deleting);
             }
+            Input::Connected { peer, .. } => drop(self.dead.insert((at, peer.key), 3)),
             Input::Home(of, home::Input::PodGone(uid)) => {
                 self.pods.entry((at, *of)).or_default().retain(|pod, _| pod.uid != *uid);
             }
@@ -246,6 +257,16 @@ impl Sabotage {
             }
             _ => {}
         }
+    }
+
+    /// Whether it is no word that goes over a dead connection.
+    fn lives(&mut self, at: usize, effect: &Effect) -> bool {
+        let Effect::Negotiation { peer, .. } = effect else { return true };
+        let Some(left) = self.dead.get_mut(&(at, *peer)).filter(|left| **left > 0) else {
+            return true;
+        };
+        *left -= 1;
+        false
     }
 
     fn old_receipt(&mut self, at: usize, effect: Effect) -> Effect {

@@ -51,8 +51,8 @@ impl World {
                 }
             }
             Effect::Gossip { peer, message } => self.send(at, peer, Packet::Gossip(message.into())),
-            Effect::Negotiation { peer, message } => {
-                self.send(at, peer, Packet::Negotiation(message))
+            Effect::Negotiation { peer, message, once } => {
+                self.send(at, peer, Packet::Negotiation(message, once))
             }
             Effect::Workload { peer, contract, frame } => {
                 let kept = &self.sites[at].bodies;

@@ -21,6 +21,7 @@ use crate::kube::{Bodies, GuestSide, HomeSide};
 use crate::people::images;
 use crate::plan;
 use crate::shell::allocatable;
+use crate::words::Word;
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
@@ -50,6 +51,8 @@ pub(crate) struct Site {
     pub(crate) watch_planned: bool,
     /// What is being written.
     pub(crate) writing: Vec<Change>,
+    /// Words whose consequences are not on disk yet.
+    pub(crate) heard: Vec<Word>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
     /// What it does against the others, if anything.
@@ -119,6 +122,7 @@ impl Site {
             advance_ms: None,
             watch_planned: false,
             writing: Vec::new(),
+            heard: Vec::new(),
             disk_full: false,
             attack: None,
             tried: 0,
@@ -158,6 +162,11 @@ impl Site {
         self.started_ms = at_ms;
         self.run += 1;
         self.agent = Some(self.restore(seed, self.gate.records(), None));
+    }
+
+    /// Which start of the daemon this is.
+    pub(crate) fn process(&self) -> u64 {
+        self.started_ms
     }
 
     /// The daemon dies: all is lost that is not on disk.

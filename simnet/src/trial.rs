@@ -196,6 +196,7 @@ fn play(world: &mut World) -> Result<(), Violation> {
     crate::check::ensure(world.people.owners.are_done(), || "a story never ends".to_owned())?;
     reach(world, Goal::Running)?;
     world.faults.resume();
+    world.checks.prompt.on_trouble();
     world.people.owners.leaving = true;
     if world.faults.is_mixed() {
         world.run_until(world.at_ms + ENDING_MS * share / 100)?;

@@ -156,7 +156,8 @@ impl World {
         let (kind, at) = event.outline();
         self.trace.mark(&[self.at_ms, kind, at as u64]);
         match event {
-            Event::Packet { from, to, packet } => self.on_packet(from, to, packet),
+            Event::Packet { from, to, packet, word } => self.on_packet((from, to), packet, word),
+            Event::Untaken(word) => self.on_untaken(*word),
             Event::Wake { at, run } if self.sites[at].run == run => self.on_wake(at),
             Event::Written { at, run } if self.sites[at].run == run => self.on_written(at),
             Event::Wake { .. } | Event::Written { .. } => Ok(()),
@@ -182,6 +183,9 @@ impl World {
             Event::End(nth) => self.on_end(nth),
             Event::People => {
                 self.act()?;
+                if self.people.are_watched() {
+                    self.check_promptness()?;
+                }
                 self.plan_event(1_000, Event::People)
             }
         }
@@ -249,6 +253,7 @@ impl World {
         }
         note!(self, at, "crashes before effect {}", self.sites[at].effects.saturating_sub(1));
         self.sites[at].crash();
+        self.forget_words(at)?;
         for peer in 0..self.sites.len() {
             if let Some(connection) = self.connections.remove(&pair(at, peer)) {
                 let after_ms = self.dice.links.within(0..=3_000);
@@ -267,7 +272,11 @@ impl World {
         }
         self.sites[at].gate.written();
         self.check_written(at)?;
-        self.go_on(at)
+        self.go_on(at)?;
+        if self.sites[at].gate.is_idle() {
+            self.sites[at].heard.clear();
+        }
+        Ok(())
     }
 
     pub(crate) fn plan_wake(&mut self, at: usize) -> Result<(), Violation> {

@@ -21,6 +21,7 @@ use crate::neighbours::Neighbours;
 use crate::notice::{Notice, Told};
 use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
+use crate::unsaid::Unsaid;
 use crate::vocabulary::{Effect, Input};
 
 /// What the agent is told once.
@@ -40,6 +41,8 @@ pub struct Agent {
     pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
     /// What was last told of each deal.
     pub(crate) told: BTreeMap<NegotiationId, Told>,
+    /// What its peer has not taken.
+    pub(crate) unsaid: Unsaid,
     /// What the broker is yet to hear, after what is under way.
     pub(crate) for_broker: VecDeque<mercato_broker::Input>,
     /// Why records cannot be written.
@@ -112,6 +115,7 @@ impl Agent {
             leases: Leases::default(),
             shelved,
             told,
+            unsaid: Unsaid::default(),
             for_broker: VecDeque::new(),
             degraded,
             started: false,
@@ -150,6 +154,7 @@ impl Agent {
             Input::Negotiation(message) => {
                 self.for_broker.push_back(mercato_broker::Input::Message(message));
             }
+            Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
             Input::Workload { peer, contract, frame } => {
                 self.on_frame(now, peer, contract, frame, &mut out);
             }
@@ -302,6 +307,7 @@ impl Agent {
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
         self.enter_gossip(now, (key, cluster), dialled, out);
         self.link_leases(now, cluster, true, out);
+        self.say_unsaid(key, out);
         self.for_broker.push_back(mercato_broker::Input::Connected(cluster));
     }
 

@@ -95,6 +95,11 @@ impl Gate {
         &self.records
     }
 
+    /// Whether all that was ever passed is on disk.
+    pub fn is_idle(&self) -> bool {
+        self.writing.is_none() && self.gathered.is_empty()
+    }
+
     /// What was not released yet, in order.
     pub fn waiting(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter().map(|(_, effect)| effect)

@@ -27,6 +27,7 @@ mod ranks;
 mod rates;
 mod record;
 mod registrar;
+mod unsaid;
 mod view;
 mod vocabulary;
 

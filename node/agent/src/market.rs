@@ -46,7 +46,8 @@ impl Agent {
             Wanted::Send { to, message } => {
                 // One that is not connected misses it, and is told again.
                 if let Some(peer) = self.peers.reach(&to) {
-                    out.push(Effect::Negotiation { peer, message });
+                    let once = !self.broker.awaits(&message);
+                    out.push(Effect::Negotiation { peer, message, once });
                 } else {
                     if let Some(ad) = self.broker.ad(&to).cloned() {
                         self.sight(now, &ad, out);

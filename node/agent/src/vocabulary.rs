@@ -59,6 +59,14 @@ pub enum Input {
     },
     /// A peer's word in a negotiation, opened by the key of the connection.
     Negotiation(Box<Verified<negotiation::Message>>),
+    /// A word that was to be said once was not taken by its peer before the connection ended that
+    /// carried it.
+    Unsaid {
+        /// Whose.
+        peer: PublicKey,
+        /// What.
+        message: Signed<negotiation::Message>,
+    },
     /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
     Workload {
         /// Who.
@@ -141,12 +149,16 @@ pub enum Effect {
         /// What.
         message: mercato_protocol::gossip::Message,
     },
-    /// Say this in a negotiation to a connected peer. May get lost, it is said again.
+    /// Say this in a negotiation to a connected peer, until it has taken it or the connection
+    /// ends: then [`Input::Unsaid`].
     Negotiation {
         /// To whom.
         peer: PublicKey,
         /// What.
         message: Signed<negotiation::Message>,
+        /// Nothing but [`Input::Unsaid`] has it said again. Other words are said at each
+        /// connection, until they are answered.
+        once: bool,
     },
     /// Send a frame on the workload stream of a lease, with the bodies that its statements
     /// name, as far as they are here and fit. May get lost, it is said again.

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Answer, Ask, Config, Input};
 use mercato_broker::{Command, Refusal, Reply};
-use mercato_net::Net;
+use mercato_net::{Net, Session};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use thiserror::Error;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
 use super::{Driver, Message, clock};
 use crate::admin::Event;
@@ -29,6 +31,8 @@ pub(crate) struct Handle {
     messages: mpsc::Sender<Message>,
     /// For the journal.
     told: broadcast::Sender<Event>,
+    /// A peer has connected, or a lease has begun.
+    begun: watch::Sender<()>,
     net: Net,
     metrics: Metrics,
     us: Arc<Us>,
@@ -52,6 +56,7 @@ impl Handle {
         Self {
             messages,
             told,
+            begun: watch::Sender::default(),
             net,
             metrics,
             us: Arc::new(Us { config: config.clone(), ahead: Mutex::default() }),
@@ -137,6 +142,29 @@ impl Handle {
         .boxed()
     }
 
+    /// The network has met a peer, whose session this is until it is disconnected.
+    pub(super) async fn meet(&self, peer: PublicKey, session: Session) {
+        // An error says that the daemon is stopping.
+        let _ = self.messages.send(Message::Met(peer, session)).await;
+    }
+
+    /// Tells the agent what holds as long as this session with the peer lasts.
+    pub(super) async fn tell_in(&self, peer: PublicKey, session: Session, input: Input) {
+        // An error says that the daemon is stopping.
+        let _ = self.messages.send(Message::In(peer, session, input)).await;
+    }
+
+    /// Tells the agent what a peer said; whether all that comes of it is on disk.
+    pub(super) async fn take(&self, word: Input) -> bool {
+        let (taken, is_taken) = oneshot::channel();
+        self.messages.send(Message::Word(word, taken)).await.is_ok() && is_taken.await.is_ok()
+    }
+
+    /// A peer has connected, or a lease has begun: who waits for it looks again.
+    pub(super) fn begin(&self) {
+        self.begun.send_replace(());
+    }
+
     /// Asks for something on the owner's behalf.
     pub(crate) fn command(
         &self,
@@ -175,6 +203,26 @@ impl Handle {
             told.await.map_err(|_| Gone)
         }
         .boxed()
+    }
+
+    /// What this finds, now or once a peer has connected or a lease has begun; nothing if it finds
+    /// nothing for so long.
+    pub(super) async fn look_until<T: Send + 'static>(
+        &self,
+        most: Duration,
+        look: impl Fn(&Driver) -> Option<T> + Clone + Send + 'static,
+    ) -> Option<T> {
+        let mut begun = self.begun.subscribe();
+        let looking = async {
+            loop {
+                begun.mark_unchanged();
+                if let Some(found) = self.look(look.clone()).await.ok()? {
+                    return Some(found);
+                }
+                begun.changed().await.ok()?;
+            }
+        };
+        timeout(most, looking).await.ok().flatten()
     }
 
     /// Stops in good order.

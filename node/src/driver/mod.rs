@@ -17,6 +17,7 @@ mod news;
 #[cfg(test)]
 mod oversized;
 mod perform;
+mod queues;
 pub(crate) mod records;
 #[cfg(test)]
 mod tests;
@@ -35,8 +36,8 @@ use mercato_agent::{
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_gossip::Interner;
 use mercato_kubelet::{Repeated, warn_once};
-use mercato_net::Net;
-use mercato_protocol::id::ContractId;
+use mercato_net::{Net, Session};
+use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::Now;
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,7 +45,7 @@ use crate::admin::{Event, EventKind};
 use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
-use crate::telemetry::{Metrics, Queue};
+use crate::telemetry::Metrics;
 use clock::Clock;
 use workload::Outbound;
 use world::World;
@@ -65,6 +66,12 @@ pub(crate) struct Parts {
 /// What reaches the driver.
 pub(crate) enum Message {
     Input(Input),
+    /// The network has met a peer.
+    Met(PublicKey, Session),
+    /// Void once that session with the peer is over.
+    In(PublicKey, Session, Input),
+    /// To be answered once all that comes of it is on disk; dropped, if that fails.
+    Word(Input, oneshot::Sender<()>),
     Command(Command, oneshot::Sender<Result<Reply, Refusal>>),
     Ask(Ask, oneshot::Sender<Answer>),
     Look(Box<dyn FnOnce(&Driver) + Send>),
@@ -88,6 +95,10 @@ pub(crate) struct Driver {
     askers: BTreeMap<u64, oneshot::Sender<Answer>>,
     asked: u64,
     world: World,
+    /// With whom the network is connected.
+    sessions: BTreeMap<PublicKey, Session>,
+    /// Words whose consequences are not on disk yet.
+    taken: Vec<oneshot::Sender<()>>,
     /// When writing is tried again, if it failed: monotonic milliseconds.
     retry_ms: Option<u64>,
     /// Why it failed, as it was told.
@@ -140,6 +151,8 @@ impl Driver {
             askers: BTreeMap::new(),
             asked: 0,
             world: World::default(),
+            sessions: BTreeMap::new(),
+            taken: Vec::new(),
             retry_ms,
             told: None,
             unwritable: Repeated::default(),
@@ -186,6 +199,16 @@ impl Driver {
     fn take(&mut self, message: Message) {
         match message {
             Message::Input(input) => self.feed(input),
+            Message::Met(peer, session) => drop(self.sessions.insert(peer, session)),
+            Message::In(peer, session, input) => {
+                if self.lasts(&peer, session) {
+                    self.feed(input);
+                }
+            }
+            Message::Word(word, taken) => {
+                self.taken.push(taken);
+                self.feed(word);
+            }
             Message::Command(command, reply) => {
                 self.asked += 1;
                 self.replies.insert(self.asked, reply);
@@ -230,6 +253,10 @@ impl Driver {
                     self.step_back();
                     continue;
                 }
+                for taken in self.taken.drain(..) {
+                    // Whoever said it may have gone.
+                    let _ = taken.send(());
+                }
                 return;
             };
             let began = Instant::now();
@@ -262,6 +289,7 @@ impl Driver {
             let _ = reply.send(Err(Refusal::Degraded));
         }
         self.askers.clear();
+        self.taken.clear();
         self.ahead = false;
         // Those of a daemon that is degraded already rest as they are.
         if before.is_none() || degraded.is_none() {
@@ -353,6 +381,11 @@ impl Driver {
         &self.agent
     }
 
+    /// Whether this session with a peer is not over.
+    fn lasts(&self, peer: &PublicKey, session: Session) -> bool {
+        self.sessions.get(peer) == Some(&session)
+    }
+
     /// The part of a lease in this cluster, to look at.
     pub(crate) fn lease(&self, contract: &ContractId) -> Option<&LeaseHandle> {
         self.leases.get(contract)
@@ -361,25 +394,6 @@ impl Driver {
     /// What is on disk.
     pub(crate) fn records(&self) -> &Records {
         self.gate.records()
-    }
-
-    /// What waits, by queue.
-    pub(crate) fn backlog(&self) -> [(Queue, usize); 3] {
-        [
-            (Queue::Inputs, self.handle.backlog()),
-            (Queue::LeaseWork, self.leases.values().map(LeaseHandle::backlog).sum()),
-            (Queue::Frames, self.outbound.values().map(Outbound::backlog).sum()),
-        ]
-    }
-
-    /// Guest namespaces that there are to be.
-    pub(crate) fn guest_namespaces(&self) -> usize {
-        self.leases.values().map(|lease| lease.desire().namespaces.len()).sum()
-    }
-
-    /// Who waits for an answer, by what it is of.
-    pub(crate) fn waiting(&self) -> [(&'static str, usize); 2] {
-        [("commands", self.replies.len()), ("federation", self.askers.len())]
     }
 
     /// The cluster, if there is one.

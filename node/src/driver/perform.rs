@@ -57,8 +57,9 @@ impl Driver {
                 }
                 Err(error) => tracing::error!(%error, "a gossip message that cannot be said"),
             },
-            Effect::Negotiation { peer, message } => {
-                wire::say(self.handle.clone(), peer, message);
+            Effect::Negotiation { peer, message, once } => {
+                let session = self.sessions.get(&peer).copied();
+                wire::say(self.handle.clone(), (peer, session), message, once);
             }
             Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
             Effect::Lease(desire) => self.lease_is_to_be(*desire),
@@ -131,6 +132,7 @@ impl Driver {
         let lease = LeaseHandle::start(&**cluster, desire, self.handle.clone());
         self.leases.insert(contract, lease);
         self.grant();
+        self.handle.begin();
     }
 
     /// Peers with a lease get more streams than others.
@@ -155,8 +157,14 @@ impl Driver {
     pub(super) fn on_peer(&mut self, input: &Input) {
         match input {
             // Another connection means other streams.
-            Input::Disconnected(peer) => self.outbound.retain(|_, out| out.peer() != *peer),
-            Input::Connected { .. } => self.grant(),
+            Input::Disconnected(peer) => {
+                self.outbound.retain(|_, out| out.peer() != *peer);
+                self.sessions.remove(peer);
+            }
+            Input::Connected { .. } => {
+                self.grant();
+                self.handle.begin();
+            }
             Input::Tick
             | Input::Federation(..)
             | Input::Joined(..)
@@ -166,6 +174,7 @@ impl Driver {
             | Input::Addresses(_)
             | Input::Gossip { .. }
             | Input::Negotiation(_)
+            | Input::Unsaid { .. }
             | Input::Workload { .. }
             | Input::Command(..)
             | Input::Inventory(_)

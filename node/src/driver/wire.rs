@@ -34,6 +34,7 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
         let handle = handle.clone();
         match event {
             Event::Connected { peer, session, dialled, .. } => {
+                handle.meet(peer, session).await;
                 tokio::spawn(greet(handle, (peer, session), dialled));
             }
             Event::Disconnected { peer } => {
@@ -97,9 +98,10 @@ async fn tell_addresses(handle: &Handle) {
 async fn greet(handle: Handle, (peer, session): (PublicKey, Session), dialled: bool) {
     match hello(&handle, peer).await {
         Some((owner, certificates)) => {
-            handle.tell(Input::Connected { peer: owner, dialled }).await;
+            let connected = Input::Connected { peer: owner, dialled };
+            handle.tell_in(peer, session, connected).await;
             if !certificates.is_empty() {
-                handle.tell(Input::Papers { peer, certificates }).await;
+                handle.tell_in(peer, session, Input::Papers { peer, certificates }).await;
             }
         }
         None => {
@@ -167,21 +169,15 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
 /// Who a peer is, once it has said hello. What comes before the hello waits a moment; more of it
 /// is dropped.
 async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option<Owner> {
-    let known = || handle.look(move |driver| driver.agent().connected().get(&peer).cloned());
-    if let Some(owner) = known().await.ok()? {
+    let known = move |driver: &Driver| driver.agent().connected().get(&peer).cloned();
+    if let Some(owner) = handle.look(known).await.ok()? {
         return Some(owner);
     }
     let Some(_waits) = limits.early() else {
         handle.metrics().dropped(Queue::Early);
         return None;
     };
-    for _ in 0..limits::HELLO_LOOKS {
-        tokio::time::sleep(limits::HELLO_LOOK).await;
-        if let Some(owner) = known().await.ok()? {
-            return Some(owner);
-        }
-    }
-    None
+    handle.look_until(limits::HELLO_WAIT, known).await
 }
 
 /// A hello is answered with ours. Of one who is connected it may show other certificates.
@@ -195,7 +191,7 @@ async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Res
     }
 }
 
-/// A signed word in a negotiation. Its answer, an empty frame, says that it arrived. Who
+/// A signed word in a negotiation. Its answer, an empty frame, says that it is kept. Who
 /// changed its key says again what it had signed with the one before.
 async fn on_word(
     handle: Handle,
@@ -218,8 +214,9 @@ async fn on_word(
     };
     match opened {
         Ok(message) => {
-            responder.respond(Bytes::new());
-            handle.tell(Input::Negotiation(Box::new(message))).await;
+            if handle.take(Input::Negotiation(Box::new(message))).await {
+                responder.respond(Bytes::new());
+            }
         }
         Err(error) => {
             tracing::debug!(peer = %speaker.key.short(), %error, "a message that is none");
@@ -280,13 +277,32 @@ async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, respond
     }
 }
 
-/// Says something in a negotiation. What gets lost the broker says again.
-pub(super) fn say(handle: Handle, peer: PublicKey, message: Signed<negotiation::Message>) {
+/// Says something in a negotiation until the peer has taken it, or the session with it is over:
+/// then the agent says it in the next one. A peer that takes nothing, though it is there,
+/// is given up on after a while: what wants an answer the broker says again.
+pub(super) fn say(
+    handle: Handle,
+    (peer, session): (PublicKey, Option<Session>),
+    message: Signed<negotiation::Message>,
+    once: bool,
+) {
     tokio::spawn(async move {
         let request = Bytes::copy_from_slice(message.as_bytes());
-        handle.metrics().message(Way::Out, "negotiation", request.len());
-        if let Err(error) = handle.net().request(peer, request).await {
-            tracing::debug!(peer = %peer.short(), %error, "not said");
+        let mut pause = limits::SAY_AGAIN;
+        for _ in 0..limits::SAYINGS {
+            handle.metrics().message(Way::Out, "negotiation", request.len());
+            match handle.net().request(peer, request.clone()).await {
+                Ok(_) => return,
+                Err(error) => tracing::debug!(peer = %peer.short(), %error, "not said"),
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+            let lasts = move |driver: &Driver| session.is_some_and(|it| driver.lasts(&peer, it));
+            match handle.look(lasts).await {
+                Ok(true) => {}
+                Ok(false) if once => return handle.tell(Input::Unsaid { peer, message }).await,
+                Ok(false) | Err(_) => return,
+            }
         }
     });
 }

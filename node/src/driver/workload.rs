@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use mercato_agent::{Frame, Input};
+use mercato_broker::Deal;
 use mercato_kubelet::{Bodies, BodyError};
 use mercato_net::{Net, NetError, WorkloadReceiver, WorkloadSender};
 use mercato_offload::key::Item;
@@ -17,8 +18,8 @@ use mercato_protocol::workload::{BodyHead, Message, Open};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::Handle;
 use super::allowance::{Allowance, Turn};
+use super::{Driver, Handle};
 use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
 
@@ -217,24 +218,23 @@ pub(super) async fn receive_all(
 }
 
 /// The bodies' place, what the peer may, and its stream's turn, if there is such a lease
-/// with it. The peer may know of it a moment before we do.
+/// with it. The peer may know of it a moment before we do, if both are about to sign. It may still
+/// speak of one that is over here, and is not listened to.
 async fn expected(
     handle: &Handle,
     peer: PublicKey,
     Open { contract, acks }: Open,
 ) -> Option<(Bodies, Arc<Allowance>, Turn)> {
-    for _ in 0..limits::LEASE_LOOKS {
-        let known = handle.look(move |driver| {
-            let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
-            lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open(acks)))
-        });
-        match known.await {
-            Ok(Some(lease)) => return Some(lease),
-            Ok(None) => tokio::time::sleep(limits::LEASE_LOOK).await,
-            Err(_) => return None,
-        }
-    }
-    None
+    let known = move |driver: &Driver| {
+        let deal = driver.agent().broker().deal(&contract);
+        let stage = deal.filter(|deal| deal.peer_key() == peer).map(Deal::stage);
+        let begins = stage.is_some_and(|stage| stage.is_signed_once() || stage.is_leased());
+        let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
+        let lease =
+            lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open(acks)));
+        (lease.is_some() || !begins).then_some(lease)
+    };
+    handle.look_until(limits::LEASE_WAIT, known).await.flatten()
 }
 
 /// A message, and the bodies that it names kept; how long these are. Of what was refused there

@@ -62,6 +62,7 @@ impl World {
             | Input::Dialled { .. }
             | Input::Gossip { .. }
             | Input::Negotiation(_)
+            | Input::Unsaid { .. }
             | Input::Workload { .. }
             | Input::Command(..)
             | Input::Lease(..)

@@ -4,6 +4,7 @@
 mod disk;
 mod goal;
 mod pods;
+mod prompt;
 mod streams;
 mod wire;
 
@@ -32,6 +33,7 @@ pub(crate) struct Checks {
     pub(crate) pods: pods::Pods,
     wire: wire::Wire,
     pub(crate) streams: streams::Streams,
+    pub(crate) prompt: prompt::Prompt,
     disk: disk::Disk,
 }
 

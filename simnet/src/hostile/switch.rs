@@ -30,11 +30,11 @@ impl BaitAndSwitch {
 
 impl Attack for BaitAndSwitch {
     fn pass(&mut self, scene: &mut Scene<'_>, effect: Effect) -> Vec<Effect> {
-        if let Effect::Negotiation { peer, message } = &effect
+        if let Effect::Negotiation { peer, message, once } = &effect
             && let Some(message) = Self::switched(scene, message)
         {
             scene.tried += 1;
-            return vec![Effect::Negotiation { peer: *peer, message }];
+            return vec![Effect::Negotiation { peer: *peer, message, once: *once }];
         }
         vec![effect]
     }

@@ -5,4 +5,5 @@
 mod cluster;
 mod names;
 mod story;
+mod unsaid;
 mod world;

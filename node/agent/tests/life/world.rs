@@ -8,9 +8,10 @@ use mercato_agent::{Agent, Config, Effect, Gate, Input, Notice, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
-use mercato_protocol::envelope::{KeyPair, Signers, Trust};
+use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
+use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::Now;
 
 use crate::cluster::Cluster;
@@ -58,6 +59,8 @@ pub(crate) struct World {
     count: u64,
     /// Of the connection that is up.
     link: Option<u64>,
+    /// By whom what was said in negotiations, and whether once.
+    pub(crate) said: Vec<(usize, Signed<Message>, bool)>,
 }
 
 /// An agent that numbers keys for itself.
@@ -86,7 +89,14 @@ impl World {
             }
         };
         let nodes = [node(1, "Rome"), node(2, "turin")];
-        let mut world = Self { now_ms: 1, nodes, coming: BTreeMap::new(), count: 0, link: None };
+        let mut world = Self {
+            now_ms: 1,
+            nodes,
+            coming: BTreeMap::new(),
+            count: 0,
+            link: None,
+            said: Vec::new(),
+        };
         (0..2).for_each(|node| world.begin(node));
         world
     }
@@ -289,7 +299,8 @@ impl World {
                 self.come(other, Input::Gossip { peer: me, message }, self.link);
                 vec![]
             }
-            Effect::Negotiation { message, .. } => {
+            Effect::Negotiation { message, once, .. } => {
+                self.said.push((node, message.clone(), once));
                 let keys = BTreeMap::from([(me, this.config.cluster())]);
                 let trust = Trust { federation: lan, signers: Signers::Known(&keys) };
                 let message = message.open(trust, now).unwrap();

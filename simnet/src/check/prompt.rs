@@ -1,0 +1,108 @@
+//! How soon a word that was given comes true: what was accepted becomes a lease on both sides, and
+//! what has ended on one ends on the other, within seconds once both run, are connected, and
+//! nothing goes wrong any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_broker::{Deal, Side, Stage};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::negotiation::State;
+
+use super::{Violation, disk};
+use crate::network::pair;
+use crate::world::World;
+
+/// So soon, in ms; it is looked once a second.
+const SOON_MS: u64 = 3_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Prompt {
+    /// Since when each pair of places is connected.
+    connected_ms: BTreeMap<(usize, usize), u64>,
+    /// Since when nothing goes wrong any more; none: something does.
+    healed_ms: Option<u64>,
+    /// Since when each deal is to come to something.
+    open_ms: BTreeMap<NegotiationId, u64>,
+}
+
+impl Prompt {
+    pub(crate) fn on_connected(&mut self, link: (usize, usize), at_ms: u64) {
+        self.connected_ms.insert(link, at_ms);
+    }
+
+    /// What was under way has arrived by then.
+    pub(crate) fn on_healed(&mut self, at_ms: u64) {
+        self.healed_ms = Some(at_ms);
+    }
+
+    pub(crate) fn on_trouble(&mut self) {
+        self.healed_ms = None;
+    }
+
+    fn look(
+        &mut self,
+        at_ms: u64,
+        open: BTreeMap<NegotiationId, (usize, usize)>,
+    ) -> Result<(), Violation> {
+        let ids: BTreeSet<_> = open.keys().copied().collect();
+        self.open_ms.retain(|id, _| ids.contains(id));
+        let Some(healed_ms) = self.healed_ms else {
+            self.open_ms.clear();
+            return Ok(());
+        };
+        for (id, link) in open {
+            let open_ms = *self.open_ms.entry(id).or_insert(at_ms);
+            let connected_ms = self.connected_ms.get(&link).copied().unwrap_or(at_ms);
+            let since_ms = open_ms.max(connected_ms).max(healed_ms);
+            if at_ms > since_ms + SOON_MS {
+                let text = format!("{id:.8} has come to nothing for {} ms", at_ms - since_ms);
+                return Err(Violation(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// Once a second.
+    pub(crate) fn check_promptness(&mut self) -> Result<(), Violation> {
+        let mut open = BTreeMap::new();
+        for (at, site) in self.sites.iter().enumerate() {
+            for deal in disk::deals(site.gate.records()) {
+                let Some(peer) = self.place_of(deal.peer()) else { continue };
+                let link = pair(at, peer);
+                let is_well = |at: usize| {
+                    let agent = self.sites[at].agent.as_ref();
+                    agent.is_some_and(|agent| agent.degraded().is_none())
+                        && self.sites[at].attack.is_none()
+                };
+                if !self.connections.contains_key(&link) || !is_well(at) || !is_well(peer) {
+                    continue;
+                }
+                if is_open(deal, disk::deal(self.sites[peer].gate.records(), deal.id())) {
+                    open.insert(deal.id(), link);
+                }
+            }
+        }
+        let at_ms = self.at_ms;
+        self.checks.prompt.look(at_ms, open)
+    }
+}
+
+/// Whether a deal is to come to something else by itself, without a person's word.
+fn is_open(deal: &Deal, other: Option<&Deal>) -> bool {
+    let over =
+        |deal: &Deal| matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
+    let is_ended_there = other.is_some_and(over);
+    let changes = deal
+        .change()
+        .is_some_and(|change| matches!(change.state(), State::Requested | State::Agreed));
+    match deal.stage() {
+        Stage::Requested { .. } | Stage::Agreed | Stage::Pending { .. } => true,
+        Stage::Review { .. } | Stage::Offered => is_ended_there,
+        Stage::Active | Stage::Suspended => {
+            is_ended_there || changes && deal.side() == Side::Consumer
+        }
+        Stage::Closed { .. } | Stage::Terminated { .. } => other.is_some_and(|other| !over(other)),
+    }
+}
