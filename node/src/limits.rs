@@ -135,6 +135,8 @@ pub(crate) const JOIN_TRIES: u32 = 5;
 pub(crate) const JOIN_PAUSE: Duration = Duration::from_millis(500);
 /// A registrar is reminded so long before its certificate ends: the root key has to be fetched.
 pub(crate) const ENDING_MS: u64 = 60 * 86_400_000;
+/// Clusters of which it is remembered what people were told: more than a neighbourhood has.
+pub(crate) const TOLD: usize = 4_096;
 /// What went wrong with an order, a change or a contract needs attention for so long: a day.
 pub(crate) const ATTENTION_MS: u64 = 86_400_000;
 /// So many orders and contracts are named among what needs attention; the rest are counted.

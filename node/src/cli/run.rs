@@ -1,7 +1,7 @@
 //! `mercato run` and `mercato demo`: what is typed, on top of the configuration file, as
 //! the settings of a daemon. Nothing is bound or written here.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ impl Run {
         let mut settings = match &self.config {
             Some(file) => {
                 let name = file.display().to_string();
-                let unreadable = |error: std::io::Error| {
+                let unreadable = |error: io::Error| {
                     Problem::failed(format!("{name} cannot be read: {error}")).because(&error)
                 };
                 let text = std::fs::read_to_string(file).map_err(unreadable)?;
@@ -145,7 +145,7 @@ impl Demo {
         let form = match global.output {
             Format::Json => demo::Form::Json,
             Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
-                demo::Form::Text { spins: std::io::stdout().is_terminal(), style: screen.style }
+                demo::Form::Text { spins: io::stdout().is_terminal(), style: screen.style }
             }
         };
         let files = match <[PathBuf; 2]>::try_from(self.kubeconfig) {
@@ -172,12 +172,29 @@ fn logs(global: &Global, level: &str) {
     let filter = |level: &str| EnvFilter::try_new(format!("{QUIET},{level}"));
     let said = std::env::var("MERCATO_LOG").ok().and_then(|said| filter(&said).ok());
     let filter = said.or_else(|| filter(level).ok()).unwrap_or_default();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Lossy);
+    let log = log.log_internal_errors(false);
     let log = log.with_target(global.verbose);
-    if std::io::stderr().is_terminal() {
+    if io::stderr().is_terminal() {
         log.with_ansi(Style::detect(global.no_color).is_on()).init();
     } else {
         log.json().flatten_event(true).init();
+    }
+}
+
+/// Standard error. What cannot be written there is lost, and nothing else: a full disk under the
+/// log ends no daemon.
+struct Lossy;
+
+impl io::Write for Lossy {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = io::stderr().flush();
+        Ok(())
     }
 }
 

@@ -21,6 +21,7 @@ mod queues;
 pub(crate) mod records;
 #[cfg(test)]
 mod tests;
+mod told;
 mod view;
 pub(crate) mod wire;
 mod workload;
@@ -47,6 +48,7 @@ use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use clock::Clock;
+use told::Told;
 use workload::Outbound;
 use world::World;
 
@@ -101,8 +103,8 @@ pub(crate) struct Driver {
     taken: Vec<oneshot::Sender<()>>,
     /// When writing is tried again, if it failed: monotonic milliseconds.
     retry_ms: Option<u64>,
-    /// Why it failed, as it was told.
-    told: Option<String>,
+    /// What people know.
+    told: Told,
     /// Why it still fails, and what was too large to be kept.
     unwritable: Repeated,
     refused: Repeated,
@@ -154,7 +156,7 @@ impl Driver {
             sessions: BTreeMap::new(),
             taken: Vec::new(),
             retry_ms,
-            told: None,
+            told: Told::default(),
             unwritable: Repeated::default(),
             refused: Repeated::default(),
             ahead: false,
@@ -329,8 +331,9 @@ impl Driver {
 
     /// The agent that the records tell of takes the place of this one, and is told of the world.
     fn begin_again(&mut self, degraded: Option<String>) {
+        let named = degraded.is_some();
         self.agent = restore(&self.config, self.gate.records(), degraded);
-        for input in self.world.again() {
+        for input in self.world.again(named) {
             let answer = self.agent.handle(self.clock.now(), input);
             if let Err(error) = self.gate.pass(answer) {
                 tracing::error!(%error, "what the records imply cannot be kept");
@@ -349,7 +352,7 @@ impl Driver {
                 tracing::info!("the records can be written again");
                 let text = "the data folder can be written again";
                 self.handle.say(Event::of(EventKind::RecordsWritable, text));
-                self.told = None;
+                self.told.mended();
                 self.unwritable.is_over();
                 self.rebuild(None);
                 self.settle().await;

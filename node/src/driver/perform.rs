@@ -23,6 +23,7 @@ impl Driver {
             // The gate keeps it.
             Effect::Persist(_) => {}
             Effect::Dial { attempt, peer, addresses } => {
+                self.world.dials(attempt, addresses.clone());
                 let (handle, dial) = (self.handle.clone(), self.net.dial(peer, addresses));
                 let own = self.config.key.public();
                 tokio::spawn(async move {
@@ -95,12 +96,8 @@ impl Driver {
     }
 
     fn tell_people(&mut self, notice: &Notice) {
-        if let Notice::Degraded(why) = notice {
-            // Each agent that is rebuilt says it.
-            let before = self.told.replace(why.clone());
-            if before.as_ref() == Some(why) {
-                return;
-            }
+        if !self.told.is_new(notice) {
+            return;
         }
         log(notice);
         if let Some(event) = news::event(notice, &self.agent) {

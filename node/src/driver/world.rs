@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_agent::Input;
-use mercato_discovery::{Report, SightingId};
+use mercato_discovery::{Address, Report, Sighting, SightingId};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::identity::Owner;
 
@@ -15,6 +15,9 @@ pub(super) struct World {
     levels: BTreeMap<Level, Input>,
     sightings: BTreeMap<SightingId, Report>,
     pub(super) connected: BTreeMap<PublicKey, (Owner, bool)>,
+    /// Where each attempt dials, and where those answered that are connected.
+    dials: BTreeMap<u64, Vec<Address>>,
+    answered: BTreeMap<PublicKey, Vec<Address>>,
 }
 
 /// Inputs of which only the latest counts.
@@ -53,13 +56,18 @@ impl World {
             }
             Input::Disconnected(peer) => {
                 self.connected.remove(peer);
+                self.answered.remove(peer);
+                return;
+            }
+            Input::Dialled { attempt, result } => {
+                let addresses = self.dials.remove(attempt);
+                self.answered.extend(result.as_ref().ok().copied().zip(addresses));
                 return;
             }
             Input::Tick
             | Input::Federation(..)
             | Input::Joined(..)
             | Input::Papers { .. }
-            | Input::Dialled { .. }
             | Input::Gossip { .. }
             | Input::Negotiation(_)
             | Input::Unsaid { .. }
@@ -72,18 +80,43 @@ impl World {
         self.levels.insert(level, input.clone());
     }
 
-    pub(super) fn again(&self) -> Vec<Input> {
-        let sightings = self.sightings.values().cloned().map(Input::Sighted);
+    /// Whether somebody was said to be there under this id.
+    pub(super) fn is_sighted(&self, id: &SightingId) -> bool {
+        self.sightings.contains_key(id)
+    }
+
+    /// An attempt dials there.
+    pub(super) fn dials(&mut self, attempt: u64, addresses: Vec<Address>) {
+        self.dials.insert(attempt, addresses);
+    }
+
+    /// All of it. With `named`, addresses of which only the place is listed are said to be of
+    /// whoever answered there: an agent that is soon rebuilt again need not dial to find out.
+    pub(super) fn again(&self, named: bool) -> Vec<Input> {
+        let sightings = self.sightings.values().cloned().map(|report| match report {
+            Report::Seen(seen) if named => Report::Seen(self.named(seen)),
+            report => report,
+        });
+        let sightings = sightings.map(Input::Sighted);
         let connected = self.connected.values().cloned();
         let connected = connected.map(|(peer, dialled)| Input::Connected { peer, dialled });
         let levels = self.levels.values().cloned();
-        [Input::Tick].into_iter().chain(levels).chain(sightings).chain(connected).collect()
+        // Who is connected already is not dialled.
+        [Input::Tick].into_iter().chain(levels).chain(connected).chain(sightings).collect()
+    }
+
+    fn named(&self, seen: Sighting) -> Sighting {
+        let is_there = |(_, addresses): &(&PublicKey, &Vec<Address>)| {
+            addresses.iter().any(|address| seen.addresses.contains(address))
+        };
+        let there = || self.answered.iter().find(is_there).map(|(peer, _)| *peer);
+        Sighting { peer: seen.peer.or_else(there), ..seen }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mercato_discovery::{Sighting, Source};
+    use mercato_discovery::Source;
 
     use super::*;
 

@@ -123,7 +123,10 @@ impl Store for Disk {
         if commits < self.commits {
             return Err(disk(&self.path, others()));
         }
-        (self.open, self.commits, self.read) = (Some(Arc::new(open)), commits, None);
+        (self.open, self.commits) = (Some(Arc::new(open)), commits);
+        // What can be opened cannot always be written.
+        self.commit(&Batch::default())?;
+        self.read = None;
         Ok(())
     }
 }

@@ -10,6 +10,8 @@ use tempfile::TempDir;
 pub(crate) fn mercato(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mercato"));
     command.env_clear().env("TMPDIR", home).env("HOME", home).stdin(Stdio::null());
+    // What is written without a folder's name is not written into the sources.
+    command.current_dir(home);
     command
 }
 
@@ -121,11 +123,50 @@ impl Daemon {
     }
 
     fn spawn(dir: TempDir, name: &str, options: &[&str]) -> Self {
-        let mut command = mercato(dir.path());
-        command.args(["run", "--verbose", "--name", name, "--no-lan"]).args(options);
         let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        Self::spawn_logging(dir, name, options, log.into())
+    }
+
+    fn spawn_logging(dir: TempDir, name: &str, options: &[&str], log: Stdio) -> Self {
+        // What it may not write is an error that it is told of, and no signal that ends it.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_mercato")]);
+        command.env_clear().env("TMPDIR", dir.path()).env("HOME", dir.path()).stdin(Stdio::null());
+        command.args(["run", "--verbose", "--name", name, "--no-lan"]).args(options);
         let child = command.stderr(log).arg("--data-dir").arg(dir.path()).spawn().unwrap();
         Self { dir, child }
+    }
+
+    /// With a log that is not a file of its own, so that [`Self::full`] leaves it alone.
+    pub(crate) fn start_piped(name: &str, peer: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        let options = ["--listen", "127.0.0.1:0", "--public-address", "127.0.0.1", "--peer", peer];
+        let simulated = ["--simulated-cluster", "cpu=8,memory=16Gi,pods=110"];
+        let options = [&options[..], &simulated].concat();
+        let mut daemon = Self::spawn_logging(dir, name, &options, Stdio::piped());
+        let (mut from, path) = (daemon.child.stderr.take().unwrap(), daemon.path().join("log"));
+        let mut to = std::fs::File::create(path).unwrap();
+        // Ends with the daemon.
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        daemon.wait_for_text(&["status"], |text| text.contains(name));
+        daemon
+    }
+
+    /// With a log on a disk that is full.
+    pub(crate) fn start_without_log(name: &str) -> Self {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let options = ["--no-kubernetes", "--listen", "127.0.0.1:0"];
+        let daemon = Self::spawn_logging(TempDir::new().unwrap(), name, &options, full.into());
+        daemon.wait_for_text(&["status"], |text| text.contains(name));
+        daemon
+    }
+
+    /// Nothing can be written to a file any more, as on a disk that is full; or again.
+    pub(crate) fn full(&self, is_full: bool) {
+        let limit = if is_full { "--fsize=0:unlimited" } else { "--fsize=unlimited:unlimited" };
+        let mut prlimit = Command::new("prlimit");
+        prlimit.args(["--pid", &self.child.id().to_string(), limit]);
+        assert!(prlimit.status().unwrap().success());
     }
 
     /// Where it listens.

@@ -10,6 +10,7 @@
 
 mod crowd;
 mod demo;
+mod disk;
 mod doctor;
 mod federation;
 mod health;

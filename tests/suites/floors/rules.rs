@@ -206,4 +206,5 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/src", "ATTENTION_DEALS", "the rest is counted"),
     ("node/src", "EVENTS", "the oldest"),
     ("node/src", "SIGHTINGS", "the word of peers, then of the local network; last the owner's"),
+    ("node/src", "TOLD", "any: it is told again, at most once more"),
 ];
