@@ -9,10 +9,7 @@ const PEER_ID_PREFIX: [u8; 6] = [0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
 /// Why a text is not an entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "{entry:?} is no address of a peer: {reason}; write HOST:PORT, [IPV6]:PORT or a multiaddr \
-     such as /ip4/192.0.2.1/udp/7474/quic-v1"
-)]
+#[error("{entry:?} is no address of a peer: {reason}")]
 pub struct ListError {
     entry: String,
     reason: Reason,

@@ -98,133 +98,122 @@ impl Event {
     }
 }
 
-macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $kind:ident,)*) => {
-        /// What happened: a closed list.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub(crate) enum EventKind {
-            $($(#[doc = $doc])* $kind,)*
-        }
-
-        #[cfg(test)]
-        const KINDS: &[EventKind] = &[$(EventKind::$kind,)*];
-    };
-}
-
-kinds! {
-    /// A peer connected.
-    PeerConnected,
-    /// The last connection with a peer is gone.
-    PeerDisconnected,
-    /// A peer replaced its key.
-    PeerKeyChanged,
-    /// Somebody came with a key that its cluster has replaced, and was refused.
-    PeerKeyOutdated,
-    /// The owner trusts a peer.
-    PeerTrusted,
-    /// The owner blocked a peer.
-    PeerBlocked,
-    /// The owner neither trusts nor blocks a peer any more.
-    PeerForgotten,
-    /// Gossip takes nothing more from a neighbour that forged, or failed too often.
-    PeerBanned,
-    /// A publisher signed two advertisements under one number.
-    FraudProven,
-    /// A publication is not a valid advertisement.
-    AdRejected,
-    /// A provider published an offer.
-    OfferPublished,
-    /// A provider withdrew its offer.
-    OfferWithdrawn,
-    /// Consumer: an order was sent.
-    OrderSent,
-    /// Consumer: the provider's owner has to approve an order.
-    OrderInReview,
-    /// Consumer: the provider refused an order.
-    OrderRefused,
-    /// Consumer: an order was not answered in time.
-    OrderLapsed,
-    /// Consumer: the owner withdrew an order, or declined an offer.
-    OrderWithdrawn,
-    /// Provider: a request needs approval.
-    RequestReceived,
-    /// Provider: a request was refused, by the owner or by policy.
-    RequestRefused,
-    /// Provider: a request was not answered in time.
-    RequestLapsed,
-    /// Provider: the consumer withdrew a request, or declined an offer.
-    RequestWithdrawn,
-    /// Provider: a firm offer was made, and its capacity is held.
-    FirmOfferSent,
-    /// Consumer: a firm offer waits for an answer.
-    FirmOfferReceived,
-    /// A firm offer was not taken in time.
-    FirmOfferLapsed,
-    /// The provider signed a contract.
-    ContractAgreed,
-    /// Both sides signed a contract.
-    ContractSigned,
-    /// A contract is in use, and billed.
-    ContractActive,
-    /// Usage reports stayed unsigned: nothing new is admitted.
-    ContractSuspended,
-    /// The provider takes the capacity back.
-    ContractReclaiming,
-    /// A contract is over.
-    ContractClosed,
-    /// Consumer: a change of a contract was asked for.
-    ChangeRequested,
-    /// Consumer: the provider's owner has to approve a change.
-    ChangeInReview,
-    /// Provider: a change needs approval.
-    ChangeReceived,
-    /// The provider signed a change.
-    ChangeAgreed,
-    /// A change stands.
-    ChangeMade,
-    /// A change was refused.
-    ChangeRefused,
-    /// A change was not answered in time.
-    ChangeLapsed,
-    /// The consumer withdrew a change.
-    ChangeWithdrawn,
-    /// This cluster is a member of a federation.
-    FederationJoined,
-    /// This cluster goes by the certificates of a federation, and is no member.
-    FederationFollowed,
-    /// This cluster has its next membership certificate.
-    FederationRenewed,
-    /// This cluster left a federation.
-    FederationLeft,
-    /// This cluster's membership certificate was revoked.
-    FederationRevoked,
-    /// This cluster's membership certificate has expired.
-    FederationExpired,
-    /// The registrar did not answer when a membership was to be renewed.
-    FederationRegistrarUnreachable,
-    /// The registrar refused to renew a membership.
-    FederationNotRenewed,
-    /// Another member's certificate was revoked.
-    FederationMemberRevoked,
-    /// Another member's certificate has expired.
-    FederationMemberExpired,
-    /// The daemon has started.
-    DaemonStarted,
-    /// The key of this cluster was replaced.
-    KeyReplaced,
-    /// The data folder cannot be written: no new contracts.
-    RecordsReadOnly,
-    /// The data folder can be written again.
-    RecordsWritable,
-    /// Something is refused, for its record would be too large.
-    TooLarge,
-    /// The Kubernetes cluster does not answer.
-    ClusterUnreachable,
-    /// The Kubernetes cluster answers again.
-    ClusterReachable,
-    /// More happened at once than could be kept.
-    EventsLost,
+closed_list! {
+    /// What happened: a closed list.
+    EventKind, EVENT_KINDS {
+        /// A peer connected.
+        PeerConnected,
+        /// The last connection with a peer is gone.
+        PeerDisconnected,
+        /// A peer replaced its key.
+        PeerKeyChanged,
+        /// Somebody came with a key that its cluster has replaced, and was refused.
+        PeerKeyOutdated,
+        /// The owner trusts a peer.
+        PeerTrusted,
+        /// The owner blocked a peer.
+        PeerBlocked,
+        /// The owner neither trusts nor blocks a peer any more.
+        PeerForgotten,
+        /// Gossip takes nothing more from a neighbour that forged, or failed too often.
+        PeerBanned,
+        /// A publisher signed two advertisements under one number.
+        FraudProven,
+        /// A publication is not a valid advertisement.
+        AdRejected,
+        /// A provider published an offer.
+        OfferPublished,
+        /// A provider withdrew its offer.
+        OfferWithdrawn,
+        /// Consumer: an order was sent.
+        OrderSent,
+        /// Consumer: the provider's owner has to approve an order.
+        OrderInReview,
+        /// Consumer: the provider refused an order.
+        OrderRefused,
+        /// Consumer: an order was not answered in time.
+        OrderLapsed,
+        /// Consumer: the owner withdrew an order, or declined an offer.
+        OrderWithdrawn,
+        /// Provider: a request needs approval.
+        RequestReceived,
+        /// Provider: a request was refused, by the owner or by policy.
+        RequestRefused,
+        /// Provider: a request was not answered in time.
+        RequestLapsed,
+        /// Provider: the consumer withdrew a request, or declined an offer.
+        RequestWithdrawn,
+        /// Provider: a firm offer was made, and its capacity is held.
+        FirmOfferSent,
+        /// Consumer: a firm offer waits for an answer.
+        FirmOfferReceived,
+        /// A firm offer was not taken in time.
+        FirmOfferLapsed,
+        /// The provider signed a contract.
+        ContractAgreed,
+        /// Both sides signed a contract.
+        ContractSigned,
+        /// A contract is in use, and billed.
+        ContractActive,
+        /// Usage reports stayed unsigned: nothing new is admitted.
+        ContractSuspended,
+        /// The provider takes the capacity back.
+        ContractReclaiming,
+        /// A contract is over.
+        ContractClosed,
+        /// Consumer: a change of a contract was asked for.
+        ChangeRequested,
+        /// Consumer: the provider's owner has to approve a change.
+        ChangeInReview,
+        /// Provider: a change needs approval.
+        ChangeReceived,
+        /// The provider signed a change.
+        ChangeAgreed,
+        /// A change stands.
+        ChangeMade,
+        /// A change was refused.
+        ChangeRefused,
+        /// A change was not answered in time.
+        ChangeLapsed,
+        /// The consumer withdrew a change.
+        ChangeWithdrawn,
+        /// This cluster is a member of a federation.
+        FederationJoined,
+        /// This cluster goes by the certificates of a federation, and is no member.
+        FederationFollowed,
+        /// This cluster has its next membership certificate.
+        FederationRenewed,
+        /// This cluster left a federation.
+        FederationLeft,
+        /// This cluster's membership certificate was revoked.
+        FederationRevoked,
+        /// This cluster's membership certificate has expired.
+        FederationExpired,
+        /// The registrar did not answer when a membership was to be renewed.
+        FederationRegistrarUnreachable,
+        /// The registrar refused to renew a membership.
+        FederationNotRenewed,
+        /// Another member's certificate was revoked.
+        FederationMemberRevoked,
+        /// Another member's certificate has expired.
+        FederationMemberExpired,
+        /// The daemon has started.
+        DaemonStarted,
+        /// The key of this cluster was replaced.
+        KeyReplaced,
+        /// The data folder cannot be written: no new contracts.
+        RecordsReadOnly,
+        /// The data folder can be written again.
+        RecordsWritable,
+        /// Something is refused, for its record would be too large.
+        TooLarge,
+        /// The Kubernetes cluster does not answer.
+        ClusterUnreachable,
+        /// The Kubernetes cluster answers again.
+        ClusterReachable,
+        /// More happened at once than could be kept.
+        EventsLost,
+    }
 }
 
 #[cfg(test)]
@@ -245,8 +234,8 @@ mod tests {
 
     #[test]
     fn every_kind_is_documented_and_no_other() {
-        let kinds: BTreeSet<String> = KINDS.iter().map(name).collect();
-        assert_eq!(kinds.len(), KINDS.len());
+        let kinds: BTreeSet<String> = EVENT_KINDS.iter().map(name).collect();
+        assert_eq!(kinds.len(), EVENT_KINDS.len());
         assert!(kinds.iter().all(|kind| kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
         assert_eq!(kinds, documented());
     }

@@ -6,6 +6,25 @@
 //! does not know whether it speaks to a daemon or to a part of its own program. What an
 //! answer looks like to a person is the command line's.
 
+/// An enum of which there is a list, by names as programs read them.
+macro_rules! closed_list {
+    ($(#[doc = $about:literal])* $name:ident, $all:ident {
+        $($(#[doc = $doc:literal])* $kind:ident,)*
+    }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum $name {
+            $($(#[doc = $doc])* $kind,)*
+        }
+
+        #[cfg(test)]
+        pub(crate) const $all: &[$name] = &[$($name::$kind,)*];
+    };
+}
+
+mod attention;
 mod client;
 mod deal;
 mod desk;
@@ -18,6 +37,9 @@ mod server;
 mod tests;
 mod types;
 
+#[cfg(test)]
+pub(crate) use attention::ATTENTION_KINDS;
+pub(crate) use attention::{Attention, AttentionKind};
 pub(crate) use client::Client;
 pub(crate) use deal::{Asked, Change, Deal};
 pub(crate) use desk::{Desk, unexpected};

@@ -6,7 +6,7 @@ use mercato_broker::Refusal;
 use mercato_protocol::text::{shown, shown_lines};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::text::plain_reason;
+use crate::cli::text::{fingerprint, plain_reason};
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +111,10 @@ impl From<Refusal> for Problem {
         let (class, todo) = match &refusal {
             Refusal::Untrusted { provider, name, .. } => {
                 let what = format!("nothing is ordered: {name:?} is not trusted yet");
+                let [first, second] = fingerprint(provider);
                 return Self::failed(what)
-                    .todo(format!("fingerprint: {provider}"))
+                    .todo(format!("fingerprint: {first}"))
+                    .todo(format!("             {second}"))
                     .todo("compare it with what its owner sees in mercato status, then:")
                     .todo(format!("mercato peer trust {provider:.12}"));
             }

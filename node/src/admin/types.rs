@@ -15,6 +15,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::text::{Line, Slug};
 use serde::{Deserialize, Serialize};
 
+use super::attention::Attention;
 use super::deal::Deal;
 use super::event::Event;
 use super::join::{Announced, Token};
@@ -226,8 +227,8 @@ pub(crate) struct Status {
     pub(crate) health: Option<String>,
     /// The address of the Kubernetes API server; none: without a cluster.
     pub(crate) kubernetes: Option<String>,
-    /// What is off or broken, and what to do, a line each.
-    pub(crate) attention: Vec<String>,
+    /// What waits for a person, the most pressing first.
+    pub(crate) attention: Vec<Attention>,
 }
 
 /// Somebody who is known.

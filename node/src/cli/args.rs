@@ -14,7 +14,7 @@ use super::federation::Federation;
 use super::key::Key;
 use super::look::Events;
 use super::market::Browse;
-use super::namespaces::Offload;
+use super::namespaces::{Offload, label};
 use super::order::Order;
 use super::peer::Peer;
 use super::portable::{Export, Import};
@@ -44,11 +44,17 @@ const EXAMPLES: &str = "Examples:
   mercato demo
   mercato run --share 30%";
 
+/// The names of values that are of a number, with which an option's value may begin.
+const MEASURES: [&str; 9] =
+    ["N", "AMOUNT", "BYTES", "DURATION", "MODEL=N", "PERCENT", "PRICE", "QUANTITIES", "RATE"];
+
 fn finished(command: clap::Command) -> clap::Command {
-    // A negative number is a wrong value, not an unknown option.
+    // What is below zero is a wrong value, not an unknown option.
     let value = |arg: Arg| {
         let takes = !arg.is_positional() && arg.get_action().takes_values();
-        if takes { arg.allow_negative_numbers(true) } else { arg }
+        let mut names = arg.get_value_names().into_iter().flatten();
+        let counts = names.any(|name| MEASURES.contains(&name.as_str()));
+        if takes && counts { arg.allow_hyphen_values(true) } else { arg }
     };
     command.help_template(HELP).mut_args(value).mut_subcommands(finished)
 }
@@ -195,6 +201,7 @@ pub(crate) enum Ask {
   mercato unoffload shop --yes")]
     Unoffload {
         /// Which namespace
+        #[arg(value_parser = label)]
         namespace: String,
     },
     /// What happened, newest last

@@ -6,7 +6,7 @@ use mercato_config::{Show as _, amount, quantity};
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::{Resource, Resources};
 
-use super::text::moment;
+use super::text::{memory, moment};
 
 const HOUR_S: u32 = 3_600;
 
@@ -15,7 +15,7 @@ pub(crate) fn size(quantity: &Resources) -> String {
     let all = quantity.iter().filter(|(resource, _)| *resource != Resource::Pods);
     words(all.map(|(resource, n)| match resource {
         Resource::Cpu => format!("{} cpu", cores(n)),
-        Resource::Memory => quantity::show(&resource, n),
+        Resource::Memory => memory(n),
         Resource::Pods | Resource::Gpu(_) => format!("{n} {}", called(&resource)),
     }))
 }

@@ -8,7 +8,7 @@ use mercato_broker::Side;
 use mercato_config::{Gpus, Seconds, Show as _, quantity};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ContractId;
-use mercato_protocol::negotiation::State;
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::shown;
 
@@ -16,7 +16,7 @@ use super::deals::{CONTRACT, peer, state};
 use super::demand::{can_be_bought, cpu, memory, pods};
 use super::lookup;
 use super::screen::Screen;
-use super::text::{money, name, text};
+use super::text::{money, name, plain_reason, text};
 use crate::admin::{Change, Class, Deal, Desk, Problem, Request};
 
 /// Between two looks at a change.
@@ -27,16 +27,16 @@ const POLL: Duration = Duration::from_millis(250);
 #[group(required = true, multiple = true)]
 pub(crate) struct Quantity {
     /// Processors: 8, 500m
-    #[arg(long, value_name = "N", value_parser = cpu, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = cpu)]
     cpu: Option<u64>,
     /// Memory: 32Gi
-    #[arg(long, value_name = "BYTES", value_parser = memory, allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// Pods at once
-    #[arg(long, value_name = "N", value_parser = pods, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = pods)]
     pods: Option<u64>,
 }
 
@@ -69,9 +69,12 @@ pub(crate) fn cost(deal: &Deal, change: &Change) -> String {
 
 /// What the change of a contract is, what it costs, and how far it is.
 pub(crate) fn line(deal: &Deal, change: &Change) -> String {
-    let reason =
-        change.reason.as_ref().map_or_else(String::new, |reason| format!(" ({})", shown(reason)));
+    let withdrawn = plain_reason(&name(TerminateReason::Withdrawn), "");
+    let reason = change.reason.as_ref().filter(|reason| **reason != withdrawn);
+    let is_withdrawn = reason.is_none() && change.reason.is_some();
+    let reason = reason.map_or_else(String::new, |reason| format!(" ({})", shown(reason)));
     let how = match change.state {
+        State::Terminated if is_withdrawn => withdrawn,
         State::Review => "needs the provider's approval".to_owned(),
         State::Terminated => "refused".to_owned(),
         State::Requested

@@ -10,14 +10,19 @@ use mercato_protocol::text::{Line, shown};
 use super::args::Format;
 use super::change::{self, Quantity};
 use super::focus::{self, hours};
+use super::lookup::{self, Sought};
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::text::{called, fingerprint, left, moment, money, name, text};
-use super::{brief, lookup, now_ms};
+use super::{brief, now_ms};
 use crate::admin::{Deal, Desk, Problem, Request};
 
 /// What a person types to mean one of them.
-pub(crate) const CONTRACT: (&str, &str) = ("order or contract", "mercato contracts list --all");
+pub(crate) const CONTRACT: Sought = Sought {
+    what: "order or contract",
+    list: "mercato contracts list --all",
+    needs: "open or running",
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -21,17 +21,16 @@ pub(crate) struct Wanted {
     #[arg(value_name = "SELECTOR", value_parser = text::<Selector>)]
     selector: Option<Selector>,
     /// Processors: 8, 500m
-    #[arg(long, value_name = "N", value_parser = cpu, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = cpu)]
     cpu: Option<u64>,
     /// Memory: 32Gi
-    #[arg(long, value_name = "BYTES", value_parser = memory, allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// Pods at once
     #[arg(long, value_name = "N", default_value_t = PODS, value_parser = pods)]
-    #[arg(allow_hyphen_values = true)]
     pods: u64,
     /// reserved is really held; spot may be taken back at once [default: whichever is offered]
     #[arg(long, value_parser = word::<Class>(&["spot", "reserved"]))]

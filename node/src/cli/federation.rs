@@ -161,11 +161,12 @@ impl Federation {
                 let file = root_key.unwrap_or_else(|| format!("{name}.root").into());
                 let key = RootKey::found(name)?;
                 key.write(&file)?;
-                eprintln!(
-                    "the root key is in {}: whoever has it controls the federation. Keep it offline;\n\
-                     you need it to make another registrar, and to renew this one.",
+                let said = format!(
+                    "the root key is in {}: whoever has it controls the federation. Keep it \
+                     offline; you need it to make another registrar, and to renew this one.",
                     file.display()
                 );
+                eprintln!("{}", screen.fold(&said, 2));
                 become_registrar(desk, screen, &key, None).await
             }
             What::Registrar { root_key, org } => {

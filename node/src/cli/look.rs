@@ -13,7 +13,7 @@ use super::screen::{Screen, json, print};
 use super::table::{Table, WIDTH, pairs, wrapped};
 use super::text::{fingerprint, moment, name, round_trip, standing};
 use super::{deals, now_ms};
-use crate::admin::{Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
+use crate::admin::{Attention, Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
 
 /// Between two questions for what is new.
 pub(super) const POLL: Duration = Duration::from_secs(1);
@@ -62,25 +62,22 @@ fn overview(all: &Overview, wide: bool) -> String {
     if !running.is_empty() {
         text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));
     }
-    let unsold = (share.policy.is_some() && share.on_sale.is_empty())
-        .then(|| "what is shared is not on sale: see why with mercato share show".to_owned());
-    let attention: Vec<_> = daemon.attention.iter().cloned().chain(unsold).collect();
-    if !attention.is_empty() {
+    if !daemon.attention.is_empty() {
         text += "\nNeeds attention:\n";
-        text.extend(attention.iter().map(|line| advice(&shown(line))));
+        text.extend(daemon.attention.iter().map(advice));
     }
     text
 }
 
-/// What needs attention. A command at its end stands in one line, to be copied.
-fn advice(line: &str) -> String {
-    let is_command = |end: &str| ["kubectl ", "mercato "].iter().any(|name| end.starts_with(name));
-    match line.rsplit_once(": ").filter(|(_, end)| is_command(end)) {
-        Some((what, command)) if 2 + line.chars().count() > WIDTH => {
-            format!("  {}:\n    {command}\n", wrapped(what, 4))
-        }
-        Some(_) | None => format!("  {}\n", wrapped(line, 4)),
+/// What needs attention. A command stands in one line, to be copied.
+fn advice(attention: &Attention) -> String {
+    let (line, what) = (attention.to_string(), shown(&attention.text));
+    if attention.commands.is_empty() || 2 + line.chars().count() <= WIDTH {
+        return format!("  {}\n", wrapped(&shown(&line), 4));
     }
+    let command = |command: &String| format!("    {}\n", shown(command));
+    let commands: String = attention.commands.iter().map(command).collect();
+    format!("  {}:\n{commands}", wrapped(&what, 4))
 }
 
 /// Who is known.
@@ -139,14 +136,14 @@ impl Events {
             let events = desk.events(last).await?;
             last = events.last().map_or(last, |event| event.number);
             if !self.watch {
-                return screen.render(&events, || lines(&events));
+                return screen.render(&events, || lines(&events, screen));
             }
             if !events.is_empty() {
                 print(&match screen.format {
                     // A program reads them one by one.
                     Format::Json => json_lines(&events)?,
                     Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
-                        screen.render(&events, || lines(&events))?
+                        screen.render(&events, || lines(&events, screen))?
                     }
                 })?;
             }
@@ -160,7 +157,11 @@ fn json_lines(events: &[Event]) -> Result<String, Problem> {
     events.iter().map(line).collect::<Result<_, _>>().map_err(|error| unexpected(&error))
 }
 
-fn lines(events: &[Event]) -> String {
-    let line = |event: &Event| format!("{}  {}\n", moment(event.at_ms), shown(&event.text));
+/// A line each; broken between words for whoever reads them on a terminal.
+fn lines(events: &[Event], screen: &Screen) -> String {
+    let line = |event: &Event| {
+        let at = moment(event.at_ms) + "  ";
+        screen.fold(&format!("{at}{}", shown(&event.text)), at.len()) + "\n"
+    };
     events.iter().map(line).collect()
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::Standing;
+use mercato_broker::{Side, Standing};
 use mercato_protocol::id::ClusterId;
 
+use super::deals::state;
 use super::text::called;
 use crate::admin::{Class, Deal, Desk, Problem};
 
@@ -51,15 +52,40 @@ pub(crate) async fn cluster(desk: &dyn Desk, text: &str) -> Result<Known, Proble
     pick("cluster", "mercato peers, mercato browse", text, found, id, |known| known.name.as_deref())
 }
 
+/// An order, a request or a contract of a kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought {
+    /// What it is called.
+    pub(crate) what: &'static str,
+    /// What shows all of them.
+    pub(crate) list: &'static str,
+    /// What it has to be for what is to be done with it.
+    pub(crate) needs: &'static str,
+}
+
 /// The order, request or contract that is meant, among those that can be.
 pub(crate) async fn deal(
     desk: &dyn Desk,
-    (kind, list): (&str, &str),
+    Sought { what, list, needs }: Sought,
     text: &str,
     among: impl Fn(&Deal) -> bool,
 ) -> Result<Deal, Problem> {
-    let deals = desk.deals().await?.into_iter().filter(among).collect();
-    pick(kind, list, text, deals, |deal: &Deal| deal.id.to_string(), |_| None)
+    let id = |deal: &Deal| deal.id.to_string();
+    let (deals, others): (Vec<_>, Vec<_>) = desk.deals().await?.into_iter().partition(among);
+    let none = match pick(what, list, text, deals, id, |_| None) {
+        Err(problem) if problem.class == Class::NoMatch => problem,
+        found => return found,
+    };
+    // One that is there and cannot be meant says why.
+    let Ok(other) = pick(what, list, text, others, id, |_| None) else { return Err(none) };
+    let short = other.id.short();
+    let side = match other.side {
+        Side::Consumer => "bought from",
+        Side::Provider => "sold to",
+    };
+    let (peer, state) = (called(other.peer_name.as_deref(), &other.peer), state(&other));
+    Err(Problem::new(Class::NoMatch, format!("{short} is not {needs}: {side} {peer}, {state}"))
+        .todo(format!("see it: mercato contracts show {short}")))
 }
 
 /// The one that is called so, or whose id begins so.

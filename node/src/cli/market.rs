@@ -12,7 +12,7 @@ use mercato_protocol::text::shown;
 use super::args::Format;
 use super::demand::Wanted;
 use super::screen::Screen;
-use super::table::{Table, pairs};
+use super::table::{Table, pairs, wrapped};
 use super::text::{called, fingerprint, gpus, left, money, name, of, round_trip, standing, text};
 use super::{brief, lookup, now_ms, watch};
 use crate::admin::{Class, Desk, Problem};
@@ -63,8 +63,9 @@ pub(crate) async fn show(
             .todo("see which clusters are known and connected: mercato peers"));
     }
     if market.suiting == 0 && !explain {
-        return Err(Problem::new(Class::NoMatch, none_suits(&market))
-            .todo("see what each of them lacks: add --explain"));
+        let problem = Problem::new(Class::NoMatch, none_suits(&market))
+            .todo("see what each of them lacks: add --explain");
+        return Err(unmatched(desk, demand, problem).await);
     }
     match screen.format {
         Format::Csv => Ok(rows(&market.offers, &demand, true).csv()),
@@ -73,6 +74,26 @@ pub(crate) async fn show(
             screen.render(&market, || page(&market, &demand, explain, screen.is_wide()))
         }
     }
+}
+
+/// Of the offers that do not match, which comes nearest, and what it lacks.
+async fn nearest(desk: &dyn Desk, demand: Demand) -> Option<String> {
+    let market = desk.browse(demand, true).await.ok()?;
+    market.excluded.first().map(lacking).filter(|_| market.suiting == 0)
+}
+
+/// The same, put before what else is to be done about it.
+pub(crate) async fn unmatched(desk: &dyn Desk, demand: Demand, problem: Problem) -> Problem {
+    let nearest = nearest(desk, demand).await;
+    let todo = nearest.into_iter().chain(problem.todo).collect();
+    Problem { todo, ..problem }
+}
+
+fn lacking(group: &Excluded) -> String {
+    let nearest = &group.nearest;
+    let provider = called(Some(&nearest.name), &nearest.provider);
+    let lacks: Vec<String> = nearest.lacks.iter().map(ToString::to_string).collect();
+    format!("nearest: {provider} {}: {}", nearest.pool, shown(&lacks.join("; ")))
 }
 
 /// Each provider once, as `--from` takes it: the best first.
@@ -98,7 +119,7 @@ fn page(market: &Market, demand: &Demand, explain: bool, wide: bool) -> String {
     }
     if explain && others > 0 {
         text += &format!("\nWhy {others} of {seen} offers do not match:\n");
-        text.extend(excluded.iter().map(|group| reason(group, wide)));
+        text.extend(excluded.iter().map(reason));
     } else if others > 0 {
         text += &format!("\n{others} of {seen} offers do not match; to see why: --explain\n");
     }
@@ -163,17 +184,14 @@ fn rows(offers: &[Candidate], demand: &Demand, wide: bool) -> Table {
 }
 
 /// What one need excludes, and what comes nearest.
-fn reason(group: &Excluded, wide: bool) -> String {
-    let Excluded { by, offers, alone, nearest } = group;
+fn reason(group: &Excluded) -> String {
+    let Excluded { by, offers, alone, .. } = group;
     let alone = match alone {
         0 => String::new(),
         _ => format!(", {alone} by itself"),
     };
-    let provider = called(Some(&nearest.name), &nearest.provider);
-    let lacks: Vec<String> = nearest.lacks.iter().map(ToString::to_string).collect();
-    let mut table = Table::new([format!("  {}: excludes {offers}{alone}", shown(by)).as_str()]);
-    table.row([format!("    nearest: {provider} {}: {}", nearest.pool, lacks.join("; "))]);
-    table.render(wide)
+    let by = wrapped(&format!("{}: excludes {offers}{alone}", shown(by)), 4);
+    format!("  {by}\n    {}\n", wrapped(&lacking(group), 6))
 }
 
 /// One provider's whole offer.

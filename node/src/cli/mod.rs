@@ -73,8 +73,18 @@ fn read() -> Cli {
     let called = std::env::args_os().next().unwrap_or_default();
     let plugin = Path::new(&called).file_name().is_some_and(|name| name == "kubectl-mercato");
     let name = if plugin { "kubectl mercato" } else { "mercato" };
-    let matches = args::command().bin_name(name).color(color).get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let matches = args::command().bin_name(name).color(color).try_get_matches();
+    let matches = matches.unwrap_or_else(|error| mistaken(&error));
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| mistaken(&error))
+}
+
+/// Shows a mistake or a help, and ends.
+fn mistaken(error: &clap::Error) -> ! {
+    if error.use_stderr() && screen::folds() {
+        eprint!("{}", table::folded(&error.render().to_string(), 2));
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {

@@ -3,6 +3,8 @@
 use clap::{Args, ValueEnum};
 use mercato_kubelet::offload_namespace::GuestName;
 
+use mercato_protocol::limits::LABEL_BYTES;
+
 use super::lookup;
 use super::screen::Screen;
 use super::text::name;
@@ -14,6 +16,7 @@ use crate::admin::{self, Class, Desk, Problem, Request, Secrets, Strategy};
   mercato offload shop --strategy remote --to turin --secrets recipe,tls")]
 pub(crate) struct Offload {
     /// Which namespace
+    #[arg(value_parser = label)]
     namespace: String,
     /// Where its pods may run
     #[arg(long, value_enum, default_value_t)]
@@ -67,6 +70,20 @@ impl Offload {
         desk.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }
+}
+
+/// The name of a namespace.
+pub(crate) fn label(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = text.bytes().all(|byte| plain(byte) || byte == b'-');
+    let ends = text.bytes().next().is_some_and(plain) && text.bytes().last().is_some_and(plain);
+    if inner && ends && text.len() <= LABEL_BYTES {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "expected a namespace's name: a-z, 0-9 and '-', first and last a letter or digit, at most \
+         {LABEL_BYTES}, for example shop"
+    ))
 }
 
 /// A virtual node's name as it is, a provider's as its fingerprint: names are claimed.

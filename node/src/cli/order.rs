@@ -13,6 +13,7 @@ use serde_json::json;
 use super::deals;
 use super::demand::Wanted;
 use super::market;
+use super::namespaces::label;
 use super::progress::Progress;
 use super::rfq;
 use super::screen::Screen;
@@ -48,7 +49,7 @@ pub(crate) struct Order {
     #[arg(long)]
     wait: bool,
     /// Let the pods of this namespace run there, or at home; out of its budget
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", value_parser = label)]
     namespace: Vec<String>,
     /// A word to the provider's owner
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -78,6 +79,11 @@ impl Order {
             let offload = Offload { namespace, further: true, ..Offload::default() };
             desk.tell(Request::Offload(offload)).await?;
         }
+        if !wait {
+            let deals = desk.deals().await?;
+            let deal = deals.iter().find(|deal| deal.id == id);
+            deal.into_iter().for_each(|deal| screen.note(sent(deal)));
+        }
         if wait {
             let follow = follow(desk, screen, id);
             let late = |_| {
@@ -93,8 +99,21 @@ impl Order {
     }
 }
 
+/// What was ordered, and how to see what comes of it.
+fn sent(deal: &Deal) -> String {
+    let (peer, short) = (deals::peer(deal), deal.id.short());
+    let (what, total) = (deal.terms.quantity.show(), money(&deal.terms.price, deal.total));
+    format!("{what} from {peer} for {total}; what comes of it: mercato contracts show {short}")
+}
+
 async fn buy(desk: &dyn Desk, demand: Demand, note: Line) -> Result<NegotiationId, Problem> {
-    let answer = desk.ask(Request::Order { demand, note }).await?;
+    let answer = desk.ask(Request::Order { demand: demand.clone(), note }).await;
+    let answer = match answer {
+        Err(problem) if problem.class == Class::NoMatch => {
+            return Err(market::unmatched(desk, demand, problem).await);
+        }
+        answer => answer?,
+    };
     if let Answer::Ordered { id, .. } = answer { Ok(id) } else { Err(unexpected(&answer)) }
 }
 

@@ -43,14 +43,21 @@ impl Export {
         let bytes = match desk.export().await {
             Ok(text) => BASE64.decode(text).map(Into::into).map_err(|error| unexpected(&error))?,
             Err(problem) if problem.class == Class::Unreachable && global.socket.is_none() => {
-                State::read(&global.data_dir()).map_err(failed("nothing is exported"))?.to_bytes()
+                State::read(&global.data_dir())
+                    .map_err(failed("nothing is exported", WHERE))?
+                    .to_bytes()
             }
             Err(problem) => return Err(problem),
         };
         file::create(&self.file, &bytes).map_err(|error| {
-            let problem = Problem::failed(format!("{}: {error}", self.file.display()));
+            let file = show(&self.file);
             let is_there = error.kind() == std::io::ErrorKind::AlreadyExists;
-            let problem = if is_there { problem.todo("choose another name") } else { problem };
+            let problem = match is_there {
+                true => Problem::failed(format!("{file} is there already, and stays as it is"))
+                    .todo("choose another name"),
+                false => Problem::failed(format!("{file} cannot be written: {error}"))
+                    .todo("choose a folder that exists, can be written, and has room"),
+            };
             problem.because(&error)
         })?;
         let kib = bytes.len().div_ceil(1_024);
@@ -62,28 +69,32 @@ impl Import {
     pub(crate) fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
         let file = show(&self.file);
         let unreadable = |error: std::io::Error| {
-            Problem::failed(format!("{file} cannot be read: {error}"))
-                .todo("give the file that mercato export has written")
-                .because(&error)
+            Problem::failed(format!("{file} cannot be read: {error}")).todo(GIVE).because(&error)
         };
         let bytes = portable::read_file(&self.file).map_err(unreadable)?;
         let state =
-            State::from_bytes(&bytes).map_err(failed(&format!("{file} is not imported")))?;
+            State::from_bytes(&bytes).map_err(failed(&format!("{file} is not imported"), GIVE))?;
         let data_dir = global.data_dir();
-        state.plant(&data_dir).map_err(failed("nothing is imported"))?;
+        let room = "give a folder that is empty or absent, and has room: --data-dir DIR";
+        state.plant(&data_dir).map_err(failed("nothing is imported", room))?;
         let sentence =
             format!("imported to {}; now start the daemon: mercato run", show(&data_dir));
         Ok(screen.done(sentence))
     }
 }
 
+/// What can be imported.
+const GIVE: &str = "give the file that mercato export has written";
+/// What can be exported.
+const WHERE: &str = "say where the daemon keeps its data: --data-dir DIR";
+
 fn show(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn failed(what: &str) -> impl Fn(anyhow::Error) -> Problem {
+fn failed(what: &str, todo: &str) -> impl Fn(anyhow::Error) -> Problem {
     move |error| {
         let causes = error.chain().map(ToString::to_string).collect();
-        Problem { causes, ..Problem::failed(format!("{what}: {error:#}")) }
+        Problem { causes, ..Problem::failed(format!("{what}: {error:#}")).todo(todo) }
     }
 }

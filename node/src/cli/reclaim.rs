@@ -7,7 +7,7 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::text::Line;
 
 use super::deals::peer;
-use super::lookup;
+use super::lookup::{self, Sought};
 use super::screen::Screen;
 use super::text::text;
 use crate::admin::{Deal, Desk, Problem, Request};
@@ -29,15 +29,21 @@ pub(crate) struct Reclaim {
     reason: Line,
 }
 
+/// What a person types to mean one of them.
+const SOLD: Sought = Sought {
+    what: "contract",
+    list: "mercato contracts",
+    needs: "a running contract that this cluster sold",
+};
+
 impl Reclaim {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let Self { contract, notice, reason } = self;
-        let known = ("contract", "mercato contracts");
         let sold = |deal: &Deal| {
             let runs = matches!(deal.state, State::Active | State::Suspended);
             deal.side == Side::Provider && runs
         };
-        let deal = lookup::deal(desk, known, &contract, sold).await?;
+        let deal = lookup::deal(desk, SOLD, &contract, sold).await?;
         let promised = Seconds(deal.terms.reclaim_notice_s);
         let given = notice.unwrap_or(promised);
         let (short, peer) = (deal.id.short(), peer(&deal));

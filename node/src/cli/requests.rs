@@ -10,14 +10,19 @@ use mercato_protocol::text::Line;
 
 use super::deals::{is_asked, peer};
 use super::demand::can_be_bought;
+use super::lookup::{self, Sought};
 use super::screen::Screen;
 use super::table::Table;
 use super::text::{left, money, text};
-use super::{brief, lookup, now_ms};
+use super::{brief, now_ms};
 use crate::admin::{Class, Deal, Desk, Problem, Request};
 
 /// What a person types to mean one of them.
-const REQUEST: (&str, &str) = ("request", "mercato requests");
+const REQUEST: Sought = Sought {
+    what: "request",
+    list: "mercato requests",
+    needs: "a request or change that waits for your answer",
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

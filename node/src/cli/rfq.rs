@@ -12,11 +12,13 @@ use serde::Serialize;
 
 use super::deals::{peer, state};
 use super::demand::Wanted;
+use super::lookup::{self, Sought};
+use super::market;
 use super::screen::Screen;
 use super::table::Table;
 use super::text::{left, money, text};
-use super::{brief, lookup, now_ms};
-use crate::admin::{Answer, Deal, Desk, Problem, Request, unexpected};
+use super::{brief, now_ms};
+use crate::admin::{Answer, Class, Deal, Desk, Problem, Request, unexpected};
 
 /// Between two looks at the answers.
 const POLL: Duration = Duration::from_millis(250);
@@ -51,7 +53,13 @@ impl Rfq {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let Self { wanted, term, note } = self;
         let demand = wanted.purchase(desk, term).await?;
-        let answer = desk.ask(Request::Rfq { demand, note }).await?;
+        let answer = desk.ask(Request::Rfq { demand: demand.clone(), note }).await;
+        let answer = match answer {
+            Err(problem) if problem.class == Class::NoMatch => {
+                return Err(market::unmatched(desk, demand, problem).await);
+            }
+            answer => answer?,
+        };
         let Answer::Asked { round, .. } = answer else { return Err(unexpected(&answer)) };
         let mut polls = tokio::time::interval(POLL);
         let offers = loop {
@@ -88,9 +96,16 @@ fn table(offers: &[Deal]) -> Table {
     table
 }
 
+/// What a person types to mean one of them.
+const OFFER: Sought = Sought {
+    what: "offer",
+    list: "mercato contracts",
+    needs: "a firm offer that waits for your answer",
+};
+
 /// Takes a firm offer.
 pub(crate) async fn take(desk: &dyn Desk, id: &str) -> Result<NegotiationId, Problem> {
-    let known = ("offer", "mercato contracts");
+    let known = OFFER;
     let offered = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Offered;
     let offer = lookup::deal(desk, known, id, offered).await?;
     desk.ask(Request::Take(offer.id)).await?;

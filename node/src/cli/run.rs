@@ -23,7 +23,11 @@ use crate::{daemon, demo};
 #[derive(Args, Debug, Default)]
 #[command(after_help = "Examples:
   mercato run --share 30%
-  mercato run --name turin --simulated-cluster cpu=8,memory=32Gi,gpu.h100=4")]
+  mercato run --name turin --simulated-cluster cpu=8,memory=32Gi,gpu.h100=4
+
+A second daemon on this machine needs a data folder of its own: add --data-dir DIR
+here, and to each command that asks it. Daemons on one network find each other.
+Then: mercato share set on one, mercato browse and mercato order on the other.")]
 pub(crate) struct Run {
     /// The configuration file; none is needed
     #[arg(long, value_name = "FILE")]
@@ -104,7 +108,9 @@ impl Run {
             Some(file) => {
                 let name = file.display().to_string();
                 let unreadable = |error: io::Error| {
-                    Problem::failed(format!("{name} cannot be read: {error}")).because(&error)
+                    Problem::failed(format!("{name} cannot be read: {error}"))
+                        .todo("give the configuration's file, or none: mercato run needs none")
+                        .because(&error)
                 };
                 let text = std::fs::read_to_string(file).map_err(unreadable)?;
                 Settings::parse(&name, &text)

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::args::{Format, Global};
 use super::style::Style;
+use super::table::folded;
 use crate::admin::{Class, Problem};
 
 /// The terminal, the pipe, or the file that is written to.
@@ -17,6 +18,14 @@ pub(crate) struct Screen {
     pub(crate) style: Style,
     yes: bool,
     verbose: bool,
+    /// Whether sentences are broken to fit; in a pipe they stay in a line, for other programs.
+    folds: bool,
+}
+
+/// Whether a person reads along: on a terminal, or where the shell says how wide it is.
+pub(super) fn folds() -> bool {
+    let terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+    terminal || std::env::var_os("COLUMNS").is_some_and(|columns| !columns.is_empty())
 }
 
 impl Screen {
@@ -26,7 +35,13 @@ impl Screen {
             style: Style::detect(global.no_color),
             yes: global.yes,
             verbose: global.verbose,
+            folds: folds(),
         }
+    }
+
+    /// Sentences as they are shown: what follows the first line of one is indented.
+    pub(crate) fn fold(&self, sentences: &str, indent: usize) -> String {
+        if self.folds { folded(sentences, indent) } else { sentences.to_owned() }
     }
 
     pub(crate) fn is_wide(&self) -> bool {
@@ -61,14 +76,19 @@ impl Screen {
     /// A sentence about what was done; nothing for programs, which have the exit code.
     pub(crate) fn done(&self, sentence: impl Into<String>) -> String {
         match self.format {
-            Format::Table | Format::Wide => shown_lines(&sentence.into()) + "\n",
+            Format::Table | Format::Wide => self.fold(&shown_lines(&sentence.into()), 2) + "\n",
             Format::Json | Format::Yaml | Format::Csv | Format::Name => String::new(),
         }
     }
 
+    /// A word to the person, beside the result.
+    pub(crate) fn note(&self, sentence: impl Into<String>) {
+        eprint!("{}", self.done(sentence));
+    }
+
     /// Asks on the terminal, after what is said first.
     pub(crate) fn confirm(&self, said: &str, question: &str) -> Result<(), Problem> {
-        eprintln!("{}", shown_lines(said));
+        eprintln!("{}", self.fold(&shown_lines(said), 2));
         if self.yes {
             return Ok(());
         }
@@ -88,7 +108,8 @@ impl Screen {
 
     /// Shows what went wrong.
     pub(crate) fn complain(&self, problem: &Problem) {
-        eprintln!("{} {problem}", self.style.bad("error:"));
+        let text = self.fold(&format!("error: {problem}"), 4);
+        eprintln!("{}", text.replacen("error:", &self.style.bad("error:").to_string(), 1));
         if self.verbose {
             problem.causes.iter().for_each(|cause| eprintln!("  because: {}", shown_lines(cause)));
         }

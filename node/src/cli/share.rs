@@ -47,13 +47,13 @@ enum What {
   mercato share set --gpu h100=2 --price 'cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h'")]
 pub(crate) struct Set {
     /// Of the processors: 30%, or 8
-    #[arg(long, value_name = "AMOUNT", value_parser = cpu, allow_hyphen_values = true)]
+    #[arg(long, value_name = "AMOUNT", value_parser = cpu)]
     cpu: Option<Amount>,
     /// Of the memory: 30%, or 32Gi
-    #[arg(long, value_name = "AMOUNT", value_parser = memory, allow_hyphen_values = true)]
+    #[arg(long, value_name = "AMOUNT", value_parser = memory)]
     memory: Option<Amount>,
     /// Of the pods that the nodes take: 50%, or 110
-    #[arg(long, value_name = "AMOUNT", value_parser = pods, allow_hyphen_values = true)]
+    #[arg(long, value_name = "AMOUNT", value_parser = pods)]
     pods: Option<Amount>,
     /// GPUs by model: h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
@@ -168,8 +168,10 @@ fn page(share: &admin::Share, wide: bool) -> String {
         return "nothing is shared; to begin: mercato share set --cpu 30% --memory 30%\n"
             .to_owned();
     };
-    let said_in = if share.ruled { "the MarketPolicy" } else { "mercato share, configuration" };
-    let allow: Vec<_> = policy.allow.iter().map(party).collect();
+    let set_by = match share.ruled {
+        true => "the MarketPolicy",
+        false => "mercato share, or the configuration file",
+    };
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let said = pairs(&[
         ("shared", amounts(policy)),
@@ -178,11 +180,11 @@ fn page(share: &admin::Share, wide: bool) -> String {
         ("class", name(policy.class)),
         ("network isolation", name(policy.network_isolation)),
         ("pod security", name(policy.pod_security)),
-        ("requests", format!("{}; granted to: {}", name(policy.approve), dash(allow.join(", ")))),
+        ("requests", requests(policy)),
         ("rules", dash(policy.rules.iter().map(rule).collect::<Vec<_>>().join("\n"))),
         ("reclaim notice", Seconds(policy.reclaim_notice_s).show()),
         ("longest term", Seconds(policy.max_term_s).show()),
-        ("said in", said_in.to_owned()),
+        ("set by", set_by.to_owned()),
     ]);
     let mut table = Table::new(["ON SALE", "CPU", "MEMORY", "PODS", "GPUS", "LARGEST POD"]);
     for OnSale { pool, free, .. } in &share.on_sale {
@@ -205,7 +207,32 @@ fn page(share: &admin::Share, wide: bool) -> String {
         };
         return format!("{said}\n{why}");
     }
-    format!("{said}\n{}", table.render(wide))
+    format!("{said}\n{}{}", table.render(wide), missing(share))
+}
+
+/// What becomes of requests.
+fn requests(policy: &SharePolicy) -> String {
+    let allow: Vec<_> = policy.allow.iter().map(party).collect();
+    match (policy.approve, allow.is_empty()) {
+        (Approve::Auto, _) => "granted at once".to_owned(),
+        (Approve::Ask, true) => "need your approval".to_owned(),
+        (Approve::Ask, false) => format!("need your approval, but for {}", allow.join(", ")),
+        (Approve::Deny, true) => "refused".to_owned(),
+        (Approve::Deny, false) => format!("refused, but for {}", allow.join(", ")),
+    }
+}
+
+/// GPUs that are shared and that the cluster does not have, a line each.
+fn missing(share: &admin::Share) -> String {
+    let policy = share.policy.iter();
+    let lines = policy.flat_map(|policy| &policy.amounts).filter_map(|(resource, amount)| {
+        let (Resource::Gpu(_), Amount::Exactly(shared)) = (resource, amount) else { return None };
+        let pools = share.on_sale.iter().map(|sold| sold.pool.total.quantity(resource));
+        let there: u64 = pools.sum();
+        let line = format!("of {resource}={shared}, {there} on sale: the cluster has no more\n");
+        (there < *shared).then_some(line)
+    });
+    lines.collect()
 }
 
 fn cpu(text: &str) -> Result<Amount, SyntaxError> {

@@ -1,6 +1,7 @@
 //! Tables of text: aligned, at most 80 columns wide unless asked for more.
 
 use mercato_protocol::text::{shown, shown_lines};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::focus::quoted;
 
@@ -59,7 +60,7 @@ impl Table {
     /// The text, each line with its end; of 80 columns, unless it is to be `wide`.
     pub(crate) fn render(&self, wide: bool) -> String {
         let header = |column: usize| self.rows[0][column].as_str();
-        let length = |row: &Vec<String>, column: usize| row[column].chars().count();
+        let length = |row: &Vec<String>, column: usize| row[column].width();
         let widest = |column| self.rows.iter().map(|row| length(row, column)).max().unwrap_or(0);
         let is_kept = |column| self.kept.contains(&header(column));
         let least =
@@ -93,8 +94,12 @@ fn line_width(widths: impl Iterator<Item = usize>) -> usize {
 }
 
 fn line(row: &[String], widths: &[usize]) -> String {
-    let cells =
-        row.iter().zip(widths).map(|(cell, width)| format!("{:<width$}", cut(cell, *width)));
+    let padded = |(cell, width): (&String, &usize)| {
+        let cell = cut(cell, *width);
+        let rest = width.saturating_sub(cell.width());
+        format!("{cell}{:rest$}", "")
+    };
+    let cells = row.iter().zip(widths).map(padded);
     let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
     format!("{}\n", line.trim_end())
 }
@@ -102,10 +107,19 @@ fn line(row: &[String], widths: &[usize]) -> String {
 /// Lines of at most 80 columns, broken between words, all but the first indented. A word that
 /// is longer stays whole, so that it can be copied.
 pub(crate) fn wrapped(text: &str, indent: usize) -> String {
-    let (mut lines, mut at) = (String::new(), indent);
+    wrapped_from(indent, text, indent)
+}
+
+/// The same for a text that begins at this column.
+fn wrapped_from(column: usize, text: &str, indent: usize) -> String {
+    let (mut lines, mut at) = (String::new(), column);
     for (nth, word) in text.split(' ').enumerate() {
-        let length = word.chars().count();
-        if nth > 0 && at + 1 + length > WIDTH {
+        let length = word.width();
+        // One that fits no line so far to the right has one of its own.
+        let indent = if length > WIDTH { indent } else { indent.min(WIDTH - length) };
+        let gap = usize::from(nth > 0);
+        if at + gap + length > WIDTH && at > indent {
+            lines.truncate(lines.trim_end_matches(' ').len());
             lines += &format!("\n{:indent$}", "");
             at = indent;
         } else if nth > 0 {
@@ -118,12 +132,37 @@ pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     lines
 }
 
-/// At most so many characters, the last one a sign that there are more.
+/// A sentence, or several, in lines of at most 80 columns. A command at the end of one stands in
+/// a line of its own, to be copied.
+pub(crate) fn folded(text: &str, indent: usize) -> String {
+    let fold = |line: &str| {
+        if line.width() <= WIDTH {
+            return line.to_owned();
+        }
+        let indent = indent.max(line.len() - line.trim_start().len() + 2);
+        let is_command =
+            |end: &str| ["kubectl ", "mercato "].iter().any(|name| end.starts_with(name));
+        match line.rsplit_once(": ").filter(|(_, end)| is_command(end)) {
+            Some((what, command)) => {
+                format!("{}:\n{:indent$}{command}", wrapped_from(0, what, indent), "")
+            }
+            None => wrapped_from(0, line, indent),
+        }
+    };
+    text.split('\n').map(fold).collect::<Vec<_>>().join("\n")
+}
+
+/// At most so many columns, the last one a sign that there is more. Some characters take two.
 fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut at = 0;
+    let fits = |c: &char| {
+        at += c.width().unwrap_or(0);
+        at < width
+    };
+    let kept: String = text.chars().take_while(fits).collect();
     format!("{kept}…")
 }
 
@@ -135,7 +174,8 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
         let indent = width + 4;
         let value = shown_lines(value);
         let value: Vec<_> = value.lines().map(|line| wrapped(line, indent)).collect();
-        format!("  {key:<width$}  {}\n", value.join(&format!("\n{:indent$}", "")))
+        let text = format!("  {key:<width$}  {}", value.join(&format!("\n{:indent$}", "")));
+        text.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     pairs.iter().map(line).collect()
 }
@@ -155,6 +195,17 @@ mod tests {
         assert_eq!(lines[2].chars().count(), WIDTH);
         assert!(lines[2].ends_with("x…"));
         assert_eq!(table.render(true).lines().last().map(|line| line.len()), Some(113));
+    }
+
+    #[test]
+    fn characters_that_take_two_columns_are_counted_as_two() {
+        let mut table = Table::new(["NAME", "CPU"]);
+        table.row(["東京".into(), "8".into()]);
+        table.row(["rome".into(), "4".into()]);
+        assert_eq!(table.render(false), "NAME  CPU\n東京  8\nrome  4\n");
+        table.row(["東".repeat(60), "2".into()]);
+        assert!(table.render(false).lines().all(|line| line.width() <= WIDTH));
+        assert!(pairs(&[("name", "東京 ".repeat(30))]).lines().all(|line| line.width() <= WIDTH));
     }
 
     #[test]
@@ -184,8 +235,19 @@ mod tests {
         let text = pairs(&[("a key", format!("{} end", "word ".repeat(30)))]);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(text.lines().skip(1).all(|line| line.starts_with("         word")), "{text}");
+        let name = pairs(&[("bought from", "n".repeat(70))]);
+        assert_eq!(name, format!("  bought from\n{:10}{}\n", "", "n".repeat(70)));
         let long = "x".repeat(100);
         assert_eq!(wrapped(&format!("a {long} b"), 2), format!("a\n  {long}\n  b"));
+    }
+
+    #[test]
+    fn a_command_at_the_end_of_a_sentence_stays_in_one_line() {
+        let long = "word ".repeat(14) + "end";
+        let folds = folded(&format!("{long}: mercato contracts show 3f2a91bc\nshort"), 2);
+        assert_eq!(folds, format!("{long}:\n  mercato contracts show 3f2a91bc\nshort"));
+        let folds = folded(&format!("{long} {long}"), 2);
+        assert_eq!(folds, format!("{long} word\n  {}end", "word ".repeat(13)));
     }
 
     #[test]

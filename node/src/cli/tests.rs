@@ -3,6 +3,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
 mod change;
+mod every;
 mod federation;
 mod market;
 mod namespaces;
@@ -26,7 +27,8 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Class, Client, Deal, Desk, Found, Peer, Problem, Request, Server, Share, Status, Token,
+    Answer, Attention, AttentionKind, Class, Client, Deal, Desk, Found, Peer, Problem, Request,
+    Server, Share, Status, Token,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -100,7 +102,7 @@ fn status() -> Status {
         addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
         health: Some("127.0.0.1:7476".to_owned()),
         kubernetes: None,
-        attention: vec!["no cluster".to_owned()],
+        attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],
     }
 }
 
@@ -277,7 +279,8 @@ fn an_order_stops_at_an_unknown_key() {
     assert_eq!(problem.class, Class::Failed, "this side stops, nobody refuses");
     let text = problem.to_string();
     fits(&text);
-    assert!(text.contains(&TURIN.to_string()), "{text}");
+    let digits: String = text.split_whitespace().filter(|part| *part == "4f4f").collect();
+    assert_eq!(digits, TURIN.to_string(), "{text}");
     assert!(text.ends_with("mercato peer trust 4f4f4f4f4f4f"), "{text}");
     assert_eq!(mercato(&desk, "peer trust 4f4f").unwrap_err().class, Class::Usage);
     mercato(&desk, "peer trust turin --yes").unwrap();

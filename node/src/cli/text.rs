@@ -64,10 +64,17 @@ pub(crate) fn called(name: Option<&str>, cluster: &ClusterId) -> String {
 
 /// So much of one resource.
 pub(crate) fn of(resource: &Resource, resources: &Resources) -> String {
-    match resources.quantity(resource) {
-        0 => "-".to_owned(),
-        n => quantity::show(resource, n),
+    match (resource, resources.quantity(resource)) {
+        (_, 0) => "-".to_owned(),
+        (Resource::Memory, n) => memory(n),
+        (_, n) => quantity::show(resource, n),
     }
+}
+
+/// Memory in units that can be read, and no more of it than there is.
+pub(crate) fn memory(bytes: u64) -> String {
+    let unit = [1 << 20, 1 << 10, 1].into_iter().find(|unit| bytes >= *unit).unwrap_or(1);
+    quantity::show(&Resource::Memory, bytes - bytes % unit)
 }
 
 /// GPUs by model, or a dash.
@@ -184,6 +191,14 @@ mod tests {
         }
         assert_eq!((round_trip(340), round_trip(12_900)), ("0.3ms".into(), "12ms".into()));
         assert_eq!(moment(1_795_161_600_000), "2026-11-20 08:00:00");
+    }
+
+    #[test]
+    fn memory_is_in_whole_units() {
+        let cases = [(10_307_921_510, "9830Mi"), (64 << 30, "64Gi"), (3 << 10, "3Ki"), (5, "5")];
+        for (bytes, shown) in cases {
+            assert_eq!(memory(bytes), shown);
+        }
     }
 
     #[test]

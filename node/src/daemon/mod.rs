@@ -14,17 +14,17 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{Config, Input};
 use mercato_broker::Command;
 use mercato_discovery::{Address, PublicAddress, Report, Transport};
-use mercato_net::{Limits, Listen, Names, Net, NetConfig};
+use mercato_net::{Limits, Listen, Names, Net, NetConfig, StartError};
 use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::admin::{Desk, Event, EventKind, Server};
+use crate::admin::{Attention, AttentionKind, Desk, Event, EventKind, Problem, Server};
 use crate::driver::{self, About, Domains, Driver, Handle, Office, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
-use crate::store::Disk;
+use crate::store::{Disk, StoreError};
 use crate::telemetry::{self, Metrics};
 use identity::Identity;
 
@@ -50,12 +50,42 @@ pub(crate) struct Plan {
     pub(crate) health: Option<telemetry::At>,
     /// What is counted.
     pub(crate) metrics: Metrics,
-    /// What is off, and why: a line each.
-    pub(crate) off: Vec<String>,
+    /// What is off, and why.
+    pub(crate) off: Vec<Attention>,
     /// What the owner's configuration shares and buys.
     pub(crate) defaults: Defaults,
     /// Told when the daemon is to start again; none: nobody would do it.
     pub(crate) restart: Option<Arc<Notify>>,
+}
+
+/// Why the records cannot be opened, and what to do.
+fn unopened(error: StoreError) -> anyhow::Error {
+    let what = format!("the records of this cluster cannot be opened: {error}");
+    let problem = Problem::failed(what).because(&error);
+    anyhow::Error::new(match error {
+        StoreError::InUse(_) => {
+            problem.todo("a second daemon needs a folder of its own: --data-dir DIR")
+        }
+        StoreError::Format { .. } => {
+            problem.todo("run the release that wrote them, or a later one")
+        }
+        StoreError::Unreadable { .. } | StoreError::Disk { .. } => {
+            problem.todo("see whether the disk is full or broken; else import the last export")
+        }
+    })
+}
+
+/// Why the network does not start, and what to do.
+fn unstarted(error: StartError) -> anyhow::Error {
+    match &error {
+        StartError::Keys(_) => error.into(),
+        StartError::Listen { source, .. } => {
+            let what = format!("{error}: {source}");
+            let todo =
+                "listen on an address of this machine, at a port that is free: --listen IP:PORT";
+            anyhow::Error::new(Problem::failed(what).todo(todo).because(&error))
+        }
+    }
 }
 
 /// A daemon that runs.
@@ -78,13 +108,12 @@ impl Daemon {
             peers.iter().map(|peer| driver::entry(peer)).collect::<Result<_, _>>()?;
         let listed = peers.iter().flat_map(|seen| seen.addresses.clone()).collect();
         let usual_port = listen.iter().find(|at| !at.required).map(|at| at.address.port);
-        let store = Disk::open(&data_dir.join(portable::RECORDS))
-            .context("the records of this cluster cannot be opened")?;
+        let store = Disk::open(&data_dir.join(portable::RECORDS)).map_err(unopened)?;
         let dns = dns.map(Dns::at);
         let mut net = NetConfig::new(*identity.seed(), listen, Limits::default());
         net.public = plan.public;
         net.names = dns.iter().flatten().next().cloned().map_or(net.names, names_at);
-        let (net, events) = Net::start(net)?;
+        let (net, events) = Net::start(net).map_err(unstarted)?;
         let name = identity.name().to_owned();
         let key = config.key.public();
         let parts = Parts {
@@ -224,7 +253,7 @@ async fn search_lan(
     driver: &Handle,
     peer: mercato_protocol::id::PublicKey,
     tasks: &mut JoinSet<()>,
-    off: &mut Vec<String>,
+    off: &mut Vec<Attention>,
 ) -> Option<Lan> {
     let local = listening(driver).await;
     let port = |transport| {
@@ -247,7 +276,8 @@ async fn search_lan(
             Some(lan)
         }
         Err(error) => {
-            off.push(format!("the local network is not searched: {error}"));
+            let text = format!("the local network is not searched: {error}");
+            off.push(Attention::of(AttentionKind::LanOff, text));
             None
         }
     }

@@ -2,11 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use mercato_agent::Joined;
 use mercato_config::Settings;
 use mercato_config::settings::{Health, Switch};
@@ -18,7 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::{Daemon, Plan, identity::Identity};
-use crate::admin::{self, Announced, Class, Desk, Problem};
+use crate::admin::{self, Announced, Attention, AttentionKind, Class, Desk, Problem};
+use crate::driver;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
@@ -42,9 +42,15 @@ pub(crate) struct Options {
 /// Runs a daemon until it is told to end.
 pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<()> {
     let Options { data_dir, simulated, join } = options;
+    // What is wrong is said before anything is made.
+    let (listen, public) = (listen(&settings.listen)?, public(&settings.public_addresses)?);
+    settings.peers.iter().try_for_each(|peer| driver::entry(peer).map(drop))?;
     let name = settings.name.clone().unwrap_or_else(machine_name);
-    let identity = Identity::open(&data_dir, &name)
-        .with_context(|| format!("the identity in {} cannot be used", data_dir.display()))?;
+    let identity = Identity::open(&data_dir, &name).map_err(|error| unusable(&data_dir, error))?;
+    if settings.name.is_some() && identity.name() != name {
+        let (kept, said) = (identity.name(), &name);
+        tracing::warn!(%kept, %said, "a cluster keeps the name of its first start");
+    }
     let mut config = identity.config();
     config.jurisdiction = settings.jurisdiction.clone();
     config.region = settings.region.clone();
@@ -56,12 +62,13 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let metrics = Metrics::new();
     let kubernetes = cluster(&settings, simulated, &name, &metrics, &mut off).await;
     if settings.lan == Switch::Off {
-        off.push("the local network is not searched: turned off".to_owned());
+        let text = "the local network is not searched: turned off";
+        off.push(Attention::of(AttentionKind::LanOff, text));
     }
     let restart = Arc::new(Notify::new());
     let plan = Plan {
-        listen: listen(&settings.listen)?,
-        public: public(&settings.public_addresses)?,
+        listen,
+        public,
         peers: settings.peers.clone(),
         lan: settings.lan == Switch::On,
         dns: settings.dns,
@@ -81,9 +88,9 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let cluster = plan.config.cluster();
     let mut end = signal(SignalKind::terminate())?;
     let daemon = Daemon::start(plan).await?;
-    for line in daemon.desk.status().await?.attention {
+    for attention in daemon.desk.status().await?.attention {
         // Once at the start.
-        tracing::warn!("{line}");
+        tracing::warn!("{attention}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");
     if let Some((what, compared)) = join {
@@ -97,6 +104,19 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     tracing::info!("stopping: the offer is withdrawn, leases run on");
     daemon.stop().await;
     if again { Err(start_again()) } else { Ok(()) }
+}
+
+/// Why the data folder cannot be used, and what to do.
+fn unusable(data_dir: &Path, error: anyhow::Error) -> anyhow::Error {
+    if error.is::<Problem>() {
+        return error;
+    }
+    let causes = error.chain().map(ToString::to_string).collect();
+    let what = format!("the data folder {} cannot be used: {error:#}", data_dir.display());
+    let problem = Problem { causes, ..Problem::failed(what) };
+    let is_of_disk = error.root_cause().is::<std::io::Error>();
+    let todo = "choose one that this user can write: --data-dir DIR";
+    anyhow::Error::new(if is_of_disk { problem.todo(todo) } else { problem })
 }
 
 /// Becomes the same program anew, as the same process: whoever watches over it sees no end.
@@ -134,19 +154,21 @@ async fn cluster(
     simulated: Option<Resources>,
     name: &str,
     metrics: &Metrics,
-    off: &mut Vec<String>,
+    off: &mut Vec<Attention>,
 ) -> Option<Arc<dyn Kubernetes>> {
     if let Some(size) = simulated {
         return Some(Arc::new(Simulated::start(name, size)));
     }
     if settings.kubernetes.enabled == Switch::Off {
-        off.push("no cluster to share from or to buy for: Kubernetes is turned off".to_owned());
+        let text = "no cluster to share from or to buy for: Kubernetes is turned off";
+        off.push(Attention::of(AttentionKind::ClusterOff, text));
         return None;
     }
     match Real::start(&settings.kubernetes, metrics.clone(), false).await {
         Ok(real) => Some(Arc::new(real)),
         Err(error) => {
-            off.push(format!("no cluster to share from or to buy for: {error:#}"));
+            let text = format!("no cluster to share from or to buy for: {error:#}");
+            off.push(Attention::of(AttentionKind::ClusterOff, text));
             None
         }
     }

@@ -1,5 +1,5 @@
-//! What of orders, contracts, links and budgets needs the owner's attention: a line each, with
-//! what to do. What of federations and the Kubernetes cluster does is said by others.
+//! What of orders, contracts, links and budgets needs the owner's attention, with the commands
+//! that settle it. What of federations and the Kubernetes cluster does is said by others.
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,50 @@ use mercato_broker::{Deal, Side};
 use mercato_config::Show as _;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
+use serde::Serialize;
 
 use super::{Driver, view};
-use crate::cli::text::{called, money, plain_reason, span};
+use crate::admin::{Attention, AttentionKind as Kind, EventPeer};
+use crate::cli::text::{called, money, name, plain_reason, span};
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
 
 /// All of it, the most pressing first.
-pub(super) fn lines(driver: &Driver) -> Vec<String> {
+pub(super) fn all(driver: &Driver) -> Vec<Attention> {
     let (now_ms, names) = (driver.now().wall_ms, view::names(driver));
     let broker = driver.agent().broker();
     let approvals = broker.deals().filter(|deal| waits_for_approval(deal)).count();
-    let approvals = match approvals {
-        0 => None,
-        1 => Some("1 request needs your approval: mercato requests".to_owned()),
-        n => Some(format!("{n} requests need your approval: mercato requests")),
-    };
-    let mut deals: Vec<(u64, String)> =
-        broker.deals().filter_map(|deal| of_deal(deal, &names, now_ms)).collect();
-    deals.sort();
+    let about = |deal| About { deal, name: names.get(&Deal::peer(deal)), now_ms };
+    let mut deals: Vec<(u64, Attention)> =
+        broker.deals().filter_map(|deal| about(deal).attention()).collect();
+    deals.sort_by_key(|(at_ms, attention)| (*at_ms, attention.order));
     let more = deals.len().saturating_sub(limits::ATTENTION_DEALS);
-    let more = (more > 0).then(|| format!("{more} more: mercato contracts list --all"));
-    let deals = deals.into_iter().take(limits::ATTENTION_DEALS).map(|(_, line)| line);
-    let links = driver.leases.values().filter_map(unreached);
-    let budgets = broker.budgets(driver.now()).into_iter().filter_map(|(namespace, rate, left)| {
-        let of =
-            namespace.map_or_else(|| "the budget".to_owned(), |ns| format!("the budget of {ns}"));
-        let reached = left.micros <= rate.amount.micros / limits::BUDGET_PART;
-        reached.then(|| format!("{of} is used up: {left} of {} is left", rate.show()))
+    let more = (more > 0).then(|| {
+        let text = format!("{more} more orders and contracts");
+        counted(Kind::MoreContracts, more, text).command("mercato contracts list --all")
     });
-    approvals.into_iter().chain(deals).chain(more).chain(links).chain(budgets).collect()
+    let deals = deals.into_iter().take(limits::ATTENTION_DEALS).map(|(_, attention)| attention);
+    let links = driver.leases.values().filter_map(|lease| unreached(lease, &names));
+    approval(approvals)
+        .into_iter()
+        .chain(deals)
+        .chain(more)
+        .chain(links)
+        .chain(budgets(driver))
+        .collect()
+}
+
+fn counted(kind: Kind, count: usize, text: String) -> Attention {
+    Attention { count: u64::try_from(count).ok(), ..Attention::of(kind, text) }
+}
+
+fn approval(requests: usize) -> Option<Attention> {
+    let text = match requests {
+        0 => return None,
+        1 => "1 request needs your approval".to_owned(),
+        n => format!("{n} requests need your approval"),
+    };
+    Some(counted(Kind::ApprovalNeeded, requests, text).command("mercato requests"))
 }
 
 fn waits_for_approval(deal: &Deal) -> bool {
@@ -45,84 +59,173 @@ fn waits_for_approval(deal: &Deal) -> bool {
     deal.side() == Side::Provider && (deal.state() == State::Review || change)
 }
 
-/// A line about a deal, and how pressing it is: the moment by which something is to be done, or
-/// at which it happened.
-fn of_deal(deal: &Deal, names: &BTreeMap<ClusterId, String>, now_ms: u64) -> Option<(u64, String)> {
-    let peer = called(names.get(&deal.peer()).map(String::as_str), &deal.peer());
-    let short = deal.id().short();
-    let left = |until_ms: u64| span(until_ms.saturating_sub(now_ms));
-    let lately = |at_ms: u64| at_ms.saturating_add(limits::ATTENTION_MS) > now_ms;
-    match (deal.side(), deal.stage()) {
-        (Side::Consumer, Stage::Offered) => {
-            let held_ms = deal.agreement()?.contract.commit_by_ms;
-            let total = money(&deal.terms().price, deal.total().ok().flatten());
-            let asked = money(&deal.request().terms.price, deal.posted().ok().flatten());
-            let line = format!(
-                "{short}: {peer} offers {} for {total}, asked {asked}, for another {}: \
-                 mercato order --offer {short}, or mercato contracts cancel {short}",
-                deal.terms().quantity.show(),
-                left(held_ms)
-            );
-            Some((held_ms, line))
+fn budgets(driver: &Driver) -> Vec<Attention> {
+    let budgets = driver.agent().broker().budgets(driver.now()).into_iter();
+    let used_up =
+        budgets.filter(|(_, rate, left)| left.micros <= rate.amount.micros / limits::BUDGET_PART);
+    let attention = used_up.map(|(namespace, rate, left)| {
+        let of = namespace.map_or_else(String::new, |namespace| format!(" of {namespace}"));
+        let text = format!("the budget{of} is used up: {left} of {} is left", rate.show());
+        Attention {
+            namespace: namespace.map(str::to_owned),
+            left: Some(left),
+            ..Attention::of(Kind::BudgetUsedUp, text)
         }
-        (Side::Consumer, Stage::Terminated { reason, text, at_ms })
-            if *reason != TerminateReason::Withdrawn && deal.rfq().is_none() && lately(*at_ms) =>
-        {
-            let why = plain_reason(&format!("{reason:?}"), text);
-            Some((*at_ms, format!("{short}: the order to {peer} came to nothing: {why}")))
-        }
-        (side, Stage::Closed { reason, text, at_ms })
-            if lately(*at_ms) && is_early(side, *reason) =>
-        {
-            let why = plain_reason(&format!("{reason:?}"), text);
-            Some((*at_ms, format!("{short}: the contract with {peer} ended early: {why}")))
-        }
-        (_, Stage::Suspended) => {
-            let line = format!("{short}: {peer}: usage is not signed for, nothing new is admitted");
-            Some((now_ms, line))
-        }
-        (Side::Consumer, Stage::Pending { until_ms })
-            if until_ms.saturating_sub(limits::NODE_SLOW_MS) < now_ms =>
-        {
-            Some((*until_ms, format!("{short}: the node for {peer} is not Ready yet")))
-        }
-        (Side::Consumer, Stage::Active) => running(deal, &short, &peer, now_ms),
-        (
-            _,
-            Stage::Requested { .. }
-            | Stage::Review { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Closed { .. }
-            | Stage::Terminated { .. },
-        ) => None,
-    }
+    });
+    attention.collect()
 }
 
-/// A contract in use: it is taken back, a change came to nothing, or its end is near.
-fn running(deal: &Deal, short: &str, peer: &str, now_ms: u64) -> Option<(u64, String)> {
-    let ends_ms = deal.ends_ms()?;
-    let left = span(ends_ms.saturating_sub(now_ms));
-    if deal.reclaim().is_some() {
-        return Some((ends_ms, format!("{short}: {peer} takes it back in {left}")));
+/// An order or a contract, and who the other side is.
+struct About<'a> {
+    deal: &'a Deal,
+    name: Option<&'a String>,
+    now_ms: u64,
+}
+
+impl About<'_> {
+    /// What of it needs attention, and how pressing that is: the moment by which something is to
+    /// be done, or at which it happened.
+    fn attention(&self) -> Option<(u64, Attention)> {
+        let (deal, peer, short) = (self.deal, self.peer(), self.deal.id().short());
+        match (deal.side(), deal.stage()) {
+            (Side::Consumer, Stage::Offered) => self.offer(),
+            (Side::Consumer, Stage::Terminated { reason, text, at_ms })
+                if *reason != TerminateReason::Withdrawn
+                    && deal.rfq().is_none()
+                    && self.is_recent(*at_ms) =>
+            {
+                let what = format!("{short}: the order to {peer} came to nothing");
+                Some((*at_ms, self.ended(Kind::OrderFailed, &what, reason, text, *at_ms)))
+            }
+            (side, Stage::Closed { reason, text, at_ms })
+                if self.is_recent(*at_ms) && is_early(side, *reason) =>
+            {
+                let what = format!("{short}: the contract with {peer} ended early");
+                let ended = self.ended(Kind::ContractEndedEarly, &what, reason, text, *at_ms);
+                Some((*at_ms, self.of_contract(ended)))
+            }
+            (_, Stage::Suspended) => {
+                let text =
+                    format!("{short}: {peer}: usage is not signed for, nothing new is admitted");
+                let suspended = self.about(Kind::ContractSuspended, text);
+                Some((self.now_ms, self.of_contract(suspended)))
+            }
+            (Side::Consumer, Stage::Pending { until_ms })
+                if until_ms.saturating_sub(limits::NODE_SLOW_MS) < self.now_ms =>
+            {
+                let text = format!("{short}: the node for {peer} is not Ready yet");
+                let slow = self.until(Kind::NodeNotReady, text, *until_ms);
+                Some((*until_ms, self.of_contract(slow)))
+            }
+            (Side::Consumer, Stage::Active) => self.running(),
+            (
+                _,
+                Stage::Requested { .. }
+                | Stage::Review { .. }
+                | Stage::Offered
+                | Stage::Agreed
+                | Stage::Pending { .. }
+                | Stage::Active
+                | Stage::Closed { .. }
+                | Stage::Terminated { .. },
+            ) => None,
+        }
     }
-    let change = deal.change().and_then(|change| Some((change.refused()?, change.refused_ms()?)));
-    if let Some(((reason, text), at_ms)) = change
-        && reason != TerminateReason::Withdrawn
-        && at_ms.saturating_add(limits::ATTENTION_MS) > now_ms
-    {
-        let why = plain_reason(&format!("{reason:?}"), text);
-        return Some((at_ms, format!("{short}: {peer} refused the change: {why}")));
+
+    /// A provider offers something else than was ordered.
+    fn offer(&self) -> Option<(u64, Attention)> {
+        let (deal, short) = (self.deal, self.deal.id().short());
+        let held_ms = deal.agreement()?.contract.commit_by_ms;
+        let (total, posted) = (deal.total().ok().flatten(), deal.posted().ok().flatten());
+        let text = format!(
+            "{short}: {} offers {} for {}, asked {}, for another {}",
+            self.peer(),
+            deal.terms().quantity.show(),
+            money(&deal.terms().price, total),
+            money(&deal.request().terms.price, posted),
+            span(held_ms.saturating_sub(self.now_ms)),
+        );
+        let offer = Attention {
+            quantity: Some(deal.terms().quantity.clone()),
+            total,
+            asked_total: posted,
+            ..self.until(Kind::FirmOfferWaiting, text, held_ms)
+        };
+        let take = format!("mercato order --offer {short}");
+        let decline = format!("mercato contracts cancel {short}");
+        Some((held_ms, offer.command(take).command(decline)))
     }
-    let soon_ms =
-        (deal.terms().term_s.saturating_mul(1_000) / limits::ENDS_PART).min(limits::ENDS_SOON_MS);
-    let line = || {
-        let todo = format!("mercato contracts extend {short} --for 2h");
-        format!("{short}: the contract with {peer} ends in {left}; to go on: {todo}")
-    };
-    (ends_ms.saturating_sub(soon_ms) < now_ms).then(|| (ends_ms, line()))
+
+    /// A contract in use: it is taken back, a change came to nothing, or its end is near.
+    fn running(&self) -> Option<(u64, Attention)> {
+        let (deal, peer, short) = (self.deal, self.peer(), self.deal.id().short());
+        let ends_ms = deal.ends_ms()?;
+        let left = span(ends_ms.saturating_sub(self.now_ms));
+        if deal.reclaim().is_some() {
+            let text = format!("{short}: {peer} takes it back in {left}");
+            let reclaimed = self.until(Kind::ContractReclaimed, text, ends_ms);
+            return Some((ends_ms, self.of_contract(reclaimed)));
+        }
+        let change = deal.change().and_then(|it| Some((it.refused()?, it.refused_ms()?)));
+        if let Some(((reason, text), at_ms)) = change
+            && reason != TerminateReason::Withdrawn
+            && self.is_recent(at_ms)
+        {
+            let what = format!("{short}: {peer} refused the change");
+            let refused = self.ended(Kind::ChangeRefused, &what, &reason, text, at_ms);
+            return Some((at_ms, self.of_contract(refused)));
+        }
+        let part_ms = deal.terms().term_s.saturating_mul(1_000) / limits::ENDS_PART;
+        let soon_ms = part_ms.min(limits::ENDS_SOON_MS);
+        (ends_ms.saturating_sub(soon_ms) < self.now_ms).then(|| {
+            let text = format!("{short}: the contract with {peer} ends in {left}; to go on");
+            let ending = self.until(Kind::ContractEnding, text, ends_ms);
+            let extend = format!("mercato contracts extend {short} --for 2h");
+            (ends_ms, self.of_contract(ending.command(extend)))
+        })
+    }
+
+    fn peer(&self) -> String {
+        called(self.name.map(String::as_str), &self.deal.peer())
+    }
+
+    /// Whether that is so short a time ago that it still needs attention.
+    fn is_recent(&self, at_ms: u64) -> bool {
+        at_ms.saturating_add(limits::ATTENTION_MS) > self.now_ms
+    }
+
+    fn about(&self, kind: Kind, text: String) -> Attention {
+        Attention {
+            peer: Some(EventPeer { id: self.deal.peer(), name: self.name.cloned() }),
+            side: Some(self.deal.side()),
+            order: Some(self.deal.id()),
+            ..Attention::of(kind, text)
+        }
+    }
+
+    fn of_contract(&self, attention: Attention) -> Attention {
+        Attention { contract: Some(self.deal.id()), ..attention }
+    }
+
+    fn until(&self, kind: Kind, text: String, until_ms: u64) -> Attention {
+        Attention { until_ms: Some(until_ms), ..self.about(kind, text) }
+    }
+
+    fn ended(
+        &self,
+        kind: Kind,
+        what: &str,
+        reason: &impl Serialize,
+        said: &str,
+        at_ms: u64,
+    ) -> Attention {
+        let why = plain_reason(&name(reason), said);
+        Attention {
+            at_ms: Some(at_ms),
+            reason: Some(name(reason)),
+            ..self.about(kind, format!("{what}: {why}"))
+        }
+    }
 }
 
 /// Whether a contract ended otherwise than with its term, and not by this side's own wish.
@@ -136,14 +239,24 @@ fn is_early(side: Side, reason: CloseReason) -> bool {
 }
 
 /// Whose link is down though a lease needs it.
-fn unreached(lease: &LeaseHandle) -> Option<String> {
+fn unreached(lease: &LeaseHandle, names: &BTreeMap<ClusterId, String>) -> Option<Attention> {
     let desire = lease.desire();
-    let peer = desire.peer_name.clone().unwrap_or_else(|| lease.peer().short());
-    let pods = match desire.side {
-        Side::Consumer => "pods there",
-        Side::Provider => "its guests",
+    if desire.reachable {
+        return None;
+    }
+    let (id, pods) = match desire.side {
+        Side::Consumer => (desire.contract.provider.cluster, "pods there"),
+        Side::Provider => (desire.contract.consumer.cluster, "its guests"),
     };
-    let contract = desire.contract.id.short();
-    let what = format!("{peer} is not reached: {pods} run on as they are ({contract})");
-    (!desire.reachable).then_some(what)
+    let name = desire.peer_name.clone().or_else(|| names.get(&id).cloned());
+    let contract = desire.contract.id;
+    let peer = called(name.as_deref(), &id);
+    let text = format!("{peer} is not reached: {pods} run on as they are ({})", contract.short());
+    Some(Attention {
+        peer: Some(EventPeer { id, name }),
+        side: Some(desire.side),
+        order: Some(contract),
+        contract: Some(contract),
+        ..Attention::of(Kind::PeerUnreachable, text)
+    })
 }

@@ -16,18 +16,17 @@ use mercato_net::PeerInfo;
 use mercato_protocol::id::{ContractId, PublicKey};
 use tokio::sync::{Notify, watch};
 
-use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
-use super::{Domains, Driver, Gone, Handle, attention, events::Events, records, view};
+use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
-    Answer, Class, Desk, Event, EventKind, Offload, OnSale, Peer, Pong, Problem, Provider, Request,
-    Share, Status,
+    Answer, Attention, Class, Desk, Event, EventKind, Offload, OnSale, Peer, Pong, Problem,
+    Provider, Request, Share,
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
 use crate::doctor::{Finding, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
-use crate::resources::{ABSENT, Ruling};
+use crate::resources::Ruling;
 
 /// What a daemon knows of itself.
 #[derive(Clone, Debug)]
@@ -41,8 +40,8 @@ pub(crate) struct About {
     pub(crate) usual_port: Option<u16>,
     /// Addresses of the owner's list.
     pub(crate) listed: Vec<Address>,
-    /// What is off, and what to do, a line each.
-    pub(crate) off: Vec<String>,
+    /// What is off.
+    pub(crate) off: Vec<Attention>,
     /// Starts the daemon again; none: whoever started it has to.
     pub(crate) restart: Option<Arc<Notify>>,
 }
@@ -50,11 +49,11 @@ pub(crate) struct About {
 /// Answers for a driver.
 pub(crate) struct Office {
     pub(super) driver: Handle,
-    about: About,
+    pub(super) about: About,
     pub(super) domains: Domains,
-    kubernetes: Option<Arc<dyn Kubernetes>>,
+    pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
     events: Events,
-    ruling: watch::Receiver<Ruling>,
+    pub(super) ruling: watch::Receiver<Ruling>,
 }
 
 impl Desk for Office {
@@ -67,9 +66,7 @@ impl Desk for Office {
                     self.command(Command::Peer(cluster, standing)).await
                 }
                 Request::AddPeer(address) => self.sighted(Report::Seen(entry(&address)?)).await,
-                Request::RemovePeer(address) => {
-                    self.sighted(Report::Gone(entry(&address)?.id)).await
-                }
+                Request::RemovePeer(address) => self.remove_peer(&address).await,
                 Request::Ping(address) => self.ping(&address).await,
                 Request::Browse { demand, explain } => self.browse(demand, explain).await,
                 Request::Providers => Ok(Answer::Providers(self.driver.look(providers).await?)),
@@ -166,40 +163,6 @@ impl Office {
         self.driver.tell(Input::RoundTrips(links.into_iter().filter_map(us).collect())).await;
     }
 
-    /// Why the records cannot be written, if so.
-    async fn degraded(&self) -> Result<Option<String>, Problem> {
-        let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);
-        let why = self.driver.look(degraded).await?;
-        let says =
-            |why| format!("read-only: cannot write to the data folder; no new contracts: {why}");
-        Ok(why.map(says))
-    }
-
-    async fn status(&self) -> Result<Answer, Problem> {
-        let degraded = self.degraded().await?;
-        let lines = self.driver.look(attention::lines).await?;
-        let waiting = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.attention());
-        let absent = self.ruling.borrow().absent.then(|| ABSENT.to_owned());
-        let attention = degraded.into_iter().chain(lines).chain(self.about.off.clone());
-        let (listens, addresses) =
-            (self.driver.net().local_addresses(), self.driver.net().published_addresses());
-        let unreachable = (!listens.is_empty() && addresses.is_empty())
-            .then(|| format!("{UNREACHABLE}; {PUBLIC_ADDRESS}"));
-        let attention = attention.chain(unreachable).chain(absent).chain(waiting);
-        let attention = attention.chain(self.ending().await?).collect();
-        Ok(Answer::Status(Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            cluster: self.driver.cluster(),
-            name: self.about.name.clone(),
-            key: self.driver.key(),
-            data_dir: self.about.data_dir.clone(),
-            health: self.about.health.clone(),
-            addresses: addresses.iter().map(ToString::to_string).collect(),
-            kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
-            attention,
-        }))
-    }
-
     async fn peers(&self) -> Result<Vec<Peer>, Problem> {
         let links: BTreeMap<PublicKey, PeerInfo> =
             self.driver.net().peers().into_iter().map(|peer| (peer.peer, peer)).collect();
@@ -211,6 +174,17 @@ impl Office {
     async fn sighted(&self, report: Report) -> Result<Answer, Problem> {
         self.driver.tell(Input::Sighted(report)).await;
         Ok(Answer::Done)
+    }
+
+    async fn remove_peer(&self, address: &str) -> Result<Answer, Problem> {
+        let id = entry(address)?.id;
+        let sought = id.clone();
+        if !self.driver.look(move |driver| driver.world.is_sighted(&sought)).await? {
+            let what = format!("{address:?} is on no list of this daemon");
+            return Err(Problem::new(Class::NoMatch, what)
+                .todo("write it as it was added; what is dialled: mercato peers -o wide"));
+        }
+        self.sighted(Report::Gone(id)).await
     }
 
     async fn ping(&self, address: &str) -> Result<Answer, Problem> {
@@ -364,8 +338,9 @@ fn providers(driver: &Driver) -> Vec<Provider> {
 /// An entry of the list of peers.
 pub(crate) fn entry(address: &str) -> Result<Sighting, Problem> {
     mercato_sources::entry(address).map_err(|error| {
-        Problem::new(Class::Usage, format!("{address:?} is no address: {error}"))
-            .todo("write HOST:PORT, or a multiaddr such as /ip4/192.0.2.1/udp/7474/quic-v1")
+        Problem::new(Class::Usage, error.to_string()).todo(
+            "write HOST:PORT, [IPV6]:PORT, or a multiaddr such as /ip4/192.0.2.1/udp/7474/quic-v1",
+        )
     })
 }
 

@@ -7,7 +7,9 @@ use mercato_protocol::join::{JoinRefusal, JoinToken, Secret};
 use mercato_protocol::text::Slug;
 
 use super::{Driver, Office, clock};
-use crate::admin::{Answer, Class, Problem, Token};
+use crate::admin::{
+    Answer, Attention, AttentionKind as Kind, Class, EventFederation, Problem, Token,
+};
 use crate::cli::text::span;
 use crate::limits;
 
@@ -53,36 +55,51 @@ impl Office {
         self.federation(Ask::Token { federation, secret, grant, addresses }).await
     }
 
-    /// What needs the owner's attention: memberships that end, a line each.
-    pub(super) async fn ending(&self) -> Result<Vec<String>, Problem> {
+    /// What needs the owner's attention: memberships that end.
+    pub(super) async fn ending(&self) -> Result<Vec<Attention>, Problem> {
         let now_ms = clock::wall().wall_ms;
         let soon_ms = now_ms + limits::ENDING_MS;
         let federations = self.driver.look(|driver| driver.agent().federations()).await?;
         let ends = |of: &Joined| of.until_ms.is_some_and(|until_ms| until_ms < soon_ms);
-        let line = |of: Joined| match (&of.refused, of.roles.contains(&Role::Registrar)) {
-            (Some(why), _) => Some(format!("{} is not renewed: {why}", of.name)),
-            (None, true) if ends(&of) => Some(format!(
-                "this registrar of {} ends soon: mercato federation registrar ROOT-KEY",
-                of.name
-            )),
+        let about = |of: &Joined, kind, text| Attention {
+            federation: Some(EventFederation { id: of.id, name: of.name.clone() }),
+            until_ms: of.until_ms,
+            ..Attention::of(kind, text)
+        };
+        let attention = |of: Joined| match (&of.refused, of.roles.contains(&Role::Registrar)) {
+            (Some(why), _) => {
+                let text = format!("the membership in {} is not renewed: {why}", of.name);
+                let refused = about(&of, Kind::MembershipNotRenewed, text);
+                Some(Attention { reason: Some(why.clone()), ..refused })
+            }
+            (None, true) if ends(&of) => {
+                let text = format!("the right of this registrar of {} ends soon", of.name);
+                let renew = "mercato federation registrar ROOT-KEY";
+                Some(about(&of, Kind::RegistrarEnding, text).command(renew))
+            }
             (None, false) => match of.until_ms {
-                None if of.was_certified => Some(format!(
-                    "not a member of {} any more: its certificate was revoked or has expired; to \
-                     join again: mercato federation join TOKEN",
-                    of.name
-                )),
+                None if of.was_certified => {
+                    let text = format!(
+                        "not a member of {} any more: its certificate was revoked or has \
+                         expired; to join again",
+                        of.name
+                    );
+                    let join = "mercato federation join TOKEN";
+                    Some(about(&of, Kind::MembershipLost, text).command(join))
+                }
                 Some(until_ms) if until_ms < now_ms + limits::MEMBERSHIP_ENDING_MS => {
-                    Some(format!(
+                    let text = format!(
                         "the membership in {} ends in {} and is not renewed yet: is its registrar up?",
                         of.name,
                         span(until_ms.saturating_sub(now_ms))
-                    ))
+                    );
+                    Some(about(&of, Kind::MembershipEnding, text))
                 }
                 None | Some(_) => None,
             },
             (None, true) => None,
         };
-        Ok(federations.into_iter().filter_map(line).collect())
+        Ok(federations.into_iter().filter_map(attention).collect())
     }
 
     pub(super) async fn federation(&self, ask: Ask) -> Result<Answer, Problem> {

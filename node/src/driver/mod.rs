@@ -19,6 +19,7 @@ mod oversized;
 mod perform;
 mod queues;
 pub(crate) mod records;
+mod status;
 #[cfg(test)]
 mod tests;
 mod told;

@@ -27,7 +27,7 @@ use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use crate::admin::Offload;
+use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::driver::Handle;
 use crate::driver::allowance::Allowance;
@@ -66,8 +66,8 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// The cluster itself, once it has answered; none where it has no custom resources.
     fn resources(&self) -> BoxFuture<'static, Option<Cluster>>;
 
-    /// What a person has to do for it: a line each.
-    fn attention(&self) -> Vec<String>;
+    /// What a person has to do for it.
+    fn attention(&self) -> Vec<Attention>;
 
     /// Opens a stream into a guest pod, by its name here.
     fn open(

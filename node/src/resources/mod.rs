@@ -31,8 +31,9 @@ use crate::kubernetes::Kubernetes;
 use crate::limits;
 
 /// Without them all else works.
-pub(crate) const ABSENT: &str = "kubectl sees nothing of the market, only this command line does: \
-    kubectl apply -f config/deploy/crds.yaml";
+pub(crate) const ABSENT: &str = "kubectl sees nothing of the market, only this command line does";
+/// What brings them.
+pub(crate) const INSTALL: &str = "kubectl apply -f config/deploy/crds.yaml";
 
 /// What holds where no MarketPolicy says otherwise: the configuration file's.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +118,7 @@ impl Service {
             .send_if_modified(|ruling| std::mem::replace(&mut ruling.absent, absent) != absent);
         if changed && absent {
             // Once for each time that they go.
-            tracing::warn!("{ABSENT}");
+            tracing::warn!("{ABSENT}: {INSTALL}");
         }
         !absent
     }

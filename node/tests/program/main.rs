@@ -20,6 +20,7 @@ mod kills;
 mod kit;
 mod market;
 mod membership;
+mod mistakes;
 #[path = "../../../discovery/sources/tests/dns/name_server.rs"]
 mod name_server;
 mod portable;

@@ -49,7 +49,10 @@ fn what_cannot_start_is_a_usage_error_that_says_why() {
         } else {
             &start[..]
         };
-        let output = run(home.path(), &[start, args].concat());
+        let data = home.path().join("data");
+        let folder = ["--data-dir", data.to_str().unwrap()];
+        let output = run(home.path(), &[start, args, &folder].concat());
+        assert!(!data.exists(), "{args:?}: nothing was made");
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{args:?}: {}", stderr(&output));
     }

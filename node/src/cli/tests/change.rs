@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use clap::Parser as _;
 use mercato_broker::Side;
 use mercato_broker::syntax::FromText;
 use mercato_protocol::negotiation::State;
 use serde_json::json;
 
-use super::{Cli, ORDER, Script, deal, fits, mercato, script, told};
+use super::{ORDER, Script, deal, fits, mercato, script, told};
 use crate::admin::{Change, Class, Deal, Request};
+use crate::cli::args;
 
 #[test]
 fn a_counter_offer_changes_the_lines_that_it_names() {
@@ -125,7 +125,7 @@ fn a_wrong_size_is_pointed_at() {
         ("order --cpu 99999999999999999999 --memory 1Gi --for 1h", "expected a smaller number"),
     ] {
         let words = ["mercato"].into_iter().chain(line.split(' '));
-        let said = Cli::try_parse_from(words).unwrap_err().to_string();
+        let said = args::command().try_get_matches_from(words).unwrap_err().to_string();
         assert!(said.contains(says), "{line}: {said}");
     }
     for line in ["order --cpu 0 --memory 1Gi --for 1h", "rfq --cpu 1 --for 1h"] {

@@ -14,7 +14,9 @@ use mercato_protocol::text::is_plain;
 use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
-use crate::admin::{Answer, Change, Deal, Desk, Pong, Problem, Request};
+use crate::admin::{
+    Answer, Attention, AttentionKind, Change, Deal, Desk, EventPeer, Pong, Problem, Request, Status,
+};
 
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
 
@@ -44,7 +46,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 44] = [
+const FIELDS: [&str; 48] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -84,7 +86,11 @@ const FIELDS: [&str; 44] = [
     "share/onSale/pool/gpus/pciId",
     "share/onSale/pool/gpus/sharedCounter",
     "status/addresses",
-    "status/attention",
+    "status/attention/commands",
+    "status/attention/namespace",
+    "status/attention/peer/name",
+    "status/attention/reason",
+    "status/attention/text",
     "status/dataDir",
     "status/health",
     "status/name",
@@ -102,6 +108,7 @@ impl Desk for Evil {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             let answer = match request {
+                Request::Status => Answer::Status(status()),
                 Request::Deals => Answer::Deals(vec![over(), asked()]),
                 Request::Rfq { .. } => Answer::Asked { round: ORDER, providers: 1 },
                 Request::Events(_) => read(json!({ "events": [
@@ -181,6 +188,16 @@ fn over() -> Deal {
 fn asked() -> Deal {
     let id = NegotiationId([0x77; 16]);
     Deal { id, side: Side::Provider, ..deal(State::Review) }
+}
+
+fn status() -> Status {
+    let attention = Attention {
+        peer: Some(EventPeer { id: TURIN, name: Some("x".to_owned()) }),
+        namespace: Some("x".to_owned()),
+        reason: Some("x".to_owned()),
+        ..Attention::of(AttentionKind::FirmOfferWaiting, "x").command("x")
+    };
+    Status { attention: vec![attention], ..super::status() }
 }
 
 fn pong() -> Pong {

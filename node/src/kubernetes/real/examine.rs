@@ -93,12 +93,12 @@ async fn time(cluster: &Cluster) -> Finding {
 /// Those that a person has to approve.
 fn certificates(shared: &Shared) -> Finding {
     const CHECK: &str = "certificates";
-    let waiting: Vec<String> = shared.serving().iter().filter_map(waiting).collect();
+    let waiting: Vec<_> = shared.serving().iter().filter_map(waiting).collect();
     if waiting.is_empty() {
         return Finding::ok(CHECK, "no virtual node waits for its serving certificate");
     }
     let finding = Finding::warn(CHECK, "virtual nodes wait: no kubectl logs or exec until then");
-    waiting.into_iter().fold(finding, Finding::todo)
+    waiting.iter().map(ToString::to_string).fold(finding, Finding::todo)
 }
 
 async fn daemon_sets(cluster: &Cluster) -> Vec<Finding> {

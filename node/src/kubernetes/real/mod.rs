@@ -35,7 +35,7 @@ use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
-use crate::admin::{self, Offload};
+use crate::admin::{self, Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::limits;
 use crate::telemetry::Metrics;
@@ -257,17 +257,29 @@ impl Kubernetes for Real {
         async move { known.await.map(|shared| shared.cluster.clone()) }.boxed()
     }
 
-    fn attention(&self) -> Vec<String> {
+    fn attention(&self) -> Vec<Attention> {
         let link = self.link.borrow();
-        let trouble = link.trouble.as_ref().map(|why| format!("no cluster for now: {why}"));
-        let waiting: Vec<String> = link
+        let trouble = link.trouble.as_ref().map(|why| {
+            Attention::of(AttentionKind::ClusterUnreachable, format!("no cluster for now: {why}"))
+        });
+        let missing = link.missing.iter();
+        let missing = missing.map(|line| Attention::of(AttentionKind::RightMissing, line));
+        let waiting: Vec<Attention> = link
             .shared
             .iter()
             .flat_map(|shared| shared.serving().iter().filter_map(waiting).collect::<Vec<_>>())
             .collect();
-        let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone().into_values());
-        let unmade = unmade.map(|why| format!("guests of a contract wait for their place: {why}"));
-        trouble.into_iter().chain(link.missing.clone()).chain(waiting).chain(unmade).collect()
+        let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
+        let unmade = unmade.map(|((contract, _), why)| Attention {
+            side: Some(Side::Provider),
+            order: Some(contract),
+            contract: Some(contract),
+            ..Attention::of(
+                AttentionKind::NamespaceWaiting,
+                format!("guests of {} wait for their namespace: {why}", contract.short()),
+            )
+        });
+        trouble.into_iter().chain(missing).chain(waiting).chain(unmade).collect()
     }
 
     fn open(
@@ -381,8 +393,10 @@ impl Drop for Shown {
 }
 
 /// What a person has to do for a virtual node's certificate.
-fn waiting((node, serving): (&String, &watch::Receiver<Serving>)) -> Option<String> {
+fn waiting((node, serving): (&String, &watch::Receiver<Serving>)) -> Option<Attention> {
     let Serving::Waiting { request } = &*serving.borrow() else { return None };
     let approve = format!("kubectl certificate approve {request}");
-    (!request.is_empty()).then(|| format!("node {node} waits for its certificate: {approve}"))
+    let text = format!("node {node} waits for its certificate");
+    let waits = || Attention::of(AttentionKind::CertificateWaiting, text).command(approve);
+    (!request.is_empty()).then(waits)
 }

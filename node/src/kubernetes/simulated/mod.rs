@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{Kubernetes, LeaseTask, room};
-use crate::admin::Offload;
+use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::driver::clock::Clock;
 
@@ -226,7 +226,7 @@ impl Kubernetes for Simulated {
         ready(vec![finding]).boxed()
     }
 
-    fn attention(&self) -> Vec<String> {
+    fn attention(&self) -> Vec<Attention> {
         Vec::new()
     }
 
