@@ -26,4 +26,5 @@ mod name_server;
 mod portable;
 mod simulated;
 mod told;
+mod transcript;
 mod usage;
