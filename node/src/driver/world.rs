@@ -95,7 +95,7 @@ impl World {
     pub(super) fn again(&self, named: bool) -> Vec<Input> {
         let sightings = self.sightings.values().cloned().map(|report| match report {
             Report::Seen(seen) if named => Report::Seen(self.named(seen)),
-            report => report,
+            Report::Seen(_) | Report::Gone(_) => report,
         });
         let sightings = sightings.map(Input::Sighted);
         let connected = self.connected.values().cloned();

@@ -307,7 +307,7 @@ fn lengthen(value: &mut Value, field: &str) {
         Value::String(text) => match field {
             "name" | "peerName" => *text = "n".repeat(NAME_BYTES),
             "note" | "reason" | "text" | "what" => {
-                *text = "words ".repeat(LINE_BYTES / 6).trim().to_owned()
+                *text = "words ".repeat(LINE_BYTES / 6).trim().to_owned();
             }
             "model" | "id" | "organisation" if text == "x" || text == "polito" => *text = slug,
             "region" | "jurisdiction" => *text = "r".repeat(SLUG_BYTES),
