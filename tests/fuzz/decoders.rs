@@ -123,8 +123,11 @@ pub(super) fn text(bytes: &[u8]) {
     let _any = quantity::units(text);
 }
 
+/// The name of a type, and what reads text as one.
+type Reader = (&'static str, fn(&str));
+
 /// The types of which text is read, as their own modules call them.
-pub(super) const TEXTS: [(&str, fn(&str)); 10] = [
+pub(super) const TEXTS: [Reader; 10] = [
     ("JoinToken", shown::<JoinToken>),
     ("Slug", shown::<Slug>),
     ("Line", line),

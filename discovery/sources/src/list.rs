@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_is_right() {
+    fn what_is_wrong_is_said() {
         for (text, reason) in [
             ("192.0.2.1", "a port is missing"),
             ("192.0.2.1:x", "\"x\" is not a port from 1 to 65535"),
@@ -92,7 +92,7 @@ mod tests {
             ("/ip4/192.0.2.1/tcp/1/p2p/QmYyQSo1c1Ym7orWxLYvCrM2EmxFTANf8wXmmE7DWjhx5N", "Ed25519"),
         ] {
             let said = entry(text).unwrap_err().to_string();
-            assert!(said.contains(reason) && said.contains("write HOST:PORT"), "{said}");
+            assert!(said.contains(reason), "{said}");
         }
     }
 }

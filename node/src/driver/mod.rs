@@ -18,6 +18,7 @@ mod news;
 mod oversized;
 mod perform;
 mod queues;
+mod rebuild;
 pub(crate) mod records;
 mod status;
 #[cfg(test)]
@@ -32,18 +33,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mercato_agent::{
-    Agent, Answer, Ask, Config, FederationRefusal, Gate, Input, Records, TooLarge,
-};
+use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_gossip::Interner;
-use mercato_kubelet::{Repeated, warn_once};
+use mercato_kubelet::Repeated;
 use mercato_net::{Net, Session};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::Now;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::admin::{Event, EventKind};
 use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
@@ -276,91 +274,6 @@ impl Driver {
                 Err(_) => {
                     self.gate.failed();
                 }
-            }
-        }
-    }
-
-    /// Goes on from the records that are on disk. `degraded` says why no more can be
-    /// written, if so.
-    fn rebuild(&mut self, degraded: Option<String>) {
-        let again_ms = self.clock.now().mono_ms + limits::STORE_RETRY_MS;
-        let before = self.retry_ms;
-        self.retry_ms = degraded.is_some().then(|| before.unwrap_or(again_ms));
-        // What they asked for is not done.
-        for (_, reply) in std::mem::take(&mut self.replies) {
-            // Whoever asked may have gone.
-            let _ = reply.send(Err(Refusal::Degraded));
-        }
-        self.askers.clear();
-        self.taken.clear();
-        self.ahead = false;
-        // Those of a daemon that is degraded already rest as they are.
-        if before.is_none() || degraded.is_none() {
-            self.leases.clear();
-            self.outbound.clear();
-        }
-        self.gate.failed();
-        self.begin_again(degraded);
-    }
-
-    /// An input that led to a record above its bound fails, and nothing else: what others asked
-    /// for before it is written, and then the agent goes on from its records.
-    fn refuse(&mut self, asked: Option<u64>, error: TooLarge) {
-        warn_once!(self.refused, error; "an input is refused: it cannot be kept");
-        let text = format!("something is refused that cannot be kept: {error}");
-        self.handle.say(Event::of(EventKind::TooLarge, text));
-        let TooLarge { bytes } = error;
-        // Whoever asked may have gone.
-        if let Some(reply) = asked.and_then(|number| self.replies.remove(&number)) {
-            let _ = reply.send(Err(Refusal::TooLarge(bytes)));
-        }
-        if let Some(reply) = asked.and_then(|number| self.askers.remove(&number)) {
-            let _ = reply.send(Answer::Refused(FederationRefusal::TooLarge(bytes)));
-        }
-        self.ahead = true;
-    }
-
-    /// Goes on from the records, all of which are on disk.
-    fn step_back(&mut self) {
-        // What waits for a peer's word is not waited for any more.
-        self.askers.clear();
-        self.leases.clear();
-        self.outbound.clear();
-        let degraded = self.agent.degraded().map(str::to_owned);
-        self.begin_again(degraded);
-    }
-
-    /// The agent that the records tell of takes the place of this one, and is told of the world.
-    fn begin_again(&mut self, degraded: Option<String>) {
-        let named = degraded.is_some();
-        self.agent = restore(&self.config, self.gate.records(), degraded);
-        for input in self.world.again(named) {
-            let answer = self.agent.handle(self.clock.now(), input);
-            if let Err(error) = self.gate.pass(answer) {
-                tracing::error!(%error, "what the records imply cannot be kept");
-            }
-        }
-    }
-
-    /// Tries to write again, from time to time.
-    async fn recover(&mut self) {
-        let now_ms = self.clock.now().mono_ms;
-        if self.retry_ms.is_none_or(|at_ms| at_ms > now_ms) {
-            return;
-        }
-        match tokio::task::block_in_place(|| self.store.reopen()) {
-            Ok(()) => {
-                tracing::info!("the records can be written again");
-                let text = "the data folder can be written again";
-                self.handle.say(Event::of(EventKind::RecordsWritable, text));
-                self.told.mended();
-                self.unwritable.is_over();
-                self.rebuild(None);
-                self.settle().await;
-            }
-            Err(error) => {
-                warn_once!(self.unwritable, error; "the records still cannot be written");
-                self.retry_ms = Some(now_ms + limits::STORE_RETRY_MS);
             }
         }
     }

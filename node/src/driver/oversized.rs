@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use mercato_agent::{FederationRecord, Papers, Record, limits::RECORD_BYTES};
+use mercato_agent::{
+    FederationRecord, FederationRefusal, Papers, Record, TooLarge, limits::RECORD_BYTES,
+};
 use mercato_broker::Approve;
 use mercato_gossip::Opened;
 use mercato_protocol::ad::{AdLease, PoolRow};

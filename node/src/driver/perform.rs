@@ -48,16 +48,7 @@ impl Driver {
                     if blocked { net.block(peer).await } else { net.unblock(peer).await }
                 });
             }
-            Effect::Gossip { peer, message } => match message.to_bytes() {
-                Ok(frame) => {
-                    let bytes = frame.len();
-                    // One that has gone needs to hear nothing.
-                    if self.net.send_gossip(peer, Bytes::from(frame)).is_ok() {
-                        self.handle.metrics().message(Way::Out, "gossip", bytes);
-                    }
-                }
-                Err(error) => tracing::error!(%error, "a gossip message that cannot be said"),
-            },
+            Effect::Gossip { peer, message } => self.spread(peer, &message),
             Effect::Negotiation { peer, message, once } => {
                 let session = self.sessions.get(&peer).copied();
                 wire::say(self.handle.clone(), (peer, session), message, once);
@@ -92,6 +83,19 @@ impl Driver {
                 }
             }
             Effect::Notice(notice) => self.tell_people(&notice),
+        }
+    }
+
+    fn spread(&self, peer: PublicKey, message: &mercato_protocol::gossip::Message) {
+        match message.to_bytes() {
+            Ok(frame) => {
+                let bytes = frame.len();
+                // One that has gone needs to hear nothing.
+                if self.net.send_gossip(peer, Bytes::from(frame)).is_ok() {
+                    self.handle.metrics().message(Way::Out, "gossip", bytes);
+                }
+            }
+            Err(error) => tracing::error!(%error, "a gossip message that cannot be said"),
         }
     }
 

@@ -87,7 +87,7 @@ fn payload(signed: &[u8]) -> Option<Vec<u8>> {
 /// body itself.
 fn of_bodies(body: &[u8]) -> Vec<Vec<u8>> {
     let (head, sent) = BodyHead::pack(body);
-    let message = samples::to_guest(vec![samples::put()], vec![head.clone()]).to_bytes().unwrap();
+    let message = samples::to_guest(vec![samples::put()], vec![head]).to_bytes().unwrap();
     let length = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_be_bytes();
     let joined = [&length(message.len()), &message[..], &*sent].concat();
     let packed = [&length(body.len()), &*sent].concat();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{NegotiationId, PublicKey};
 use mercato_protocol::limits::{LINE_BYTES, NAME_BYTES, SLUG_BYTES};
 use mercato_protocol::negotiation::State;
 use serde_json::{Value, json};
@@ -201,8 +201,8 @@ impl Default for Longest {
     fn default() -> Self {
         let federations = federation::script(&["a"]);
         let mut members = federations.members.clone();
-        // A registrar is revoked with the root key alone.
-        members.iter_mut().for_each(|member| member.roles.truncate(2));
+        // Whom the root let in is revoked with the root key alone.
+        members.iter_mut().for_each(|member| member.certificate = Some((PublicKey([5; 32]), 9)));
         Self(Script {
             market: market::market(),
             federations: federations.federations.clone(),

@@ -6,6 +6,7 @@
 
 mod at_home;
 mod at_provider;
+mod certificates;
 mod examine;
 mod link;
 mod meaning;
@@ -15,7 +16,7 @@ mod retry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -39,6 +40,7 @@ use crate::admin::{self, Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::limits;
 use crate::telemetry::Metrics;
+use certificates::{Shown, waiting};
 use link::Link;
 
 /// A client of the cluster that the settings name, for who is not a daemon.
@@ -370,33 +372,4 @@ impl Shared {
     fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Tells of the certificate of a virtual node until the answer is dropped.
-    fn shows(self: &Arc<Self>, node: String, serving: watch::Receiver<Serving>) -> Shown {
-        self.serving().insert(node.clone(), serving);
-        Shown { shared: Arc::downgrade(self), node }
-    }
-}
-
-/// A virtual node that is shown: its certificate is told of until this is dropped.
-struct Shown {
-    shared: Weak<Shared>,
-    node: String,
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.serving().remove(&self.node);
-        }
-    }
-}
-
-/// What a person has to do for a virtual node's certificate.
-fn waiting((node, serving): (&String, &watch::Receiver<Serving>)) -> Option<Attention> {
-    let Serving::Waiting { request } = &*serving.borrow() else { return None };
-    let approve = format!("kubectl certificate approve {request}");
-    let text = format!("node {node} waits for its certificate");
-    let waits = || Attention::of(AttentionKind::CertificateWaiting, text).command(approve);
-    (!request.is_empty()).then(waits)
 }
