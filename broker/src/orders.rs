@@ -273,7 +273,11 @@ impl Broker {
             return;
         }
         if self.share.is_some() && self.inventory.is_none() {
-            return self.early.keep(now, message);
+            let leased = self.deals.values().filter(|deal| deal.stage.is_leased());
+            let leased: BTreeSet<ClusterId> = leased.map(Deal::peer).collect();
+            let trusted = |peer: &ClusterId| self.peers.standing(peer) == Standing::Trusted;
+            let is_partner = |peer: &ClusterId| trusted(peer) || leased.contains(peer);
+            return self.early.keep(now, message, is_partner);
         }
         let verdict = self.judge(message, request);
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);

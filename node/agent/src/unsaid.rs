@@ -2,8 +2,7 @@
 //! waits for an answer the broker says again at each connection. The rest, answers that nobody
 //! would miss before a time-out, is said again from here: once, and at once.
 
-use std::collections::VecDeque;
-
+use mercato_protocol::bounded::{Bounded, Rank, Room};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::negotiation::Message;
@@ -12,22 +11,39 @@ use crate::agent::Agent;
 use crate::limits;
 use crate::vocabulary::Effect;
 
-/// Those that wait for their peer's next connection, the oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Unsaid(VecDeque<(PublicKey, Signed<Message>)>);
+/// Those that wait for their peer's next connection, by peer and by a number that rises.
+#[derive(Debug)]
+pub(crate) struct Unsaid {
+    words: Bounded<(PublicKey, u64), Signed<Message>>,
+    kept: u64,
+}
+
+impl Default for Unsaid {
+    fn default() -> Self {
+        Self { words: Bounded::new(Room::of(limits::UNSAID)), kept: 0 }
+    }
+}
 
 impl Unsaid {
-    fn keep(&mut self, peer: PublicKey, message: Signed<Message>) {
-        if self.0.len() >= limits::UNSAID {
-            self.0.pop_front();
-        }
-        self.0.push_back((peer, message));
+    fn keep(
+        &mut self,
+        peer: PublicKey,
+        message: Signed<Message>,
+        rank: impl Fn(&PublicKey) -> Rank,
+    ) {
+        self.kept += 1;
+        // Full of words for those who matter more: who waits for this one asks again.
+        let _ = self.words.put((peer, self.kept), message, |(peer, _), _| rank(peer));
     }
 
     fn take(&mut self, peer: PublicKey) -> Vec<Signed<Message>> {
-        let (of_peer, rest) = std::mem::take(&mut self.0).into_iter().partition(|it| it.0 == peer);
-        self.0 = rest;
-        VecDeque::into_iter(of_peer).map(|(_, message)| message).collect()
+        let mut taken = Vec::new();
+        self.words.retain(|(other, _), message| {
+            let is_of_peer = *other == peer;
+            taken.extend(is_of_peer.then(|| message.clone()));
+            !is_of_peer
+        });
+        taken
     }
 }
 
@@ -39,7 +55,9 @@ impl Agent {
         message: Signed<Message>,
         out: &mut Vec<Effect>,
     ) {
-        self.unsaid.keep(peer, message);
+        let mut unsaid = std::mem::take(&mut self.unsaid);
+        unsaid.keep(peer, message, |peer| self.rank_of_key(peer));
+        self.unsaid = unsaid;
         if self.peers.connected().contains_key(&peer) {
             self.say_unsaid(peer, out);
         }

@@ -49,6 +49,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let identity = Identity::open(&data_dir, &name).map_err(|error| unusable(&data_dir, error))?;
     if settings.name.is_some() && identity.name() != name {
         let (kept, said) = (identity.name(), &name);
+        // Once at the start.
         tracing::warn!(%kept, %said, "a cluster keeps the name of its first start");
     }
     let mut config = identity.config();

@@ -133,6 +133,11 @@ pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 /// Who leaves first each table of rows that have a rank, or is refused: its folder, its bound and
 /// the rule. docs/security.md says the same to people.
 pub(crate) const RANKED: &[(&str, &str, &str)] = &[
+    (
+        "broker",
+        "EARLY_REQUESTS",
+        "those that are over, then strangers; the newcomer among partners",
+    ),
     ("node/agent", "CLUSTERS", "strangers, then members; the oldest"),
     ("node/agent", "EARLY_LISTS", "lists of strangers, the oldest: they are asked for again"),
     ("node/agent", "FRAUDS", "those that are over, then strangers"),
@@ -140,6 +145,7 @@ pub(crate) const RANKED: &[(&str, &str, &str)] = &[
     ("node/agent", "ISSUERS", "the oldest without a list here; the newcomer where all have one"),
     ("node/agent", "MEMBERS", "those that are over, then members without a contract"),
     ("node/agent", "NEIGHBOURS", "strangers, then members; the newcomer that matters no more"),
+    ("node/agent", "UNSAID", "strangers, then members; the oldest"),
     ("node/gossip", "SHUNNED", "those that are over, then the oldest"),
     ("node/net", "ORIGINS", "those that have rested, then the oldest"),
     ("node/net", "REFUSED", "those that are over, then the oldest"),
