@@ -59,7 +59,7 @@ pub(super) async fn revoke(
     let revoked = Revoked { cluster: member.cluster, list: now.and_then(|now| now.list) };
     screen.render(&revoked, || {
         let list = revoked.list.map_or_else(String::new, |(number, next_ms)| {
-            format!(": revocation list {number}, the next by {}", moment(next_ms))
+            format!(":\nrevocation list {number}, the next by {}", moment(next_ms))
         });
         format!("{called} is revoked{list}\n")
     })

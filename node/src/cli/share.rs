@@ -12,7 +12,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use super::lookup;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{amounts, gpus, name, of, party, rule, text, word};
+use super::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
 use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
 
 #[derive(Args, Debug)]
@@ -175,7 +175,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
     let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     let said = pairs(&[
         ("shared", amounts(policy)),
-        ("kept free", dash(policy.keep_free.show())),
+        ("kept free", dash(spaced(&policy.keep_free))),
         ("price", policy.price.show()),
         ("class", name(policy.class)),
         ("network isolation", name(policy.network_isolation)),

@@ -148,6 +148,11 @@ pub(crate) fn amounts(policy: &SharePolicy) -> String {
     policy.amounts.iter().map(each).collect::<Vec<_>>().join(", ")
 }
 
+/// So much, as it is typed, with room to break the line.
+pub(crate) fn spaced(quantity: &Resources) -> String {
+    quantity.show().replace(',', ", ")
+}
+
 /// Whom a rule is about: a cluster by its short id.
 pub(crate) fn party(party: &Party) -> String {
     match party {
@@ -165,8 +170,8 @@ pub(crate) fn rule(rule: &ShareRule) -> String {
     cases.extend(jurisdictions.iter().cloned());
     cases.extend(resources.iter().map(ToString::to_string));
     cases.extend(class.map(name));
-    cases.extend((!most.is_zero()).then(|| format!("at most {}", most.show())));
-    cases.extend((!least.is_zero()).then(|| format!("at least {}", least.show())));
+    cases.extend((!most.is_zero()).then(|| format!("at most {}", spaced(most))));
+    cases.extend((!least.is_zero()).then(|| format!("at least {}", spaced(least))));
     cases.extend(longest_s.map(|seconds| format!("no longer than {}", Seconds(seconds).show())));
     cases.extend(shortest_s.map(|seconds| format!("no shorter than {}", Seconds(seconds).show())));
     let cases = if cases.is_empty() { "everybody".to_owned() } else { cases.join(", ") };

@@ -119,6 +119,7 @@ fn every_command_is_listed_here_and_explained() {
 #[test]
 fn every_table_fits_with_the_longest_names() {
     let desk = Arc::new(Longest::default());
+    let mut misfits = String::new();
     for (path, prints) in &COMMANDS {
         let (Objects(line) | Sentence(line)) = prints else { continue };
         let text = mercato(&desk, line).unwrap_or_else(|problem| panic!("{path}: {problem}"));
@@ -128,9 +129,11 @@ fn every_table_fits_with_the_longest_names() {
         let text = if sentence { crate::cli::table::folded(&text, 2) } else { text };
         let folded = crate::cli::table::folded(&text, 21);
         let text = if *path == "events" { folded } else { text };
-        assert!(text.lines().all(|line| line.width() <= WIDTH), "{path}:\n{text}");
-        assert!(text.lines().all(|line| !line.ends_with(' ')), "{path}:\n{text}");
+        if text.lines().any(|line| line.width() > WIDTH || line.ends_with(' ')) {
+            misfits += &format!("{path}:\n{text}\n");
+        }
     }
+    assert!(misfits.is_empty(), "{misfits}");
 }
 
 #[test]

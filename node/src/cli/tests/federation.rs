@@ -114,7 +114,7 @@ fn whom_a_revocation_is_about_is_one() {
     let federations = desk.federations.clone();
     let desk = Arc::new(Script { federations, members, ..Script::default() });
     let done = mercato(&desk, "federation revoke 4f4f --yes").unwrap();
-    assert!(done.contains("turin is revoked: revocation list 3, the next by"), "{done}");
+    assert!(done.contains("turin is revoked:\nrevocation list 3, the next by"), "{done}");
     let asked = Request::Revoke(root("alps").federation_id(), TURIN);
     assert_eq!(told(&desk), Some(asked));
 }
