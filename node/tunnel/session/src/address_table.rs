@@ -14,7 +14,7 @@ use mercato_protocol::id::ContractId;
 use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
-pub use self::counters::{Counters, DropReason};
+pub use self::counters::{Count, Counters, DropReason};
 use crate::endpoint::PeerIndex;
 use crate::limits;
 use crate::packet::Layout;
@@ -213,6 +213,19 @@ impl AddressTable {
     ) -> Result<Route, DropReason> {
         let result = self.translate_inbound(mono_ms, peer, packet, checksum);
         self.counters.note(packet.len(), result)
+    }
+
+    /// Whose packet it is that this cluster sends, whether or not it may pass.
+    pub fn lease_of_outbound(&self, packet: &[u8]) -> Option<ContractId> {
+        let Layout { destination, .. } = Layout::read(packet).ok()?;
+        Some(self.remotes.get(&destination)?.lease)
+    }
+
+    /// Whose packet it is that came through a peer's gateway, whether or not it may pass.
+    pub fn lease_of_inbound(&self, peer: PeerIndex, packet: &[u8]) -> Option<ContractId> {
+        let Layout { source, .. } = Layout::read(packet).ok()?;
+        let local = self.remote_by_inner.get(&(peer, source))?;
+        Some(self.remotes.get(local)?.lease)
     }
 
     /// What has passed and what has not.

@@ -35,12 +35,13 @@ mod session_keys;
 mod shard;
 mod suite;
 mod too_big;
+mod traffic;
 mod translate;
 #[cfg(test)]
 mod vectors;
 
 pub use address_table::{
-    AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
+    AddressTable, Count, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
 };
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
@@ -48,7 +49,7 @@ pub use cut::{Cut, CutError, take_partial_mark};
 pub use endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig, PeerIndex};
 pub use keys::{KeyPair, PublicKey, SharedSecret};
 pub use message::{DATA_HEADER_BYTES, Malformed};
-pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments};
+pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments, complete_checksum};
 pub use packet::NoPacket;
 pub use path_mtu::{Path, PathMtu};
 pub use room::Room;
@@ -56,4 +57,5 @@ pub use session_keys::SessionKeys;
 pub use shard::{Activity, Opened, Shard, ShardError};
 pub use suite::{Suite, Suites};
 pub use too_big::{clamp_segment_size, too_big};
+pub use traffic::{FairQueue, LeaseCounters, Queued, Rate, RateLimit};
 pub use translate::Checksum;

@@ -66,3 +66,8 @@ pub const LEAST_INNER_BYTES: usize = 1_280;
 /// Halves of packets that wait for their other half, in one session. A guess: datagrams of one
 /// packet seldom overtake more of others.
 pub const HALVES: usize = 16;
+
+/// What waits for the way out, of one lease: 20 ms at 1 Gbit/s. A guess.
+pub const LEASE_QUEUE_BYTES: usize = 2 << 20;
+/// The same, of all leases of one shard together. A guess.
+pub const QUEUE_BYTES: usize = 32 << 20;

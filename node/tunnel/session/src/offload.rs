@@ -2,6 +2,9 @@
 //! (`struct virtio_net_hdr`, VIRTIO 1.2, section 5.1.6): what is left to do before it can go on a
 //! wire. Little endian, as on every machine that this runs on.
 
+use crate::address_table::Count;
+use crate::checksum;
+
 /// Of the header.
 pub const OFFLOAD_HEADER_BYTES: usize = 10;
 
@@ -68,6 +71,27 @@ impl OffloadHeader {
         })
     }
 
+    /// How many packets one is, and how many bytes they have together, each with headers of its
+    /// own.
+    pub fn count(&self, packet: &[u8]) -> Count {
+        let bytes = packet.len() as u64;
+        let (Some(Segments { kind, size }), Some((start, _))) = (self.segments, self.checksum)
+        else {
+            return Count { packets: 1, bytes };
+        };
+        // `headers` is only a hint: the kernel says there how much of it lies in one piece.
+        let transport = match kind {
+            SegmentKind::Udp => 8,
+            SegmentKind::TcpV4 | SegmentKind::TcpV6 => {
+                let offset = packet.get(usize::from(start) + 12).map_or(0, |byte| byte >> 4);
+                u64::from(offset) * 4
+            }
+        };
+        let headers = (u64::from(start) + transport).min(bytes);
+        let packets = (bytes - headers).div_ceil(u64::from(size.max(1))).max(1);
+        Count { packets, bytes: bytes + (packets - 1) * headers }
+    }
+
     /// Lays it out.
     pub fn to_bytes(self) -> [u8; OFFLOAD_HEADER_BYTES] {
         let mut bytes = [0; OFFLOAD_HEADER_BYTES];
@@ -90,9 +114,55 @@ impl OffloadHeader {
     }
 }
 
+/// Finishes a packet's partial checksum where its header says, as a device would.
+pub fn complete_checksum(header: &mut OffloadHeader, packet: &mut [u8]) {
+    let Some((start, offset)) = header.checksum.take() else { return };
+    let start = usize::from(start);
+    let at = start + usize::from(offset);
+    if at + 2 > packet.len() {
+        return;
+    }
+    // UDP's zero would mean that there is none (RFC 768), and to TCP both are the same.
+    let checksum = match !checksum::sum(&packet[start..]) {
+        0 => 0xffff,
+        checksum => checksum,
+    };
+    packet[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet;
+
+    #[test]
+    fn a_large_packet_counts_as_those_that_it_is_cut_into() {
+        let segments = Some(Segments { kind: SegmentKind::TcpV4, size: 1_000 });
+        let header = OffloadHeader { checksum: Some((20, 16)), segments, headers: 9 };
+        let mut packet = vec![0; 40 + 2_500];
+        packet[32] = 5 << 4;
+        assert_eq!(header.count(&packet), Count { packets: 3, bytes: 2_500 + 3 * 40 });
+        assert_eq!(header.count(&packet[..1_040]), Count { packets: 1, bytes: 1_040 });
+        let plain = OffloadHeader::default().count(&packet[..64]);
+        assert_eq!(plain, Count { packets: 1, bytes: 64 });
+    }
+
+    #[test]
+    fn a_finished_checksum_is_right() {
+        let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        for payload in 1..40 {
+            let header = [0, 53, 0, 53, 0, 8 + payload, 0, 0];
+            let udp = [header.as_slice(), &[7; 40][..usize::from(payload)]].concat();
+            let whole = packet::tests::packet(one, other, packet::UDP, &udp);
+            let mut partial = whole.clone();
+            let length = u16::from(payload) + 8;
+            let pseudo = [&whole[12..20], &[0, packet::UDP], &length.to_be_bytes()].concat();
+            partial[26..28].copy_from_slice(&checksum::sum(&pseudo).to_be_bytes());
+            let mut header = OffloadHeader { checksum: Some((20, 6)), ..OffloadHeader::default() };
+            complete_checksum(&mut header, &mut partial);
+            assert_eq!((header.checksum, partial), (None, whole));
+        }
+    }
 
     #[test]
     fn it_is_read_as_it_was_written() {

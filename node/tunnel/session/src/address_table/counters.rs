@@ -16,6 +16,12 @@ pub enum DropReason {
     Destination,
     /// The lease of one of the two addresses is over.
     Ended,
+    /// Its lease has carried more than it may.
+    Rate,
+    /// The way out is full, and so is its lease's queue.
+    Queue,
+    /// It is larger than fits the way, and cannot be cut.
+    TooLarge,
 }
 
 /// Packets and their bytes.
@@ -35,9 +41,25 @@ pub struct Counters {
     dropped: [Count; DropReason::ALL.len()],
 }
 
+impl Count {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Malformed, Self::Source, Self::Destination, Self::Ended];
+    pub const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::Source,
+        Self::Destination,
+        Self::Ended,
+        Self::Rate,
+        Self::Queue,
+        Self::TooLarge,
+    ];
 }
 
 impl From<NoPacket> for DropReason {
@@ -53,6 +75,9 @@ impl fmt::Display for DropReason {
             Self::Source => "its source may not send there",
             Self::Destination => "its destination may not be reached",
             Self::Ended => "the lease is over",
+            Self::Rate => "its lease has carried more than it may",
+            Self::Queue => "the way out and the lease's queue are full",
+            Self::TooLarge => "larger than fits the way",
         })
     }
 }
@@ -63,17 +88,34 @@ impl Counters {
         self.dropped[reason as usize]
     }
 
+    /// Counts packets that have passed.
+    pub fn pass(&mut self, count: Count) {
+        self.passed.add(count);
+    }
+
+    /// Counts packets that were dropped.
+    pub fn drop(&mut self, reason: DropReason, count: Count) {
+        self.dropped[reason as usize].add(count);
+    }
+
+    /// Adds what others have counted.
+    pub fn add(&mut self, other: &Self) {
+        self.passed.add(other.passed);
+        for (dropped, more) in self.dropped.iter_mut().zip(other.dropped) {
+            dropped.add(more);
+        }
+    }
+
     pub(super) fn note(
         &mut self,
         bytes: usize,
         result: Result<Route, DropReason>,
     ) -> Result<Route, DropReason> {
-        let count = match result {
-            Ok(_) => &mut self.passed,
-            Err(reason) => &mut self.dropped[reason as usize],
-        };
-        count.packets += 1;
-        count.bytes += bytes as u64;
+        let count = Count { packets: 1, bytes: bytes as u64 };
+        match result {
+            Ok(_) => self.pass(count),
+            Err(reason) => self.drop(reason, count),
+        }
         result
     }
 }
