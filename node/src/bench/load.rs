@@ -1,84 +1,71 @@
-//! Load between the two ends, by the bare cable or through the tunnel.
+//! Load from the first end of the cable to the second, the same for whatever lies between.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
+use anyhow::{Context as _, Result, anyhow};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
+use socket2::{Domain, Protocol, Socket, Type};
 
-use super::ends::{self, Cable};
+use super::cable::Cable;
 
-const STREAM_PORT: u16 = 5_201;
-const ANSWER_PORT: u16 = 5_202;
 const WRITE_BYTES: usize = 128 << 10;
 const QUESTIONS: usize = 2_000;
+/// Payload of a small packet.
+const SMALL_BYTES: usize = 64;
+/// Small packets under way at most, so that none of the queues on the way is full.
+const WINDOW: u64 = 256;
+/// After so long without a packet those under way count as lost.
+const LOST: Duration = Duration::from_millis(5);
+const SMALL_BUFFER_BYTES: usize = 8 << 20;
 
-/// By which way the load goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Path {
-    /// Without a tunnel.
-    Cable,
-    /// Sealed.
-    Tunnel,
-}
+/// Two addresses, one at each end.
+pub(super) type Pair = (IpAddr, IpAddr);
 
-/// What one TCP stream carried.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
-    bytes: u64,
-    took: Duration,
-    cpu: Duration,
-}
-
-impl Path {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Cable => "cable",
-            Self::Tunnel => "tunnel",
-        }
+/// Carries bytes by TCP from the first address of each pair to the second, all pairs at once, as
+/// fast as it goes. Gives bytes and time.
+pub(super) fn streams(cable: &Cable, pairs: &[Pair], time: Duration) -> Result<(u64, Duration)> {
+    let mut readers = Vec::new();
+    let mut writers = Vec::new();
+    for (from, to) in pairs.iter().copied() {
+        let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
+        let at = listener.local_addr()?;
+        readers.push(std::thread::spawn(move || read_all(&listener)));
+        writers.push(cable.namespace(0).within(move || connect(from, at))??);
     }
-
-    fn address(self, end: usize) -> Ipv4Addr {
-        match self {
-            Self::Cable => ends::outer(end),
-            Self::Tunnel => ends::pod(end),
-        }
-    }
-}
-
-impl Stream {
-    pub(super) fn bits_per_second(&self) -> u64 {
-        let nanoseconds = self.took.as_nanos().max(1);
-        u64::try_from(u128::from(self.bytes) * 8 * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn cpu_ms_per_gigabyte(&self) -> u64 {
-        let per = self.cpu.as_millis() * 1_000_000_000 / u128::from(self.bytes.max(1));
-        u64::try_from(per).unwrap_or(u64::MAX)
-    }
-}
-
-/// One TCP stream from the first end to the second, as fast as it goes.
-pub(super) fn stream(cable: &Cable, path: Path, time: Duration) -> Result<Stream> {
-    let to = (path.address(1), STREAM_PORT);
-    let reader = cable.namespace(1).within(move || -> Result<_> {
-        let listener = TcpListener::bind(to)?;
-        Ok(std::thread::spawn(move || read_all(&listener)))
-    })??;
-    let began_cpu = cpu()?;
     let began = Instant::now();
-    cable.namespace(0).within(move || -> Result<()> {
-        let mut stream = TcpStream::connect(to)?;
-        let bytes = vec![7; WRITE_BYTES];
-        while began.elapsed() < time {
-            stream.write_all(&bytes)?;
-        }
-        Ok(())
-    })??;
-    let bytes = reader.join().map_err(|_| anyhow!("a reader panicked"))??;
-    Ok(Stream { bytes, took: began.elapsed(), cpu: cpu()?.saturating_sub(began_cpu) })
+    let writers: Vec<JoinHandle<_>> = writers
+        .into_iter()
+        .map(|stream| std::thread::spawn(move || write_for(stream, began, time)))
+        .collect();
+    for writer in writers {
+        writer.join().map_err(|_| anyhow!("a writer panicked"))??;
+    }
+    let mut bytes = 0;
+    for reader in readers {
+        bytes += reader.join().map_err(|_| anyhow!("a reader panicked"))??;
+    }
+    Ok((bytes, began.elapsed()))
+}
+
+fn connect(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.bind(&SocketAddr::from((from, 0)).into())?;
+    socket.connect(&to.into())?;
+    Ok(socket.into())
+}
+
+fn write_for(mut stream: TcpStream, began: Instant, time: Duration) -> std::io::Result<()> {
+    let bytes = vec![7; WRITE_BYTES];
+    while began.elapsed() < time {
+        stream.write_all(&bytes)?;
+    }
+    Ok(())
 }
 
 fn read_all(listener: &TcpListener) -> std::io::Result<u64> {
@@ -93,26 +80,76 @@ fn read_all(listener: &TcpListener) -> std::io::Result<u64> {
     }
 }
 
-/// The median time from a question of one byte to its answer.
-pub(super) fn round_trip(cable: &Cable, path: Path) -> Result<Duration> {
-    let to = (path.address(1), ANSWER_PORT);
-    let answerer = cable.namespace(1).within(move || -> Result<_> {
-        let listener = TcpListener::bind(to)?;
-        Ok(std::thread::spawn(move || answer_all(&listener)))
-    })??;
-    let times = cable.namespace(0).within(move || -> Result<_> {
-        let mut stream = TcpStream::connect(to)?;
-        stream.set_nodelay(true)?;
-        let mut times = Vec::with_capacity(QUESTIONS);
-        for _ in 0..QUESTIONS {
-            let asked = Instant::now();
-            stream.write_all(&[1])?;
-            stream.read_exact(&mut [0])?;
-            times.push(asked.elapsed());
+/// Carries small packets of UDP, as fast as they arrive, one call for each. Gives how many arrived,
+/// and the time.
+pub(super) fn small_packets(
+    cable: &Cable,
+    (from, to): Pair,
+    time: Duration,
+) -> Result<(u64, Duration)> {
+    let there = cable.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
+    let here = cable.namespace(0).within(move || UdpSocket::bind((from, 0)))??;
+    here.connect(there.local_addr()?)?;
+    setsockopt(&there, RcvBufForce, &SMALL_BUFFER_BYTES)?;
+    there.set_read_timeout(Some(Duration::from_millis(100)))?;
+    let received = Arc::new(AtomicU64::new(0));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let receiver = {
+        let (received, is_over) = (received.clone(), is_over.clone());
+        std::thread::spawn(move || {
+            let mut room = [0; SMALL_BYTES];
+            while !is_over.load(Ordering::Relaxed) {
+                if there.recv(&mut room).is_ok() {
+                    received.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        })
+    };
+    let began = Instant::now();
+    let (mut sent, mut lost) = (0, 0);
+    while began.elapsed() < time {
+        let arrived = received.load(Ordering::Relaxed);
+        if sent - lost < arrived + WINDOW {
+            here.send(&[7; SMALL_BYTES]).context("a small packet was not taken")?;
+            sent += 1;
+        } else if !advances(&received, arrived) {
+            lost = sent - received.load(Ordering::Relaxed);
         }
-        Ok(times)
-    })?;
-    let mut times = times?;
+    }
+    let took = began.elapsed();
+    let arrived = received.load(Ordering::Relaxed);
+    is_over.store(true, Ordering::Relaxed);
+    receiver.join().map_err(|_| anyhow!("a receiver panicked"))?;
+    Ok((arrived, took))
+}
+
+/// Waits until more has arrived. False if nothing does.
+fn advances(received: &AtomicU64, arrived: u64) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < LOST {
+        if received.load(Ordering::Relaxed) > arrived {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// The median time from a question of one byte to its answer, by TCP.
+pub(super) fn round_trip(cable: &Cable, (from, to): Pair) -> Result<Duration> {
+    let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
+    let at = listener.local_addr()?;
+    let answerer = std::thread::spawn(move || answer_all(&listener));
+    let mut stream = cable.namespace(0).within(move || connect(from, at))??;
+    stream.set_nodelay(true)?;
+    let mut times = Vec::with_capacity(QUESTIONS);
+    for _ in 0..QUESTIONS {
+        let asked = Instant::now();
+        stream.write_all(&[1])?;
+        stream.read_exact(&mut [0])?;
+        times.push(asked.elapsed());
+    }
+    drop(stream);
     answerer.join().map_err(|_| anyhow!("an answerer panicked"))??;
     times.sort_unstable();
     Ok(times[times.len() / 2])
@@ -126,12 +163,4 @@ fn answer_all(listener: &TcpListener) -> std::io::Result<()> {
         stream.write_all(&byte)?;
     }
     Ok(())
-}
-
-/// Processor time of this process so far.
-fn cpu() -> Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let microseconds =
-        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Ok(Duration::from_micros(u64::try_from(microseconds).unwrap_or(0)))
 }

@@ -1,82 +1,181 @@
 //! What the tunnel of this machine can carry: two gateways in two network namespaces of this
-//! process, joined by a virtual cable, with load through them and beside them. Nothing of the
-//! machine's own network is touched, and all of it ends with the process.
+//! process, joined by a virtual cable, with load through them, beside them, and through other
+//! tunnels over the same cable. Nothing of the machine's own network is touched, and all of it
+//! ends with the process.
 
-mod ends;
+mod cable;
+mod case;
 mod load;
+mod memory;
+mod mercato;
 mod namespace;
+mod processes;
+mod wireguard;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use serde::Serialize;
+use mercato_tunnel::Offloads;
+use nix::unistd::Pid;
 
-use self::ends::{Cable, End};
-use self::load::{Path, Stream};
+use self::cable::Cable;
+pub(crate) use self::cable::Wire;
+use self::case::Case;
+pub(crate) use self::case::Figures;
+use self::case::Sample;
+use self::load::Pair;
+use self::mercato::{Settings, Tunnel, pod};
+pub(crate) use self::wireguard::Rival;
+use self::wireguard::RivalTunnel;
+
+/// Leases of our tunnel, and streams of the case with many.
+const MANY: u8 = 100;
+/// How our tunnel is called in a table.
+const OURS: &str = "mercato";
 
 /// What is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// How long each load lasts.
     pub(crate) each: Duration,
     /// How often all of them are done, in turn.
     pub(crate) rounds: usize,
-    /// Whether the cable's ends cut and put together segments, as good network cards do.
-    pub(crate) offloads: bool,
+    /// How packets go over the cable, one after the other.
+    pub(crate) wires: Vec<Wire>,
+    /// Other tunnels, in turn with ours.
+    pub(crate) beside: Vec<Rival>,
+    /// Shards of each of our gateways.
+    pub(crate) shards: u8,
+    /// What our gateways may use.
+    pub(crate) offloads: Offloads,
 }
 
-/// What was measured on one path, in the median of all rounds.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Figures {
-    /// The bare cable, or the tunnel.
-    pub(crate) path: &'static str,
-    /// Bits of one TCP stream a second.
-    pub(crate) bits_per_second: u64,
-    /// The least and the most of all rounds.
-    pub(crate) spread: [u64; 2],
-    /// Processor time for 10^9 bytes, of load and tunnel together, in milliseconds.
-    pub(crate) cpu_ms_per_gigabyte: u64,
-    /// From a question of one byte to its answer, in microseconds.
-    pub(crate) round_trip_us: u64,
+/// A way from the first end of the cable to the second.
+struct Path {
+    name: String,
+    pairs: Vec<Pair>,
+    processes: Vec<Pid>,
 }
+
+type Samples = BTreeMap<(Case, usize), Vec<Sample>>;
 
 /// Brings two ends up and loads them.
 ///
 /// # Errors
 /// Without the rights to make network namespaces and devices, or without the program `ip`.
-pub(crate) fn tunnel(plan: Plan, mut told: impl FnMut(&str)) -> Result<Vec<Figures>> {
-    let cable = Cable::lay(plan.offloads)?;
-    let ends = [End::begin(&cable, 0)?, End::begin(&cable, 1)?];
-    ends::wait_for_link(&cable).context("the two ends do not reach each other")?;
-    let mut streams: Vec<[Stream; 2]> = Vec::new();
-    for round in 1..=plan.rounds {
-        told(&format!("round {round} of {}", plan.rounds));
-        let bare = load::stream(&cable, Path::Cable, plan.each)?;
-        let tunnel = load::stream(&cable, Path::Tunnel, plan.each)?;
-        streams.push([bare, tunnel]);
+pub(crate) fn tunnel(plan: &Plan, mut told: impl FnMut(&str)) -> Result<Vec<Figures>> {
+    let mut all = Vec::new();
+    for wire in plan.wires.iter().copied() {
+        all.extend(on_wire(plan, wire, &mut told)?);
     }
-    let figures = [Path::Cable, Path::Tunnel].into_iter().enumerate().map(|(nth, path)| {
-        let of_path: Vec<Stream> = streams.iter().map(|round| round[nth]).collect();
-        figures(&cable, path, &of_path)
-    });
-    let figures = figures.collect::<Result<Vec<_>>>()?;
-    for end in ends {
-        end.stop()?;
-    }
-    Ok(figures)
+    let idle = Sample::plain(memory::idle_peer(plan.shards)?);
+    all.push(Figures::of("none", Case::IdlePeer, OURS.to_owned(), &[idle], None));
+    Ok(all)
 }
 
-fn figures(cable: &Cable, path: Path, streams: &[Stream]) -> Result<Figures> {
-    let mut rates: Vec<u64> = streams.iter().map(Stream::bits_per_second).collect();
-    let mut cpu: Vec<u64> = streams.iter().map(Stream::cpu_ms_per_gigabyte).collect();
-    rates.sort_unstable();
-    cpu.sort_unstable();
-    Ok(Figures {
-        path: path.name(),
-        bits_per_second: rates[rates.len() / 2],
-        spread: [rates[0], rates[rates.len() - 1]],
-        cpu_ms_per_gigabyte: cpu[cpu.len() / 2],
-        round_trip_us: load::round_trip(cable, path)?.as_micros() as u64,
-    })
+fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<Figures>> {
+    let cable = Cable::lay(wire, cable::MTU)?;
+    let Plan { shards, offloads, .. } = *plan;
+    let settings = Settings { shards, offloads, leases: MANY, mtu: cable::MTU };
+    let tunnel = Tunnel::begin(&cable, settings).context("our own tunnel")?;
+    let mut beside = plan.beside.clone();
+    if Rival::is_kernel_ready(&cable) {
+        beside.push(Rival::Kernel);
+    }
+    let mut rivals = Vec::new();
+    for (number, rival) in beside.iter().enumerate() {
+        let begun = RivalTunnel::begin(&cable, rival, number as u8, cable::MTU);
+        rivals.push(begun.with_context(|| format!("the tunnel of {}", rival.name()))?);
+    }
+    let mut paths = vec![
+        Path {
+            name: "cable".to_owned(),
+            pairs: vec![(cable::outer(0).into(), cable::outer(1).into())],
+            processes: Vec::new(),
+        },
+        Path {
+            name: OURS.to_owned(),
+            pairs: (0..MANY).map(|lease| (pod(0, lease), pod(1, lease))).collect(),
+            processes: Vec::new(),
+        },
+    ];
+    paths.extend(beside.iter().zip(&rivals).map(|(rival, tunnel)| Path {
+        name: rival.name().to_owned(),
+        pairs: vec![(tunnel.address(0), tunnel.address(1))],
+        processes: tunnel.processes(),
+    }));
+    let mut samples = Samples::new();
+    for round in 0..plan.rounds {
+        told(&format!("{}, round {} of {}", wire.name(), round + 1, plan.rounds));
+        measure(&cable, plan, &paths, round, &mut samples)?;
+    }
+    tunnel.stop()?;
+    Ok(figures(wire, &paths, &samples))
+}
+
+/// One round: each load on each path, whose turns move from round to round.
+fn measure(
+    cable: &Cable,
+    plan: &Plan,
+    paths: &[Path],
+    round: usize,
+    samples: &mut Samples,
+) -> Result<()> {
+    for case in [Case::OneStream, Case::FourStreams, Case::SmallPackets, Case::RoundTrip] {
+        for turn in 0..paths.len() {
+            let nth = (turn + round) % paths.len();
+            let path = &paths[nth];
+            let sample = path.measure(cable, case, &path.pairs[..1], plan.each);
+            let sample = sample.with_context(|| format!("{} over {}", case.name(), path.name))?;
+            samples.entry((case, nth)).or_default().push(sample);
+        }
+    }
+    // Our own tunnel again: all streams of one lease, and each of its own.
+    let ours = &paths[1];
+    let one = ours.measure(cable, Case::ManyStreams, &ours.pairs[..1], plan.each)?;
+    let many = ours.measure(cable, Case::ManyStreams, &ours.pairs, plan.each)?;
+    samples.entry((Case::ManyStreams, 0)).or_default().push(one);
+    samples.entry((Case::ManyStreams, 1)).or_default().push(many);
+    Ok(())
+}
+
+impl Path {
+    fn measure(&self, cable: &Cable, case: Case, pairs: &[Pair], time: Duration) -> Result<Sample> {
+        let streams = |count: usize| -> Result<Sample> {
+            let pairs: Vec<Pair> = pairs.iter().copied().cycle().take(count).collect();
+            let before = processes::processor_time(&self.processes)?;
+            let (bytes, took) = load::streams(cable, &pairs, time)?;
+            let cpu = processes::processor_time(&self.processes)?.saturating_sub(before);
+            Ok(Sample::of_bytes(bytes, took, cpu))
+        };
+        match case {
+            Case::OneStream => streams(1),
+            Case::FourStreams => streams(4),
+            Case::ManyStreams => streams(MANY.into()),
+            Case::SmallPackets => {
+                let (packets, took) = load::small_packets(cable, pairs[0], time)?;
+                Ok(Sample::of_packets(packets, took))
+            }
+            Case::RoundTrip => {
+                let took = load::round_trip(cable, pairs[0])?;
+                Ok(Sample::plain(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)))
+            }
+            Case::IdlePeer => Ok(Sample::plain(memory::idle_peer(1)?)),
+        }
+    }
+}
+
+fn figures(wire: Wire, paths: &[Path], samples: &Samples) -> Vec<Figures> {
+    let of = |((case, nth), samples_of): (&(Case, usize), &Vec<Sample>)| {
+        let is_many = *case == Case::ManyStreams;
+        let name = match (is_many, nth) {
+            (false, nth) => paths[*nth].name.clone(),
+            (true, 0) => format!("{OURS}, one lease"),
+            (true, _) => format!("{OURS}, {MANY} leases"),
+        };
+        let ours = samples.get(&(*case, 1)).filter(|_| *nth != 1);
+        Figures::of(wire.name(), *case, name, samples_of, ours.map(Vec::as_slice))
+    };
+    samples.iter().map(of).collect()
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mercato_config::Seconds;
+use mercato_tunnel::{Offload, Offloads, default_shards};
 
 use super::screen::Screen;
 use super::table::Table;
 use super::text::text;
 use crate::admin::Problem;
-use crate::bench::{self, Figures, Plan};
+use crate::bench::{self, Figures, Plan, Rival, Wire};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -24,33 +25,51 @@ pub(crate) struct Bench {
 enum What {
     /// Bring up two ends of a tunnel on this machine, and load them
     #[command(after_help = "Examples:
-  mercato bench tunnel
-  mercato bench tunnel --rounds 5 --each 10s --no-offloads -o json
+  mercato bench tunnel --wire segments,gro --beside wireguard-go,boringtun
+  mercato bench tunnel --shards 1 --without udp-gso,udp-gro -o json
 
-Needs root and the program ip. It works in network namespaces of its own, which end
-with it; --no-offloads needs ethtool.")]
-    Tunnel {
-        /// How often all is measured, in turn
-        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
-        rounds: u8,
-        /// How long each load lasts
-        #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = text::<Seconds>)]
-        each: Seconds,
-        /// Let the cable between the two cut and put together nothing
-        #[arg(long)]
-        no_offloads: bool,
-    },
+Needs root and the program ip. It works in network namespaces of its own, which
+end with it. --wire gro needs ethtool. Kernel WireGuard takes part where there
+is one, and the program wg.")]
+    Tunnel(Tunnel),
+}
+
+#[derive(Args, Debug)]
+struct Tunnel {
+    /// How often all is measured, in turn
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// How long each load lasts
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = text::<Seconds>)]
+    each: Seconds,
+    /// How packets go over the cable between the two: large ones whole, or cut before
+    /// and put together behind it
+    #[arg(long, value_name = "WIRE", value_delimiter = ',', default_value = "segments")]
+    wire: Vec<WireName>,
+    /// Other tunnels that take turns with ours: wireguard-go, boringtun; NAME=FILE says
+    /// where a program is that is not on PATH
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    beside: Vec<String>,
+    /// Shards of each of our gateways [default: one for each core, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    shards: Option<u8>,
+    /// Offloads that ours does without: checksum, tso4, tso6, uso, gro4, gro6, gro-udp,
+    /// udp-gso, udp-gro
+    #[arg(long, value_name = "OFFLOAD", value_delimiter = ',')]
+    without: Vec<Offload>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum WireName {
+    Segments,
+    Gro,
 }
 
 impl Bench {
     pub(crate) async fn perform(self, screen: &Screen) -> Result<String, Problem> {
-        let What::Tunnel { rounds, each, no_offloads } = self.what;
-        let plan = Plan {
-            rounds: rounds.into(),
-            each: Duration::from_secs(each.0),
-            offloads: !no_offloads,
-        };
-        let measure = move || bench::tunnel(plan, |told| eprintln!("{told}"));
+        let What::Tunnel(tunnel) = self.what;
+        let plan = tunnel.plan()?;
+        let measure = move || bench::tunnel(&plan, |told| eprintln!("{told}"));
         let measured = tokio::task::spawn_blocking(measure).await;
         let figures = measured
             .map_err(|error| Problem::failed(error.to_string()))?
@@ -59,21 +78,55 @@ impl Bench {
     }
 }
 
+impl Tunnel {
+    fn plan(self) -> Result<Plan, Problem> {
+        let Self { rounds, each, wire, beside, shards, without } = self;
+        let wires = wire.into_iter().map(|wire| match wire {
+            WireName::Segments => Wire::Segments,
+            WireName::Gro => Wire::Gro,
+        });
+        let beside = beside.iter().map(|word| Rival::find(word));
+        Ok(Plan {
+            rounds: rounds.into(),
+            each: Duration::from_secs(each.0),
+            wires: wires.collect(),
+            beside: beside
+                .collect::<Result<_, _>>()
+                .map_err(|error| Problem::failed(format!("{error:#}")))?,
+            shards: shards.unwrap_or_else(default_shards),
+            offloads: without.into_iter().fold(Offloads::ALL, Offloads::without),
+        })
+    }
+}
+
 fn table(figures: &[Figures]) -> Table {
-    let mut table = Table::new(["PATH", "ONE STREAM", "LEAST", "MOST", "CPU-S/GB", "ROUND TRIP"]);
+    let headers = ["WIRE", "LOAD", "PATH", "MEDIAN", "LEAST", "MOST", "CPU-S/GB", "OURS"];
+    let mut table = Table::new(headers);
     for one in figures {
         table.row([
-            one.path.to_owned(),
-            rate(one.bits_per_second),
-            rate(one.spread[0]),
-            rate(one.spread[1]),
-            format!("{:.2}", one.cpu_ms_per_gigabyte as f64 / 1e3),
-            format!("{} µs", one.round_trip_us),
+            one.wire.to_owned(),
+            one.case.to_owned(),
+            one.path.clone(),
+            amount(one.median, one.unit),
+            amount(one.least, one.unit),
+            amount(one.most, one.unit),
+            one.cpu_ms_per_gigabyte.map_or_else(dash, |cpu| format!("{:.2}", cpu as f64 / 1e3)),
+            one.ours_percent.map_or_else(dash, |ours| format!("{:.2} x", ours as f64 / 1e2)),
         ]);
     }
     table
 }
 
-fn rate(bits_per_second: u64) -> String {
-    format!("{:.2} Gbit/s", bits_per_second as f64 / 1e9)
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn amount(amount: u64, unit: &str) -> String {
+    let amount = amount as f64;
+    match unit {
+        "bit/s" => format!("{:.2} Gbit/s", amount / 1e9),
+        "packets/s" => format!("{:.0} k/s", amount / 1e3),
+        "ns" => format!("{:.1} µs", amount / 1e3),
+        _ => format!("{:.3} MiB", amount / 1_048_576.0),
+    }
 }

@@ -10,46 +10,34 @@ use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use mercato_session::OFFLOAD_HEADER_BYTES;
+use mercato_session::{OFFLOAD_HEADER_BYTES, OffloadHeader};
 use thiserror::Error;
+
+use crate::offloads::{Offload, OffloadState};
+use crate::segments::SegmentWriter;
 
 const PATH: &str = "/dev/net/tun";
 
-/// What a device leaves to us (`TUN_F_...`, linux/if_tun.h).
-const CHECKSUM: u32 = 0x01;
-const TCP_V4: u32 = 0x02;
-const TCP_V6: u32 = 0x04;
-const UDP_V4: u32 = 0x20;
-const UDP_V6: u32 = 0x40;
-
-/// From the most to the least; a kernel before Linux 6.2 knows no UDP.
-const OFFLOADS: [(Offloads, u32); 3] = [
-    (Offloads::TcpAndUdp, CHECKSUM | TCP_V4 | TCP_V6 | UDP_V4 | UDP_V6),
-    (Offloads::Tcp, CHECKSUM | TCP_V4 | TCP_V6),
-    (Offloads::None, 0),
+/// What a device leaves to us (`TUN_F_...`, linux/if_tun.h). Large packets need partial checksums,
+/// which are asked for first; a kernel before Linux 6.2 knows no UDP.
+const OFFLOADS: [(Offload, u32); 4] = [
+    (Offload::Checksum, 0x01),
+    (Offload::Tso4, 0x02),
+    (Offload::Tso6, 0x04),
+    (Offload::Uso, 0x20 | 0x40),
 ];
 
 nix::ioctl_write_ptr_bad!(set_interface, nix::request_code_write!(b'T', 202, 4), libc::ifreq);
 nix::ioctl_write_int_bad!(set_offload, nix::request_code_write!(b'T', 208, 4));
 nix::ioctl_write_ptr_bad!(set_header_size, nix::request_code_write!(b'T', 216, 4), libc::c_int);
 
-/// What a device cuts and puts together for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Offloads {
-    /// Nothing: each packet stands alone.
-    None,
-    /// TCP of both versions.
-    Tcp,
-    /// TCP and UDP of both versions.
-    TcpAndUdp,
-}
-
-/// One queue of a TUN device. The device goes with it.
+/// One queue of a TUN device. The device goes with the last of them.
 #[derive(Debug)]
 pub struct Device {
     file: File,
     name: String,
-    offloads: Offloads,
+    offloads: OffloadState,
+    writer: SegmentWriter,
 }
 
 /// Why there is no device.
@@ -72,16 +60,30 @@ pub enum DeviceError {
 }
 
 impl Device {
-    /// Makes a device with this name, in the network namespace of this thread, with the offloads
-    /// that the kernel knows, and `most` at most. It is down, and has no address.
+    /// Makes a device with this name, in the network namespace of this thread, with so many
+    /// queues, and with those of the offloads that the kernel knows. It is down, and has no
+    /// address.
     ///
     /// # Errors
     /// Without the right to, or when the name is taken.
-    pub fn create(name: &str, most: Offloads) -> Result<Self, DeviceError> {
+    pub fn create(
+        name: &str,
+        queues: usize,
+        offloads: &OffloadState,
+    ) -> Result<Vec<Self>, DeviceError> {
+        assert!(queues > 0, "a device without a queue is none");
+        let made: Vec<Self> = (0..queues)
+            .map(|_| Self::open(name, queues > 1, offloads.clone()))
+            .collect::<Result<_, _>>()?;
+        made[0].set_offloads();
+        Ok(made)
+    }
+
+    fn open(name: &str, is_one_of_many: bool, offloads: OffloadState) -> Result<Self, DeviceError> {
         let path =
             || OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
         let file = path().map_err(DeviceError::Open)?;
-        let request = request(name)?;
+        let request = request(name, is_one_of_many)?;
         let make =
             |error: nix::Error| DeviceError::Make { name: name.to_owned(), source: error.into() };
         let size = OFFLOAD_HEADER_BYTES as libc::c_int;
@@ -91,25 +93,32 @@ impl Device {
             set_interface(file.as_raw_fd(), &raw const request).map_err(make)?;
             set_header_size(file.as_raw_fd(), &raw const size).map_err(make)?;
         }
-        let wanted = OFFLOADS.into_iter().filter(|(offloads, _)| *offloads <= most);
-        for (offloads, bits) in wanted {
+        let writer = SegmentWriter::default();
+        Ok(Self { file, name: name.to_owned(), offloads, writer })
+    }
+
+    /// Asks for one offload after the other. What the kernel refuses is given up.
+    fn set_offloads(&self) {
+        let mut asked = 0;
+        for (offload, bits) in OFFLOADS {
+            if !self.offloads.contains(offload) {
+                continue;
+            }
+            if offload != Offload::Checksum && !self.offloads.contains(Offload::Checksum) {
+                self.offloads.give_up(offload, &"it needs partial checksums");
+                continue;
+            }
             // SAFETY: the argument is a number, not an address.
-            match unsafe { set_offload(file.as_raw_fd(), bits as libc::c_int) } {
-                Ok(_) => return Ok(Self { file, name: name.to_owned(), offloads }),
-                Err(error) => tracing::debug!(name, ?offloads, %error, "the device cannot do this"),
+            match unsafe { set_offload(self.file.as_raw_fd(), (asked | bits) as libc::c_int) } {
+                Ok(_) => asked |= bits,
+                Err(error) => self.offloads.give_up(offload, &error),
             }
         }
-        Err(make(nix::Error::EOPNOTSUPP))
     }
 
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// What it does for us.
-    pub fn offloads(&self) -> Offloads {
-        self.offloads
     }
 
     /// Reads a packet with the header in front of it. `WouldBlock` if there is none.
@@ -120,17 +129,17 @@ impl Device {
         (&self.file).read(into)
     }
 
-    /// Writes a packet behind its header.
+    /// Writes a packet: whole, where the device takes it so, and else in pieces.
     ///
     /// # Errors
     /// When the device is down or gone, or does not take such a packet.
-    pub fn write(&self, header: &[u8; OFFLOAD_HEADER_BYTES], packet: &[u8]) -> io::Result<()> {
-        let written = (&self.file).write_vectored(&[IoSlice::new(header), IoSlice::new(packet)])?;
-        if written == header.len() + packet.len() {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::WriteZero.into())
-        }
+    pub fn write(&mut self, header: OffloadHeader, packet: &mut [u8]) -> io::Result<()> {
+        let mut file = &self.file;
+        self.writer.write(&self.offloads, header, packet, |header, packet| {
+            let written = file.write_vectored(&[IoSlice::new(header), IoSlice::new(packet)])?;
+            let is_whole = written == header.len() + packet.len();
+            if is_whole { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        })
     }
 }
 
@@ -140,7 +149,7 @@ impl AsFd for Device {
     }
 }
 
-fn request(name: &str) -> Result<libc::ifreq, DeviceError> {
+fn request(name: &str, is_one_of_many: bool) -> Result<libc::ifreq, DeviceError> {
     let refused = || DeviceError::Name(name.to_owned());
     let text = CString::new(name).map_err(|_| refused())?;
     let bytes = text.as_bytes_with_nul();
@@ -152,7 +161,8 @@ fn request(name: &str) -> Result<libc::ifreq, DeviceError> {
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
     }
-    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let queue = if is_one_of_many { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | queue;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
     Ok(request)
 }
@@ -164,8 +174,8 @@ mod tests {
     #[test]
     fn a_name_that_the_kernel_does_not_take_is_refused() {
         for name in ["", "a-name-of-16-byte", "zero\0"] {
-            assert!(matches!(request(name), Err(DeviceError::Name(_))), "{name:?}");
+            assert!(matches!(request(name, false), Err(DeviceError::Name(_))), "{name:?}");
         }
-        assert!(request("mercato0").is_ok());
+        assert!(request("mercato0", true).is_ok());
     }
 }

@@ -1,31 +1,29 @@
-//! A gateway of one thread: packets of the device are translated, cut, sealed and sent;
-//! datagrams are opened, put together, translated and written.
-
-mod outgoing;
+//! A gateway: its lanes carry packets, each on a thread of its own, and its endpoint agrees on
+//! their keys. The endpoint is on the thread of the first lane, to which handshakes come.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use mercato_protocol::time::Now;
+use mercato_protocol::id::ContractId;
 use mercato_session::{
-    AddressTable, Checksum, Coalescer, Config, Counters, Effect, Endpoint, Ignored, KeyPair, Link,
-    OffloadHeader, PeerConfig, PeerIndex, PublicKey, RemoteEntry, Room, Shard, Suites,
-    clamp_segment_size, take_partial_mark,
+    Activity, Config, Effect, Endpoint, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey,
+    RateLimit, RemoteEntry, Suites,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::EventFd;
 use thiserror::Error;
 
-use self::outgoing::{Outgoing, Sent};
+use crate::clock::Clock;
 use crate::device::Device;
-use crate::handle::{Command, GatewayHandle};
+use crate::handle::{Command, GatewayHandle, LeaseRates};
+use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
+use crate::order::{self, Inbox, Mailbox, Notice, Order};
 use crate::socket::DatagramSocket;
+use crate::traffic::Traffic;
+use crate::worker::Worker;
 
 /// What a gateway works with.
 #[derive(Debug)]
@@ -46,6 +44,9 @@ pub enum GatewayError {
     /// The machine has no more descriptors.
     #[error("cannot make what wakes the gateway: {0}")]
     Wake(#[source] io::Error),
+    /// The machine has no more threads.
+    #[error("cannot start a thread of the tunnel: {0}")]
+    Thread(#[source] io::Error),
     /// The device or the socket is gone.
     #[error("the tunnel's {what} failed: {source}")]
     Io {
@@ -54,174 +55,222 @@ pub enum GatewayError {
         /// The kernel's word.
         source: io::Error,
     },
+    /// A thread has panicked.
+    #[error("a thread of the tunnel panicked")]
+    Panicked,
 }
 
-/// A gateway of one thread.
+/// A gateway of one thread for each shard.
 pub struct Gateway {
-    device: Device,
-    socket: DatagramSocket,
+    clock: Clock,
     endpoint: Endpoint,
-    shard: Shard,
-    table: AddressTable,
-    coalescer: Coalescer,
-    outgoing: Outgoing,
+    /// The first.
+    lane: Lane,
+    /// The others, before they run.
+    workers: Vec<Worker>,
+    /// Their orders.
+    others: Vec<Mailbox<Order>>,
+    notices: Inbox<Notice>,
+    commands: Inbox<Command>,
     peers: BTreeMap<PublicKey, PeerIndex>,
-    commands: Receiver<Command>,
-    wake: Arc<EventFd>,
-    began: Instant,
-    activity_due: Instant,
-    received: Box<[u8]>,
+    /// What all shards saw of each peer, and the endpoint was not told yet.
+    activities: BTreeMap<PeerIndex, Activity>,
+    report_ms: Option<u64>,
     is_stopped: bool,
 }
 
 impl Gateway {
-    /// Puts a gateway together; it does nothing until it [runs](Gateway::run).
+    /// Puts a gateway together of as many queues of a device as there are sockets; it does
+    /// nothing until it [runs](Gateway::run).
     ///
     /// # Errors
     /// When the machine has no more descriptors.
     pub fn new(
         config: GatewayConfig,
-        device: Device,
-        socket: DatagramSocket,
+        devices: Vec<Device>,
+        sockets: Vec<DatagramSocket>,
     ) -> Result<(Self, GatewayHandle), GatewayError> {
-        let (handle, commands, wake) = GatewayHandle::new().map_err(GatewayError::Wake)?;
+        assert!(devices.len() == sockets.len(), "a shard has a queue and a socket");
         let GatewayConfig { keys, suites, inner_mtu, seeds } = config;
-        let began = Instant::now();
+        let shards = devices.len() as u8;
+        let link_mtu = inner_mtu + limits::OUTER_BYTES;
+        let clock = Clock::start();
+        let boxes = (0..shards).map(|_| order::orders()).collect::<io::Result<Vec<_>>>();
+        let (mailboxes, inboxes): (Vec<_>, Vec<_>) =
+            boxes.map_err(GatewayError::Wake)?.into_iter().unzip();
+        // The first lane's thread waits for everything at once.
+        let wake = inboxes[0].wake().clone();
+        let (to_gateway, notices) = order::mailbox_that_wakes(limits::NOTICES, wake.clone());
+        let (handle, commands) = order::mailbox_that_wakes(limits::COMMANDS, wake);
+        let parts = devices.into_iter().zip(sockets).zip(inboxes).enumerate();
+        let lanes = parts.map(|(number, ((device, socket), orders))| {
+            let (number, table_seed, lanes) = (number as u8, seeds.1, mailboxes.clone());
+            Lane::new(LaneParts { number, table_seed, device, socket, orders, lanes })
+        });
+        let mut lanes = lanes.collect::<Vec<_>>().into_iter();
+        let lane = lanes.next().expect("a gateway has one shard at least");
+        let workers = lanes.map(|lane| Worker::new(lane, to_gateway.clone(), clock)).collect();
         let gateway = Self {
-            device,
-            socket,
-            endpoint: Endpoint::new(
-                Config { keys, suites, shards: 1, link_mtu: inner_mtu + limits::OUTER_BYTES },
-                seeds.0,
-            ),
-            shard: Shard::new(0),
-            table: AddressTable::new(seeds.1),
-            coalescer: Coalescer::default(),
-            outgoing: Outgoing::new(),
-            peers: BTreeMap::new(),
+            clock,
+            endpoint: Endpoint::new(Config { keys, suites, shards, link_mtu }, seeds.0),
+            lane,
+            workers,
+            others: mailboxes[1..].to_vec(),
+            notices,
             commands,
-            wake,
-            began,
-            activity_due: began,
-            received: vec![0; limits::RECEIVE_BYTES].into(),
+            peers: BTreeMap::new(),
+            activities: BTreeMap::new(),
+            report_ms: None,
             is_stopped: false,
         };
-        Ok((gateway, handle))
+        Ok((gateway, GatewayHandle::new(handle)))
     }
 
-    /// Works until it is told to stop. Gives what has passed the address table.
+    /// Works until it is told to stop. Gives what has passed.
     ///
     /// # Errors
-    /// When the device or the socket is gone.
-    pub fn run(mut self) -> Result<Counters, GatewayError> {
+    /// When the device or a socket is gone, or the machine has no more threads.
+    pub fn run(mut self) -> Result<Traffic, GatewayError> {
+        let mut threads = Vec::new();
+        let started = self.workers.drain(..).enumerate().try_for_each(|(nth, worker)| {
+            let named = std::thread::Builder::new().name(format!("tunnel-{}", nth + 1));
+            threads.push(named.spawn(move || worker.run()).map_err(GatewayError::Thread)?);
+            Ok(())
+        });
+        let result = started.and_then(|()| self.work());
+        self.end(threads, result)
+    }
+
+    fn work(&mut self) -> Result<(), GatewayError> {
+        let mut is_busy = false;
         while !self.is_stopped {
-            self.wait()?;
-            for _ in 0..limits::BATCH {
-                if !self.read_device()? {
-                    break;
-                }
+            let mut now_ms = self.clock.mono_ms();
+            if !is_busy {
+                let due_ms =
+                    [self.endpoint.wakeup_ms(), self.report_ms].into_iter().flatten().min();
+                let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(now_ms));
+                self.lane.wait(now_ms, due_ms.map(until))?;
+                now_ms = self.clock.mono_ms();
             }
-            for _ in 0..limits::BATCH {
-                if !self.read_socket()? {
-                    break;
-                }
+            is_busy = self.lane.turn(now_ms)?;
+            let mut is_urgent = self.lane.take_wants_session();
+            for notice in self.lane.take_notices() {
+                is_urgent |= self.take(notice)?;
             }
-            while let Ok(command) = self.commands.try_recv() {
+            while let Some(notice) = self.notices.try_take() {
+                is_urgent |= self.take(notice)?;
+            }
+            while let Some(command) = self.commands.try_take() {
                 self.obey(command);
+                is_urgent = true;
             }
-            self.carry();
+            self.carry(now_ms, is_urgent);
         }
-        Ok(*self.table.counters())
-    }
-
-    fn now(&self) -> Now {
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Now { mono_ms: self.began.elapsed().as_millis() as u64, wall_ms: wall.as_millis() as u64 }
-    }
-
-    fn wait(&self) -> Result<(), GatewayError> {
-        let now_ms = self.now().mono_ms;
-        let wakeup = self.endpoint.wakeup_ms().map(|at_ms| at_ms.saturating_sub(now_ms));
-        let most = wakeup.map_or(limits::ACTIVITY, Duration::from_millis).min(limits::ACTIVITY);
-        let timeout = PollTimeout::try_from(most).unwrap_or(PollTimeout::ZERO);
-        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let all = (self.device.as_fd(), self.socket.as_fd(), self.wake.as_fd());
-        let mut files = [readable(all.0), readable(all.1), readable(all.2)];
-        match poll(&mut files, timeout) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(error) => return Err(failed("poll")(error.into())),
-        }
-        // Nothing there: it was another that is readable.
-        let _ = self.wake.read();
         Ok(())
     }
 
-    /// Takes one packet of the device. False if there is none.
-    fn read_device(&mut self) -> Result<bool, GatewayError> {
-        let now = self.now();
-        let Some(mut packet) = self.outgoing.read(&self.device).map_err(failed("device"))? else {
-            return Ok(false);
-        };
-        let Some(route) = packet.translate(&mut self.table, now.mono_ms) else { return Ok(true) };
-        match packet.send(now.mono_ms, route.peer, &mut self.shard, &mut self.socket) {
-            Sent::Yes => {}
-            Sent::WithoutSession => {
-                self.outgoing.keep(route.peer);
-                self.carry_now();
-            }
-            Sent::TooBig(mut told) => {
-                let (room, header) = (self.shard.room(route.peer), OffloadHeader::default());
-                let Self { device, table, .. } = self;
-                deliver(device, table, now, (route.peer, room), header, &mut told);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Takes datagrams of one sender. False if there are none.
-    fn read_socket(&mut self) -> Result<bool, GatewayError> {
-        let received = match self.socket.receive(&mut self.received) {
-            Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // An ICMP error for something that was sent: nothing of ours.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
-            Err(error) => return Err(failed("socket")(error)),
-        };
-        let now = self.now();
-        let Self { device, endpoint, shard, table, coalescer, .. } = self;
-        let mut of_peer = None;
-        let mut is_handshake = false;
-        for datagram in self.received[..received.bytes].chunks_mut(received.each.max(1)) {
-            match shard.open(now.mono_ms, received.from, datagram) {
-                Ok(opened) => {
-                    let peer = (opened.peer, opened.room);
-                    let mut write = |header, packet: &mut [u8]| {
-                        deliver(device, table, now, peer, header, packet);
-                    };
-                    if of_peer.replace(peer).is_some_and(|before| before.0 != peer.0) {
-                        coalescer.finish(&mut write);
-                    }
-                    if !opened.packet.is_empty() {
-                        let is_partial = take_partial_mark(opened.packet);
-                        let checksum =
-                            if is_partial { Checksum::Partial } else { Checksum::Complete };
-                        coalescer.push(opened.packet, checksum, &mut write);
+    /// Takes what a lane tells. Says whether the endpoint has something to do at once.
+    fn take(&mut self, notice: Notice) -> Result<bool, GatewayError> {
+        match notice {
+            Notice::Handshake(from, datagram) => {
+                match self.endpoint.handle_datagram(self.clock.now(), from, &datagram) {
+                    Ok(()) => return Ok(true),
+                    Err(Ignored::Data) => {}
+                    Err(ignored) => {
+                        tracing::debug!(%from, %ignored, "a datagram without effect");
                     }
                 }
-                Err(_) => is_handshake |= handshake(endpoint, now, received.from, datagram),
+                Ok(false)
+            }
+            Notice::Activity(peer, activity) => {
+                self.note(peer, activity);
+                Ok(activity.wants_session)
+            }
+            Notice::Failed(error) => Err(error),
+        }
+    }
+
+    fn note(&mut self, peer: PeerIndex, activity: Activity) {
+        let all = self.activities.entry(peer).or_default();
+        let other = all.received_by.filter(|_| activity.received_by.is_some());
+        if let Some(received_by) = other.filter(|other| Some(*other) != activity.received_by) {
+            // Shards that received by several sessions: each of them counts.
+            let activity = Activity { received_by: Some(received_by), ..Activity::default() };
+            self.endpoint.handle_activity(self.clock.now(), peer, activity);
+        }
+        all.sent_data |= activity.sent_data;
+        all.sent_any |= activity.sent_any;
+        all.received_data |= activity.received_data;
+        all.wants_session |= activity.wants_session;
+        all.received_by = activity.received_by.or(all.received_by);
+        all.moved_to = activity.moved_to.or(all.moved_to);
+        all.probed = activity.probed.or(all.probed);
+        all.echoed = activity.echoed.or(all.echoed);
+    }
+
+    /// Carries what is due between the endpoint and the lanes.
+    fn carry(&mut self, now_ms: u64, is_urgent: bool) {
+        let is_active = self.lane.is_active() || !self.activities.is_empty();
+        if is_active && self.report_ms.is_none() {
+            self.report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);
+        }
+        let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        if !is_urgent && !is_due(self.report_ms) && !is_due(self.endpoint.wakeup_ms()) {
+            return;
+        }
+        self.report_ms = None;
+        for (peer, activity) in self.lane.activities() {
+            self.note(peer, activity);
+        }
+        let now = self.clock.now();
+        for (peer, activity) in std::mem::take(&mut self.activities) {
+            self.endpoint.handle_activity(now, peer, activity);
+        }
+        self.endpoint.handle_timeout(now);
+        let effects: Vec<Effect> = std::iter::from_fn(|| self.endpoint.poll_effect()).collect();
+        // Whoever hears of a session may use it at once, with any shard.
+        for effect in &effects {
+            if let Effect::Install(peer, keys) = effect {
+                self.order(&Order::Install(*peer, keys.clone()));
             }
         }
-        if let Some(peer) = of_peer {
-            coalescer.finish(|header, packet| deliver(device, table, now, peer, header, packet));
+        for effect in effects {
+            self.perform(effect);
         }
-        if is_handshake {
-            self.carry_now();
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(to, datagram) => self.lane.send(self.clock.mono_ms(), to, &datagram),
+            // Done before the others.
+            Effect::Install(..) => {}
+            Effect::SealWith(peer, index) => self.order(&Order::SealWith(peer, index)),
+            Effect::Keepalive(peer) => self.lane.keep_alive(self.clock.mono_ms(), peer),
+            Effect::Control(peer, control) => {
+                self.lane.send_control(self.clock.mono_ms(), peer, control);
+            }
+            Effect::Path(peer, path) => {
+                tracing::debug!(?peer, ?path, "the path to another gateway");
+                self.order(&Order::Path(peer, path));
+            }
+            Effect::RemoveSession(index) => self.order(&Order::RemoveSession(index)),
+            Effect::Address(peer, address) => self.order(&Order::Address(peer, address)),
+            Effect::Link(peer, link) => match link {
+                Link::Up => tracing::info!(?peer, "the tunnel is up"),
+                Link::Down => tracing::info!(?peer, "the tunnel is down"),
+            },
         }
-        Ok(true)
+    }
+
+    /// Orders all lanes to do something.
+    fn order(&mut self, order: &Order) {
+        for lane in &self.others {
+            lane.send(order.clone());
+        }
+        self.lane.obey(self.clock.mono_ms(), order.clone());
     }
 
     fn obey(&mut self, command: Command) {
-        let now = self.now();
         match command {
             Command::AddPeer { key, secret, addresses } => {
                 match self.endpoint.add_peer(PeerConfig { key, secret, addresses }) {
@@ -233,15 +282,11 @@ impl Gateway {
             Command::RemovePeer(key) => {
                 if let Some(index) = self.peers.remove(&key) {
                     self.endpoint.remove_peer(index);
-                    self.shard.remove_peer(index);
+                    self.activities.remove(&index);
+                    self.order(&Order::RemovePeer(index));
                 }
             }
-            Command::AddLocal(entry) => {
-                if let Err(error) = self.table.insert_local(entry) {
-                    // Once for each command.
-                    tracing::warn!(local = %entry.local, %error, "this address is not reachable");
-                }
-            }
+            Command::AddLocal(entry) => self.order(&Order::AddLocal(entry)),
             Command::AddRemote { lease, peer, local, inner, until_ms } => {
                 let Some(peer) = self.peers.get(&peer).copied() else {
                     // Once for each command.
@@ -249,109 +294,50 @@ impl Gateway {
                     return;
                 };
                 let entry = RemoteEntry { lease, peer, local, inner, until_ms };
-                if let Err(error) = self.table.insert_remote(entry) {
-                    // Once for each command.
-                    tracing::warn!(%local, %error, "this address is not reachable");
-                }
-                self.endpoint.connect(now, peer);
+                self.order(&Order::AddRemote(entry));
+                self.endpoint.connect(self.clock.now(), peer);
             }
-            Command::RemoveLease(lease) => self.table.remove_lease(lease),
+            Command::LimitLease { lease, rates } => self.limit(lease, rates),
+            Command::RemoveLease(lease) => self.order(&Order::RemoveLease(lease)),
+            Command::Count(tell) => self.count(tell),
             Command::Stop => self.is_stopped = true,
         }
-        self.carry_now();
     }
 
-    /// Carries what is due between the endpoint and the shard.
-    fn carry(&mut self) {
-        let now = self.now();
-        let is_due = self.endpoint.wakeup_ms().is_some_and(|at_ms| at_ms <= now.mono_ms);
-        if is_due || Instant::now() >= self.activity_due {
-            self.carry_now();
-        }
+    fn limit(&mut self, lease: ContractId, rates: LeaseRates) {
+        let limit = |rate| Arc::new(RateLimit::new(rate));
+        let LeaseRates { outbound, inbound } = rates;
+        let limits = LeaseLimits { outbound: outbound.map(limit), inbound: inbound.map(limit) };
+        self.order(&Order::Limit(lease, limits));
     }
 
-    fn carry_now(&mut self) {
-        self.activity_due = Instant::now() + limits::ACTIVITY;
-        let now = self.now();
-        for (peer, activity) in self.shard.activities().collect::<Vec<_>>() {
-            self.endpoint.handle_activity(now, peer, activity);
-        }
-        self.endpoint.handle_timeout(now);
-        while let Some(effect) = self.endpoint.poll_effect() {
-            self.perform(now, effect);
-        }
+    /// Lets each lane tell what has passed it.
+    fn count(&mut self, tell: SyncSender<Traffic>) {
+        self.order(&Order::Count(tell));
     }
 
-    fn perform(&mut self, now: Now, effect: Effect) {
-        match effect {
-            Effect::Send(to, datagram) => {
-                if let Err(error) = self.socket.send(to, &datagram, datagram.len()) {
-                    tracing::debug!(%to, %error, "a handshake was not sent");
-                }
-            }
-            Effect::Install(peer, keys) => self.shard.install(peer, keys),
-            Effect::SealWith(peer, index) => {
-                self.shard.seal_with(peer, index);
-                self.outgoing.send_kept(now.mono_ms, peer, &mut self.shard, &mut self.socket);
-            }
-            Effect::Keepalive(peer) => {
-                self.outgoing.send_empty(now.mono_ms, peer, &mut self.shard, &mut self.socket);
-            }
-            Effect::Control(peer, control) => {
-                match self.shard.seal_control(now.mono_ms, peer, control) {
-                    Ok((to, datagram)) => {
-                        let _ = self.socket.send(to, &datagram, datagram.len());
-                    }
-                    Err(error) => tracing::debug!(?peer, %error, "nothing was said of the path"),
-                }
-            }
-            Effect::Path(peer, path) => {
-                tracing::debug!(?peer, ?path, "the path to another gateway");
-                self.shard.set_path(peer, path);
-            }
-            Effect::RemoveSession(index) => self.shard.remove_session(index),
-            Effect::Address(peer, address) => self.shard.set_address(peer, address),
-            Effect::Link(peer, link) => match link {
-                Link::Up => tracing::info!(?peer, "the tunnel is up"),
-                Link::Down => tracing::info!(?peer, "the tunnel is down"),
-            },
-        }
+    /// Ends all lanes. Gives what has passed, or what went wrong first.
+    fn end(
+        mut self,
+        threads: Vec<JoinHandle<()>>,
+        result: Result<(), GatewayError>,
+    ) -> Result<Traffic, GatewayError> {
+        let (tell, told) = std::sync::mpsc::sync_channel(limits::SHARDS);
+        self.count(tell);
+        self.order(&Order::Stop);
+        let Self { notices, .. } = self;
+        // Nobody waits until they are taken.
+        drop(notices);
+        let all = threads.into_iter().map(JoinHandle::join).collect::<Result<Vec<()>, _>>();
+        result?;
+        all.map_err(|_| GatewayError::Panicked)?;
+        let mut traffic = Traffic::default();
+        told.iter().for_each(|of_lane| traffic.add(&of_lane));
+        Ok(traffic)
     }
 }
 
-/// Gives what was no sealed packet of ours to the endpoint. True if it took it.
-fn handshake(endpoint: &mut Endpoint, now: Now, from: SocketAddr, datagram: &[u8]) -> bool {
-    match endpoint.handle_datagram(now, from, datagram) {
-        Ok(()) => true,
-        Err(Ignored::Data) => false,
-        Err(ignored) => {
-            tracing::debug!(%from, %ignored, "a datagram without effect");
-            false
-        }
-    }
-}
-
-/// Writes a packet that came through the tunnel to the device, if it may pass.
-fn deliver(
-    device: &Device,
-    table: &mut AddressTable,
-    now: Now,
-    (peer, room): (PeerIndex, Room),
-    header: OffloadHeader,
-    packet: &mut [u8],
-) {
-    let checksum = if header.checksum.is_some() { Checksum::Partial } else { Checksum::Complete };
-    if table.inbound(now.mono_ms, peer, packet, checksum).is_err() {
-        return;
-    }
-    if let Some(most) = room.settled() {
-        clamp_segment_size(packet, most, checksum);
-    }
-    if let Err(error) = device.write(&header.to_bytes(), packet) {
-        tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
-    }
-}
-
-fn failed(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
+/// Says what failed.
+pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
     move |source| GatewayError::Io { what, source }
 }

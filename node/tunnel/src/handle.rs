@@ -1,15 +1,15 @@
 //! What a gateway that runs is told.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{LocalEntry, PublicKey, SharedSecret};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use mercato_session::{LocalEntry, PublicKey, Rate, SharedSecret};
 use thiserror::Error;
 
 use crate::limits;
+use crate::order::Mailbox;
+use crate::traffic::Traffic;
 
 /// What a gateway is told.
 #[derive(Debug)]
@@ -40,17 +40,35 @@ pub enum Command {
         /// From when on it exists no more, on the monotonic clock of the gateway.
         until_ms: u64,
     },
-    /// Take away all addresses of a lease.
+    /// Let a lease carry so much from now on.
+    LimitLease {
+        /// Which lease.
+        lease: ContractId,
+        /// How much.
+        rates: LeaseRates,
+    },
+    /// Take away all addresses of a lease, and forget what it has carried.
     RemoveLease(ContractId),
+    /// Tell what has passed: each shard by itself.
+    Count(SyncSender<Traffic>),
     /// End.
     Stop,
+}
+
+/// How much a lease may carry, each way; none if there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseRates {
+    /// From this cluster to the other: what is more waits.
+    pub outbound: Option<Rate>,
+    /// From the other cluster to this one: what is more is dropped. The other side should be the
+    /// one that waits, with a burst that is not larger.
+    pub inbound: Option<Rate>,
 }
 
 /// Gives commands to a gateway.
 #[derive(Clone, Debug)]
 pub struct GatewayHandle {
-    commands: SyncSender<Command>,
-    wake: Arc<EventFd>,
+    commands: Mailbox<Command>,
 }
 
 /// The gateway has stopped, or does not keep up with its commands.
@@ -59,11 +77,8 @@ pub struct GatewayHandle {
 pub struct GatewayStopped;
 
 impl GatewayHandle {
-    pub(crate) fn new() -> std::io::Result<(Self, Receiver<Command>, Arc<EventFd>)> {
-        let (commands, taken) = sync_channel(limits::COMMANDS);
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let wake = Arc::new(EventFd::from_value_and_flags(0, flags)?);
-        Ok((Self { commands, wake: wake.clone() }, taken, wake))
+    pub(crate) fn new(commands: Mailbox<Command>) -> Self {
+        Self { commands }
     }
 
     /// Gives it one command, without waiting until it is done.
@@ -71,9 +86,22 @@ impl GatewayHandle {
     /// # Errors
     /// When the gateway has stopped or has too many commands to do.
     pub fn send(&self, command: Command) -> Result<(), GatewayStopped> {
-        self.commands.try_send(command).map_err(|_| GatewayStopped)?;
-        // It fails only where the counter is full, and then the gateway is awake.
-        let _ = self.wake.write(1);
-        Ok(())
+        self.commands.try_send(command).map_err(|_| GatewayStopped)
+    }
+
+    /// What has passed so far; waits until all shards have told.
+    ///
+    /// # Errors
+    /// When the gateway has stopped or has too many commands to do.
+    pub fn traffic(&self) -> Result<Traffic, GatewayStopped> {
+        let (tell, told) = sync_channel(limits::SHARDS);
+        self.send(Command::Count(tell))?;
+        let mut all = Traffic::default();
+        let mut shards = 0;
+        while let Ok(of_shard) = told.recv() {
+            all.add(&of_shard);
+            shards += 1;
+        }
+        if shards > 0 { Ok(all) } else { Err(GatewayStopped) }
     }
 }

@@ -1,19 +1,36 @@
 //! The tunnel of one machine: a TUN device, a UDP socket, and the session between them.
 //!
-//! The [`Gateway`] runs on a thread of its own and does what the session decides; a
+//! The [`Gateway`] has a thread for each of its shards, and does what the session decides; a
 //! [`GatewayHandle`] gives it peers and addresses. Which they are, and what the rest of the
 //! machine must know of them (routes, packet filters), is left to others.
 
 // Floor 3 has the clocks.
 #![allow(clippy::disallowed_methods)]
 
+mod clock;
 mod device;
 mod gateway;
 mod handle;
+mod lane;
 mod limits;
+mod offloads;
+mod order;
+mod segments;
 mod socket;
+mod steering;
+mod traffic;
+mod worker;
 
-pub use device::{Device, DeviceError, Offloads};
+pub use device::{Device, DeviceError};
 pub use gateway::{Gateway, GatewayConfig, GatewayError};
-pub use handle::{Command, GatewayHandle, GatewayStopped};
+pub use handle::{Command, GatewayHandle, GatewayStopped, LeaseRates};
+pub use offloads::{Offload, OffloadState, Offloads, UnknownOffload};
 pub use socket::{DatagramSocket, Received};
+pub use traffic::Traffic;
+
+/// How many shards a gateway of this machine has, unless somebody wants another number: one for
+/// each core.
+pub fn default_shards() -> u8 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.min(limits::SHARDS) as u8
+}

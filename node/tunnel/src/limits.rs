@@ -15,11 +15,23 @@ pub(crate) const DEVICE_BYTES: usize = 65_535 + 10;
 pub(crate) const BATCH: usize = 32;
 /// Packets that wait for a session, of all peers together; of more the oldest go.
 pub(crate) const WAITING: usize = 64;
-/// What a socket buffers, each way. With less, bursts of a super-segment are lost.
-pub(crate) const SOCKET_BYTES: usize = 4 << 20;
+/// What a socket keeps until it is read. With less, bursts of super-segments are lost.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+/// What a socket keeps until it is on its way. What is more waits in the queues of leases, where
+/// they share evenly.
+pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// What the shards saw is carried to the endpoint so often.
 pub(crate) const ACTIVITY: Duration = Duration::from_millis(250);
+/// Room for datagrams that were sealed and not sent yet: four sends, and more than the pieces of
+/// one packet ever need that are not tiny.
+pub(crate) const SEALED_ROOM: usize = 4 * 65_536;
 /// Commands that wait to be taken.
 pub(crate) const COMMANDS: usize = 256;
 /// What stands around an inner packet on the link, over IPv4: IP, UDP, header and tag.
 pub(crate) const OUTER_BYTES: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;
+/// Orders that wait for one shard. A guess: whoever gives more waits.
+pub(crate) const ORDERS: usize = 1_024;
+/// What the shards have to tell, before it is taken. A guess: what is more waits, or is lost.
+pub(crate) const NOTICES: usize = 1_024;
+/// Shards of a gateway, at most.
+pub(crate) const SHARDS: usize = mercato_session::limits::SHARDS;

@@ -6,17 +6,23 @@ use std::net::{SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use nix::cmsg_space;
-use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
+use nix::sys::socket::sockopt::{
+    AttachReusePortCbpf, RcvBuf, RcvBufForce, ReusePort, SndBuf, SndBufForce, UdpGroSegment,
+    UdpGsoSegment,
+};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::limits;
+use crate::offloads::{Offload, OffloadState};
+use crate::steering;
 
-/// Errors of a send after which segments are sent one by one: the kernel or the card cannot.
-const CANNOT_SEGMENT: [nix::Error; 3] =
-    [nix::Error::EIO, nix::Error::EINVAL, nix::Error::EOPNOTSUPP];
+/// Errors of a send of many datagrams that may be due to their number: the kernel or the card
+/// cannot cut, or one datagram alone is already too large.
+const CANNOT_SEGMENT: [nix::Error; 4] =
+    [nix::Error::EIO, nix::Error::EINVAL, nix::Error::EMSGSIZE, nix::Error::EOPNOTSUPP];
 
 /// A UDP socket for sealed packets, of both versions of IP.
 #[derive(Debug)]
@@ -24,10 +30,7 @@ pub struct DatagramSocket {
     socket: Socket,
     /// Whether it takes addresses of version 6 alone, those of version 4 mapped into them.
     is_version_6: bool,
-    /// Whether one send may carry several datagrams.
-    segments: bool,
-    /// Whether one receive may.
-    coalesces: bool,
+    offloads: OffloadState,
     control: Vec<u8>,
 }
 
@@ -43,31 +46,68 @@ pub struct Received {
 }
 
 impl DatagramSocket {
-    /// Binds a socket, in the network namespace of this thread.
+    /// Binds one socket for each shard to one address, in the network namespace of this thread.
+    /// There are fewer, but one at least, where the kernel cannot be told which datagram is for
+    /// which.
     ///
     /// # Errors
     /// When the address is taken or not there.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, shards: u8, offloads: &OffloadState) -> io::Result<Vec<Self>> {
+        let first = Self::bind_one(address, shards > 1, offloads)?;
+        if shards <= 1 {
+            return Ok(vec![first]);
+        }
+        let program = steering::program(shards);
+        if let Err(error) = first.steer(program) {
+            tracing::info!(%error, "one shard: the kernel cannot tell whose a datagram is");
+            return Ok(vec![first]);
+        }
+        // The port of the first, if any was asked for.
+        let address = first.local_address()?;
+        let mut all = vec![first];
+        for _ in 1..shards {
+            all.push(Self::bind_one(address, true, offloads)?);
+        }
+        Ok(all)
+    }
+
+    fn bind_one(
+        address: SocketAddr,
+        is_one_of_many: bool,
+        offloads: &OffloadState,
+    ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(false)?;
         }
         socket.set_nonblocking(true)?;
-        // Less than wished for is enough to go on.
-        let _ = socket.set_recv_buffer_size(limits::SOCKET_BYTES);
-        let _ = socket.set_send_buffer_size(limits::SOCKET_BYTES);
+        setsockopt(&socket, ReusePort, &is_one_of_many)?;
+        // Without the right to have more than the machine's limit, that is enough to go on.
+        let _ = setsockopt(&socket, RcvBufForce, &limits::RECEIVE_BUFFER_BYTES)
+            .or_else(|_| setsockopt(&socket, RcvBuf, &limits::RECEIVE_BUFFER_BYTES));
+        let _ = setsockopt(&socket, SndBufForce, &limits::SEND_BUFFER_BYTES)
+            .or_else(|_| setsockopt(&socket, SndBuf, &limits::SEND_BUFFER_BYTES));
         socket.bind(&address.into())?;
-        let coalesces = setsockopt(&socket, UdpGroSegment, &true).is_ok();
-        let segments = setsockopt(&socket, UdpGsoSegment, &0).is_ok();
-        tracing::debug!(%address, segments, coalesces, "a socket for the tunnel");
+        if offloads.contains(Offload::UdpGro)
+            && let Err(error) = setsockopt(&socket, UdpGroSegment, &true)
+        {
+            offloads.give_up(Offload::UdpGro, &error);
+        }
+        if offloads.contains(Offload::UdpGso)
+            && let Err(error) = setsockopt(&socket, UdpGsoSegment, &0)
+        {
+            offloads.give_up(Offload::UdpGso, &error);
+        }
+        let control = vec![0; cmsg_space!(i32).capacity()];
         let is_version_6 = address.is_ipv6();
-        Ok(Self {
-            socket,
-            is_version_6,
-            segments,
-            coalesces,
-            control: vec![0; cmsg_space!(i32).capacity()],
-        })
+        Ok(Self { socket, is_version_6, offloads: offloads.clone(), control })
+    }
+
+    /// Gives the kernel the program by which it chooses among the sockets of this address.
+    fn steer(&self, mut program: [libc::sock_filter; steering::STEPS]) -> nix::Result<()> {
+        let filter = program.as_mut_ptr();
+        let program = libc::sock_fprog { len: steering::STEPS as u16, filter };
+        setsockopt(&self.socket, AttachReusePortCbpf, &program)
     }
 
     /// Where it is bound to.
@@ -79,29 +119,30 @@ impl DatagramSocket {
         address.ok_or_else(|| io::Error::other("a socket of no version of IP"))
     }
 
-    /// Whether one send may carry several datagrams, and one receive.
-    pub fn offloads(&self) -> (bool, bool) {
-        (self.segments, self.coalesces)
-    }
-
     /// Sends datagrams of `each` bytes, the last one of what is left. `WouldBlock` if there is no
     /// room.
     ///
     /// # Errors
     /// When the network refuses them.
-    pub fn send(&mut self, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
+    pub fn send(&self, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
         assert!(each > 0 && bytes.len() <= limits::SEND_BYTES, "a batch is bounded");
-        if self.segments && bytes.len() > each {
+        if bytes.len() <= each {
+            return Ok(self.send_once(to, bytes, None)?);
+        }
+        let refused = if self.offloads.contains(Offload::UdpGso) {
             match self.send_once(to, bytes, Some(each as u16)) {
-                Err(error) if CANNOT_SEGMENT.contains(&error) => {
-                    tracing::info!(%error, "datagrams are sent one by one: the network cannot cut");
-                    self.segments = false;
-                }
+                Err(error) if CANNOT_SEGMENT.contains(&error) => Some(error),
                 other => return Ok(other?),
             }
-        }
+        } else {
+            None
+        };
         for datagram in bytes.chunks(each) {
             self.send_once(to, datagram, None)?;
+        }
+        if let Some(refused) = refused {
+            // They were taken one by one: it is their number that was refused.
+            self.offloads.give_up(Offload::UdpGso, &refused);
         }
         Ok(())
     }
@@ -163,11 +204,12 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::offloads::Offloads;
 
-    fn receive(socket: &mut DatagramSocket) -> Vec<Vec<u8>> {
+    fn receive(socket: &mut DatagramSocket, expected: usize) -> Vec<Vec<u8>> {
         let (mut all, mut room) = (Vec::new(), vec![0; limits::RECEIVE_BYTES]);
         let until = Instant::now() + Duration::from_secs(5);
-        while all.len() < 3 && Instant::now() < until {
+        while all.len() < expected && Instant::now() < until {
             match socket.receive(&mut room) {
                 Ok(received) => {
                     all.extend(room[..received.bytes].chunks(received.each).map(<[u8]>::to_vec));
@@ -181,16 +223,67 @@ mod tests {
         all
     }
 
+    fn bind(offloads: &OffloadState) -> DatagramSocket {
+        let mut all = DatagramSocket::bind("127.0.0.1:0".parse().unwrap(), 1, offloads).unwrap();
+        all.remove(0)
+    }
+
+    fn lengths_of_three(here: &DatagramSocket, there: &mut DatagramSocket) -> Vec<usize> {
+        let to = there.local_address().unwrap();
+        here.send(to, &[[1; 1_000], [2; 1_000], [3; 1_000]].concat()[..2_500], 1_000).unwrap();
+        receive(there, 3).iter().map(Vec::len).collect()
+    }
+
     #[test]
     fn one_send_carries_several_datagrams() {
-        let mut here = DatagramSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let mut there = DatagramSocket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let to = there.local_address().unwrap();
+        for offloads in [Offloads::ALL, Offloads::NONE] {
+            let offloads = OffloadState::new(offloads);
+            let (here, mut there) = (bind(&offloads), bind(&offloads));
+            assert_eq!(lengths_of_three(&here, &mut there), [1_000, 1_000, 500]);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_cut_gets_them_one_by_one() {
+        /// More than any Linux cuts out of one send (EINVAL).
+        const MANY: usize = 200;
+        let (sends, receives) =
+            (OffloadState::new(Offloads::ALL), OffloadState::new(Offloads::ALL));
+        let (here, mut there) = (bind(&sends), bind(&receives));
+        here.send(there.local_address().unwrap(), &[7; 10 * MANY], 10).unwrap();
+        assert_eq!(receive(&mut there, MANY), vec![vec![7; 10]; MANY]);
         for _ in 0..2 {
-            here.send(to, &[[1; 1_000], [2; 1_000], [3; 1_000]].concat()[..2_500], 1_000).unwrap();
-            let lengths: Vec<_> = receive(&mut there).iter().map(Vec::len).collect();
-            assert_eq!(lengths, [1_000, 1_000, 500]);
-            here.segments = false;
+            assert_eq!(sends.now(), Offloads::ALL.without(Offload::UdpGso));
+            assert_eq!(lengths_of_three(&here, &mut there), [1_000, 1_000, 500]);
+        }
+    }
+
+    #[test]
+    fn the_kernel_gives_each_shard_its_datagrams() {
+        const SHARDS: u8 = 3;
+        let offloads = OffloadState::new(Offloads::ALL.without(Offload::UdpGro));
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut shards = DatagramSocket::bind(any, SHARDS, &offloads).unwrap();
+        assert_eq!(shards.len(), usize::from(SHARDS));
+        let (here, to) = (bind(&offloads), shards[0].local_address().unwrap());
+        for index in 0..16 {
+            here.send(to, &[4, 0, 0, 0, index, 9, 9, 9], 8).unwrap();
+        }
+        for kind in 1..4 {
+            here.send(to, &[kind, 0, 0, 0, 7, 7, 7, 7], 8).unwrap();
+        }
+        let mut room = vec![0; limits::RECEIVE_BYTES];
+        for (number, shard) in shards.iter_mut().enumerate() {
+            let mut all = Vec::new();
+            while let Ok(received) = shard.receive(&mut room) {
+                all.push(room[..received.bytes].to_vec());
+            }
+            let handshakes = all.iter().filter(|datagram| datagram[0] != 4).count();
+            assert_eq!(handshakes, if number == 0 { 3 } else { 0 });
+            let of_shard =
+                |datagram: &&Vec<u8>| steering::shard_of(datagram, SHARDS) == Some(number as u8);
+            assert_eq!(all.iter().filter(of_shard).count(), if number == 0 { 6 } else { 5 });
+            assert_eq!(all.len(), all.iter().filter(of_shard).count() + handshakes);
         }
     }
 }

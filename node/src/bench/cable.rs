@@ -1,0 +1,82 @@
+//! A virtual cable between two network namespaces.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::namespace::Namespace;
+
+/// What its two ends are called.
+pub(super) const CABLE: &str = "cable";
+/// Of Ethernet.
+pub(super) const MTU: usize = 1_500;
+const LINK: Duration = Duration::from_secs(10);
+
+/// How packets go over the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// As large as they are sent, as if both ends had network cards that cut and put together.
+    Segments,
+    /// Cut before they go, and put together where they arrive.
+    Gro,
+}
+
+/// Two namespaces, joined by a cable.
+pub(super) struct Cable {
+    namespaces: [Namespace; 2],
+}
+
+impl Wire {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Segments => "segments",
+            Self::Gro => "gro",
+        }
+    }
+}
+
+/// Of an end of the cable.
+pub(super) fn outer(end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, 77, end as u8 + 1)
+}
+
+impl Cable {
+    /// Joins two new namespaces.
+    pub(super) fn lay(wire: Wire, mtu: usize) -> Result<Self> {
+        let namespaces = [Namespace::new()?, Namespace::new()?];
+        let other = namespaces[1].id();
+        namespaces[0].ip(&format!("link add {CABLE} type veth peer name {CABLE} netns {other}"))?;
+        for (end, namespace) in namespaces.iter().enumerate() {
+            namespace.ip("link set lo up")?;
+            namespace.ip(&format!("address add {}/24 dev {CABLE}", outer(end)))?;
+            if wire == Wire::Gro {
+                let cut = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
+                let words = ["-K", CABLE].into_iter().chain(cut);
+                namespace.run("ethtool", words.map(str::to_owned).collect())?;
+            }
+            namespace.ip(&format!("link set {CABLE} mtu {mtu} up"))?;
+        }
+        Ok(Self { namespaces })
+    }
+
+    pub(super) fn namespace(&self, end: usize) -> &Namespace {
+        &self.namespaces[end]
+    }
+
+    /// Waits until a datagram has come from one address of the first end to one of the second.
+    pub(super) fn wait_for_link(&self, from: IpAddr, to: IpAddr) -> Result<()> {
+        let here = self.namespace(0).within(move || UdpSocket::bind((from, 0)))??;
+        let there = self.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
+        there.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let port = there.local_addr()?.port();
+        let until = Instant::now() + LINK;
+        while Instant::now() < until {
+            here.send_to(b"?", (to, port))?;
+            if there.recv(&mut [0; 1]).is_ok() {
+                return Ok(());
+            }
+        }
+        bail!("no datagram from {from} came to {to} in {LINK:?}")
+    }
+}

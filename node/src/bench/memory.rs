@@ -1,0 +1,152 @@
+//! What a peer costs that has a session and nothing to say.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::time::Now;
+use mercato_session::limits::SEALED_BYTES;
+use mercato_session::{
+    Config, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig, PeerIndex, Shard, SharedSecret,
+    Suite, Suites,
+};
+use mercato_tunnel::{
+    Command, DatagramSocket, Device, Gateway, GatewayConfig, OffloadState, Offloads,
+};
+
+use super::cable;
+use super::namespace::Namespace;
+use super::processes::resident_bytes;
+
+const PEERS: u64 = 256;
+const DEVICE: &str = "mercato0";
+const GATEWAY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7475);
+const WAIT: Duration = Duration::from_secs(20);
+
+/// The other end of a session, without a device.
+struct Remote {
+    endpoint: Endpoint,
+    shard: Shard,
+    peer: PeerIndex,
+    socket: UdpSocket,
+    is_up: bool,
+}
+
+/// Bytes of memory for each of many peers with a session and one address each way. Both ends are
+/// in this process and counted, so that one end takes less.
+pub(super) fn idle_peer(shards: u8) -> Result<u64> {
+    let namespace = Namespace::new()?;
+    namespace.ip("link set lo up")?;
+    let keys = KeyPair::from_secret(&rand::random());
+    let public = keys.public();
+    let config = GatewayConfig {
+        keys,
+        suites: Suites::new(Suite::ALL),
+        inner_mtu: 1_400,
+        seeds: (rand::random(), rand::random()),
+    };
+    let make = move || -> Result<_> {
+        let offloads = OffloadState::new(Offloads::ALL);
+        let sockets = DatagramSocket::bind(GATEWAY, shards, &offloads)?;
+        let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
+        Ok(Gateway::new(config, devices, sockets)?)
+    };
+    let (gateway, handle) = namespace.within(make)??;
+    namespace.ip(&format!("link set {DEVICE} up"))?;
+    let thread = std::thread::spawn(|| gateway.run());
+    // What the first one brings with it is not counted.
+    let mut remotes = vec![Remote::begin(&namespace, &handle, public, 0)?];
+    let before = resident_bytes()?;
+    for number in 1..=PEERS {
+        remotes.push(Remote::begin(&namespace, &handle, public, number)?);
+    }
+    let after = resident_bytes()?;
+    handle.send(Command::Stop)?;
+    thread.join().map_err(|_| anyhow::anyhow!("a gateway panicked"))??;
+    Ok(after.saturating_sub(before) / PEERS)
+}
+
+impl Remote {
+    /// Makes a peer known to the gateway, and lets it begin a session.
+    fn begin(
+        namespace: &Namespace,
+        handle: &mercato_tunnel::GatewayHandle,
+        gateway: mercato_session::PublicKey,
+        number: u64,
+    ) -> Result<Self> {
+        let keys = KeyPair::from_secret(&rand::random());
+        let key = keys.public();
+        let secret = SharedSecret::new(rand::random());
+        let peer = Command::AddPeer { key, secret: secret.clone(), addresses: Vec::new() };
+        handle.send(peer)?;
+        let mut lease = [0; 16];
+        lease[..8].copy_from_slice(&number.to_le_bytes());
+        let lease = NegotiationId(lease);
+        let address = |second: u8| {
+            Ipv4Addr::from_bits(u32::from_be_bytes([10, second, 0, 1]) + number as u32 * 2)
+        };
+        let (local, other) = (address(1).into(), address(2).into());
+        let until_ms = u64::MAX;
+        handle.send(Command::AddLocal(LocalEntry { lease, local, inner: local, until_ms }))?;
+        let remote = Command::AddRemote { lease, peer: key, local: other, inner: other, until_ms };
+        handle.send(remote)?;
+        let suites = Suites::new(Suite::ALL);
+        let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU };
+        let mut endpoint = Endpoint::new(config, rand::random());
+        let at = PeerConfig { key: gateway, secret, addresses: vec![GATEWAY] };
+        let peer = endpoint.add_peer(at)?;
+        let socket = namespace.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))??;
+        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
+        let mut remote = Self { endpoint, shard: Shard::new(0), peer, socket, is_up: false };
+        remote.connect(Instant::now())?;
+        Ok(remote)
+    }
+
+    fn connect(&mut self, began: Instant) -> Result<()> {
+        let mut received = [0; 2_048];
+        while !self.is_up {
+            ensure!(began.elapsed() < WAIT, "no session began in {WAIT:?}");
+            let now = Now { mono_ms: began.elapsed().as_millis() as u64, wall_ms: wall_ms() };
+            self.endpoint.connect(now, self.peer);
+            self.endpoint.handle_timeout(now);
+            self.perform(now)?;
+            if let Ok((bytes, from)) = self.socket.recv_from(&mut received) {
+                // What is of no use is sent again.
+                let _ = self.endpoint.handle_datagram(now, from, &received[..bytes]);
+            }
+            self.perform(now)?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, now: Now) -> Result<()> {
+        while let Some(effect) = self.endpoint.poll_effect() {
+            match effect {
+                Effect::Send(to, datagram) => drop(self.socket.send_to(&datagram, to)?),
+                Effect::Install(peer, keys) => self.shard.install(peer, keys),
+                Effect::SealWith(peer, index) => self.shard.seal_with(peer, index),
+                Effect::Keepalive(peer) => {
+                    let mut datagram = [0; SEALED_BYTES];
+                    let to = self.shard.seal(now.mono_ms, peer, &mut datagram)?;
+                    self.socket.send_to(&datagram, to)?;
+                    self.is_up = true;
+                }
+                Effect::Control(peer, control) => {
+                    let (to, datagram) = self.shard.seal_control(now.mono_ms, peer, control)?;
+                    self.socket.send_to(&datagram, to)?;
+                }
+                Effect::Path(peer, path) => self.shard.set_path(peer, path),
+                Effect::RemoveSession(index) => self.shard.remove_session(index),
+                Effect::Address(peer, address) => self.shard.set_address(peer, address),
+                Effect::Link(..) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn wall_ms() -> u64 {
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    wall.unwrap_or_default().as_millis() as u64
+}

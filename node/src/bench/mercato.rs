@@ -1,0 +1,138 @@
+//! Our own tunnel over the cable: a gateway in each of the two namespaces.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, Result, anyhow};
+use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_session::{KeyPair, LocalEntry, SharedSecret, Suite, Suites};
+use mercato_tunnel::{
+    Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
+    OffloadState, Offloads, Traffic,
+};
+use zeroize::Zeroizing;
+
+use super::cable::{self, Cable};
+
+const DEVICE: &str = "mercato0";
+const PORT: u16 = 7475;
+/// What IPv4, UDP and the seal take of a datagram.
+pub(super) const OVERHEAD: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;
+
+/// How the gateways are set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) shards: u8,
+    pub(super) offloads: Offloads,
+    /// How many leases there are, each with one pod at each end.
+    pub(super) leases: u8,
+    /// Of the cable.
+    pub(super) mtu: usize,
+}
+
+/// Both ends of the tunnel.
+pub(super) struct Tunnel {
+    pub(super) ends: [End; 2],
+}
+
+/// A gateway that runs.
+pub(super) struct End {
+    pub(super) handle: GatewayHandle,
+    thread: JoinHandle<Result<Traffic, GatewayError>>,
+}
+
+/// What both ends know.
+struct Secrets {
+    ends: [Zeroizing<[u8; 32]>; 2],
+    shared: Zeroizing<[u8; 32]>,
+}
+
+/// Of a lease's pod behind an end, as its own cluster and the other one know it.
+pub(super) fn pod(end: usize, lease: u8) -> IpAddr {
+    Ipv4Addr::new(10, 200 + end as u8, 0, lease + 1).into()
+}
+
+/// Of the same pod, between the gateways: another one, so that each packet is translated.
+fn inner(end: usize, lease: u8) -> IpAddr {
+    Ipv4Addr::new(10, 98 + end as u8, 0, lease + 1).into()
+}
+
+/// The contract of a lease.
+pub(super) fn contract(lease: u8) -> ContractId {
+    NegotiationId([lease + 1; 16])
+}
+
+impl Tunnel {
+    /// Starts the gateways of both ends, and waits until they reach each other.
+    pub(super) fn begin(cable: &Cable, settings: Settings) -> Result<Self> {
+        let [one, other, shared] = std::array::from_fn(|_| Zeroizing::new(rand::random()));
+        let secrets = Secrets { ends: [one, other], shared };
+        let begin = |end| End::begin(cable, end, &secrets, settings);
+        let tunnel = Self { ends: [begin(0)?, begin(1)?] };
+        cable.wait_for_link(pod(0, 0), pod(1, 0))?;
+        Ok(tunnel)
+    }
+
+    /// Ends both. Gives what each has carried.
+    pub(super) fn stop(self) -> Result<[Traffic; 2]> {
+        let [one, other] = self.ends.map(End::stop);
+        Ok([one?, other?])
+    }
+}
+
+impl End {
+    fn begin(cable: &Cable, end: usize, secrets: &Secrets, settings: Settings) -> Result<Self> {
+        let keys = KeyPair::from_secret(&secrets.ends[end]);
+        let namespace = cable.namespace(end);
+        let (gateway, handle) = namespace.within(move || gateway(keys, settings))??;
+        for lease in 0..settings.leases {
+            namespace.ip(&format!("address add {}/32 dev {DEVICE}", pod(end, lease)))?;
+        }
+        namespace.ip(&format!("link set {DEVICE} mtu {} up", settings.mtu - OVERHEAD))?;
+        let others = format!("10.{}.0.0/24", 201 - end);
+        namespace.ip(&format!("route add {others} dev {DEVICE} src {}", pod(end, 0)))?;
+        let named = std::thread::Builder::new().name("tunnel-0".to_owned());
+        let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
+        for command in commands(end, secrets, settings.leases) {
+            handle.send(command)?;
+        }
+        Ok(Self { handle, thread })
+    }
+
+    fn stop(self) -> Result<Traffic> {
+        // It may have ended by itself, which its result says.
+        let _ = self.handle.send(Command::Stop);
+        let ended = self.thread.join().map_err(|_| anyhow!("a gateway panicked"))?;
+        Ok(ended?)
+    }
+}
+
+/// What the gateway of an end must know.
+fn commands(end: usize, secrets: &Secrets, leases: u8) -> Vec<Command> {
+    let other = 1 - end;
+    let key = KeyPair::from_secret(&secrets.ends[other]).public();
+    let secret = SharedSecret::new(*secrets.shared);
+    let addresses = vec![SocketAddr::from((cable::outer(other), PORT))];
+    let until_ms = u64::MAX;
+    let of_lease = |number| {
+        let (lease, local, remote) = (contract(number), pod(end, number), pod(other, number));
+        let entry = LocalEntry { lease, local, inner: inner(end, number), until_ms };
+        let inner = inner(other, number);
+        let remote = Command::AddRemote { lease, peer: key, local: remote, inner, until_ms };
+        [Command::AddLocal(entry), remote]
+    };
+    let peer = Command::AddPeer { key, secret, addresses };
+    std::iter::once(peer).chain((0..leases).flat_map(of_lease)).collect()
+}
+
+fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)> {
+    let offloads = OffloadState::new(settings.offloads);
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+    let sockets = DatagramSocket::bind(address, settings.shards, &offloads)?;
+    let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
+    let suites = Suites::new(Suite::ALL);
+    let seeds = (rand::random(), rand::random());
+    let inner_mtu = settings.mtu - OVERHEAD;
+    let config = GatewayConfig { keys, suites, inner_mtu, seeds };
+    Ok(Gateway::new(config, devices, sockets)?)
+}

@@ -1,0 +1,344 @@
+//! The data path of one shard: packets of its queue of the device are translated, cut, sealed and
+//! sent by its socket; datagrams of its socket are opened, put together, translated and written.
+//! It shares nothing with the other lanes but the limits of leases, and does what the
+//! [gateway](crate::Gateway) orders.
+
+mod batch;
+mod incoming;
+mod leases;
+mod outgoing;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use mercato_session::{Activity, AddressTable, Control, PeerIndex, Refused, Shard, ShardError};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use self::incoming::Incoming;
+pub(crate) use self::leases::LeaseLimits;
+use self::leases::Leases;
+use self::outgoing::{Outgoing, Through};
+use crate::device::Device;
+use crate::gateway::{GatewayError, failed};
+use crate::limits;
+use crate::order::{Astray, Inbox, Mailbox, Notice, Order};
+use crate::socket::{DatagramSocket, Received};
+use crate::steering;
+use crate::traffic::Traffic;
+
+/// The data path of one shard.
+pub(crate) struct Lane {
+    number: u8,
+    device: Device,
+    socket: DatagramSocket,
+    shard: Shard,
+    table: AddressTable,
+    leases: Leases,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    orders: Inbox<Order>,
+    /// All lanes of the gateway, by their shard.
+    lanes: Vec<Mailbox<Order>>,
+    notices: Vec<Notice>,
+    /// A packet of the device, with its header.
+    read: Box<[u8]>,
+    received: Box<[u8]>,
+    /// Whether the shard may have seen anything since it was last asked.
+    is_active: bool,
+    is_stopped: bool,
+}
+
+/// What a lane is made of.
+pub(crate) struct LaneParts {
+    /// Of its shard.
+    pub(crate) number: u8,
+    pub(crate) table_seed: [u8; 16],
+    pub(crate) device: Device,
+    pub(crate) socket: DatagramSocket,
+    pub(crate) orders: Inbox<Order>,
+    pub(crate) lanes: Vec<Mailbox<Order>>,
+}
+
+impl Lane {
+    pub(crate) fn new(parts: LaneParts) -> Self {
+        let LaneParts { number, table_seed, device, socket, orders, lanes } = parts;
+        Self {
+            number,
+            device,
+            socket,
+            shard: Shard::new(number),
+            table: AddressTable::new(table_seed),
+            leases: Leases::default(),
+            incoming: Incoming::default(),
+            outgoing: Outgoing::new(),
+            orders,
+            lanes,
+            notices: Vec::new(),
+            read: vec![0; limits::DEVICE_BYTES].into(),
+            received: vec![0; limits::RECEIVE_BYTES].into(),
+            is_active: false,
+            is_stopped: false,
+        }
+    }
+
+    /// Waits until there is something to do, at most so long.
+    ///
+    /// # Errors
+    /// When the kernel cannot wait.
+    pub(crate) fn wait(&self, mono_ms: u64, most: Option<Duration>) -> Result<(), GatewayError> {
+        let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(mono_ms));
+        let timeout = [most, self.outgoing.next_ms().map(until)].into_iter().flatten().min();
+        let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
+            PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX)
+        });
+        let is_full = self.outgoing.waits_for_socket();
+        let writable = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
+        let wake = self.orders.wake();
+        let all = (self.device.as_fd(), self.socket.as_fd(), wake.as_fd());
+        let mut files = [
+            PollFd::new(all.0, PollFlags::POLLIN),
+            PollFd::new(all.1, PollFlags::POLLIN | writable),
+            PollFd::new(all.2, PollFlags::POLLIN),
+        ];
+        match poll(&mut files, timeout) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(failed("poll")(error.into())),
+        }
+        if files[2].any().unwrap_or(true) {
+            // Nothing there: another has taken it.
+            let _ = wake.read();
+        }
+        Ok(())
+    }
+
+    /// Does its orders, and carries what is there, within bounds. Says whether there was anything
+    /// to carry.
+    ///
+    /// # Errors
+    /// When the device or the socket is gone.
+    pub(crate) fn turn(&mut self, mono_ms: u64) -> Result<bool, GatewayError> {
+        self.obey_all(mono_ms);
+        let mut read = 0;
+        while read < limits::BATCH && self.read_device(mono_ms)? {
+            read += 1;
+        }
+        let (outgoing, mut through) = self.outwards(mono_ms);
+        outgoing.flush(&mut through);
+        self.tell_senders(mono_ms);
+        let mut received = 0;
+        while received < limits::BATCH && self.read_socket(mono_ms)? {
+            received += 1;
+        }
+        let is_busy = read + received > 0;
+        self.is_active |= is_busy;
+        Ok(is_busy)
+    }
+
+    /// What it has to tell since this was last called.
+    pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What its shard saw of each peer since this was last called.
+    pub(crate) fn activities(&mut self) -> Vec<(PeerIndex, Activity)> {
+        self.is_active = false;
+        self.shard.activities().collect()
+    }
+
+    /// Whether its shard may have seen anything since it was last asked.
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    /// Whether packets have come to wait for a session since this was last called.
+    pub(crate) fn take_wants_session(&mut self) -> bool {
+        self.outgoing.take_wants_session()
+    }
+
+    /// Whether it was ordered to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        Traffic { all: *self.table.counters(), leases: self.leases.counters() }
+    }
+
+    fn outwards(&mut self, mono_ms: u64) -> (&mut Outgoing, Through<'_>) {
+        let Self { shard, leases, socket, outgoing, .. } = self;
+        (outgoing, Through { mono_ms, shard, leases, socket })
+    }
+
+    /// Takes one packet of the device. False if there is none.
+    fn read_device(&mut self, mono_ms: u64) -> Result<bool, GatewayError> {
+        let Self { device, shard, table, leases, outgoing, socket, read, .. } = self;
+        match device.read(read) {
+            Ok(bytes) => {
+                let mut through = Through { mono_ms, shard, leases, socket };
+                outgoing.take(&mut read[..bytes], table, &mut through);
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(failed("device")(error)),
+        }
+    }
+
+    /// Takes datagrams of one sender. False if there are none.
+    fn read_socket(&mut self, mono_ms: u64) -> Result<bool, GatewayError> {
+        let received = match self.socket.receive(&mut self.received) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // An ICMP error for something that was sent: nothing of ours.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
+            Err(error) => return Err(failed("socket")(error)),
+        };
+        let mut datagrams = std::mem::take(&mut self.received);
+        self.open(mono_ms, received, &mut datagrams);
+        self.received = datagrams;
+        Ok(true)
+    }
+
+    /// Opens datagrams of one sender, and gives what they carried to the device.
+    fn open(&mut self, mono_ms: u64, received: Received, datagrams: &mut [u8]) {
+        let Received { from, bytes, each } = received;
+        let mut astray: Option<(u8, Vec<u8>)> = None;
+        for datagram in datagrams[..bytes].chunks_mut(each.max(1)) {
+            match steering::shard_of(datagram, self.lanes.len() as u8) {
+                Some(shard) if shard == self.number => {}
+                Some(shard) => {
+                    let others = astray.take_if(|(of, _)| *of != shard);
+                    self.pass_on(received, others);
+                    astray.get_or_insert((shard, Vec::new())).1.extend_from_slice(datagram);
+                    continue;
+                }
+                None => {
+                    self.notices.push(Notice::Handshake(from, datagram.to_vec()));
+                    continue;
+                }
+            }
+            let mut opened = self.open_one(mono_ms, from, datagram);
+            // Its session may be one that an order which has just come would install.
+            if opened == Err(ShardError::UnknownIndex) && self.obey_all(mono_ms) {
+                opened = self.open_one(mono_ms, from, datagram);
+            }
+            if let Err(error) = opened {
+                tracing::trace!(%from, %error, "a datagram without effect");
+            }
+        }
+        self.pass_on(received, astray);
+        let Self { device, table, leases, incoming, .. } = self;
+        incoming.finish(mono_ms, device, table, leases);
+    }
+
+    fn open_one(
+        &mut self,
+        mono_ms: u64,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), ShardError> {
+        let Self { device, shard, table, leases, incoming, .. } = self;
+        let opened = shard.open(mono_ms, from, datagram)?;
+        incoming.push(mono_ms, opened, device, table, leases);
+        Ok(())
+    }
+
+    /// Gives datagrams to the shard that they are for. If it has too much to do, they are lost.
+    fn pass_on(&self, received: Received, astray: Option<(u8, Vec<u8>)>) {
+        let Some((shard, datagrams)) = astray else { return };
+        let Received { from, each, .. } = received;
+        let order = Order::Open(Astray { from, each, datagrams });
+        if self.lanes[usize::from(shard)].try_send(order).is_err() {
+            tracing::debug!(shard, "datagrams of another shard were lost");
+        }
+    }
+
+    /// Does the orders that are there. Says whether there were any.
+    fn obey_all(&mut self, mono_ms: u64) -> bool {
+        let mut did_any = false;
+        while let Some(order) = self.orders.try_take() {
+            self.obey(mono_ms, order);
+            did_any = true;
+        }
+        did_any
+    }
+
+    /// Does one order.
+    pub(crate) fn obey(&mut self, mono_ms: u64, order: Order) {
+        match order {
+            Order::Install(peer, keys) => self.shard.install(peer, keys),
+            Order::SealWith(peer, index) => {
+                self.shard.seal_with(peer, index);
+                let (outgoing, mut through) = self.outwards(mono_ms);
+                outgoing.session_began(peer, &mut through);
+            }
+            Order::RemoveSession(index) => self.shard.remove_session(index),
+            Order::Address(peer, address) => self.shard.set_address(peer, address),
+            Order::Path(peer, path) => self.shard.set_path(peer, path),
+            Order::RemovePeer(peer) => self.shard.remove_peer(peer),
+            Order::AddLocal(entry) => {
+                let added = self.table.insert_local(entry);
+                self.say_refused(entry.local, added);
+            }
+            Order::AddRemote(entry) => {
+                let added = self.table.insert_remote(entry);
+                self.say_refused(entry.local, added);
+            }
+            Order::RemoveLease(lease) => {
+                self.table.remove_lease(lease);
+                self.outgoing.remove_lease(lease);
+                self.leases.remove(lease);
+            }
+            Order::Limit(lease, limits) => self.leases.set_limits(lease, limits),
+            Order::Open(Astray { from, each, mut datagrams }) => {
+                let received = Received { from, bytes: datagrams.len(), each };
+                self.open(mono_ms, received, &mut datagrams);
+                self.is_active = true;
+            }
+            // Whoever asked may have gone.
+            Order::Count(tell) => drop(tell.try_send(self.traffic())),
+            Order::Stop => self.is_stopped = true,
+        }
+    }
+
+    /// Sends an empty packet.
+    pub(crate) fn keep_alive(&mut self, mono_ms: u64, peer: PeerIndex) {
+        let (outgoing, mut through) = self.outwards(mono_ms);
+        outgoing.send_empty(peer, &mut through);
+        self.is_active = true;
+    }
+
+    /// Sends a probe of the path, or its echo.
+    pub(crate) fn send_control(&mut self, mono_ms: u64, peer: PeerIndex, control: Control) {
+        match self.shard.seal_control(mono_ms, peer, control) {
+            Ok((to, datagram)) => self.send(mono_ms, to, &datagram),
+            Err(error) => tracing::debug!(?peer, %error, "nothing was said of the path"),
+        }
+        self.is_active = true;
+    }
+
+    /// Sends a datagram that is sealed, or part of a handshake.
+    pub(crate) fn send(&mut self, mono_ms: u64, to: SocketAddr, datagram: &[u8]) {
+        let (outgoing, mut through) = self.outwards(mono_ms);
+        outgoing.send_alone(to, datagram, &mut through);
+    }
+
+    /// Tells senders how large their packets may be, where they were larger.
+    fn tell_senders(&mut self, mono_ms: u64) {
+        let Self { device, table, outgoing, .. } = self;
+        for (peer, mut packet) in outgoing.take_told() {
+            incoming::tell(mono_ms, peer, &mut packet, device, table);
+        }
+    }
+
+    /// All lanes have the same table: the first one says it for all.
+    fn say_refused(&self, local: IpAddr, added: Result<(), Refused>) {
+        if let Err(error) = added
+            && self.number == 0
+        {
+            // Once for each command.
+            tracing::warn!(%local, %error, "this address is not reachable");
+        }
+    }
+}

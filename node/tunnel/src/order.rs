@@ -1,0 +1,140 @@
+//! What the gateway orders its lanes, and what they tell it: the threads of a gateway share
+//! nothing else.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use mercato_protocol::id::ContractId;
+use mercato_session::{Activity, LocalEntry, Path, PeerIndex, RemoteEntry, SessionKeys};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::gateway::GatewayError;
+use crate::lane::LeaseLimits;
+use crate::limits;
+use crate::traffic::Traffic;
+
+/// What a lane is to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    /// Take the keys of a session.
+    Install(PeerIndex, SessionKeys),
+    /// Seal by the session of this index of ours.
+    SealWith(PeerIndex, u32),
+    /// Forget the session of this index of ours.
+    RemoveSession(u32),
+    /// Send to this address.
+    Address(PeerIndex, SocketAddr),
+    /// Send packets that fit this path.
+    Path(PeerIndex, Path),
+    /// Forget a peer.
+    RemovePeer(PeerIndex),
+    /// Let the other side of a lease reach an address of this cluster.
+    AddLocal(LocalEntry),
+    /// Let this cluster reach an address of another.
+    AddRemote(RemoteEntry),
+    /// Take away all addresses of a lease.
+    RemoveLease(ContractId),
+    /// Let a lease carry so much.
+    Limit(ContractId, LeaseLimits),
+    /// Open what another lane has received.
+    Open(Astray),
+    /// Tell what has passed.
+    Count(SyncSender<Traffic>),
+    /// End.
+    Stop,
+}
+
+/// Sealed packets that were received by another shard than theirs.
+#[derive(Clone, Debug)]
+pub(crate) struct Astray {
+    /// Who sent them.
+    pub(crate) from: SocketAddr,
+    /// The length of each but the last.
+    pub(crate) each: usize,
+    pub(crate) datagrams: Vec<u8>,
+}
+
+/// What a lane tells the gateway.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A datagram came that is no sealed packet.
+    Handshake(SocketAddr, Vec<u8>),
+    /// What its shard saw of a peer.
+    Activity(PeerIndex, Activity),
+    /// Its device or socket is gone.
+    Failed(GatewayError),
+}
+
+/// Where one thread takes what others send it.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    taken: Receiver<T>,
+    wake: Arc<EventFd>,
+}
+
+/// Where others put it.
+#[derive(Debug)]
+pub(crate) struct Mailbox<T> {
+    sent: SyncSender<T>,
+    wake: Arc<EventFd>,
+}
+
+/// A mailbox with room for so many, for a thread that has another inbox already and waits for
+/// both at once.
+pub(crate) fn mailbox_that_wakes<T>(room: usize, wake: Arc<EventFd>) -> (Mailbox<T>, Inbox<T>) {
+    let (sent, taken) = sync_channel(room);
+    (Mailbox { sent, wake: wake.clone() }, Inbox { taken, wake })
+}
+
+/// Where one lane takes its orders.
+pub(crate) fn orders() -> io::Result<(Mailbox<Order>, Inbox<Order>)> {
+    let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+    let wake = Arc::new(EventFd::from_value_and_flags(0, flags)?);
+    Ok(mailbox_that_wakes(limits::ORDERS, wake))
+}
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Self { sent: self.sent.clone(), wake: self.wake.clone() }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Puts something in.
+    ///
+    /// # Errors
+    /// Gives it back if there is no room, or nobody takes anything out any more.
+    pub(crate) fn try_send(&self, sent: T) -> Result<(), T> {
+        let result = self.sent.try_send(sent).map_err(|error| match error {
+            TrySendError::Full(unsent) | TrySendError::Disconnected(unsent) => unsent,
+        });
+        self.wake();
+        result
+    }
+
+    /// Puts something in, and waits until there is room. Nothing happens if nobody takes anything
+    /// out any more.
+    pub(crate) fn send(&self, sent: T) {
+        // Whoever took things out has ended, and its end was told.
+        let _ = self.sent.send(sent);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // It fails only where the counter is full, and then the other is awake.
+        let _ = self.wake.write(1);
+    }
+}
+
+impl<T> Inbox<T> {
+    pub(crate) fn try_take(&self) -> Option<T> {
+        self.taken.try_recv().ok()
+    }
+
+    /// Readable when something was put in.
+    pub(crate) fn wake(&self) -> &Arc<EventFd> {
+        &self.wake
+    }
+}

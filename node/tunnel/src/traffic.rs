@@ -1,0 +1,25 @@
+//! What has passed through a gateway, and what has not.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::id::ContractId;
+use mercato_session::{Counters, LeaseCounters};
+
+/// What has passed through a gateway, and what has not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// All packets that the address table was asked about.
+    pub all: Counters,
+    /// Those of each lease.
+    pub leases: BTreeMap<ContractId, LeaseCounters>,
+}
+
+impl Traffic {
+    /// Adds what another shard has carried.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.all.add(&other.all);
+        for (lease, counters) in &other.leases {
+            self.leases.entry(*lease).or_default().add(counters);
+        }
+    }
+}
