@@ -16,6 +16,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use crate::book::Book;
 use crate::config::Config;
 use crate::deal::{Deal, Side};
+use crate::early::Early;
 use crate::effect::Effect;
 use crate::input::{Input, Inventory};
 use crate::ledger::Ledger;
@@ -43,7 +44,7 @@ pub struct Broker {
     pub(crate) book: Book,
     pub(crate) round_trips: BTreeMap<PublicKey, u64>,
     pub(crate) inventory: Option<Inventory>,
-    pub(crate) early: crate::early::Early,
+    pub(crate) early: Early,
     pub(crate) offer: Option<Offer>,
     pub(crate) degraded: bool,
     /// When what waits for an answer is said again.
@@ -62,8 +63,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// The broker that these records tell of. The first `handle` says again all that
-    /// they imply.
+    /// The broker that these records tell of. The first `handle` says again all that they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
         let (mut kept, mut peers) = (Kept::default(), Peers::default());
         let (mut series, mut share, mut buy) = (None, None, None);
@@ -101,7 +101,7 @@ impl Broker {
             book: Book::default(),
             round_trips: BTreeMap::new(),
             inventory: None,
-            early: crate::early::Early::default(),
+            early: Early::default(),
             offer: None,
             degraded: false,
             addresses: Vec::new(),

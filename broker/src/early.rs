@@ -9,9 +9,9 @@ use mercato_protocol::time::Now;
 
 use crate::limits;
 
-/// Requests, and when they came, monotonic.
+/// Requests by who asks and the negotiation, and when they came, monotonic.
 #[derive(Debug)]
-pub(crate) struct Early(Bounded<NegotiationId, (u64, Verified<Message>)>);
+pub(crate) struct Early(Bounded<(ClusterId, NegotiationId), (u64, Verified<Message>)>);
 
 impl Default for Early {
     fn default() -> Self {
@@ -28,16 +28,19 @@ impl Early {
         message: &Verified<Message>,
         is_partner: impl Fn(&ClusterId) -> bool,
     ) {
+        let key = (message.from, message.negotiation);
         let over_ms = now.mono_ms.saturating_sub(limits::REQUEST_MS);
-        let rank = |_: &NegotiationId, (at_ms, message): &(u64, Verified<Message>)| match *at_ms
-            < over_ms
-        {
-            true => Rank::Over,
-            false if is_partner(&message.from) => Rank::Partner,
-            false => Rank::Stranger,
+        let rank = |(from, _): &(ClusterId, NegotiationId), (at_ms, _): &(u64, _)| {
+            if *at_ms < over_ms {
+                Rank::Over
+            } else if is_partner(from) {
+                Rank::Partner
+            } else {
+                Rank::Stranger
+            }
         };
         // The table is full of partners' requests: this one is asked again.
-        let _ = self.0.put(message.negotiation, (now.mono_ms, message.clone()), rank);
+        let _ = self.0.put(key, (now.mono_ms, message.clone()), rank);
     }
 
     /// Those for whose answer somebody may still wait, the oldest first.
@@ -47,5 +50,69 @@ impl Early {
         let mut in_time: Vec<_> = in_time.cloned().collect();
         in_time.sort_by_key(|(at_ms, _)| *at_ms);
         in_time.into_iter().map(|(_, message)| message).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mercato_protocol::envelope::{KeyPair, Signers, Trust};
+    use mercato_protocol::id::{Digest, FederationId};
+    use mercato_protocol::negotiation::Body;
+
+    use super::*;
+
+    fn now(mono_ms: u64) -> Now {
+        Now { mono_ms, wall_ms: 1_790_000_000_000 + mono_ms }
+    }
+
+    /// What one of many clusters says, in the negotiation of this number.
+    fn request(from: u8, number: u8) -> Verified<Message> {
+        let key = KeyPair::from_seed(&[from; 32]);
+        let message = Message {
+            negotiation: NegotiationId([number; 16]),
+            from: ClusterId([from; 32]),
+            to: ClusterId([0; 32]),
+            seq: 1,
+            previous: Some(Digest::of(b"")),
+            body: Body::Finalized,
+        };
+        let federation = FederationId::lan();
+        let known = BTreeMap::from([(key.public(), message.from)]);
+        let trust = Trust { federation, signers: Signers::Known(&known) };
+        key.sign(federation, &message).unwrap().open(trust, now(0)).unwrap()
+    }
+
+    #[test]
+    fn a_flood_of_strangers_pushes_out_no_partner() {
+        let mut early = Early::default();
+        let partner = request(1, 0);
+        let is_partner = |cluster: &ClusterId| *cluster == partner.from;
+        early.keep(now(0), &partner, is_partner);
+        for number in 0..=u8::MAX {
+            early.keep(now(1), &request(2, number), is_partner);
+        }
+        let taken = early.take(now(2));
+        assert_eq!(taken.len(), limits::EARLY_REQUESTS);
+        assert_eq!(taken[0], partner);
+        assert!(early.take(now(2)).is_empty());
+    }
+
+    #[test]
+    fn whoever_knows_a_negotiation_does_not_replace_its_request() {
+        let mut early = Early::default();
+        let (partner, stranger) = (request(1, 7), request(2, 7));
+        early.keep(now(0), &partner, |cluster| *cluster == partner.from);
+        early.keep(now(1), &stranger, |cluster| *cluster == partner.from);
+        assert_eq!(early.take(now(2)), [partner, stranger]);
+    }
+
+    #[test]
+    fn nobody_waits_any_more_for_what_is_over() {
+        let mut early = Early::default();
+        early.keep(now(0), &request(1, 0), |_| true);
+        early.keep(now(1), &request(1, 1), |_| true);
+        assert_eq!(early.take(now(limits::REQUEST_MS + 1)), [request(1, 1)]);
     }
 }

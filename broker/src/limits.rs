@@ -39,8 +39,8 @@ pub const ENDED_OF_STRANGERS: usize = 64;
 /// What is remembered of all negotiations that came to nothing; the oldest go first, and
 /// leave room for new ones.
 pub const ENDED: usize = 1_024;
-/// Requests that came before it was known what the cluster has; the oldest leave. A guess: that
-/// takes a moment after a start.
+/// Requests that came before it was known what the cluster has; strangers' leave first. A guess:
+/// that takes a moment after a start.
 pub const EARLY_REQUESTS: usize = 64;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;

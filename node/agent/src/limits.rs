@@ -23,7 +23,8 @@ pub const MOVE_MS: u64 = 5_000;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
-/// Words that no peer has taken; the oldest leave. A guess: whoever misses an answer asks again.
+/// Words that no peer has taken; strangers' leave first. A guess: whoever misses an answer asks
+/// again.
 pub const UNSAID: usize = 256;
 /// The directory is told again where a provider is once in such a time, however often that renews
 /// its advertisement: it remembers for a day.

@@ -15,8 +15,9 @@ pub(super) struct World {
     levels: BTreeMap<Level, Input>,
     sightings: BTreeMap<SightingId, Report>,
     pub(super) connected: BTreeMap<PublicKey, (Owner, bool)>,
-    /// Where each attempt dials, and where those answered that are connected.
+    /// Where each attempt that is under way dials: the network bounds those.
     dials: BTreeMap<u64, Vec<Address>>,
+    /// Where those answered that are connected, and the latest whose connection is not yet told.
     answered: BTreeMap<PublicKey, Vec<Address>>,
 }
 
@@ -61,6 +62,8 @@ impl World {
             }
             Input::Dialled { attempt, result } => {
                 let addresses = self.dials.remove(attempt);
+                // Who went again before this was told does not stay.
+                self.answered.retain(|peer, _| self.connected.contains_key(peer));
                 self.answered.extend(result.as_ref().ok().copied().zip(addresses));
                 return;
             }

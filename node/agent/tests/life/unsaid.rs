@@ -2,7 +2,7 @@
 
 use mercato_agent::Input;
 use mercato_broker::Command;
-use mercato_protocol::envelope::Signed;
+use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::negotiation::{Message, State};
 
 use crate::story::{BUYER, SELLER, leased};
@@ -69,4 +69,21 @@ fn what_wants_an_answer_is_said_at_the_connection_by_itself() {
     assert_eq!(times(&world, &message), 2);
     world.pass(10_000);
     assert_eq!(times(&world, &message), 2, "it was answered");
+}
+
+#[test]
+fn words_for_strangers_leave_before_a_partners() {
+    let (mut world, _) = leased();
+    let (message, _) = last(&world, SELLER);
+    let said = times(&world, &message);
+    world.part();
+    world.tell(SELLER, Input::Unsaid { peer: world.key(BUYER), message: message.clone() });
+    for number in 0..2 * mercato_agent::limits::UNSAID {
+        let mut seed = [0xee; 32];
+        seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        let peer = KeyPair::from_seed(&seed).public();
+        world.tell(SELLER, Input::Unsaid { peer, message: message.clone() });
+    }
+    reconnect(&mut world);
+    assert_eq!(times(&world, &message), said + 1);
 }
