@@ -112,6 +112,9 @@ pub struct Kubernetes {
     /// Where the API server finds the virtual nodes' kubelet APIs and the webhook; none: the
     /// address from which the API server is reached.
     pub address: Option<IpAddr>,
+    /// A file of certificates (PEM) of which one must have signed the certificate that the API
+    /// server shows the webhook; none: the webhook answers whoever reaches it.
+    pub webhook_client_ca: Option<PathBuf>,
     /// Whose pods may leave home.
     pub offload: Offload,
     /// What guests of other clusters get in this one.
@@ -161,6 +164,7 @@ impl Default for Kubernetes {
             kubeconfig: None,
             context: None,
             address: None,
+            webhook_client_ca: None,
             offload: Offload::Chosen,
             guests: Guests::default(),
         }
@@ -311,6 +315,7 @@ mod tests {
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
                 context: Some("rome".to_owned()),
                 address: Some(IpAddr::from([192, 0, 2, 7])),
+                webhook_client_ca: Some("/etc/mercato/webhook-client-ca.pem".into()),
                 offload: Offload::Chosen,
                 guests: Guests {
                     name_servers: vec![IpAddr::from([192, 0, 2, 53])],

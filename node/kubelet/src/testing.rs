@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -136,4 +137,20 @@ pub(crate) async fn exchange(
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
     Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// A CA of a test.
+pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A certificate for 127.0.0.1 and a client of this name, and its key, both PEM.
+pub(crate) fn leaf(ca: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, String) {
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    let key = KeyPair::generate().unwrap();
+    (params.signed_by(&key, ca).unwrap().pem(), key.serialize_pem())
 }

@@ -35,12 +35,40 @@ rules:
 - {level: Metadata}
 ";
 
+/// The API server shows its webhooks who it is, as `docs/operations.md` says; those that do not ask
+/// for it do not see it.
+fn admission(cluster: &Cluster) -> [(&'static str, serde_json::Value); 2] {
+    let config = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AdmissionConfiguration",
+        "plugins": [{
+            "name": "MutatingAdmissionWebhook",
+            "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": "WebhookAdmissionConfiguration",
+                "kubeConfigFile": cluster.file("webhooks.kubeconfig"),
+            },
+        }],
+    });
+    let user = json!({
+        "client-certificate": cluster.file("webhook-client.crt"),
+        "client-key": cluster.file("webhook-client.key"),
+    });
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "users": [{ "name": "*", "user": user }],
+    });
+    [("admission.json", config), ("webhooks.kubeconfig", kubeconfig)]
+}
+
 /// Makes keys, certificates and kubeconfigs; the machines are made already.
 pub(super) fn write_files(cluster: &Cluster) -> Result<()> {
     let layout = &cluster.layout;
     let address = IpAddr::V4(machine::address(layout.index, 1));
     let authority = Authority::new(&format!("{}-ca", layout.name))?;
     let front_proxy = Authority::new(&format!("{}-front-proxy-ca", layout.name))?;
+    let webhooks = Authority::new(&format!("{}-webhook-client-ca", layout.name))?;
     // Beside its own addresses that of the bed, where a test's front may stand before it.
     let server = authority.server(
         "kube-apiserver",
@@ -68,6 +96,11 @@ pub(super) fn write_files(cluster: &Cluster) -> Result<()> {
     let kubelet_client =
         authority.client("kube-apiserver-kubelet-client", Some("system:masters"))?;
     pair("kubelet-client", &kubelet_client)?;
+    put("webhook-client-ca.crt", &webhooks.certificate)?;
+    pair("webhook-client", &webhooks.client("kube-apiserver", None)?)?;
+    for (name, value) in admission(cluster) {
+        put(name, &value.to_string())?;
+    }
     let nodes = (1..=cluster.spec.nodes).map(|number| {
         let name = machine::name(&layout.name, number);
         (name.clone(), format!("system:node:{name}"), Some("system:nodes"))
@@ -112,6 +145,7 @@ pub(super) fn start_api_server(cluster: &Cluster) -> Result<()> {
         ("requestheader-client-ca-file", "front-proxy-ca.crt"),
         ("proxy-client-cert-file", "front-proxy.crt"),
         ("proxy-client-key-file", "front-proxy.key"),
+        ("admission-control-config-file", "admission.json"),
         ("audit-policy-file", "audit.yaml"),
         ("audit-log-path", "audit.log"),
     ];

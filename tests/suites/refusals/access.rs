@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use mercato_kubelet::names;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::Daemon;
 
@@ -35,6 +36,28 @@ pub(crate) async fn without_a_name(home: &Daemon<'_>) -> Result<()> {
     for token in [None, Some("nobody")] {
         let code = ask(home.cluster, token).await?;
         ensure!(code == 401, "{token:?} is answered {code}");
+    }
+    Ok(())
+}
+
+/// The webhook answers whoever shows the API server's certificate, and nobody else.
+pub(crate) async fn at_the_webhook(home: &Daemon<'_>) -> Result<()> {
+    let place = "jsonpath={.webhooks[0].clientConfig.url}";
+    let get = ["get", "mutatingwebhookconfiguration", names::WEBHOOK, "-o", place];
+    let url = home.cluster.kubectl(&get).await?.ok()?;
+    let place = url.rsplit_once('/').context("a path")?.0;
+    let file = |name: &str| home.cluster.data_outside().join(name).display().to_string();
+    let shown = AuthInfo {
+        client_certificate: Some(file("webhook-client.crt")),
+        client_key: Some(file("webhook-client.key")),
+        ..AuthInfo::default()
+    };
+    for (auth_info, answered) in [(shown, true), (AuthInfo::default(), false)] {
+        let mut config = Config::new(place.parse()?);
+        (config.accept_invalid_certs, config.auth_info) = (true, auth_info);
+        let request = http::Request::get("/healthz").body(Vec::new())?;
+        let answer = Client::try_from(config)?.request_text(request).await;
+        ensure!(answer.is_ok() == answered, "{place}: {answer:?}, where {answered} is expected");
     }
     Ok(())
 }

@@ -24,7 +24,13 @@ fn main() -> ExitCode {
 
 async fn refusals(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
-    let start = |name| Daemon::start(stage.cluster(name), &program, "");
+    // Their API servers show the webhook a certificate: whoever else reaches it is not answered.
+    let start = async |name| {
+        let cluster = stage.cluster(name);
+        let ca = cluster.data().join("webhook-client-ca.crt");
+        let config = format!("kubernetes: {{webhookClientCa: {}}}", ca.display());
+        Daemon::start(cluster, &program, &config).await
+    };
     let (milan, siena, pisa) = futures::join!(start("milan"), start("siena"), start("pisa"));
     let (milan, siena, pisa) = (milan?, siena?, pisa?);
     market::unproven_isolation(&milan, &siena).await.context("isolation that nobody enforces")?;
@@ -38,6 +44,7 @@ async fn refusals(stage: &Stage) -> Result<()> {
     pods::too_large(&milan).await.context("a pod over quota")?;
     pods::not_offloaded(&milan).await.context("a pod of another namespace")?;
     access::without_a_name(&milan).await.context("nobody at the kubelet API")?;
+    access::at_the_webhook(&milan).await.context("nobody at the webhook")?;
     access::without_rights(&milan).await.context("somebody at the kubelet API")?;
     let garbage = async {
         access::with_a_right_to_read(&milan).await.context("a reader at the kubelet API")?;

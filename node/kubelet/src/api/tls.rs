@@ -21,8 +21,8 @@ pub enum TlsError {
     /// The certificate or its key cannot be used.
     #[error("the serving certificate cannot be used: {0}")]
     Certificate(String),
-    /// The cluster's client CA cannot be used.
-    #[error("the cluster's client CA cannot be used: {0}")]
+    /// The CA of clients cannot be used.
+    #[error("the client CA cannot be used: {0}")]
     ClientCa(String),
 }
 
@@ -33,33 +33,53 @@ pub struct Tls {
 
 struct Parts {
     serving: Arc<CertifiedKey>,
-    client_ca: String,
+    clients: Clients,
     config: Arc<ServerConfig>,
+}
+
+/// Whose client certificates count, by their CAs (PEM).
+#[derive(Clone, PartialEq, Eq)]
+enum Clients {
+    Unasked,
+    /// Who shows none is let in as a stranger.
+    Asked(String),
+    /// Who shows none is hung up on.
+    Required(String),
 }
 
 impl Tls {
     /// Serves `serving`; client certificates count once a client CA is set.
     pub fn new(serving: Arc<CertifiedKey>) -> Result<Arc<Self>, TlsError> {
-        let config = config(serving.clone(), "")?;
-        let parts = Parts { serving, client_ca: String::new(), config };
-        Ok(Arc::new(Self { parts: Mutex::new(parts) }))
+        let clients = Clients::Unasked;
+        let config = config(serving.clone(), &clients)?;
+        Ok(Arc::new(Self { parts: Mutex::new(Parts { serving, clients, config }) }))
+    }
+
+    /// Serves `serving` to those alone whose certificate one of these CAs (PEM) has signed.
+    pub fn for_clients(
+        serving: Arc<CertifiedKey>,
+        client_ca: String,
+    ) -> Result<Arc<Self>, TlsError> {
+        let clients = Clients::Required(client_ca);
+        let config = config(serving.clone(), &clients)?;
+        Ok(Arc::new(Self { parts: Mutex::new(Parts { serving, clients, config }) }))
     }
 
     /// Presents another certificate from the next connection on.
     pub fn set_serving(&self, serving: Arc<CertifiedKey>) -> Result<(), TlsError> {
         let mut parts = self.parts();
-        parts.config = config(serving.clone(), &parts.client_ca)?;
+        parts.config = config(serving.clone(), &parts.clients)?;
         parts.serving = serving;
         Ok(())
     }
 
     /// Believes client certificates of these CAs (PEM) from the next
-    /// connection on; none at all if the text is empty.
+    /// connection on, and lets in whoever shows none.
     pub fn set_client_ca(&self, pem: &str) -> Result<(), TlsError> {
-        let mut parts = self.parts();
-        if parts.client_ca != pem {
-            parts.config = config(parts.serving.clone(), pem)?;
-            pem.clone_into(&mut parts.client_ca);
+        let (mut parts, clients) = (self.parts(), Clients::Asked(pem.to_owned()));
+        if parts.clients != clients {
+            parts.config = config(parts.serving.clone(), &clients)?;
+            parts.clients = clients;
         }
         Ok(())
     }
@@ -113,24 +133,32 @@ pub fn certified_key(chain: &str, key: &str) -> Result<Arc<CertifiedKey>, TlsErr
     CertifiedKey::from_der(chain, key, &provider).map(Arc::new).map_err(|e| unusable(&e))
 }
 
-fn config(serving: Arc<CertifiedKey>, client_ca: &str) -> Result<Arc<ServerConfig>, TlsError> {
+fn config(serving: Arc<CertifiedKey>, clients: &Clients) -> Result<Arc<ServerConfig>, TlsError> {
     let unusable = |e: &dyn std::fmt::Display| TlsError::ClientCa(e.to_string());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|e| TlsError::Certificate(e.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(client_ca.as_bytes()) {
-        roots.add(certificate.map_err(|e| unusable(&e))?).map_err(|e| unusable(&e))?;
-    }
-    let builder = if roots.is_empty() {
-        builder.with_no_client_auth()
-    } else {
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-            .allow_unauthenticated()
-            .build()
-            .map_err(|e| unusable(&e))?;
-        builder.with_client_cert_verifier(verifier)
+    let verifier = |pem: &str| {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            roots.add(certificate.map_err(|e| unusable(&e))?).map_err(|e| unusable(&e))?;
+        }
+        if roots.is_empty() {
+            return Err(unusable(&"no certificate is in it"));
+        }
+        Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider))
+    };
+    let builder = match clients {
+        Clients::Unasked => builder.with_no_client_auth(),
+        Clients::Asked(pem) => {
+            let verifier = verifier(pem)?.allow_unauthenticated().build();
+            builder.with_client_cert_verifier(verifier.map_err(|e| unusable(&e))?)
+        }
+        Clients::Required(pem) => {
+            let verifier = verifier(pem)?.build();
+            builder.with_client_cert_verifier(verifier.map_err(|e| unusable(&e))?)
+        }
     };
     let resolver = rustls::sign::SingleCertAndKey::from(serving);
     let mut config = builder.with_cert_resolver(Arc::new(resolver));

@@ -62,14 +62,20 @@ pub enum WebhookError {
 
 impl Webhook {
     /// Serves at `listen`. Where it is reached at an address with port 0, that
-    /// is the port which `listen` got.
+    /// is the port which `listen` got. With certificates of `client_ca` (PEM) it answers
+    /// those alone who show a certificate of one of them.
     pub fn serve(
         listen: SocketAddr,
         mut reach: Reach,
+        client_ca: Option<String>,
     ) -> BoxFuture<'static, Result<Self, WebhookError>> {
         async move {
             let (chain, key, ca) = certificates(&reach)?;
-            let tls = Tls::new(certified_key(&chain, &key)?)?;
+            let serving = certified_key(&chain, &key)?;
+            let tls = match client_ca {
+                None => Tls::new(serving)?,
+                Some(client_ca) => Tls::for_clients(serving, client_ca)?,
+            };
             let known = watch::Sender::new(None);
             let listener = Listener::bind(listen, tls, router(known.subscribe()), None).await?;
             if let Reach::Address(address) = &mut reach
@@ -217,10 +223,13 @@ fn certificates(reach: &Reach) -> Result<(String, String, String), TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{authority, connect, exchange, leaf};
 
-    fn webhook(reach: Reach) -> impl Future<Output = Webhook> {
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        async move { Webhook::serve(listen, reach).await.unwrap() }
+    const LISTEN: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    async fn webhook(reach: Reach) -> Webhook {
+        Webhook::serve(LISTEN, reach, None).await.unwrap()
     }
 
     #[tokio::test]
@@ -254,6 +263,25 @@ mod tests {
         assert!(String::from_utf8(patch).unwrap().contains("tolerations"));
         let unknown = crate::testing::https(address, &webhook.ca, "POST", "/nowhere", Some(&body));
         assert_eq!(unknown.await.status, 404);
+    }
+
+    #[tokio::test]
+    async fn who_shows_no_certificate_is_not_answered_where_one_is_asked_for() {
+        let (ca, others) = (authority(), authority());
+        let reach = Reach::Address(LISTEN);
+        let webhook = Webhook::serve(LISTEN, reach.clone(), Some(ca.pem())).await.unwrap();
+        let Reach::Address(address) = webhook.reach else { panic!() };
+        let ask = async |client: Option<(String, String)>| {
+            let client = client.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));
+            let stream = connect(address, &webhook.ca, client).await.unwrap();
+            exchange(stream, "GET", "/healthz", &[], None).await.status
+        };
+        assert_eq!(ask(Some(leaf(&ca, "kube-apiserver"))).await, 200);
+        assert_eq!(ask(None).await, 0);
+        assert_eq!(ask(Some(leaf(&others, "kube-apiserver"))).await, 0);
+        let empty = Webhook::serve(LISTEN, reach, Some("nothing".into())).await;
+        let error = empty.err().unwrap().to_string();
+        assert!(error.contains("no certificate"), "{error}");
     }
 
     #[test]

@@ -92,6 +92,15 @@ async fn watch_over(shared: &Shared, link: &watch::Sender<Link>) {
     }
 }
 
+/// The CA of the certificate that the API server shows the webhook, if one is asked for.
+async fn webhook_client_ca(settings: &settings::Kubernetes) -> anyhow::Result<Option<String>> {
+    let Some(file) = &settings.webhook_client_ca else { return Ok(None) };
+    let read = tokio::fs::read_to_string(file).await;
+    let read = read
+        .with_context(|| format!("kubernetes.webhookClientCa: {} cannot be read", file.display()));
+    read.map(Some)
+}
+
 fn silent(server: &str) -> String {
     format!("{server} does not answer")
 }
@@ -147,7 +156,8 @@ async fn connect(
         settings::Offload::All => Scope::All,
     };
     let at = SocketAddr::new(address, 0);
-    let webhook = Webhook::serve(at, Reach::Address(at)).await?;
+    let webhook = Webhook::serve(at, Reach::Address(at), webhook_client_ca(settings).await?).await;
+    let webhook = webhook.context("the webhook cannot be served")?;
     let opt_ins = OptIns::start(cluster.clone(), account.clone(), Some(webhook), scope);
     let meters = Meters::new(cluster.clone());
     Ok(Shared {

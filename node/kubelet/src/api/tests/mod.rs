@@ -11,7 +11,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::stream::{Ask, RefusedReason, What};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{CertifiedIssuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -19,7 +19,7 @@ use super::{Access, NodePods, Tls, VirtualKubelet, certified_key};
 use crate::listener::Listener;
 use crate::packed::Packed;
 use crate::stream::{Opened, PeerStreams, Refused};
-use crate::testing::{Answer, connect, connect_for, exchange, scripted, status};
+use crate::testing::{Answer, authority, connect, connect_for, exchange, leaf, scripted, status};
 
 mod figures;
 mod flood;
@@ -97,9 +97,7 @@ struct Bed {
 /// Token `good` is user `anna`; `anna` and the certificate's `api` may do what
 /// `rights` lists as `verb subresource`.
 async fn bed(rights: &'static [&'static str]) -> Bed {
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let ca = authority();
     let (chain, key) = leaf(&ca, "system:node:turin");
     let tls = Tls::new(certified_key(&chain, &key).unwrap()).unwrap();
     tls.set_client_ca(&ca.pem()).unwrap();
@@ -141,14 +139,6 @@ fn node(rights: &'static [&'static str]) -> (VirtualKubelet, Arc<Provider>, Revi
         peer: provider.clone(),
     };
     (node, provider, reviews)
-}
-
-fn leaf(ca: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, String) {
-    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
-    let key = KeyPair::generate().unwrap();
-    (params.signed_by(&key, ca).unwrap().pem(), key.serialize_pem())
 }
 
 impl Bed {
