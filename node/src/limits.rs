@@ -103,8 +103,6 @@ pub(crate) const OPT_IN: Duration = Duration::from_secs(15);
 pub(crate) const KUBELET_PORT: u16 = 10_350;
 /// Leases that can be shown at home at a time.
 pub(crate) const KUBELET_PORTS: u16 = 1_000;
-/// What a container asks for that does not say: with a quota it must.
-pub(crate) const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "50m"), ("memory", "64Mi")];
 
 /// Ports are looked for so often before the local network is told of them,
 pub(crate) const LISTEN_LOOKS: u32 = 100;

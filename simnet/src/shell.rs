@@ -1,14 +1,12 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use std::collections::BTreeMap;
-
 use mercato_agent::{Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_broker::deal;
 use mercato_cluster_model::{ApiError, Cluster, Key};
+use mercato_offload::placement::allocatable;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
@@ -24,8 +22,6 @@ use crate::world::World;
 pub(crate) const TAINT: &str = "mercato.dev/virtual";
 /// The label of a virtual node that names its contract.
 pub(crate) const CONTRACT: &str = "mercato.dev/contract";
-/// What a device plugin calls its GPUs.
-pub(crate) const GPU: &str = "nvidia.com/gpu";
 
 impl World {
     /// Does one thing that is free to be done.
@@ -139,9 +135,9 @@ impl World {
         if site.run != run || site.agent.is_none() {
             return Ok(());
         }
-        let Some(lease) = site.leases.get(&contract) else { return Ok(()) };
+        let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
         let (kube, bodies) = (&mut site.kube, &mut site.bodies);
-        let input = match (&work, &lease.side) {
+        let input = match (&work, &mut lease.side) {
             (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
                 Input::Home(contract, side.confirm(kube, bodies, pod))
             }
@@ -168,7 +164,7 @@ impl World {
         } else {
             let side = match desire.side {
                 deal::Side::Consumer => Side::Home(HomeSide::new(contract)),
-                deal::Side::Provider => Side::Guest(Box::new(GuestSide::new(contract))),
+                deal::Side::Provider => Side::Guest(Box::new(GuestSide::new(&desire.contract))),
             };
             leases.insert(contract, Lease { desire, side, told: None });
         }
@@ -226,7 +222,8 @@ impl World {
                 gone.map(|gone| gone.then_some(Told::Removed))
             }
             Side::Guest(side) => {
-                let opened = side.open(&mut site.kube, now, &lease.desire.namespaces);
+                let LeaseDesire { contract, namespaces, .. } = &lease.desire;
+                let opened = side.open(&mut site.kube, now, contract, namespaces);
                 opened.map(|()| None)
             }
         };
@@ -282,18 +279,6 @@ fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Optio
     }
     kube.delete(now, &node, None, Some(0))?;
     Ok(kube.get(&node).is_none().then_some(Told::Removed))
-}
-
-/// As a node says it. GPUs of every model are of the one name that their plugin gives them.
-pub(crate) fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
-    let gpus: u64 = quantity.gpus.values().sum();
-    let gpus = (gpus > 0).then(|| (GPU.to_owned(), gpus.to_string()));
-    let plain = [
-        ("cpu".to_owned(), format!("{}m", quantity.cpu_millis)),
-        ("memory".to_owned(), quantity.memory_bytes.to_string()),
-        ("pods".to_owned(), quantity.pods.to_string()),
-    ];
-    plain.into_iter().chain(gpus).collect()
 }
 
 /// What is said of a lease; of a list only its length.

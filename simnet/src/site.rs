@@ -9,6 +9,7 @@ use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
 use mercato_cluster_model::{Cluster, Script};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_gossip::Interner;
+use mercato_offload::placement::allocatable;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
@@ -20,7 +21,6 @@ use crate::hostile::Attack;
 use crate::kube::{Bodies, GuestSide, HomeSide};
 use crate::people::images;
 use crate::plan;
-use crate::shell::allocatable;
 use crate::words::Word;
 
 /// The wall clock of a run begins here: 2026-01-01.

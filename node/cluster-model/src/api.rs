@@ -14,8 +14,12 @@ impl Cluster {
     pub fn add_node(&mut self, now: Now, name: &str, resources: &[(&str, &str)], labels: &Value) {
         let resources: Value =
             resources.iter().map(|(name, amount)| (name.to_string(), json!(amount))).collect();
+        let mut all = json!({ "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux" });
+        for (key, value) in labels.as_object().into_iter().flatten() {
+            all[key] = value.clone();
+        }
         let node = json!({
-            "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": labels },
+            "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": all },
             "status": {
                 "capacity": resources, "allocatable": resources,
                 "conditions": [{ "type": "Ready", "status": "True" }],

@@ -101,8 +101,6 @@ pub const BODY_OBJECTS: usize =
     2 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
 /// JSON values of one object: a config map of 1 MiB in small pieces; some 8 MiB of memory.
 pub const VALUES: usize = 64 << 10;
-/// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.
-pub const GUEST_BYTES: usize = 64 << 20;
 /// Objects of one lease that are written at a time, of [`REQUESTS_IN_FLIGHT`].
 pub const WRITES: usize = 16;
 /// Refusals of one lease that events tell of at once,

@@ -6,7 +6,9 @@
 //! - [`guest::GuestSession`], at the provider, makes, watches and removes the guest objects;
 //! - [`message`] is what they say to each other, through an ordered [`channel`];
 //! - [`forge`] turns a home object into a guest object and a guest status into a home
-//!   status, as functions over raw JSON.
+//!   status, as functions over raw JSON;
+//! - [`placement`] decides at the provider what a write comes to: whose an object is, and whether
+//!   there is room for it.
 //!
 //! The bodies of objects stay outside: the sessions hold keys, uids and digests, and
 //! whoever drives them keeps the bytes by digest. Talking to an API server, chunking
@@ -19,4 +21,5 @@ pub mod home;
 pub mod key;
 pub mod limits;
 pub mod message;
+pub mod placement;
 mod retry;

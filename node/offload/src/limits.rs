@@ -24,6 +24,9 @@ pub const TERMS: usize = 16;
 /// does not wait longer.
 pub const GRACE_S: u64 = 3_600;
 
+/// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.
+pub const GUEST_BYTES: usize = 64 << 20;
+
 /// Frames sent and not yet acknowledged.
 pub const WINDOW_FRAMES: usize = 16;
 

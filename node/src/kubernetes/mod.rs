@@ -8,7 +8,6 @@ pub(crate) mod real;
 pub(crate) mod simulated;
 pub(crate) mod streams;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -20,8 +19,6 @@ use mercato_kubelet::stream::{Opened, Refused};
 use mercato_kubelet::{Bodies, Cluster};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
-use mercato_protocol::quantity;
-use mercato_protocol::resources::Resources;
 use mercato_protocol::stream::{Request, Usage};
 use mercato_protocol::workload::Uid;
 use tokio::sync::{mpsc, watch};
@@ -222,23 +219,4 @@ pub(crate) fn node_name(desire: &LeaseDesire) -> String {
     } else {
         format!("mercato-{name:.40}")
     }
-}
-
-/// What a virtual node has to give, as Kubernetes quantities.
-pub(crate) fn room(quantity: &Resources) -> BTreeMap<String, String> {
-    let plain = [
-        ("cpu", quantity::from_millis(quantity.cpu_millis)),
-        ("memory", quantity.memory_bytes.to_string()),
-        ("pods", quantity.pods.to_string()),
-    ];
-    let gpus = gpus(quantity).map(|count| (GPUS, count.to_string()));
-    plain.into_iter().chain(gpus).map(|(name, amount)| (name.to_owned(), amount)).collect()
-}
-
-/// The resource by which pods ask for whole GPUs; others are not sold yet.
-pub(crate) const GPUS: &str = "nvidia.com/gpu";
-
-/// How many GPUs there are in it, if any.
-pub(crate) fn gpus(quantity: &Resources) -> Option<u64> {
-    Some(quantity.gpus.values().sum()).filter(|count| *count > 0)
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use mercato_agent::GuestWork;
 use mercato_cluster_model::{ApiError, Cluster, Key};
-use mercato_offload::forge::labels::{CONTRACT, HOME_UID};
-use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
+use mercato_offload::forge::labels::CONTRACT;
+use mercato_offload::forge::{self, FINALIZER, GuestContext};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_offload::message::Route;
+use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
+use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ContractId, Digest};
-use mercato_protocol::terms::PodSecurity;
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
@@ -25,27 +26,16 @@ const HOME: &str = "mercato.dev/home-namespace";
 pub(crate) struct GuestSide {
     context: GuestContext,
     objects: Watch<Observed>,
+    capacity: Capacity,
 }
 
 impl GuestSide {
-    pub(crate) fn new(contract: ContractId) -> Self {
-        let context = GuestContext {
-            contract,
-            namespaces: BTreeMap::new(),
-            pod_security: PodSecurity::default(),
-            priority_class: None,
-            runtime_class: None,
-            node_selector: BTreeMap::new(),
-            dns_policy: "ClusterFirst".to_owned(),
-            dns_config: None,
-            user_namespaces: false,
-            longest_grace_s: 30,
-            transit: false,
-            default_requests: BTreeMap::new(),
-            default_limits: BTreeMap::new(),
-            allocatable: BTreeMap::new(),
-        };
-        Self { context, objects: Watch::new(&["Pod", "ConfigMap", "Secret"]) }
+    pub(crate) fn new(contract: &Contract) -> Self {
+        Self {
+            context: placement::guest_context(contract, BTreeMap::new(), ProviderTerms::default()),
+            objects: Watch::new(&["Pod", "ConfigMap", "Secret"]),
+            capacity: Capacity::default(),
+        }
     }
 
     /// Guest namespaces by home namespace, from now on; makes those that are not there, and
@@ -54,10 +44,12 @@ impl GuestSide {
         &mut self,
         cluster: &mut Cluster,
         now: Now,
+        contract: &Contract,
         namespaces: &BTreeMap<String, String>,
     ) -> Result<(), ApiError> {
         self.remove(cluster, now, |name| namespaces.values().all(|wanted| wanted != name))?;
-        self.context.namespaces.clear();
+        self.context =
+            placement::guest_context(contract, BTreeMap::new(), ProviderTerms::default());
         for (home, name) in namespaces {
             let labels = json!({ CONTRACT: self.context.contract.to_string(), HOME: home });
             let key = Key::new("Namespace", "", name);
@@ -108,19 +100,30 @@ impl GuestSide {
     /// What the watches have to tell.
     pub(crate) fn news(&mut self, cluster: &Cluster, bodies: &mut Bodies) -> Vec<Input> {
         let contract = self.context.contract;
-        let see = |object: &Value| observe(contract, object, bodies);
-        match self.objects.look(cluster, see, |a, b| a.item == b.item) {
+        let capacity = &mut self.capacity;
+        let see = |object: &Value| {
+            let observed = observe(contract, object, bodies)?;
+            capacity.note(&observed.item, object);
+            Some(observed)
+        };
+        let news = match self.objects.look(cluster, see, |a, b| a.item == b.item) {
             News::All(all) => vec![Input::Synced(all)],
             News::Some { gone, changed } => {
                 let gone = gone.into_iter().map(|one| Input::Gone(one.item));
-                gone.chain(changed.into_iter().map(Input::Observed)).collect()
+                gone.chain(changed.into_iter().map(Input::Observed)).collect::<Vec<_>>()
+            }
+        };
+        for input in &news {
+            if let Input::Gone(item) = input {
+                self.capacity.release(item);
             }
         }
+        news
     }
 
     /// Performs a write, or asks.
     pub(crate) fn perform(
-        &self,
+        &mut self,
         cluster: &mut Cluster,
         bodies: &mut Bodies,
         now: Now,
@@ -131,6 +134,9 @@ impl GuestSide {
                 let found = self.present(cluster, item).cloned();
                 let found = found.and_then(|found| observe(self.context.contract, &found, bodies));
                 let found = found.filter(|found| found.item == *item);
+                if found.is_none() {
+                    self.capacity.release(item);
+                }
                 return found.map_or(Input::Gone(item.clone()), Input::Observed);
             }
             GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) if luck == Luck::Fails => {
@@ -139,12 +145,14 @@ impl GuestSide {
             GuestWork::Update(pod, ..) | GuestWork::Release(pod) if luck == Luck::Fails => {
                 return Input::NotWritten(Item::Pod(pod.clone()), Failure::Transient);
             }
-            GuestWork::Apply(item, digest, route) => {
-                (item.clone(), self.apply(cluster, bodies, now, (item, *digest, route, true)))
-            }
+            GuestWork::Apply(item, digest, route) => (
+                item.clone(),
+                self.apply(cluster, bodies, now, (item, *digest, route, IfAbsent::Create)),
+            ),
             GuestWork::Update(pod, digest, route) => {
                 let item = Item::Pod(pod.clone());
-                let done = self.apply(cluster, bodies, now, (&item, *digest, route, false));
+                let done =
+                    self.apply(cluster, bodies, now, (&item, *digest, route, IfAbsent::Leave));
                 (item, done)
             }
             GuestWork::Delete(item, grace_s) => {
@@ -170,30 +178,21 @@ impl GuestSide {
     }
 
     fn apply(
-        &self,
+        &mut self,
         cluster: &mut Cluster,
         bodies: &Bodies,
         now: Now,
-        (item, digest, route, create): (&Item, Digest, &Route, bool),
+        (item, digest, route, if_absent): (&Item, Digest, &Route, IfAbsent),
     ) -> Result<(), Failure> {
         let body = bodies.get(&digest).ok_or(Failure::MissingBody)?;
-        let mut object = forge::forge(item, body, digest, route, &self.context);
-        if let (Ok(object), Some(present)) = (&mut object, self.present(cluster, item)) {
-            match self.ownership(item, present) {
-                Ownership::Ours => {
-                    object["metadata"]["uid"] = present["metadata"]["uid"].clone();
-                }
-                Ownership::Earlier => return Err(Failure::Transient),
-                Ownership::Foreign => {
-                    let reason = "there is another object of this name over there".to_owned();
-                    return Err(Failure::Refused(Refusal { path: "metadata.name".into(), reason }));
-                }
-            }
-        } else if !create {
-            return Err(Failure::Absent);
+        let forged = forge::forge(item, body, digest, route, &self.context);
+        let mut forged = forged.map_err(Failure::Refused)?;
+        let present = self.place(item).and_then(|place| cluster.get(&place));
+        self.capacity.admit(item, &forged, present, if_absent, &self.context)?;
+        if let Some(present) = present {
+            forged["metadata"]["uid"] = present["metadata"]["uid"].clone();
         }
-        let object = object.map_err(Failure::Refused)?;
-        let done = cluster.apply(now, object);
+        let done = cluster.apply(now, forged);
         done.map(drop).map_err(|error| forge::classify(&error.status()))
     }
 
@@ -203,25 +202,11 @@ impl GuestSide {
         item: &Item,
         act: impl FnOnce(&mut Cluster, &Key, &str) -> Result<(), ApiError>,
     ) -> Result<(), Failure> {
-        let (Some(key), Some(present)) = (self.place(item), self.present(cluster, item)) else {
-            return Err(Failure::Absent);
-        };
-        if self.ownership(item, present) != Ownership::Ours {
-            return Err(Failure::Absent);
-        }
-        let uid = present["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let key = self.place(item).ok_or(Failure::Absent)?;
+        let owned = placement::owned(self.context.contract, item, cluster.get(&key));
+        let uid = owned.ok_or(Failure::Absent)?["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = uid.to_owned();
         act(cluster, &key, &uid).map_err(|error| forge::classify(&error.status()))
-    }
-
-    fn ownership(&self, item: &Item, present: &Value) -> Ownership {
-        let labels = &present["metadata"]["labels"];
-        if labels[CONTRACT] != self.context.contract.to_string() {
-            return Ownership::Foreign;
-        }
-        match item {
-            Item::Pod(pod) if labels[HOME_UID] != pod.uid.0.as_str() => Ownership::Earlier,
-            Item::Pod(_) | Item::Object(_) => Ownership::Ours,
-        }
     }
 
     fn present<'a>(&self, cluster: &'a Cluster, item: &Item) -> Option<&'a Value> {
@@ -247,13 +232,4 @@ fn observe(contract: ContractId, object: &Value, bodies: &mut Bodies) -> Option<
         bodies.keep(forge::guest_status(object));
     }
     Some(observed)
-}
-
-/// Whose the object is that stands there.
-#[derive(Debug, PartialEq, Eq)]
-enum Ownership {
-    Ours,
-    /// This lease's, of an earlier pod of the name, which has still to go.
-    Earlier,
-    Foreign,
 }

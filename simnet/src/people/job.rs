@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use mercato_cluster_model::Key;
+use mercato_offload::placement::GPUS;
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::GpuModel;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::shell::{CONTRACT, GPU, TAINT};
+use crate::shell::{CONTRACT, TAINT};
 
 /// What comes to a cluster's people to be done.
 #[derive(Clone, Debug)]
@@ -116,7 +117,7 @@ impl Job {
         });
         let gpus: u64 = self.needs.gpus.values().sum();
         if gpus > 0 {
-            requests[GPU] = json!(gpus.to_string());
+            requests[GPUS] = json!(gpus.to_string());
         }
         let pod = |key: Key| {
             json!({

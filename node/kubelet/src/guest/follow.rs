@@ -125,7 +125,7 @@ impl Seen {
 /// Reads a guest object; a pod's status is kept as a body, to be sent home.
 pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
     let observed = forge::observe(shared.context().contract, object)?;
-    shared.room.note(&observed.item, object);
+    shared.capacity().note(&observed.item, object);
     shared.guests.note(&observed.item, object);
     if observed.pod.is_some()
         && let Err(error) =

@@ -6,7 +6,6 @@
 mod events;
 mod follow;
 mod pod;
-mod room;
 mod write;
 
 pub(crate) use write::release_patch;
@@ -18,14 +17,14 @@ use mercato_offload::forge::GuestContext;
 use mercato_offload::guest::Input;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::Route;
+use mercato_offload::placement::{Capacity, IfAbsent};
 use mercato_protocol::id::Digest;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use events::Guests;
-use room::Room;
-use write::{Body, IfAbsent};
+use write::Body;
 
 use crate::bodies::Bodies;
 use crate::cluster::Cluster;
@@ -51,7 +50,7 @@ struct Shared {
     /// The guest namespaces that there are.
     living: watch::Receiver<Vec<Life>>,
     inputs: mpsc::Sender<Input>,
-    room: Room,
+    capacity: Mutex<Capacity>,
     guests: Guests,
     /// Why items could not be written; each entry goes with its item.
     failing: Mutex<BTreeMap<Item, Repeated>>,
@@ -73,7 +72,7 @@ impl GuestSide {
         let (living, receiver) = watch::channel(begin(&mut lives, &context));
         let (sender, context) = watch::channel(Arc::new(context));
         let stop = CancellationToken::new();
-        let (room, guests) = (Room::default(), Guests::default());
+        let (capacity, guests) = (Mutex::default(), Guests::default());
         let turns = Semaphore::new(limits::WRITES);
         let shared = Arc::new(Shared {
             cluster,
@@ -81,7 +80,7 @@ impl GuestSide {
             context,
             living: receiver,
             inputs,
-            room,
+            capacity,
             guests,
             failing: Mutex::default(),
             turns,
@@ -152,10 +151,14 @@ impl Shared {
         self.context.borrow().clone()
     }
 
+    fn capacity(&self) -> MutexGuard<'_, Capacity> {
+        self.capacity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits where the driver is behind; nothing is lost, nothing piles up.
     async fn tell(&self, input: Input) {
         if let Input::Gone(item) = &input {
-            self.room.release(item);
+            self.capacity().release(item);
             self.guests.forget(item);
             self.failing().remove(item);
             self.bodies.forget(item);

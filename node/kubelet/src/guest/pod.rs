@@ -4,6 +4,7 @@
 use mercato_offload::forge::labels::{DIGEST, HOME_GENERATION};
 use mercato_offload::forge::{self, Refusal, is_homes};
 use mercato_offload::guest::Failure as GuestFailure;
+use mercato_offload::placement;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
@@ -144,7 +145,7 @@ fn failed_at(path: &str, failure: Failure) -> GuestFailure {
         return refused("the provider's cluster cannot do this to a pod that runs".to_owned());
     }
     let failure = failed(failure);
-    super::write::kept(path, failure)
+    placement::keeps_running(path, failure)
 }
 
 /// What can be resized in place.

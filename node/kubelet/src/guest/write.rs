@@ -9,7 +9,8 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, FINALIZER, Refusal};
 use mercato_offload::guest::{Failure as GuestFailure, Input};
 use mercato_offload::key::{GuestKey, Item, ObjectKind, PodId};
-use mercato_offload::message::{EventKind, Outcome, PodEvent, Route};
+use mercato_offload::message::{EventKind, PodEvent, Route};
+use mercato_offload::placement::{self, IfAbsent, Write};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -19,7 +20,6 @@ use crate::cluster::Deletion;
 use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
 use crate::limits;
-use crate::names::{CONTRACT, HOME_UID};
 use crate::warn_once;
 
 /// What an object is made of.
@@ -27,14 +27,6 @@ pub(super) struct Body {
     pub(super) digest: Digest,
     /// How it came here.
     pub(super) route: Route,
-}
-
-/// What becomes of an object that is not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IfAbsent {
-    Create,
-    /// A pod's uid must never run twice.
-    Leave,
 }
 
 pub(super) fn apply(
@@ -88,58 +80,72 @@ async fn write(
     Body { digest, route }: &Body,
     if_absent: IfAbsent,
 ) -> Result<Made, GuestFailure> {
-    let failed = |failure: Failure| forge::classify(&failure.status());
     let body = shared.bodies.object(digest).ok_or(GuestFailure::MissingBody)?;
     let forged = forge::forge(item, &body, *digest, route, &shared.context());
     let forged = forged.map_err(GuestFailure::Refused)?;
     let place = Place::of(shared, item)
         .ok_or_else(|| refused("metadata.namespace", "is not part of the lease"))?;
-    let (cluster, ns) = (&shared.cluster, place.key.namespace.as_str());
+    let context = shared.context();
+    let admit = |present| shared.capacity().admit(item, &forged, present, if_absent, &context);
     let look = async || place.get(shared).await.map_err(failed);
-    let present = match item {
+    let known = match item {
         // Hardly ever is it there: made earlier, without our knowing.
-        Item::Pod(_) if if_absent == IfAbsent::Create => {
-            shared.room.claim(item, &forged, &shared.context())?;
-            let Err(failure) = pod::create(cluster, ns, &forged).await else {
+        Item::Pod(_) if if_absent == IfAbsent::Create => None,
+        Item::Pod(_) | Item::Object(_) => look().await?,
+    };
+    let found;
+    let present = match admit(known.as_ref())? {
+        Write::Change(present) => present,
+        Write::Create => {
+            let Err(failure) = create(shared, item, &place, &forged).await else {
                 return Ok(Made::New);
             };
-            shared.room.release(item);
-            look().await?.ok_or(failure)?
+            shared.capacity().release(item);
+            found = look().await?.ok_or(failure.clone())?;
+            let Write::Change(present) = admit(Some(&found))? else { return Err(failure) };
+            present
         }
-        Item::Pod(_) => look().await?.ok_or(GuestFailure::Absent)?,
-        Item::Object(_) => match look().await? {
-            Some(present) => present,
-            None => {
-                shared.room.claim(item, &forged, &shared.context())?;
-                let made = cluster.create(place.kind, place.ns(), forged).await;
-                let made = made.map(|_| Made::New).map_err(failed);
-                return made.inspect_err(|_| shared.room.release(item));
-            }
-        },
     };
-    match place.ownership(shared, item, &present) {
-        Ownership::Ours => shared
-            .room
-            .claim(item, &forged, &shared.context())
-            .map_err(|failure| kept("spec.containers.resources", failure))?,
-        Ownership::Earlier => return Err(GuestFailure::Transient),
-        Ownership::Foreign => {
-            return Err(refused(
-                "metadata.name",
-                "there is another object of this name over there",
-            ));
-        }
-    }
-    match item {
-        Item::Pod(_) => pod::update(cluster, ns, &forged, &present).await?,
-        Item::Object(_) => {
-            let mut object = forged;
-            object["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"].clone();
-            let written = cluster.replace(place.kind, place.ns(), &place.key.name, object).await;
-            written.map_err(failed)?;
-        }
-    }
+    change(shared, item, &place, forged, present).await?;
     Ok(Made::Changed)
+}
+
+async fn create(
+    shared: &Shared,
+    item: &Item,
+    place: &Place,
+    forged: &Value,
+) -> Result<(), GuestFailure> {
+    match item {
+        Item::Pod(_) => pod::create(&shared.cluster, &place.key.namespace, forged).await,
+        Item::Object(_) => {
+            let made = shared.cluster.create(place.kind, place.ns(), forged.clone()).await;
+            made.map(drop).map_err(failed)
+        }
+    }
+}
+
+async fn change(
+    shared: &Shared,
+    item: &Item,
+    place: &Place,
+    mut forged: Value,
+    present: &Value,
+) -> Result<(), GuestFailure> {
+    match item {
+        Item::Pod(_) => pod::update(&shared.cluster, &place.key.namespace, &forged, present).await,
+        Item::Object(_) => {
+            let version = present["metadata"]["resourceVersion"].clone();
+            forged["metadata"]["resourceVersion"] = version;
+            let name = &place.key.name;
+            let written = shared.cluster.replace(place.kind, place.ns(), name, forged).await;
+            written.map(drop).map_err(failed)
+        }
+    }
+}
+
+fn failed(failure: Failure) -> GuestFailure {
+    forge::classify(&failure.status())
 }
 
 pub(super) fn delete(
@@ -151,7 +157,7 @@ pub(super) fn delete(
         let done = on_ours(&shared, &item, async |place, present| {
             let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
             let longest_s = shared.context().longest_grace_s;
-            let how = Deletion { uid, grace: grace(grace_s, &present, longest_s) };
+            let how = Deletion { uid, grace: grace(grace_s, present, longest_s) };
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
         });
         let done = done.await;
@@ -172,7 +178,7 @@ pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()>
     async move {
         let item = Item::Pod(pod);
         let done = on_ours(&shared, &item, async |place, present| {
-            let patch = release_patch(&present);
+            let patch = release_patch(present);
             match shared.cluster.strategic(POD, place.ns(), &place.key.name, None, patch).await {
                 Ok(_) => Ok(true),
                 Err(failure) if failure.class == Class::Missing => Ok(false),
@@ -225,15 +231,14 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
 async fn on_ours(
     shared: &Shared,
     item: &Item,
-    act: impl AsyncFnOnce(&Place, Value) -> Result<bool, Failure>,
+    act: impl AsyncFnOnce(&Place, &Value) -> Result<bool, Failure>,
 ) -> Result<bool, Failure> {
     let Some(place) = Place::of(shared, item) else { return Ok(false) };
     let _turn = shared.turns.acquire().await;
-    match place.get(shared).await? {
-        Some(present) if place.ownership(shared, item, &present) == Ownership::Ours => {
-            act(&place, present).await
-        }
-        Some(_) | None => Ok(false),
+    let present = place.get(shared).await?;
+    match placement::owned(shared.context().contract, item, present.as_ref()) {
+        Some(present) => act(&place, present).await,
+        None => Ok(false),
     }
 }
 
@@ -261,15 +266,6 @@ struct Place {
     key: GuestKey,
 }
 
-/// Whose the object is that stands there.
-#[derive(Debug, PartialEq, Eq)]
-enum Ownership {
-    Ours,
-    /// This lease's, of an earlier pod of the name, which has still to go.
-    Earlier,
-    Foreign,
-}
-
 impl Place {
     /// None if the home namespace is not part of the lease.
     fn of(shared: &Shared, item: &Item) -> Option<Self> {
@@ -289,31 +285,6 @@ impl Place {
 
     async fn get(&self, shared: &Shared) -> Result<Option<Value>, Failure> {
         shared.cluster.get(self.kind, self.ns(), &self.key.name).await
-    }
-
-    fn ownership(&self, shared: &Shared, item: &Item, present: &Value) -> Ownership {
-        let labels = &present["metadata"]["labels"];
-        if labels[CONTRACT] != shared.context().contract.to_string() {
-            return Ownership::Foreign;
-        }
-        match item {
-            Item::Pod(pod) if labels[HOME_UID] != pod.uid.0 => Ownership::Earlier,
-            Item::Pod(_) | Item::Object(_) => Ownership::Ours,
-        }
-    }
-}
-
-/// What is there goes on as it is: a change for which there is no room is refused.
-pub(super) fn kept(path: &str, failure: GuestFailure) -> GuestFailure {
-    match failure {
-        GuestFailure::OutOf(Outcome::Failed { message, .. })
-        | GuestFailure::Full(Outcome::Failed { message, .. }) => refused(path, &message),
-        other @ (GuestFailure::OutOf(Outcome::Succeeded)
-        | GuestFailure::Full(Outcome::Succeeded)
-        | GuestFailure::Transient
-        | GuestFailure::Absent
-        | GuestFailure::MissingBody
-        | GuestFailure::Refused(_)) => other,
     }
 }
 

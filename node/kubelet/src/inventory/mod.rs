@@ -9,6 +9,5 @@ mod watch;
 
 pub use node::{NodeView, user_namespaces};
 pub use pod::PodView;
-pub(crate) use pod::{Amounts, amounts, requests};
 pub use sum::{Inventory, Pool, sum};
 pub use watch::watch;

@@ -10,7 +10,7 @@ use super::labels::LEFT_OUT;
 use super::refs::{each, token_name, visit_names, visit_tokens};
 use super::schema::{POD, refusal};
 use super::schema_container::EPHEMERAL;
-use super::{GuestContext, Refusal, fields, grace, guest_name, metadata, placement};
+use super::{GuestContext, Refusal, fields, grace, guest_name, metadata, scheduling};
 use crate::key::{Item, PodId};
 use crate::message::Route;
 
@@ -60,8 +60,8 @@ pub fn forge_pod(
     let marks = metadata::metadata(&item, &home["metadata"], digest, route, further, ctx)?;
     let passes_on = ctx.transit && route.hops > 0;
     let placed = [
-        ("affinity", placement::affinity(home, passes_on, ctx)),
-        ("topologySpreadConstraints", placement::spread(home)),
+        ("affinity", scheduling::affinity(home, passes_on, ctx)),
+        ("topologySpreadConstraints", scheduling::spread(home)),
     ];
     set_some(spec, placed);
     pod["apiVersion"] = json!("v1");

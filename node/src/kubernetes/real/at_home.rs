@@ -15,12 +15,13 @@ use mercato_kubelet::node::{self, Name, NodeState, Taint};
 use mercato_kubelet::offload_namespace::Scope;
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
+use mercato_offload::placement::allocatable;
 use tokio::sync::{mpsc, watch};
 
 use super::retry::Backoff;
 use super::{Shared, Shown, meaning};
 use crate::kubernetes::streams::Streams;
-use crate::kubernetes::{LeaseTask, Work, node_name, room};
+use crate::kubernetes::{LeaseTask, Work, node_name};
 use crate::limits;
 
 pub(super) struct AtHome {
@@ -112,7 +113,7 @@ impl AtHome {
             let wanted = self.task.desire.borrow_and_update().clone();
             let admits = admits(wanted.phase);
             lease.node.update(|node| {
-                node.capacity = room(&wanted.contract.terms.quantity);
+                node.capacity = allocatable(&wanted.contract.terms.quantity);
                 node.reachable = wanted.reachable;
                 node.unschedulable = admits.is_zero();
             });

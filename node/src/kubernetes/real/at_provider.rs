@@ -18,12 +18,12 @@ use mercato_kubelet::{Class, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::key::Item;
+use mercato_offload::placement::{self, ProviderTerms};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::namespace::{Namespace, State, make};
-use super::meaning::Provided;
 use super::retry::Backoff;
 use super::{Shared, meaning};
 use crate::kubernetes::{LeaseTask, Work};
@@ -349,12 +349,12 @@ impl AtProvider {
         let namespaces =
             namespaces.filter(|(home, name)| self.state(home, name) == Some(&State::There));
         let namespaces = namespaces.map(|(home, name)| (home.clone(), name.clone())).collect();
-        let provided = Provided {
+        let provider = ProviderTerms {
             priority_class: self.priority_class.clone(),
             name_servers: &self.shared.name_servers,
             user_namespaces: self.user_namespaces,
         };
-        meaning::context(&desire, namespaces, provided)
+        placement::guest_context(&desire.contract, namespaces, provider)
     }
 
     /// Removes all that carries the contract's label, however it came there.

@@ -6,12 +6,7 @@ use std::net::IpAddr;
 use mercato_agent::LeaseDesire;
 use mercato_kubelet::guest_namespace::GuestNamespace;
 use mercato_kubelet::node::{NodeSpec, Taint};
-use mercato_offload::forge::{self, GuestContext};
-use mercato_protocol::terms::Isolation;
-use serde_json::json;
-
-use crate::kubernetes::{GPUS, gpus, room};
-use crate::limits;
+use mercato_offload::placement::{DEFAULT_REQUESTS, GPUS, allocatable, gpus};
 
 /// The virtual node of a lease. Its port is the listener's to say.
 pub(super) fn node(
@@ -30,7 +25,7 @@ pub(super) fn node(
         region: None,
         zone: None,
         labels: BTreeMap::new(),
-        capacity: room(&contract.terms.quantity),
+        capacity: allocatable(&contract.terms.quantity),
         address,
         port: 0,
         version,
@@ -55,52 +50,8 @@ pub(super) fn namespace(
         quantity: terms.quantity.clone(),
         extended: gpus(&terms.quantity).map(|count| (GPUS.to_owned(), count)).into_iter().collect(),
         pod_security: terms.pod_security,
-        default_requests: default_requests(),
+        default_requests: DEFAULT_REQUESTS.map(|(name, n)| (name.to_owned(), n.to_owned())).into(),
         default_limits: BTreeMap::new(),
         name_servers: name_servers.to_vec(),
     }
-}
-
-/// What the provider's cluster has for guests of whatever contract.
-pub(super) struct Provided<'a> {
-    pub(super) priority_class: Option<String>,
-    pub(super) name_servers: &'a [IpAddr],
-    pub(super) user_namespaces: bool,
-}
-
-/// What is imposed on the guests of a lease, in these of its namespaces.
-pub(super) fn context(
-    desire: &LeaseDesire,
-    namespaces: BTreeMap<String, String>,
-    provided: Provided<'_>,
-) -> GuestContext {
-    let Provided { priority_class, name_servers, user_namespaces } = provided;
-    let terms = &desire.contract.terms;
-    let platform =
-        [("kubernetes.io/arch", &terms.platform.arch), ("kubernetes.io/os", &terms.platform.os)];
-    GuestContext {
-        contract: desire.contract.id,
-        namespaces,
-        pod_security: terms.pod_security,
-        priority_class,
-        runtime_class: match terms.isolation {
-            Isolation::Runc => None,
-            Isolation::Gvisor => Some("gvisor".to_owned()),
-            Isolation::Kata | Isolation::Confidential => Some("kata".to_owned()),
-        },
-        node_selector: platform.map(|(label, slug)| (label.to_owned(), slug.to_string())).into(),
-        // The cluster's own search domains would answer home's names with its own services.
-        dns_policy: if name_servers.is_empty() { "Default" } else { "None" }.to_owned(),
-        dns_config: (!name_servers.is_empty()).then(|| json!({ "nameservers": name_servers })),
-        user_namespaces,
-        longest_grace_s: forge::longest_grace_s(terms.class, terms.reclaim_notice_s),
-        transit: terms.transit_hops > 0,
-        default_requests: default_requests(),
-        default_limits: BTreeMap::new(),
-        allocatable: room(&terms.quantity),
-    }
-}
-
-fn default_requests() -> BTreeMap<String, String> {
-    limits::DEFAULT_REQUESTS.map(|(name, amount)| (name.to_owned(), amount.to_owned())).into()
 }

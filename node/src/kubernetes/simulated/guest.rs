@@ -10,8 +10,8 @@ use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_offload::message::Route;
+use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
 use mercato_protocol::id::Digest;
-use mercato_protocol::terms::PodSecurity;
 use serde_json::{Value, json};
 
 use super::Simulated;
@@ -23,13 +23,15 @@ struct Guest {
     desire: LeaseDesire,
     /// What the session knows; none before the first list.
     seen: Option<BTreeMap<Item, Observed>>,
+    capacity: Capacity,
     ended: bool,
 }
 
 pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
     let mut changes = cluster.changes();
     let desire = task.desire.borrow().clone();
-    let mut guest = Guest { cluster, task, desire, seen: None, ended: false };
+    let capacity = Capacity::default();
+    let mut guest = Guest { cluster, task, desire, seen: None, capacity, ended: false };
     loop {
         guest.adapt();
         guest.look().await;
@@ -115,6 +117,7 @@ impl Guest {
         for object in ["Pod", "ConfigMap", "Secret"].iter().flat_map(|kind| self.cluster.list(kind))
         {
             let Some(observed) = forge::observe(contract, &object) else { continue };
+            self.capacity.note(&observed.item, &object);
             let status = forge::guest_status(&object);
             if observed.pod.is_none() || self.task.bodies.keep(&observed.item, &status).is_ok() {
                 seen.insert(observed.item.clone(), observed);
@@ -129,6 +132,7 @@ impl Guest {
                     }
                 }
                 for item in before.into_keys().filter(|item| !seen.contains_key(item)) {
+                    self.capacity.release(&item);
                     self.task.guest(Input::Gone(item)).await;
                 }
             }
@@ -140,19 +144,19 @@ impl Guest {
         }
     }
 
-    fn work(&self, work: GuestWork) -> Input {
+    fn work(&mut self, work: GuestWork) -> Input {
         let answer = |item: Item, done: Result<(), Failure>| match done {
             Ok(()) => Input::Written(item),
             Err(failure) => Input::NotWritten(item, failure),
         };
         match work {
             GuestWork::Apply(item, digest, route) => {
-                let done = self.apply(&item, digest, &route, true);
+                let done = self.apply(&item, digest, &route, IfAbsent::Create);
                 answer(item, done)
             }
             GuestWork::Update(pod, digest, route) => {
                 let item = Item::Pod(pod);
-                let done = self.apply(&item, digest, &route, false);
+                let done = self.apply(&item, digest, &route, IfAbsent::Leave);
                 answer(item, done)
             }
             GuestWork::Delete(item, grace_s) => {
@@ -178,17 +182,20 @@ impl Guest {
                 let found =
                     self.find(&item).and_then(|(_, object)| forge::observe(contract, &object));
                 let found = found.filter(|observed| observed.item == item);
+                if found.is_none() {
+                    self.capacity.release(&item);
+                }
                 found.map_or(Input::Gone(item), Input::Observed)
             }
         }
     }
 
     fn apply(
-        &self,
+        &mut self,
         item: &Item,
         digest: Digest,
         route: &Route,
-        create: bool,
+        if_absent: IfAbsent,
     ) -> Result<(), Failure> {
         let home = item.namespace();
         if let Some(name) =
@@ -198,13 +205,11 @@ impl Guest {
             return Err(Failure::Refused(Refusal { path, reason }));
         }
         let body = self.task.bodies.object(&digest).ok_or(Failure::MissingBody)?;
-        let forged = forge::forge(item, &body, digest, route, &self.context());
+        let context = self.context();
+        let forged = forge::forge(item, &body, digest, route, &context);
         let forged = forged.map_err(Failure::Refused)?;
-        if self.find(item).is_some() {
-            self.ours(item)?;
-        } else if !create {
-            return Err(Failure::Absent);
-        }
+        let present = self.find(item).map(|(_, object)| object);
+        self.capacity.admit(item, &forged, present.as_ref(), if_absent, &context)?;
         let applied = self.cluster.change(|cluster, now| cluster.apply(now, forged));
         applied.map(drop).map_err(|error| forge::classify(&error.status()))
     }
@@ -212,18 +217,9 @@ impl Guest {
     /// The object's place and uid, if it is there and this lease's.
     fn ours(&self, item: &Item) -> Result<(Key, String), Failure> {
         let (key, object) = self.find(item).ok_or(Failure::Absent)?;
-        match forge::observe(self.task.contract, &object) {
-            Some(observed) if observed.item == *item => {
-                let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-                Ok((key, uid.to_owned()))
-            }
-            // An earlier pod of the name has still to go.
-            Some(_) => Err(Failure::Transient),
-            None => Err(Failure::Refused(Refusal {
-                path: "metadata.name".to_owned(),
-                reason: "there is another object of this name over there".to_owned(),
-            })),
-        }
+        let owned = placement::owned(self.task.contract, item, Some(&object));
+        let uid = owned.ok_or(Failure::Absent)?["metadata"]["uid"].as_str().unwrap_or_default();
+        Ok((key, uid.to_owned()))
     }
 
     fn find(&self, item: &Item) -> Option<(Key, Value)> {
@@ -242,22 +238,7 @@ impl Guest {
     fn context(&self) -> GuestContext {
         let all = self.desire.namespaces.iter();
         let ours = all.filter(|(home, name)| self.is_ours(home, name));
-        let terms = &self.desire.contract.terms;
-        GuestContext {
-            contract: self.task.contract,
-            namespaces: ours.map(|(home, name)| (home.clone(), name.clone())).collect(),
-            pod_security: PodSecurity::default(),
-            priority_class: None,
-            runtime_class: None,
-            node_selector: BTreeMap::new(),
-            dns_policy: "Default".to_owned(),
-            dns_config: None,
-            user_namespaces: false,
-            longest_grace_s: forge::longest_grace_s(terms.class, terms.reclaim_notice_s),
-            transit: terms.transit_hops > 0,
-            default_requests: BTreeMap::new(),
-            default_limits: BTreeMap::new(),
-            allocatable: BTreeMap::new(),
-        }
+        let ours = ours.map(|(home, name)| (home.clone(), name.clone())).collect();
+        placement::guest_context(&self.desire.contract, ours, ProviderTerms::default())
     }
 }

@@ -9,11 +9,12 @@ use mercato_kubelet::names;
 use mercato_offload::forge::{self, HomeContext, Refusal, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
+use mercato_offload::placement::allocatable;
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
 use super::Simulated;
-use crate::kubernetes::{LeaseTask, Work, node_name, room};
+use crate::kubernetes::{LeaseTask, Work, node_name};
 
 struct Home {
     cluster: Simulated,
@@ -47,7 +48,7 @@ pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
 
 impl Home {
     fn node_status(&self) -> Value {
-        let room = room(&self.desire.contract.terms.quantity);
+        let room = allocatable(&self.desire.contract.terms.quantity);
         json!({ "capacity": room, "allocatable": room,
             "conditions": [{ "type": "Ready", "status": "True" }] })
     }

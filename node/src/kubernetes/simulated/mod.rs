@@ -16,6 +16,7 @@ use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_kubelet::names;
 use mercato_kubelet::offload_namespace::GuestName;
 use mercato_kubelet::stream::{Opened, Refused};
+use mercato_offload::placement::allocatable;
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
@@ -28,7 +29,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Kubernetes, LeaseTask, room};
+use super::{Kubernetes, LeaseTask};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 use crate::driver::clock::Clock;
@@ -68,7 +69,7 @@ impl Simulated {
         });
         let simulated = Self(shared.clone());
         let node = format!("{name}-1");
-        let room = room(&size);
+        let room = allocatable(&size);
         let resources: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
         simulated.change(|cluster, now| cluster.add_node(now, &node, &resources, &json!({})));

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::keys::guest_key;
-use super::super::placement::selector;
+use super::super::scheduling::selector;
 use super::*;
 
 /// The guest of a pod that was changed so at home.
