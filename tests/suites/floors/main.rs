@@ -11,6 +11,7 @@ mod providers;
 mod rules;
 mod sources;
 mod tables;
+mod types;
 mod workspace;
 
 use std::{fmt, path::Path};
@@ -57,6 +58,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     documents::architecture(workspace, &mut found)?;
     providers::one(workspace, &mut found)?;
     tables::ruled(workspace, &mut found)?;
+    types::own_module(workspace, &mut found)?;
     found.sort();
     Ok(found)
 }
@@ -90,6 +92,25 @@ fn a_table_that_nobody_has_to_leave() {
     );
     let others = "fn f() {\n    self.heard.len() > limits::HEARD_BYTES && n < 4\n}\n";
     assert_eq!(Fixture::clean().with("broker/src/heard.rs", others).report(&[]), NOTHING);
+}
+
+#[test]
+fn every_type_that_is_excused_is_scattered() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let workspace = Workspace::read(dir).unwrap();
+    assert_eq!(types::excused_for_nothing(&workspace).unwrap(), []);
+}
+
+#[test]
+fn an_impl_outside_the_module_of_its_type() {
+    let spoilt = Fixture::clean()
+        .with("broker/src/stall.rs", "pub struct Stall<T>(T);\n\nimpl<T> Stall<T> {}\n")
+        .with("broker/src/stall/prices.rs", "impl<T: Ord> Stall<T> {}\n")
+        .with("broker/src/prices.rs", "impl fmt::Display for Stall<u8> {}\nimpl Stall<u8> {}\n");
+    assert_eq!(
+        spoilt.report(&[]),
+        ["broker/src/prices.rs:2: an impl of Stall outside its module, broker/src/stall.rs"],
+    );
 }
 
 #[test]

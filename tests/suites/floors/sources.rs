@@ -127,7 +127,8 @@ fn floor_of(file: &str) -> Option<&'static Row> {
         .max_by_key(|row| row.folder.len())
 }
 
-fn is_test(file_in_crate: &str) -> bool {
+/// Of a path from the crate's folder: code in a folder of tests or benches, or a `tests.rs`.
+pub(crate) fn is_test(file_in_crate: &str) -> bool {
     let (folders, name) = file_in_crate.rsplit_once('/').unwrap_or(("", file_in_crate));
     name == "tests.rs" || folders.split('/').any(|folder| matches!(folder, "tests" | "benches"))
 }
