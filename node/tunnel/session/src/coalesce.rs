@@ -10,6 +10,8 @@ use crate::translate::Checksum;
 
 /// Flows that are put together at a time. A guess: one batch of a socket seldom has more.
 const FLOWS: usize = 8;
+/// Datagrams that Linux takes as one: `UDP_MAX_SEGMENTS`, which was 64 before 6.9.
+const DATAGRAMS: usize = 64;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
@@ -186,6 +188,7 @@ impl Flow {
             && headers.payload == self.headers.payload
             && payload.len() <= self.size
             && self.bytes.len() + payload.len() <= limits::PACKET_BYTES
+            && (headers.is_tcp || self.segments < DATAGRAMS)
             && self.has_same_headers(packet);
         if !follows {
             return false;

@@ -255,3 +255,20 @@ fn a_wrong_checksum_is_not_made_right() {
     assert_eq!(written.len(), 2, "each passes as it is");
     assert!(written.iter().all(|(header, _)| header.checksum.is_none()));
 }
+
+#[test]
+fn no_more_datagrams_come_together_than_the_kernel_takes() {
+    let large = Large {
+        kind: SegmentKind::Udp,
+        size: 64,
+        payload: vec![7; 100 * 64],
+        options: 0,
+        flags: 0,
+        sequence: 0,
+    };
+    let mut pieces = large.pieces(9_999);
+    pieces.iter_mut().for_each(|piece| assert!(take_partial_mark(piece)));
+    let written = put_together(&pieces, Checksum::Partial);
+    let lengths: Vec<_> = written.iter().map(|(_, packet)| packet.len() - 28).collect();
+    assert_eq!(lengths, [64 * 64, 36 * 64]);
+}

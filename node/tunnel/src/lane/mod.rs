@@ -131,6 +131,8 @@ impl Lane {
         while received < limits::BATCH && self.read_socket(mono_ms)? {
             received += 1;
         }
+        // Not after each of them: what one send did not hold came with the next.
+        self.deliver(mono_ms);
         let is_busy = read + received > 0;
         self.is_active |= is_busy;
         Ok(is_busy)
@@ -200,7 +202,7 @@ impl Lane {
         Ok(true)
     }
 
-    /// Opens datagrams of one sender, and gives what they carried to the device.
+    /// Opens datagrams of one sender, and puts together what they carried.
     fn open(&mut self, mono_ms: u64, received: Received, datagrams: &mut [u8]) {
         let Received { from, bytes, each } = received;
         let mut astray: Option<(u8, Vec<u8>)> = None;
@@ -228,6 +230,10 @@ impl Lane {
             }
         }
         self.pass_on(received, astray);
+    }
+
+    /// Gives all that was put together to the device.
+    fn deliver(&mut self, mono_ms: u64) {
         let Self { device, table, leases, incoming, .. } = self;
         incoming.finish(mono_ms, device, table, leases);
     }
@@ -294,6 +300,7 @@ impl Lane {
             Order::Open(Astray { from, each, mut datagrams }) => {
                 let received = Received { from, bytes: datagrams.len(), each };
                 self.open(mono_ms, received, &mut datagrams);
+                self.deliver(mono_ms);
                 self.is_active = true;
             }
             // Whoever asked may have gone.
