@@ -91,6 +91,8 @@ impl Remote {
         handle.send(Command::AddLocal(LocalEntry { lease, local, inner: local, until_ms }))?;
         let remote = Command::AddRemote { lease, peer: key, local: other, inner: other, until_ms };
         handle.send(remote)?;
+        // Once it counts, it knows this peer, and does not take it for a stranger.
+        handle.traffic()?;
         let suites = Suites::new(Suite::ALL);
         let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU };
         let mut endpoint = Endpoint::new(config, rand::random());
