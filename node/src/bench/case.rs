@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use anyhow::{Context as _, Error, Result};
 use serde::Serialize;
 
 /// One load, or one thing that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Case {
+pub(crate) enum Case {
     /// One TCP stream.
     OneStream,
     /// Four at once.
@@ -57,14 +58,23 @@ pub(crate) struct Figures {
 }
 
 impl Case {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::OneStream,
+        Self::FourStreams,
+        Self::ManyStreams,
+        Self::SmallPackets,
+        Self::RoundTrip,
+        Self::IdlePeer,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::OneStream => "one stream",
-            Self::FourStreams => "four streams",
-            Self::ManyStreams => "100 streams",
-            Self::SmallPackets => "64 B packets",
-            Self::RoundTrip => "round trip",
-            Self::IdlePeer => "idle peer",
+            Self::OneStream => "one-stream",
+            Self::FourStreams => "four-streams",
+            Self::ManyStreams => "100-streams",
+            Self::SmallPackets => "64-byte-packets",
+            Self::RoundTrip => "round-trip",
+            Self::IdlePeer => "idle-peer",
         }
     }
 
@@ -79,6 +89,17 @@ impl Case {
 
     fn is_less_better(self) -> bool {
         matches!(self, Self::RoundTrip | Self::IdlePeer)
+    }
+}
+
+impl std::str::FromStr for Case {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let named = Self::ALL.into_iter().find(|case| case.name() == text);
+        named.with_context(|| {
+            format!("{text:?} is none of {}", Self::ALL.map(Self::name).join(", "))
+        })
     }
 }
 
@@ -145,6 +166,15 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_is_called_as_it_is_read() {
+        for case in Case::ALL {
+            assert_eq!(case.name().parse::<Case>().unwrap(), case);
+        }
+        let error = "two-streams".parse::<Case>().unwrap_err().to_string();
+        assert!(error.contains("one-stream, four-streams"), "{error}");
+    }
 
     #[test]
     fn a_ratio_says_how_many_times_as_good_ours_is() {

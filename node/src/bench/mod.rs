@@ -21,9 +21,8 @@ use nix::unistd::Pid;
 
 use self::cable::Cable;
 pub(crate) use self::cable::Wire;
-use self::case::Case;
-pub(crate) use self::case::Figures;
 use self::case::Sample;
+pub(crate) use self::case::{Case, Figures};
 use self::load::Pair;
 use self::mercato::{Settings, Tunnel, pod};
 pub(crate) use self::wireguard::Rival;
@@ -41,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) each: Duration,
     /// How often all of them are done, in turn.
     pub(crate) rounds: usize,
+    /// What is done.
+    pub(crate) cases: Vec<Case>,
     /// How packets go over the cable, one after the other.
     pub(crate) wires: Vec<Wire>,
     /// Other tunnels, in turn with ours.
@@ -65,12 +66,19 @@ type Samples = BTreeMap<(Case, usize), Vec<Sample>>;
 /// # Errors
 /// Without the rights to make network namespaces and devices, or without the program `ip`.
 pub(crate) fn tunnel(plan: &Plan, mut told: impl FnMut(&str)) -> Result<Vec<Figures>> {
+    // First: what others leave behind would be used again, and not seen.
+    let idle = if plan.cases.contains(&Case::IdlePeer) {
+        told(Case::IdlePeer.name());
+        let idle = Sample::plain(memory::idle_peer(plan.shards)?);
+        Some(Figures::of("none", Case::IdlePeer, OURS.to_owned(), &[idle], None))
+    } else {
+        None
+    };
     let mut all = Vec::new();
     for wire in plan.wires.iter().copied() {
         all.extend(on_wire(plan, wire, &mut told)?);
     }
-    let idle = Sample::plain(memory::idle_peer(plan.shards)?);
-    all.push(Figures::of("none", Case::IdlePeer, OURS.to_owned(), &[idle], None));
+    all.extend(idle);
     Ok(all)
 }
 
@@ -122,7 +130,8 @@ fn measure(
     round: usize,
     samples: &mut Samples,
 ) -> Result<()> {
-    for case in [Case::OneStream, Case::FourStreams, Case::SmallPackets, Case::RoundTrip] {
+    let on_all = |case: &&Case| !matches!(case, Case::ManyStreams | Case::IdlePeer);
+    for case in plan.cases.iter().filter(on_all).copied() {
         for turn in 0..paths.len() {
             let nth = (turn + round) % paths.len();
             let path = &paths[nth];
@@ -130,6 +139,9 @@ fn measure(
             let sample = sample.with_context(|| format!("{} over {}", case.name(), path.name))?;
             samples.entry((case, nth)).or_default().push(sample);
         }
+    }
+    if !plan.cases.contains(&Case::ManyStreams) {
+        return Ok(());
     }
     // Our own tunnel again: all streams of one lease, and each of its own.
     let ours = &paths[1];

@@ -10,7 +10,7 @@ use super::screen::Screen;
 use super::table::Table;
 use super::text::text;
 use crate::admin::Problem;
-use crate::bench::{self, Figures, Plan, Rival, Wire};
+use crate::bench::{self, Case, Figures, Plan, Rival, Wire};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -42,6 +42,10 @@ struct Tunnel {
     /// How long each load lasts
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = text::<Seconds>)]
     each: Seconds,
+    /// What is measured [default: all]: one-stream, four-streams, 100-streams,
+    /// 64-byte-packets, round-trip, idle-peer
+    #[arg(long, value_name = "LOAD", value_delimiter = ',')]
+    load: Vec<Case>,
     /// How packets go over the cable between the two: large ones whole, or cut before
     /// and put together behind it
     #[arg(long, value_name = "WIRE", value_delimiter = ',', default_value = "segments")]
@@ -80,7 +84,7 @@ impl Bench {
 
 impl Tunnel {
     fn plan(self) -> Result<Plan, Problem> {
-        let Self { rounds, each, wire, beside, shards, without } = self;
+        let Self { rounds, each, load, wire, beside, shards, without } = self;
         let wires = wire.into_iter().map(|wire| match wire {
             WireName::Segments => Wire::Segments,
             WireName::Gro => Wire::Gro,
@@ -88,6 +92,7 @@ impl Tunnel {
         let beside = beside.iter().map(|word| Rival::find(word));
         Ok(Plan {
             rounds: rounds.into(),
+            cases: if load.is_empty() { Case::ALL.to_vec() } else { load },
             each: Duration::from_secs(each.0),
             wires: wires.collect(),
             beside: beside

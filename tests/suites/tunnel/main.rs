@@ -59,13 +59,13 @@ async fn carried(stage: &Stage) -> Result<()> {
     let figures: Value = serde_json::from_slice(&output.stdout)?;
     let all = figures.as_array().context("no list of figures")?;
     for path in ["cable", "mercato"] {
-        for case in ["one stream", "four streams", "64 B packets", "round trip"] {
+        for case in ["one-stream", "four-streams", "64-byte-packets", "round-trip"] {
             let of = all.iter().find(|of| of["path"] == path && of["case"] == case);
             let of = of.with_context(|| format!("no {case} by the {path}: {figures}"))?;
             ensure!(of["median"].as_u64() > Some(0), "nothing came by the {path}: {case}");
         }
     }
-    let idle = all.iter().find(|of| of["case"] == "idle peer").context("no idle peer")?;
+    let idle = all.iter().find(|of| of["case"] == "idle-peer").context("no idle peer")?;
     ensure!(idle["median"].as_u64() < Some(300 << 10), "an idle peer takes {idle}");
     ensure!(devices()? == before, "devices of the machine were changed");
     Ok(())
