@@ -35,7 +35,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The measured decisions of docs/architecture.md, "Limits against abuse".
+    /// What docs/security.md says under "Who leaves first".
     fn default() -> Self {
         Self {
             pending_inbound: 64,

@@ -1,11 +1,11 @@
-//! The check that docs/architecture.md tells the truth: its table is the table of
-//! floors, and says of each crate whether it is here; the files that it names are there.
+//! The checks that pages tell the truth: the table of docs/architecture.md is the table of floors,
+//! and says of each crate whether it is here; files that any page names are there.
 
 use anyhow::Result;
 
 use crate::{
     Violation,
-    rules::{Row, TABLE},
+    rules::{ROOT, Row, TABLE},
     workspace::Workspace,
 };
 
@@ -26,14 +26,32 @@ pub(crate) fn architecture(workspace: &Workspace, found: &mut Vec<Violation>) ->
             found.push(Violation::new(FILE, last, format!("{} is {state}", row.package())));
         }
     }
-    for (number, line) in text.lines().enumerate() {
-        for file in line.split('`').skip(1).step_by(2).filter(|code| is_place(code)) {
-            if workspace.text(file).is_err() {
-                found.push(Violation::new(FILE, number + 1, format!("{file} is not there")));
+    Ok(())
+}
+
+/// Each path between backticks, from the root, in the README and the pages of docs/, is a file or
+/// a folder, but for crates to come.
+pub(crate) fn places(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    for page in workspace.files.iter().filter(|file| is_page(file)) {
+        let text = workspace.text(page)?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.ends_with("| to come |"));
+        for (number, line) in lines {
+            for place in line.split('`').skip(1).step_by(2).filter(|code| is_place(code)) {
+                let folder = format!("{}/", place.trim_end_matches('/'));
+                let is_there = |file: &String| file == place || file.starts_with(&folder);
+                if !workspace.files.iter().any(is_there) {
+                    found.push(Violation::new(page, number + 1, format!("{place} is not there")));
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Records of decisions tell of what was.
+fn is_page(file: &str) -> bool {
+    let page = file.strip_prefix("docs/").unwrap_or(file);
+    page.ends_with(".md") && !page.contains('/')
 }
 
 /// A row as the document has it, without what lives there and the state.
@@ -46,7 +64,9 @@ fn state(workspace: &Workspace, row: &Row) -> &'static str {
     if is_here { "here" } else { "to come" }
 }
 
-/// Whether it is the path of a source file, and not just its name.
+/// Whether it is a path from the root, and not a name, a command or a pattern.
 fn is_place(code: &str) -> bool {
-    code.ends_with(".rs") && code.contains('/')
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let first = code.split_once('/').map(|(first, _)| first);
+    code.chars().all(plain) && first.is_some_and(|first| ROOT.contains(&first))
 }

@@ -56,6 +56,7 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     sources::warnings(workspace, &mut found)?;
     sources::root(workspace, &mut found);
     documents::architecture(workspace, &mut found)?;
+    documents::places(workspace, &mut found)?;
     providers::one(workspace, &mut found)?;
     tables::ruled(workspace, &mut found)?;
     types::own_module(workspace, &mut found)?;
@@ -332,6 +333,9 @@ fn a_way_through_a_file_that_is_gone() {
         "`broker/gone.rs`, `a::b`\n| 0 | `protocol/`",
     );
     assert_eq!(gone.report(&[]), ["docs/architecture.md:1: broker/gone.rs is not there"]);
+    let readme = "`broker/src/`, `broker/src/lib.rs`, `broker/gone/`, `broker/*.rs`, `a/b`\n";
+    let gone = Fixture::clean().with("README.md", readme);
+    assert_eq!(gone.report(&[]), ["README.md:1: broker/gone/ is not there"]);
 }
 
 #[test]
