@@ -187,12 +187,16 @@ impl GuestSide {
         let body = bodies.get(&digest).ok_or(Failure::MissingBody)?;
         let forged = forge::forge(item, body, digest, route, &self.context);
         let mut forged = forged.map_err(Failure::Refused)?;
-        let present = self.place(item).and_then(|place| cluster.get(&place));
-        self.capacity.admit(item, &forged, present, if_absent, &self.context)?;
-        if let Some(present) = present {
+        let present = self.place(item).and_then(|place| cluster.get(&place)).cloned();
+        self.capacity.admit(item, &forged, present.as_ref(), if_absent, &self.context)?;
+        if let Some(present) = &present {
             forged["metadata"]["uid"] = present["metadata"]["uid"].clone();
         }
         let done = cluster.apply(now, forged);
+        match (&done, &present) {
+            (Ok(object), _) | (Err(_), Some(object)) => self.capacity.settle(item, object),
+            (Err(_), None) => self.capacity.release(item),
+        }
         done.map(drop).map_err(|error| forge::classify(&error.status()))
     }
 

@@ -12,7 +12,11 @@ use crate::failure::Failure;
 use crate::kind::POD;
 
 /// Makes it. A pod cannot be made with containers of `kubectl debug`: they follow.
-pub(super) async fn create(cluster: &Cluster, ns: &str, whole: &Value) -> Result<(), GuestFailure> {
+pub(super) async fn create(
+    cluster: &Cluster,
+    ns: &str,
+    whole: &Value,
+) -> Result<Value, GuestFailure> {
     let mut forged = whole.clone();
     let spec = forged["spec"].as_object_mut();
     let debug = spec.and_then(|spec| spec.remove("ephemeralContainers"));
@@ -23,16 +27,17 @@ pub(super) async fn create(cluster: &Cluster, ns: &str, whole: &Value) -> Result
         annotations.remove(HOME_GENERATION);
     }
     let made = cluster.create(POD, Some(ns), forged).await.map_err(failed)?;
-    if debug { update(cluster, ns, whole, &made).await } else { Ok(()) }
+    if debug { update(cluster, ns, whole, &made).await } else { Ok(made) }
 }
 
-/// Brings the pod that runs to what home wants, as far as a running pod can change.
+/// Brings the pod that runs to what home wants, as far as a running pod can change; gives back how
+/// it is then.
 pub(super) async fn update(
     cluster: &Cluster,
     ns: &str,
     forged: &Value,
     present: &Value,
-) -> Result<(), GuestFailure> {
+) -> Result<Value, GuestFailure> {
     let metadata = &present["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     let patch = |subresource: Option<&str>, mut change: Value| {
@@ -54,15 +59,16 @@ pub(super) async fn update(
             last.extend(annotations.remove_entry(name));
         }
     }
-    patch(None, first).await.map_err(failed)?;
+    let mut pod = patch(None, first).await.map_err(failed)?;
     for (subresource, path, spec) in further {
         let written = patch(Some(subresource), json!({ "spec": spec })).await;
-        written.map_err(|failure| failed_at(path, failure))?;
+        pod = written.map_err(|failure| failed_at(path, failure))?;
     }
     if !last.is_empty() {
-        patch(None, json!({ "metadata": { "annotations": last } })).await.map_err(failed)?;
+        let last = json!({ "metadata": { "annotations": last } });
+        pod = patch(None, last).await.map_err(failed)?;
     }
-    Ok(())
+    Ok(pod)
 }
 
 /// Of a pod that runs, only some fields can change; the rest of the forged pod

@@ -97,8 +97,12 @@ async fn write(
     let present = match admit(known.as_ref())? {
         Write::Change(present) => present,
         Write::Create => {
-            let Err(failure) = create(shared, item, &place, &forged).await else {
-                return Ok(Made::New);
+            let failure = match create(shared, item, &place, &forged).await {
+                Ok(made) => {
+                    shared.capacity().settle(item, &made);
+                    return Ok(Made::New);
+                }
+                Err(failure) => failure,
             };
             shared.capacity().release(item);
             found = look().await?.ok_or(failure.clone())?;
@@ -106,7 +110,16 @@ async fn write(
             present
         }
     };
-    change(shared, item, &place, forged, present).await?;
+    match change(shared, item, &place, forged, present).await {
+        Ok(changed) => shared.capacity().settle(item, &changed),
+        Err(failure) => {
+            // Otherwise it may have been done all the same, and is tried again.
+            if let GuestFailure::Refused(_) = failure {
+                shared.capacity().settle(item, present);
+            }
+            return Err(failure);
+        }
+    }
     Ok(Made::Changed)
 }
 
@@ -115,12 +128,12 @@ async fn create(
     item: &Item,
     place: &Place,
     forged: &Value,
-) -> Result<(), GuestFailure> {
+) -> Result<Value, GuestFailure> {
     match item {
         Item::Pod(_) => pod::create(&shared.cluster, &place.key.namespace, forged).await,
         Item::Object(_) => {
             let made = shared.cluster.create(place.kind, place.ns(), forged.clone()).await;
-            made.map(drop).map_err(failed)
+            made.map_err(failed)
         }
     }
 }
@@ -131,7 +144,7 @@ async fn change(
     place: &Place,
     mut forged: Value,
     present: &Value,
-) -> Result<(), GuestFailure> {
+) -> Result<Value, GuestFailure> {
     match item {
         Item::Pod(_) => pod::update(&shared.cluster, &place.key.namespace, &forged, present).await,
         Item::Object(_) => {
@@ -139,7 +152,7 @@ async fn change(
             forged["metadata"]["resourceVersion"] = version;
             let name = &place.key.name;
             let written = shared.cluster.replace(place.kind, place.ns(), name, forged).await;
-            written.map(drop).map_err(failed)
+            written.map_err(failed)
         }
     }
 }

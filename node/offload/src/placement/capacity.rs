@@ -1,5 +1,8 @@
 //! What the guests of one lease take of what was bought, all its namespaces together: a quota
 //! counts one namespace, and knows nothing of what fills etcd.
+//!
+//! While a change is under way the larger of what is there and what is wanted counts, since the API
+//! server may refuse it; then what is there.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +35,15 @@ struct Share {
     /// Of a pod that is not over.
     requests: Amounts,
     bytes: usize,
+    /// A write was admitted, and what it came to is not known.
+    writing: bool,
 }
 
 impl Capacity {
     /// Decides on the write of `forged`, the guest object of `item`, where `present` stands in its
-    /// place, and takes what it calls for out of `context.allocatable`, in place of what it has.
+    /// place, and takes what it calls for out of `context.allocatable`: of a change the larger of
+    /// that and what it has. [`Capacity::settle`] or [`Capacity::release`] says what the write came
+    /// to.
     ///
     /// # Errors
     /// Nothing has been taken then.
@@ -94,21 +101,31 @@ impl Capacity {
                 return Err(if ever { Failure::Full(outcome) } else { Failure::OutOf(outcome) });
             }
         }
-        self.set(item, Some(wanted));
+        self.set(item, Some(Share { writing: true, ..wanted.larger(own) }));
         Ok(())
+    }
+
+    /// A write was answered, and `present` is there now: it takes what it takes.
+    pub fn settle(&mut self, item: &Item, present: &Value) {
+        if let Some(share) = self.shares.get_mut(item) {
+            share.writing = false;
+        }
+        self.note(item, present);
     }
 
     /// An object is there: it takes what it takes, and nothing once its pod is over.
     pub fn note(&mut self, item: &Item, present: &Value) {
-        let over = matches!(present["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let known = self.shares.get(item);
-        if known.is_some_and(|share| !over || share.requests.is_empty()) {
-            return;
-        }
-        let mut share = known.cloned().unwrap_or_else(|| Share::of(item, present));
-        if over {
-            share.requests.clear();
-        }
+        // How long it is does not matter so much that each look at it is worth the count.
+        let bytes = known.map_or_else(|| present.to_string().len(), |share| share.bytes);
+        let found = Share { requests: Share::requests(item, present), bytes, writing: false };
+        let share = match known {
+            Some(known) if known == &found => return,
+            Some(known) if known.writing && !found.requests.is_empty() => {
+                Share { writing: true, ..found.larger(known.clone()) }
+            }
+            Some(_) | None => found,
+        };
         self.set(item, Some(share));
     }
 
@@ -118,7 +135,7 @@ impl Capacity {
     }
 
     fn set(&mut self, item: &Item, share: Option<Share>) {
-        if let Some(Share { requests, bytes }) = self.shares.remove(item) {
+        if let Some(Share { requests, bytes, .. }) = self.shares.remove(item) {
             self.bytes -= bytes;
             for (resource, amount) in requests {
                 let sum = self.requests.remove(&resource).unwrap_or_default();
@@ -138,13 +155,65 @@ impl Capacity {
 }
 
 impl Share {
+    /// Of an object that is wanted.
     fn of(item: &Item, object: &Value) -> Self {
         let bytes = object.to_string().len();
-        let Item::Pod(_) = item else { return Self { requests: Amounts::new(), bytes } };
-        let mut requests = requests(&object["spec"]);
-        requests.insert("pods".to_owned(), 1);
-        Self { requests, bytes }
+        Self { requests: Self::requests(item, object), bytes, writing: false }
     }
+
+    /// Of a pod that is not over: one pod, and what it asks for.
+    fn requests(item: &Item, object: &Value) -> Amounts {
+        let over = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let Item::Pod(_) = item else { return Amounts::new() };
+        if over {
+            return Amounts::new();
+        }
+        let mut all = requests(&object["spec"]);
+        all.insert("pods".to_owned(), 1);
+        if is_resizing(object) {
+            raise(&mut all, requests(&as_it_runs(object)));
+        }
+        all
+    }
+
+    /// The larger of both, of each resource.
+    fn larger(mut self, other: Self) -> Self {
+        raise(&mut self.requests, other.requests);
+        self.bytes = self.bytes.max(other.bytes);
+        self
+    }
+}
+
+fn raise(requests: &mut Amounts, other: Amounts) {
+    for (resource, amount) in other {
+        let own = requests.entry(resource).or_default();
+        *own = (*own).max(amount);
+    }
+}
+
+/// Whether its containers may have other sizes than its spec says.
+fn is_resizing(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions
+        .filter_map(|condition| condition["type"].as_str())
+        .any(|kind| kind == "PodResizePending" || kind == "PodResizeInProgress")
+}
+
+/// The spec with the sizes that its containers have.
+fn as_it_runs(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    let lists = [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")];
+    for (list, statuses) in lists {
+        for container in spec[list].as_array_mut().into_iter().flatten() {
+            let statuses = pod["status"][statuses].as_array().into_iter().flatten();
+            let mut of_it = statuses.filter(|status| status["name"] == container["name"]);
+            let resources = of_it.next().map(|status| &status["resources"]);
+            if let Some(resources) = resources.filter(|resources| resources.is_object()) {
+                container["resources"] = resources.clone();
+            }
+        }
+    }
+    spec
 }
 
 /// What of a running pod may call for more.
@@ -221,6 +290,46 @@ mod tests {
     }
 
     #[test]
+    fn a_change_frees_nothing_before_it_is_there() {
+        let (mut room, context) = (Capacity::default(), sold("2", "9"));
+        let (item, large) = pod("shop", "a", "2");
+        let (_, small) = pod("shop", "a", "1");
+        let (next, wanted) = pod("shop", "b", "1");
+        room.claim(&item, &large, &context).unwrap();
+        room.settle(&item, &large);
+        room.claim(&item, &small, &context).unwrap();
+        assert!(room.claim(&next, &wanted, &context).is_err(), "it may be refused");
+        room.note(&item, &small);
+        assert!(room.claim(&next, &wanted, &context).is_err(), "that may have been before");
+        room.settle(&item, &large);
+        assert!(room.claim(&next, &wanted, &context).is_err(), "it was refused");
+        room.claim(&item, &small, &context).unwrap();
+        room.settle(&item, &small);
+        assert_eq!(room.claim(&next, &wanted, &context), Ok(()));
+        // What the provider's cluster adds counts as well.
+        room.release(&next);
+        let mut grown = small;
+        grown["spec"]["overhead"] = json!({ "cpu": "1m" });
+        room.note(&item, &grown);
+        assert!(room.claim(&next, &wanted, &context).is_err());
+    }
+
+    #[test]
+    fn a_pod_that_shrinks_takes_what_it_has_until_it_is_small() {
+        let (mut room, context) = (Capacity::default(), sold("2", "9"));
+        let (item, mut shrinking) = pod("shop", "a", "1");
+        let has = json!([{ "name": "app", "resources": { "requests": { "cpu": "2" } } }]);
+        let resizing = json!([{ "type": "PodResizeInProgress", "status": "True" }]);
+        shrinking["status"] = json!({ "containerStatuses": has, "conditions": resizing });
+        room.note(&item, &shrinking);
+        let (next, wanted) = pod("shop", "b", "1");
+        assert!(room.claim(&next, &wanted, &context).is_err());
+        shrinking["status"]["conditions"] = json!([]);
+        room.note(&item, &shrinking);
+        assert_eq!(room.claim(&next, &wanted, &context), Ok(()));
+    }
+
+    #[test]
     fn what_fills_etcd_is_bounded() {
         let (mut room, context) = (Capacity::default(), sold("1", "9"));
         let full = json!({ "data": { "a": "x".repeat(1 << 20) } });
@@ -240,9 +349,7 @@ mod tests {
             room.claim(item, pod, &context).unwrap();
         }
         let (huge, present) = pod("shop", "huge", "1000000");
-        for item in [&huge, &a.0] {
-            room.note(item, &present);
-        }
+        room.note(&huge, &present);
         assert!(room.claim(&b.0, &b.1, &context).is_err(), "what was found leaves no room");
         room.release(&huge);
         assert_eq!(room.requests["cpu"], 3_000);

@@ -211,6 +211,10 @@ impl Guest {
         let present = self.find(item).map(|(_, object)| object);
         self.capacity.admit(item, &forged, present.as_ref(), if_absent, &context)?;
         let applied = self.cluster.change(|cluster, now| cluster.apply(now, forged));
+        match (&applied, &present) {
+            (Ok(object), _) | (Err(_), Some(object)) => self.capacity.settle(item, object),
+            (Err(_), None) => self.capacity.release(item),
+        }
         applied.map(drop).map_err(|error| forge::classify(&error.status()))
     }
 
