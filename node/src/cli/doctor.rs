@@ -5,7 +5,7 @@ use mercato_protocol::text::shown;
 use super::args::Global;
 use super::screen::{Screen, print};
 use super::style::Style;
-use super::table::wrapped;
+use super::table::{folded, wrapped};
 use crate::admin::{Class, Client, Desk, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
 use crate::doctor::{Finding, Verdict, machine};
@@ -56,8 +56,42 @@ fn line(finding: &Finding, style: Style) -> String {
     text += &wrapped(&shown(&finding.what), INDENT);
     text.push('\n');
     for todo in &finding.todo {
-        // A command must stay one line, to be copied.
-        text += &format!("{:INDENT$}→ {}\n", "", shown(todo));
+        text += &advice(&shown(todo));
+        text.push('\n');
     }
     text
+}
+
+/// What to do about it, in lines that fit. A command alone stays in one, to be copied.
+fn advice(todo: &str) -> String {
+    let line = format!("{:INDENT$}→ {todo}", "");
+    let commands = ["chmod ", "kubectl ", "mercato "];
+    let alone = commands.iter().any(|it| todo.starts_with(it)) && !todo.contains("; ");
+    if alone { line } else { folded(&line, INDENT + 2) }
+}
+
+#[cfg(test)]
+mod tests {
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+    use crate::cli::table::WIDTH;
+
+    #[test]
+    fn advice_fits_and_a_command_stays_in_a_line() {
+        let sentence = "kubectl apply -f config/deploy/; whoever takes the daemon has the cluster";
+        let named =
+            "to see why the provider cannot be reached from here: mercato peer ping turin:7474";
+        let command =
+            format!("kubectl -n kube-system patch daemonset proxy -p '{}'", "x ".repeat(40));
+        let finding = Finding::warn("policies", "they do not hold").todo(sentence).todo(named);
+        let text = line(&finding.clone().todo(&*command), Style::detect(true));
+        let (advice, last) = text.trim_end().rsplit_once('\n').unwrap();
+        assert!(advice.lines().all(|line| line.width() <= WIDTH), "{text}");
+        assert!(
+            advice.ends_with("\n                        mercato peer ping turin:7474"),
+            "{text}"
+        );
+        assert_eq!(last.trim_start(), format!("→ {command}"));
+    }
 }
