@@ -94,7 +94,8 @@ pub(crate) struct Global {
     /// No colour, as with NO_COLOR
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
-    /// How long to wait [default: 30s for an answer, no limit with --wait]
+    /// How long to wait [default: 30s for an answer, no limit with --wait
+    /// and --watch]
     #[arg(long, global = true, value_name = "DURATION", value_parser = text::<Seconds>)]
     timeout: Option<Seconds>,
 }

@@ -12,7 +12,7 @@ use super::args::Format;
 use super::screen::{Screen, json, print};
 use super::table::{Table, WIDTH, pairs, wrapped};
 use super::text::{fingerprint, moment, name, round_trip, standing};
-use super::{deals, now_ms};
+use super::{deals, now_ms, watch};
 use crate::admin::{Attention, Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
 
 /// Between two questions for what is new.
@@ -130,25 +130,36 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-        let mut last = 0;
-        loop {
-            let events = desk.events(last).await?;
-            last = events.last().map_or(last, |event| event.number);
-            if !self.watch {
-                return screen.render(&events, || lines(&events, screen));
-            }
-            if !events.is_empty() {
-                print(&match screen.format {
-                    // A program reads them one by one.
-                    Format::Json => json_lines(&events)?,
-                    Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
-                        screen.render(&events, || lines(&events, screen))?
-                    }
-                })?;
-            }
-            tokio::time::sleep(POLL).await;
+    pub(crate) async fn perform(
+        self,
+        desk: &dyn Desk,
+        screen: &Screen,
+        limit: Option<Duration>,
+    ) -> Result<String, Problem> {
+        if self.watch {
+            return watch::within(limit, follow(desk, screen)).await;
         }
+        let events = desk.events(0).await?;
+        screen.render(&events, || lines(&events, screen))
+    }
+}
+
+/// Prints what happened, and then what happens.
+async fn follow(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    let mut last = 0;
+    loop {
+        let events = desk.events(last).await?;
+        last = events.last().map_or(last, |event| event.number);
+        if !events.is_empty() {
+            print(&match screen.format {
+                // A program reads them one by one.
+                Format::Json => json_lines(&events)?,
+                Format::Table | Format::Wide | Format::Yaml | Format::Csv | Format::Name => {
+                    screen.render(&events, || lines(&events, screen))?
+                }
+            })?;
+        }
+        tokio::time::sleep(POLL).await;
     }
 }
 

@@ -2,6 +2,7 @@
 //! rest does not.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use clap::Args;
 use mercato_broker::{Candidate, Demand, Excluded, Market, Sort};
@@ -40,11 +41,16 @@ pub(crate) struct Browse {
 }
 
 impl Browse {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        desk: &dyn Desk,
+        screen: &Screen,
+        limit: Option<Duration>,
+    ) -> Result<String, Problem> {
         let demand = self.wanted.demand(desk, self.term).await?;
         if self.watch {
-            return watch::watch(screen, async || show(desk, screen, demand.clone(), false).await)
-                .await;
+            let look = async || show(desk, screen, demand.clone(), false).await;
+            return watch::within(limit, watch::watch(screen, look)).await;
         }
         show(desk, screen, demand, self.explain).await
     }

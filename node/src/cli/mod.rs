@@ -125,10 +125,13 @@ async fn ask(
     match command {
         Ask::Status => look::status(desk, screen).await,
         Ask::Peers { watch: false } => look::peers(desk, screen).await,
-        Ask::Peers { watch: true } => watch::watch(screen, || look::peers(desk, screen)).await,
+        Ask::Peers { watch: true } => {
+            let watching = watch::watch(screen, || look::peers(desk, screen));
+            watch::within(global.limit(), watching).await
+        }
         Ask::Peer(peer) => peer.perform(desk, screen).await,
         Ask::Key(key) => key.perform(desk, screen, global.answer_timeout()).await,
-        Ask::Browse(browse) => browse.perform(desk, screen).await,
+        Ask::Browse(browse) => browse.perform(desk, screen, global.limit()).await,
         Ask::Offer(Offer::Show { provider }) => market::offer(desk, screen, &provider).await,
         Ask::Share(share) => share.perform(desk, screen).await,
         Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
@@ -139,7 +142,7 @@ async fn ask(
         Ask::Federation(federation) => federation.perform(desk, screen).await,
         Ask::Offload(offload) => offload.perform(desk, screen).await,
         Ask::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
-        Ask::Events(events) => events.perform(desk, screen).await,
+        Ask::Events(events) => events.perform(desk, screen, global.limit()).await,
     }
 }
 

@@ -304,6 +304,13 @@ fn an_order_is_followed_until_its_node_is_ready() {
 }
 
 #[test]
+fn what_is_watched_ends_when_the_time_is_over() {
+    for line in ["events -w", "peers -w", "browse -w"] {
+        assert_eq!(mercato(&script(&[]), &format!("{line} --timeout 1s")).unwrap(), "");
+    }
+}
+
+#[test]
 fn what_is_shared_changes_only_where_it_is_said() {
     let desk = script(&[]);
     mercato(&desk, "share set --cpu 30% --memory 8Gi --approve auto --allow 4f").unwrap();

@@ -2,6 +2,7 @@
 //! pipe the lines that are new, for a program to read one by one.
 
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use super::args::Format;
 use super::look::POLL;
@@ -10,6 +11,19 @@ use crate::admin::{Class, Problem};
 
 /// To the upper left corner, with nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
+
+/// Goes on until Ctrl-C, or for as long as `--timeout` says: that is its end, and no failure.
+pub(super) async fn within(
+    limit: Option<Duration>,
+    watching: impl Future<Output = Result<String, Problem>>,
+) -> Result<String, Problem> {
+    match limit {
+        Some(limit) => {
+            tokio::time::timeout(limit, watching).await.unwrap_or_else(|_| Ok(String::new()))
+        }
+        None => watching.await,
+    }
+}
 
 /// Shows what `look` says, until Ctrl-C. That there is nothing is no reason to end.
 pub(super) async fn watch(
