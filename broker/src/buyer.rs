@@ -32,7 +32,7 @@ impl Deal {
             Body::StatusQuery => self.talk.say(turn, self.outcome()),
             Body::Status { state } => self.on_status(turn, *state),
             Body::UsageReport { receipt } => self.on_report(turn, message, receipt),
-            Body::ReclaimNotice { notice, .. } => self.on_notice(turn, *notice),
+            Body::ReclaimNotice { notice, text } => self.on_notice(turn, *notice, text),
             Body::Invoice { invoice } => self.on_invoice(turn, message, invoice),
             Body::Amendment { number, answer } => self.on_amendment(turn, *number, answer),
             Body::Close { reason, text } => {
@@ -275,9 +275,7 @@ impl Deal {
                 self.talk.answered(Kind::Verification);
                 self.talk.ask(turn, Kind::Query, Body::StatusQuery)
             }
-            Stage::Pending { .. } | Stage::Active | Stage::Suspended => {
-                self.close(turn, self.end_reason(), "")
-            }
+            Stage::Pending { .. } | Stage::Active | Stage::Suspended => self.close_in_time(turn),
             Stage::Closed { .. } | Stage::Terminated { .. } => Ok(()),
         }
     }

@@ -57,6 +57,9 @@ pub struct Deal {
     pub(crate) meter: Meter,
     /// The provider takes the capacity back.
     pub(crate) reclaim: Option<Notice>,
+    /// Why, in its owner's words; may be empty.
+    #[serde(default)]
+    pub(crate) reclaim_text: String,
     /// What the lease came to.
     pub(crate) invoice: Option<SignedInvoice>,
     /// What the buyer does not agree to: each a record of its own.
@@ -169,6 +172,7 @@ impl Deal {
             change: None,
             meter: Meter::default(),
             reclaim: None,
+            reclaim_text: String::new(),
             invoice: None,
             disputes: Vec::new(),
             namespaces: BTreeSet::new(),

@@ -48,6 +48,11 @@ impl Deal {
         self.reclaim
     }
 
+    /// Why the capacity is taken back, in the words of the provider's owner; may be empty.
+    pub fn reclaim_text(&self) -> &str {
+        &self.reclaim_text
+    }
+
     /// What the lease came to, once it is over.
     pub fn invoice(&self) -> Option<&SignedInvoice> {
         self.invoice.as_ref()
@@ -65,13 +70,14 @@ impl Deal {
         Some(not_after_ms.min(reclaimed_ms))
     }
 
-    /// Why a lease ends that has come to [`ends_ms`](Self::ends_ms).
-    pub(crate) fn end_reason(&self) -> CloseReason {
+    /// Ends a lease that has come to [`ends_ms`](Self::ends_ms).
+    pub(crate) fn close_in_time(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
         let not_after_ms = self.agreement.as_ref().map_or(0, |a| a.contract.not_after_ms);
-        match self.reclaim {
-            Some(notice) if notice.until_ms < not_after_ms => CloseReason::Reclaimed,
-            Some(_) | None => CloseReason::Expired,
+        if self.reclaim.is_some_and(|notice| notice.until_ms < not_after_ms) {
+            let text = self.reclaim_text.clone();
+            return self.close(turn, CloseReason::Reclaimed, &text);
         }
+        self.close(turn, CloseReason::Expired, "")
     }
 
     /// Provider: takes the capacity back at that time.
@@ -82,8 +88,9 @@ impl Deal {
         text: &str,
     ) -> Result<(), CodecError> {
         let notice = Notice { given_ms: turn.now.wall_ms, until_ms };
-        self.reclaim = Some(notice);
-        self.talk.ask(turn, Kind::Reclaim, Body::ReclaimNotice { notice, text: shortened(text) })
+        let text = shortened(text);
+        (self.reclaim, self.reclaim_text) = (Some(notice), text.clone());
+        self.talk.ask(turn, Kind::Reclaim, Body::ReclaimNotice { notice, text })
     }
 
     /// Consumer: the capacity is taken back. Notice counts from when it was heard, but for
@@ -92,10 +99,12 @@ impl Deal {
         &mut self,
         turn: &mut Turn<'_>,
         notice: Notice,
+        text: &str,
     ) -> Result<(), CodecError> {
         if self.stage.is_leased() && self.reclaim.is_none() {
             let heard_ms = turn.now.wall_ms.saturating_sub(CLOCK_SKEW_MS);
             self.reclaim = Some(Notice { given_ms: notice.given_ms.max(heard_ms), ..notice });
+            self.reclaim_text = shortened(text);
         }
         self.talk.say(turn, self.outcome())
     }

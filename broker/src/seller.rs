@@ -234,7 +234,7 @@ impl Deal {
             Stage::Pending { .. } | Stage::Active | Stage::Suspended
                 if self.is_past_term(now_ms) =>
             {
-                self.close(turn, self.end_reason(), "")
+                self.close_in_time(turn)
             }
             Stage::Closed { .. } if self.invoice_due_ms().is_some() => self.send_invoice(turn),
             Stage::Active | Stage::Suspended | Stage::Closed { .. } => self.on_meter_deadline(turn),

@@ -219,7 +219,7 @@ fn facts(deal: &Deal) -> DealFacts {
         | Stage::Agreed
         | Stage::Pending { .. }
         | Stage::Active
-        | Stage::Suspended => (None, String::new()),
+        | Stage::Suspended => (None, deal.reclaim_text().to_owned()),
     };
     DealFacts {
         peer: deal.peer(),

@@ -24,7 +24,8 @@ pub(crate) struct Deal {
     pub(crate) peer_name: Option<String>,
     /// How far it is. At `Review` the provider's owner is asked, at `Offered` the buyer's.
     pub(crate) state: State,
-    /// Why it is over, in the words of market protocol and owner; none: it is not.
+    /// Why it is over, in the words of market protocol and owner, or why it is taken back, in its
+    /// owner's; none: neither, or no word is said.
     pub(crate) reason: Option<String>,
     /// It came to nothing for a reason that passes: another request may be granted.
     pub(crate) passing: bool,

@@ -162,7 +162,11 @@ impl About<'_> {
         let ends_ms = deal.ends_ms()?;
         let left = span(ends_ms.saturating_sub(self.now_ms));
         if deal.reclaim().is_some() {
-            let text = format!("{short}: {peer} takes it back in {left}");
+            let why = match deal.reclaim_text() {
+                "" => String::new(),
+                text => format!(" ({text})"),
+            };
+            let text = format!("{short}: {peer} takes it back in {left}{why}");
             let reclaimed = self.until(Kind::ContractReclaimed, text, ends_ms);
             return Some((ends_ms, self.of_contract(reclaimed)));
         }

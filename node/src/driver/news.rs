@@ -223,7 +223,13 @@ fn deal_text(kind: Kind, id: NegotiationId, facts: &DealFacts, who: &str) -> Str
         Kind::ContractSuspended => {
             format!("{short}: the contract with {who} is suspended: usage is not signed for")
         }
-        Kind::ContractReclaiming => format!("{short}: the contract with {who} is being reclaimed"),
+        Kind::ContractReclaiming => {
+            let why = match facts.text.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", facts.text),
+            };
+            format!("{short}: the contract with {who} is being reclaimed{why}")
+        }
         Kind::ContractClosed if closed(CloseReason::Expired) => {
             format!("{short}: the contract with {who} reached the end of its term")
         }

@@ -97,7 +97,7 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         peer: deal.peer(),
         peer_name: names.get(&deal.peer()).cloned(),
         state: deal.state(),
-        reason: reason(deal.stage()),
+        reason: reason(deal),
         passing: is_passing(deal.stage()),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
@@ -157,8 +157,8 @@ fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
     }
 }
 
-fn reason(stage: &Stage) -> Option<String> {
-    match stage {
+fn reason(deal: &mercato_broker::Deal) -> Option<String> {
+    match deal.stage() {
         Stage::Closed { reason, text, .. } => Some(said(reason, text)),
         Stage::Terminated { reason, text, .. } => Some(said(reason, text)),
         Stage::Requested { .. }
@@ -167,7 +167,7 @@ fn reason(stage: &Stage) -> Option<String> {
         | Stage::Agreed
         | Stage::Pending { .. }
         | Stage::Active
-        | Stage::Suspended => None,
+        | Stage::Suspended => Some(deal.reclaim_text().to_owned()).filter(|text| !text.is_empty()),
     }
 }
 

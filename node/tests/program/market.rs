@@ -141,10 +141,13 @@ fn a_contract_is_taken_back_and_billed() {
     let unasked = turin.ask(&["reclaim", &id, "--notice", "2s"]);
     assert_eq!(unasked.status.code(), Some(2), "{}", stderr(&unasked));
     assert!(stderr(&unasked).contains("the rest is a credit"), "{}", stderr(&unasked));
-    let reclaimed = turin.ask(&["reclaim", &id, "--notice", "2s", "--yes"]);
+    let why = ["--reason", "a broken fan", "--yes"];
+    let reclaimed = turin.ask(&[&["reclaim", &id, "--notice", "2s"], &why[..]].concat());
     assert!(reclaimed.status.success(), "{}", stderr(&reclaimed));
     for side in [&rome, &turin] {
-        wait_for_state(side, &id, "closed");
+        let closed = wait_for_state(side, &id, "closed");
+        assert_eq!(closed["reason"], "reclaimed (a broken fan)");
+        side.wait_for_text(&["events"], |text| text.contains("is being reclaimed (a broken fan)"));
         let statement = ["contracts", "statement", &id, "-o", "json"];
         let rows = side.wait_for(&statement, |rows| {
             let is_credit = |row: &Value| row["ChargeCategory"] == "Credit";

@@ -222,6 +222,7 @@ pub(super) fn deal() -> Value {
             "reported": { "receipt": receipt(), "signed": opaque::<Receipt>() },
         },
         "reclaim": Notice { given_ms: MAX, until_ms: MAX },
+        "reclaimText": kept_text(),
         "invoice": invoice,
         "namespaces": names.map(|n| text(n, limits::LABEL_BYTES)).collect::<BTreeSet<_>>(),
         "unwanted": kept_text(),
