@@ -284,6 +284,50 @@ mod tests {
         assert!(error.contains("no certificate"), "{error}");
     }
 
+    fn served() -> Served {
+        let bodies = Arc::new(Semaphore::new(limits::ADMISSION_BODIES));
+        Served { known: watch::channel(None).1, bodies }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_do_not_come_are_few_and_not_waited_for() {
+        let served = served();
+        let never = || Body::from_stream(futures::stream::pending::<std::io::Result<Vec<u8>>>());
+        let mut reading = tokio::task::JoinSet::new();
+        let mut read_never = |caller: &Caller| {
+            let (served, caller, body) = (served.clone(), caller.clone(), never());
+            reading.spawn(async move { read(&served, &caller, body).await });
+        };
+        let one = Caller::of_test();
+        (0..100).for_each(|_| read_never(&one));
+        let left = || served.bodies.available_permits();
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(left(), limits::ADMISSION_BODIES - limits::UNKNOWN_REQUESTS, "of one address");
+        // Another address does not wait for that one.
+        let other = read(&served, &Caller::of_test(), Body::from("{}")).await;
+        assert_eq!(other, Ok(json!({})));
+        (0..100).for_each(|_| read_never(&Caller::of_test()));
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(left(), 0, "of all");
+        let patience = 5 * limits::ADMISSION_TIMEOUT;
+        let ended = tokio::time::timeout(patience, reading.join_all()).await.unwrap();
+        assert!(ended.iter().all(|read| *read == Err(StatusCode::REQUEST_TIMEOUT)));
+        assert_eq!(left(), limits::ADMISSION_BODIES);
+    }
+
+    #[tokio::test]
+    async fn a_body_has_a_bound() {
+        let body = |bytes: usize| Body::from("{}".to_owned() + &" ".repeat(bytes - 2));
+        let caller = Caller::of_test();
+        assert_eq!(read(&served(), &caller, body(limits::ADMISSION_BODY)).await, Ok(json!({})));
+        let large = read(&served(), &caller, body(limits::ADMISSION_BODY + 1)).await;
+        assert_eq!(large, Err(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+
     #[test]
     fn addresses_are_ip_names() {
         let v6 = Reach::Address("[::1]:1".parse().unwrap());

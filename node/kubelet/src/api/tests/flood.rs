@@ -57,6 +57,21 @@ async fn strangers_keep_no_api_server_out() {
     assert_eq!(served.iter().sum::<usize>(), 0);
 }
 
+#[tokio::test]
+async fn who_does_not_say_whose_it_is_has_little_time() {
+    let bed = bed_within(&["get healthz"], Some(Duration::from_secs(2))).await;
+    let (address, ca) = (bed.listener.address(), bed.ca.pem());
+    let (chain, key) = leaf(&bed.ca, "api");
+    let client = Some((chain.as_str(), key.as_str()));
+    let home = connect(address, &ca, client).await.unwrap();
+    let mut stranger = connect(address, &ca, None).await.unwrap();
+    let mut said = Vec::new();
+    // Less than a server of HTTP waits for a request.
+    let ended = tokio::time::timeout(PATIENCE / 2, stranger.read_to_end(&mut said)).await;
+    assert!(ended.is_ok() && said.is_empty());
+    assert_eq!(exchange(home, "GET", "/healthz", &[], None).await.status, 200);
+}
+
 /// Reviews that never end: Leases and statuses have the API server for themselves.
 #[tokio::test]
 async fn reviews_keep_nothing_else_waiting() {

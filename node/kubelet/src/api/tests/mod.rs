@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -97,13 +98,18 @@ struct Bed {
 /// Token `good` is user `anna`; `anna` and the certificate's `api` may do what
 /// `rights` lists as `verb subresource`.
 async fn bed(rights: &'static [&'static str]) -> Bed {
+    bed_within(rights, None).await
+}
+
+/// The same, where a connection has so long to say whose it is.
+async fn bed_within(rights: &'static [&'static str], time: Option<Duration>) -> Bed {
     let ca = authority();
     let (chain, key) = leaf(&ca, "system:node:turin");
     let tls = Tls::new(certified_key(&chain, &key).unwrap()).unwrap();
     tls.set_client_ca(&ca.pem()).unwrap();
     let (node, provider, reviews) = node(rights);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::bind(address, tls, node.router(), None).await.unwrap();
+    let listener = Listener::bind(address, tls, node.router(), time).await.unwrap();
     Bed { listener, provider, reviews, ca }
 }
 
