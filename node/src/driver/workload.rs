@@ -335,6 +335,36 @@ mod tests {
         taken(&framed(Frame::ToGuest(frame), home).unwrap(), provider, false).unwrap();
     }
 
+    fn frame(answer: bool, statements: Vec<ToGuest>) -> Frame {
+        let (from, to, seq, ack) = (1, 1, u64::from(answer), 0);
+        Frame::ToGuest(mercato_offload::message::Frame { from, to, seq, ack, answer, statements })
+    }
+
+    #[tokio::test]
+    async fn acknowledgements_wait_behind_no_body() {
+        let (home, provider) = (Bodies::default(), Bodies::default());
+        let (frames, mut said) = mpsc::channel(limits::FRAMES);
+        let (acks, mut acked) = mpsc::channel(limits::FRAMES);
+        let idle = || tokio::spawn(async {}).abort_handle();
+        let sending = [idle(), idle()];
+        let out =
+            Outbound { peer: PublicKey([1; 32]), frames, acks, metrics: Metrics::new(), sending };
+        let (body, question, ack) = (
+            frame(true, vec![put(&home, &pod("web"), 0).1]),
+            frame(true, vec![]),
+            frame(false, vec![]),
+        );
+        [&body, &question, &ack].into_iter().for_each(|frame| out.send(frame.clone()));
+        // A question is about all that was said before it, and keeps its place.
+        assert_eq!((said.try_recv(), said.try_recv()), (Ok(body.clone()), Ok(question)));
+        assert_eq!(acked.try_recv(), Ok(ack.clone()));
+        assert!(said.try_recv().is_err() && acked.try_recv().is_err());
+        // Their stream has no place for anything else.
+        let taken = |frame, acks| taken(&framed(frame, &home).unwrap(), &provider, acks);
+        assert!(taken(ack, true).is_ok() && taken(body.clone(), false).is_ok());
+        assert!(matches!(taken(body, true), Err(Untaken::NoAck)));
+    }
+
     #[test]
     fn the_body_of_a_pod_that_never_was_goes_when_home_forgets_it() {
         for forgets in [false, true] {
