@@ -1,5 +1,8 @@
 //! A disk that is full, under the records and under the log.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
 use serde_json::Value;
 
 use crate::kit::{Daemon, done};
@@ -43,6 +46,26 @@ fn people_are_told_once_that_the_disk_is_full() {
     assert_eq!(count(&events, "records_read_only"), 1, "{events:#}");
     done(&rome, &["peer", "trust", "turin", "--yes"]);
     turin.stop();
+}
+
+#[test]
+fn the_data_folder_is_its_users_alone() {
+    let dir = tempfile::TempDir::new().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let rome = Daemon::start_in(dir, "rome", &[]);
+    share(&rome, "free", "auto");
+    let (mut folders, mut files) = (vec![rome.path().to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            folders.extend(path.is_dir().then(|| path.clone()));
+            files += usize::from(path.is_file());
+            let mode = path.metadata().unwrap().mode() & 0o777;
+            assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        }
+    }
+    assert!(files > 4, "the records are among them");
+    assert_eq!(rome.path().metadata().unwrap().mode() & 0o777, 0o700);
+    rome.stop();
 }
 
 #[test]
