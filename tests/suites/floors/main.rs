@@ -350,3 +350,18 @@ fn a_second_rustls_provider() {
 }
 
 const NOTHING: [&str; 0] = [];
+
+/// Built for the pages of the machine that builds it, jemalloc aborts where the kernel's are larger.
+#[test]
+fn jemalloc_is_built_for_the_largest_pages_that_kernels_have() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let config = std::fs::read_to_string(root.join(".cargo/config.toml")).unwrap();
+    let config: toml::Table = config.parse().unwrap();
+    for target in
+        ["AARCH64_UNKNOWN_LINUX_GNU", "AARCH64_UNKNOWN_LINUX_MUSL", "POWERPC64LE_UNKNOWN_LINUX_GNU"]
+    {
+        // 2^16 bytes: 64 KiB.
+        let pages = &config["env"][&format!("{target}_JEMALLOC_SYS_WITH_LG_PAGE")];
+        assert_eq!(pages.as_str(), Some("16"), "{target}");
+    }
+}
