@@ -341,6 +341,15 @@ mod tests {
     }
 
     #[test]
+    fn the_clusters_own_namespaces_stay_whatever_else_may_leave() {
+        let all = OptedIn::ready(Scope::All, BTreeMap::new());
+        assert_eq!(all.leave("shop"), Leave::Soon, "so new that nobody has told of it");
+        for own in ["kube-system", "default", "mercato", "openshift-monitoring"] {
+            assert_eq!(all.leave(own), Leave::Never, "{own}");
+        }
+    }
+
+    #[test]
     fn one_that_is_being_deleted_is_known_to_end() {
         let mut ending = namespace("both");
         ending["metadata"]["uid"] = "7".into();
