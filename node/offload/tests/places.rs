@@ -6,10 +6,10 @@ mod told;
 use mercato_offload::guest::{self, Failure};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, key};
-use mercato_offload::message::{Report, Stage, ToGuest, ToHome};
-use mercato_protocol::id::Digest;
+use mercato_offload::message::{Report, Route, Stage, ToGuest, ToHome};
+use mercato_protocol::id::{ClusterId, Digest};
 
-use told::{Asked, Lied, at_home, pod, put, refusal};
+use told::{Asked, Lied, PROVIDER, at_home, pod, put, refusal};
 
 /// The names under which things were put.
 fn places(told: &[ToGuest]) -> Vec<(&Item, Option<&str>)> {
@@ -84,7 +84,24 @@ fn what_may_be_there_is_held() {
     asked.does(guest::Input::Moved("shop".to_owned()));
     asked.does(guest::Input::Written(web));
     assert!(asked.session.holds("shop"));
-    let config = guest::Config { cluster: told::PROVIDER, consumer: told::HOME, transit: false };
+    let config = guest::Config { cluster: PROVIDER, consumer: told::HOME, transit: false };
     let unknown = guest::GuestSession::restore(config, []);
     assert!(unknown.holds("shop"), "before it is known what is there");
+}
+
+/// It would hang at a virtual node that its own provider's scheduler chose.
+#[test]
+fn a_guest_is_sent_on_only_where_it_may_go_further() {
+    let (origin, web) = (ClusterId([9; 32]), Item::Pod(pod("u2", "guest")));
+    for (path, hops, goes) in
+        [(vec![origin], 1, true), (vec![origin], 0, false), (vec![origin, PROVIDER], 1, false)]
+    {
+        let mut lied = Lied::to();
+        let route = Some(Box::new(Route { origin, path, hops }));
+        let (pod, needs) = (pod("u2", "guest"), Vec::new());
+        lied.takes(home::Input::Pod(home::HomePod { pod, needs, route, ..at_home() }));
+        lied.says(vec![ToHome::HaveEnd]);
+        let sent = places(&lied.told).iter().any(|(item, _)| **item == web);
+        assert_eq!(sent, goes, "{hops} hops left");
+    }
 }
