@@ -19,6 +19,13 @@ fn event(daemon: &Daemon, kind: &str) -> Value {
     last(&events).unwrap()
 }
 
+/// Until its status says so, wherever its lines are broken.
+fn waits(daemon: &Daemon, what: &str) {
+    daemon.wait_for_text(&["status"], |text| {
+        text.split_whitespace().collect::<Vec<_>>().join(" ").contains(what)
+    });
+}
+
 #[test]
 fn a_change_is_told_refused_and_withdrawn() {
     let turin = Daemon::start("turin", &[]);
@@ -32,8 +39,8 @@ fn a_change_is_told_refused_and_withdrawn() {
     wait_for_state(&rome, &id, "active");
 
     // It is shown as what it is, with what it will cost.
-    let waits = done(&rome, &["contracts", "extend", &id, "--for", "3h"]);
-    assert!(waits.contains("term 1h -> 4h (+3h), 4.80 EUR instead of 1.20 EUR"), "{waits}");
+    let asked = done(&rome, &["contracts", "extend", &id, "--for", "3h"]);
+    assert!(asked.contains("term 1h -> 4h (+3h), 4.80 EUR instead of 1.20 EUR"), "{asked}");
     let requests = turin.wait_for(&["requests", "-o", "json"], |all| all[0]["id"] == id.as_str());
     let change = &requests[0]["change"];
     assert_eq!(change["what"], "term 1h -> 4h (+3h)");
@@ -58,8 +65,7 @@ fn a_change_is_told_refused_and_withdrawn() {
     assert_eq!(refused["reason"], "deniedByOwner");
     assert_eq!(refused["quantity"]["cpuMillis"], 3_000);
     assert_eq!(refused["askedTotal"]["micros"], 1_200_000);
-    let why = "turin refused the change: denied by owner (not today)";
-    rome.wait_for_text(&["status"], |text| text.contains(why));
+    waits(&rome, "turin refused the change: denied by owner (not today)");
     let page = stdout(&rome.ask(&["contracts", "show", &id]));
     assert!(page.contains("cpu 2 -> 3") && page.contains("not today"), "{page}");
 
@@ -68,6 +74,8 @@ fn a_change_is_told_refused_and_withdrawn() {
     let none = rome.ask(&["contracts", "resize", &id, "--cpu", "0"]);
     assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
     assert!(kinds(&rome).contains(&"contract_active".to_owned()));
+    done(&turin, &["contracts", "cancel", &id, "--reason", "a broken fan", "--yes"]);
+    waits(&rome, "the contract with turin ended early: ended by provider (a broken fan)");
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
 
@@ -95,5 +103,14 @@ fn an_offer_that_is_declined_or_lapses_is_told_to_both() {
     turin.wait_for(&["share", "-o", "json"], |share| {
         share["onSale"][0]["free"]["cpuMillis"] == 4_000
     });
+    // One's own word needs no attention, the other side's does.
+    let denied = order(&rome, &[]);
+    wait_for_state(&turin, &denied, "review");
+    done(&turin, &["requests", "deny", &denied, "--reason", "not today"]);
+    waits(&rome, "the order to turin came to nothing: denied by owner (not today)");
+    let status = rome.json(&["status", "-o", "json"]);
+    let attention = status["daemon"]["attention"].as_array().unwrap().iter();
+    let failed: Vec<_> = attention.filter(|what| what["kind"] == "order_failed").collect();
+    assert!(failed.len() == 1 && failed[0]["order"] == denied.as_str(), "{failed:?}");
     [rome, turin].into_iter().for_each(Daemon::stop);
 }
