@@ -18,7 +18,7 @@ pub use self::counters::{Count, Counters, DropReason};
 use crate::endpoint::PeerIndex;
 use crate::limits;
 use crate::packet::Layout;
-use crate::translate::{Checksum, Mapping, translate};
+use crate::translate::{Checksum, Quoted, translate};
 
 /// A pod or node of this cluster, which one lease's other side may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,21 +286,24 @@ struct Inwards<'a> {
     route: Route,
 }
 
-impl Mapping for Outwards<'_> {
-    fn mapped(&self, address: IpAddr) -> Option<IpAddr> {
+impl Quoted for Outwards<'_> {
+    /// What the other side has sent: from one of its addresses to one of ours.
+    fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let Route { lease, peer } = self.route;
-        let remote = self.table.remotes.get(&address);
-        let remote = remote.filter(|entry| (entry.lease, entry.peer) == (lease, peer));
-        let local = || self.table.locals.get(&(lease, address)).map(|entry| entry.inner);
-        remote.map(|entry| entry.inner).or_else(local)
+        let remote = self.table.remotes.get(&source)?;
+        let local = self.table.locals.get(&(lease, destination))?;
+        ((remote.lease, remote.peer) == (lease, peer)).then_some((remote.inner, local.inner))
     }
 }
 
-impl Mapping for Inwards<'_> {
-    fn mapped(&self, address: IpAddr) -> Option<IpAddr> {
+impl Quoted for Inwards<'_> {
+    /// What we have sent: from one of our addresses to one of the other side's.
+    fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
         let Route { lease, peer } = self.route;
-        let remote = self.table.remote_by_inner.get(&(peer, address));
-        remote.or_else(|| self.table.local_by_inner.get(&(lease, address))).copied()
+        let local = self.table.local_by_inner.get(&(lease, source))?;
+        let remote = self.table.remote_by_inner.get(&(peer, destination))?;
+        let entry = self.table.remotes.get(remote)?;
+        (entry.lease == lease).then_some((*local, *remote))
     }
 }
 

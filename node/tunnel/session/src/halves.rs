@@ -35,6 +35,9 @@ impl Halves {
             HalfKind::First => counter,
             HalfKind::Second => counter.checked_sub(1)?,
         };
+        if bytes.len() > limits::MOST_OUTER_BYTES {
+            return None;
+        }
         let place = (shard, first);
         let other = self.waiting.iter().position(|half| half.place == place && half.kind != kind);
         let Some(other) = other.and_then(|nth| self.waiting.remove(nth)) else {
@@ -48,7 +51,7 @@ impl Halves {
             HalfKind::First => [bytes, &other.bytes].concat(),
             HalfKind::Second => [&other.bytes, bytes].concat(),
         };
-        (packet.len() <= limits::PACKET_BYTES).then_some(packet)
+        Some(packet)
     }
 }
 
@@ -67,6 +70,13 @@ mod tests {
         assert_eq!(halves.join(0, 6, Second, b"llo"), Some(b"hello".to_vec()));
         assert_eq!(halves.join(0, 7, First, b"two "), Some(b"two worlds".to_vec()));
         assert_eq!(halves.join(0, 0, Second, b"of nothing"), None);
+    }
+
+    #[test]
+    fn one_that_no_link_carries_does_not_wait() {
+        let mut halves = Halves::default();
+        assert_eq!(halves.join(0, 5, First, &[0; limits::MOST_OUTER_BYTES + 1]), None);
+        assert!(halves.waiting.is_empty());
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 use thiserror::Error;
 
+use crate::limits;
+
 /// Of an authentication code in front of the handshake's own.
 pub(crate) const MAC_BYTES: usize = 16;
 /// Of a public key.
@@ -30,6 +32,9 @@ pub(crate) const COOKIE_BYTES: usize = 8 + COOKIE_NONCE_BYTES + MAC_BYTES + TAG_
 /// What stands in front of the sealed part of a data packet.
 pub const DATA_HEADER_BYTES: usize = 16;
 
+/// The bits of an index that say which shard has sealed a packet.
+pub(crate) const SHARD_BITS: u32 = limits::SHARDS as u32 - 1;
+
 const INITIATION: u8 = 1;
 const RESPONSE: u8 = 2;
 const COOKIE: u8 = 3;
@@ -51,7 +56,7 @@ pub(crate) enum Message<'a> {
 /// The first message of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Initiation<'a> {
-    /// By which the initiator wants to be reached.
+    /// By which the initiator wants to be reached; its low four bits are zero.
     pub(crate) sender: u32,
     /// The Noise message: ephemeral key, static key, offer.
     pub(crate) noise: &'a [u8],
@@ -62,7 +67,7 @@ pub(crate) struct Initiation<'a> {
 /// The second message of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Response<'a> {
-    /// By which the responder wants to be reached.
+    /// By which the responder wants to be reached; its low four bits are zero.
     pub(crate) sender: u32,
     /// The initiator's index.
     pub(crate) receiver: u32,
@@ -114,6 +119,9 @@ pub enum Malformed {
     /// Its kind has another length.
     #[error("a message of this kind has another length than {0} bytes")]
     Length(usize),
+    /// Its sender's index leaves no room for the number of a shard.
+    #[error("{0:#x} is no index: its low four bits are those of a shard")]
+    Index(u32),
 }
 
 impl<'a> Message<'a> {
@@ -126,12 +134,12 @@ impl<'a> Message<'a> {
         let length = Malformed::Length(datagram.len());
         match *kind {
             INITIATION if datagram.len() == INITIATION_BYTES => Ok(Self::Initiation(Initiation {
-                sender: number(rest).ok_or(length)?,
+                sender: sender(rest)?,
                 noise: &datagram[8..8 + INITIATION_NOISE_BYTES],
                 macs: Macs::at_end(datagram).ok_or(length)?,
             })),
             RESPONSE if datagram.len() == RESPONSE_BYTES => Ok(Self::Response(Response {
-                sender: number(rest).ok_or(length)?,
+                sender: sender(rest)?,
                 receiver: number(&rest[4..]).ok_or(length)?,
                 noise: &datagram[12..12 + RESPONSE_NOISE_BYTES],
                 macs: Macs::at_end(datagram).ok_or(length)?,
@@ -220,6 +228,12 @@ fn header(kind: u8, numbers: &[u32]) -> Vec<u8> {
     message
 }
 
+/// The index at the beginning of `bytes`, by which a sender wants to be reached.
+fn sender(bytes: &[u8]) -> Result<u32, Malformed> {
+    let index = number(bytes).ok_or(Malformed::Length(bytes.len()))?;
+    if index & SHARD_BITS == 0 { Ok(index) } else { Err(Malformed::Index(index)) }
+}
+
 fn number(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
@@ -253,12 +267,15 @@ mod tests {
 
     #[test]
     fn another_length_or_kind_is_no_message() {
-        let whole = initiation(1, &[0; INITIATION_NOISE_BYTES]);
+        let whole = initiation(16, &[0; INITIATION_NOISE_BYTES]);
         for length in 0..whole.len() {
             assert!(Message::parse(&whole[..length]).is_err(), "{length} bytes");
         }
         let longer = [&whole[..], &[0]].concat();
         assert_eq!(Message::parse(&longer), Err(Malformed::Length(longer.len())));
+        let mut of_a_shard = initiation(0x10, &[0; INITIATION_NOISE_BYTES]);
+        of_a_shard[4] = 0x11;
+        assert_eq!(Message::parse(&of_a_shard), Err(Malformed::Index(0x11)));
         assert_eq!(Message::parse(&[5, 0, 0, 0, 1, 2, 3, 4]), Err(Malformed::Kind));
         assert_eq!(Message::parse(&[4, 0, 1, 0, 1, 2, 3, 4]), Err(Malformed::Kind));
     }

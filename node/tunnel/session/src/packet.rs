@@ -15,6 +15,11 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
+const END_OF_OPTIONS: u8 = 0;
+const NO_OPTION: u8 = 1;
+/// Options of an IPv4 header (RFC 791, section 3.1).
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
 /// Extension headers of one packet, at most: RFC 8200 names five that may stand here.
 const EXTENSIONS: usize = 6;
 
@@ -33,6 +38,8 @@ pub(crate) struct Layout {
     pub(crate) is_later_fragment: bool,
     /// Whether it is any fragment.
     pub(crate) is_fragment: bool,
+    /// Whether it says itself by whom it goes.
+    is_source_routed: bool,
 }
 
 /// Why bytes are no IP packet.
@@ -47,6 +54,9 @@ pub enum NoPacket {
     /// It has more headers than any real packet.
     #[error("a packet with more extension headers than there are kinds of them")]
     Headers,
+    /// It says itself by whom it goes: who gets it in the end would not be whom it was admitted to.
+    #[error("a packet that says by whom it goes")]
+    SourceRoute,
 }
 
 impl Layout {
@@ -56,7 +66,10 @@ impl Layout {
     /// When it is no whole packet.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, NoPacket> {
         let layout = Self::read_headers(bytes)?;
-        if layout.transport.end == bytes.len() { Ok(layout) } else { Err(NoPacket::Length) }
+        if layout.transport.end != bytes.len() {
+            return Err(NoPacket::Length);
+        }
+        if layout.is_source_routed { Err(NoPacket::SourceRoute) } else { Ok(layout) }
     }
 
     /// The same of a packet of which only the beginning may be here, as ICMP quotes one.
@@ -87,6 +100,7 @@ impl Layout {
             transport: header_bytes..total,
             is_later_fragment: fragment & 0x1fff != 0,
             is_fragment: fragment & 0x3fff != 0,
+            is_source_routed: has_source_route(&bytes[20..header_bytes]),
         })
     }
 
@@ -104,6 +118,7 @@ impl Layout {
             transport: 40..end,
             is_later_fragment: false,
             is_fragment: false,
+            is_source_routed: false,
         };
         for _ in 0..EXTENSIONS {
             if !layout.pass_extension(bytes)? {
@@ -123,6 +138,7 @@ impl Layout {
         let at = self.transport.start;
         let begin: &[u8; 8] =
             bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(NoPacket::Length)?;
+        self.is_source_routed |= self.protocol == ROUTING;
         let length = if self.protocol == FRAGMENT {
             let fragment = u16::from_be_bytes([begin[2], begin[3]]);
             self.is_later_fragment = fragment & 0xfff8 != 0;
@@ -161,6 +177,22 @@ impl Layout {
     /// Whether the transport checksum covers the two addresses.
     pub(crate) fn has_pseudo_header(&self) -> bool {
         matches!(self.protocol, TCP | UDP | ICMPV6)
+    }
+}
+
+/// Whether there is a source route among the options of an IPv4 header.
+fn has_source_route(mut options: &[u8]) -> bool {
+    loop {
+        match options {
+            [] | [END_OF_OPTIONS, ..] => return false,
+            [NO_OPTION, rest @ ..] => options = rest,
+            [LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE, ..] => return true,
+            [_, length, ..] if *length >= 2 => {
+                options = options.get(usize::from(*length)..).unwrap_or_default();
+            }
+            // Whoever reads them in another way than we do is not to find one.
+            [_, ..] => return true,
+        }
     }
 }
 
@@ -252,6 +284,28 @@ pub(crate) mod tests {
         let bytes = packet(one, "fd00::2".parse().unwrap(), DESTINATION, &extended);
         let layout = Layout::read(&bytes).unwrap();
         assert_eq!((layout.protocol, layout.transport), (UDP, 48..57));
+    }
+
+    #[test]
+    fn a_packet_that_says_by_whom_it_goes_is_refused() {
+        let with_options = |options: &[u8]| {
+            let mut bytes = packet([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 132, &[0; 20]);
+            bytes[0] += (options.len() / 4) as u8;
+            bytes[20..20 + options.len()].copy_from_slice(options);
+            Layout::read(&bytes).map(drop)
+        };
+        for options in [[131, 3, 4, 0], [137, 3, 4, 0], [1, 1, 131, 0], [7, 0, 0, 0]] {
+            assert_eq!(with_options(&options), Err(NoPacket::SourceRoute), "{options:?}");
+        }
+        assert_eq!(with_options(&[1, 3, 1, 1, 131, 3, 4, 0]), Err(NoPacket::SourceRoute));
+        for options in [[0, 131, 3, 4], [7, 4, 131, 0], [1, 1, 1, 0], [148, 4, 0, 0]] {
+            assert_eq!(with_options(&options), Ok(()), "{options:?}");
+        }
+        let (one, other) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+        let mut routed = packet(one, other, DESTINATION, &[59, 0, 1, 4, 0, 0, 0, 0]);
+        assert!(Layout::read(&routed).is_ok());
+        routed[6] = ROUTING;
+        assert_eq!(Layout::read(&routed), Err(NoPacket::SourceRoute));
     }
 
     #[test]

@@ -3,8 +3,13 @@
 
 use std::net::IpAddr;
 
+use thiserror::Error;
+
 use crate::checksum::Change;
 use crate::packet::{ICMP, ICMPV6, Layout, NoPacket, UDP};
+
+/// Of an ICMP error in front of what it quotes.
+const ICMP_HEADER_BYTES: usize = 8;
 
 /// What the transport checksum of a packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,30 +20,43 @@ pub enum Checksum {
     Partial,
 }
 
-/// The address that takes another's place, both ways.
-pub(crate) trait Mapping {
-    /// What stands in the place of this one; none if it means nothing here.
-    fn mapped(&self, address: IpAddr) -> Option<IpAddr>;
+/// What stands in the place of the addresses of a packet that an ICMP error quotes.
+pub(crate) trait Quoted {
+    /// The source and destination for a quoted packet with these ones; none if it is not one that
+    /// whoever gets the error has sent to whoever sends it.
+    fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)>;
 }
 
-/// Gives a packet another source and destination. An ICMP error's quotation of a packet, in which
-/// both are the other way round, is changed likewise where `quoted` knows its addresses.
+/// Why a packet was not translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum TranslateError {
+    /// It is no whole packet.
+    #[error(transparent)]
+    NoPacket(#[from] NoPacket),
+    /// It is an ICMP error about a packet that does not concern its two ends. Whoever gets it
+    /// would believe it of a connection to somebody else.
+    #[error("an ICMP error about a packet between others")]
+    Quotation,
+}
+
+/// Gives a packet another source and destination. The packet that an ICMP error quotes is changed
+/// as `quoted` says.
 ///
 /// # Errors
-/// When it is no whole packet. It is then as it was.
+/// When it is no whole packet, or quotes one that it may not. It is then as it was.
 pub(crate) fn translate(
     bytes: &mut [u8],
     source: IpAddr,
     destination: IpAddr,
     checksum: Checksum,
-    quoted: &impl Mapping,
-) -> Result<(), NoPacket> {
+    quoted: &impl Quoted,
+) -> Result<(), TranslateError> {
     let layout = Layout::read(bytes)?;
     if layout.checksum_at().is_some_and(|at| at + 2 > bytes.len()) {
-        return Err(NoPacket::Length);
+        return Err(NoPacket::Length.into());
     }
     if is_icmp_error(bytes, &layout) {
-        translate_quotation(bytes, &layout, quoted);
+        translate_quotation(bytes, &layout, quoted)?;
     }
     let change = set_addresses(bytes, &layout, source, destination);
     set_transport_checksum(bytes, &layout, change, checksum);
@@ -96,16 +114,19 @@ pub(crate) fn is_icmp_error(bytes: &[u8], layout: &Layout) -> bool {
 
 /// Translates the packet that an ICMP error quotes, of which only the beginning is here, and the
 /// error's checksum with it.
-fn translate_quotation(bytes: &mut [u8], layout: &Layout, quoted: &impl Mapping) {
-    let begin = layout.transport.start + 8;
+fn translate_quotation(
+    bytes: &mut [u8],
+    layout: &Layout,
+    quoted: &impl Quoted,
+) -> Result<(), TranslateError> {
+    let begin = layout.transport.start + ICMP_HEADER_BYTES;
     let checksum_at = layout.transport.start + 2;
-    let Some(inner) = bytes.get(begin..layout.transport.end) else { return };
-    let Ok(inner_layout) = Layout::read_headers(inner) else { return };
+    let inner = bytes.get(begin..layout.transport.end).ok_or(NoPacket::Length)?;
+    let inner_layout = Layout::read_headers(inner)?;
+    let mapped = quoted.quoted(inner_layout.source, inner_layout.destination);
     let is_same_family = inner_layout.is_version_6() == layout.is_version_6();
-    let mapped = (quoted.mapped(inner_layout.source), quoted.mapped(inner_layout.destination));
-    let (Some(source), Some(destination), true) = (mapped.0, mapped.1, is_same_family) else {
-        return;
-    };
+    let (source, destination) =
+        mapped.filter(|_| is_same_family).ok_or(TranslateError::Quotation)?;
     // Words of the quotation up to the end of the transport checksum are all that may change.
     let touched = inner_layout.checksum_at().map_or(inner_layout.transport.start, |at| at + 2);
     let end = (begin + touched.next_multiple_of(2)).min(layout.transport.end & !1);
@@ -115,6 +136,7 @@ fn translate_quotation(bytes: &mut [u8], layout: &Layout, quoted: &impl Mapping)
     set_transport_checksum(inner, &inner_layout, change, Checksum::Complete);
     let change = Change::of(&before, &bytes[begin..end]);
     change_word(bytes, checksum_at, |checksum| change.to_checksum(checksum));
+    Ok(())
 }
 
 fn replace(field: &mut [u8], by: &[u8]) -> Change {
@@ -139,9 +161,9 @@ mod tests {
     use crate::packet::TCP;
     use crate::packet::tests::{assert_right, complete_checksum, packet};
 
-    impl Mapping for BTreeMap<IpAddr, IpAddr> {
-        fn mapped(&self, address: IpAddr) -> Option<IpAddr> {
-            self.get(&address).copied()
+    impl Quoted for BTreeMap<IpAddr, IpAddr> {
+        fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
+            Some((*self.get(&source)?, *self.get(&destination)?))
         }
     }
 

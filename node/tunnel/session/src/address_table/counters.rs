@@ -4,12 +4,15 @@ use std::fmt;
 
 use super::Route;
 use crate::packet::NoPacket;
+use crate::translate::TranslateError;
 
 /// Why a packet did not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
     /// It is no whole IP packet.
     Malformed,
+    /// It is an ICMP error about a packet between others.
+    Quotation,
     /// Its source is nobody who may send it there.
     Source,
     /// Its destination is nobody who may be reached.
@@ -51,8 +54,9 @@ impl Count {
 
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Malformed,
+        Self::Quotation,
         Self::Source,
         Self::Destination,
         Self::Ended,
@@ -68,10 +72,20 @@ impl From<NoPacket> for DropReason {
     }
 }
 
+impl From<TranslateError> for DropReason {
+    fn from(error: TranslateError) -> Self {
+        match error {
+            TranslateError::NoPacket(error) => error.into(),
+            TranslateError::Quotation => Self::Quotation,
+        }
+    }
+}
+
 impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malformed => "no whole IP packet",
+            Self::Quotation => "an ICMP error about a packet between others",
             Self::Source => "its source may not send there",
             Self::Destination => "its destination may not be reached",
             Self::Ended => "the lease is over",
