@@ -1,6 +1,6 @@
 //! Our own tunnel over the cable: a gateway in each of the two namespaces.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 
 use super::cable::{self, Cable};
 
-const DEVICE: &str = "mercato0";
+/// What the tunnel's device is called, at each end.
+pub(super) const DEVICE: &str = "mercato0";
 const PORT: u16 = 7475;
 /// What IPv4, UDP and the seal take of a datagram.
 pub(super) const OVERHEAD: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;
@@ -55,6 +56,16 @@ pub(super) fn pod(end: usize, lease: u8) -> IpAddr {
 /// Of the same pod, between the gateways: another one, so that each packet is translated.
 fn inner(end: usize, lease: u8) -> IpAddr {
     Ipv4Addr::new(10, 98 + end as u8, 0, lease + 1).into()
+}
+
+/// Of the first lease's pod behind an end, in version 6.
+pub(super) fn pod_v6(end: usize) -> IpAddr {
+    Ipv6Addr::new(0xfd00, 0x200 + end as u16, 0, 0, 0, 0, 0, 1).into()
+}
+
+/// Of the same pod, between the gateways.
+fn inner_v6(end: usize) -> IpAddr {
+    Ipv6Addr::new(0xfd00, 0x98 + end as u16, 0, 0, 0, 0, 0, 1).into()
 }
 
 /// The contract of a lease.
@@ -114,15 +125,19 @@ fn commands(end: usize, secrets: &Secrets, leases: u8) -> Vec<Command> {
     let secret = SharedSecret::new(*secrets.shared);
     let addresses = vec![SocketAddr::from((cable::outer(other), PORT))];
     let until_ms = u64::MAX;
-    let of_lease = |number| {
-        let (lease, local, remote) = (contract(number), pod(end, number), pod(other, number));
-        let entry = LocalEntry { lease, local, inner: inner(end, number), until_ms };
-        let inner = inner(other, number);
-        let remote = Command::AddRemote { lease, peer: key, local: remote, inner, until_ms };
-        [Command::AddLocal(entry), remote]
+    let both = |lease, own: (IpAddr, IpAddr), others: (IpAddr, IpAddr)| {
+        let entry = LocalEntry { lease, local: own.0, inner: own.1, until_ms };
+        let (local, inner) = others;
+        [Command::AddLocal(entry), Command::AddRemote { lease, peer: key, local, inner, until_ms }]
     };
+    let of_lease = |number| {
+        let pods = [end, other].map(|end| (pod(end, number), inner(end, number)));
+        both(contract(number), pods[0], pods[1])
+    };
+    let pods_v6 = [end, other].map(|end| (pod_v6(end), inner_v6(end)));
+    let of_version_6 = both(contract(0), pods_v6[0], pods_v6[1]);
     let peer = Command::AddPeer { key, secret, addresses };
-    std::iter::once(peer).chain((0..leases).flat_map(of_lease)).collect()
+    std::iter::once(peer).chain((0..leases).flat_map(of_lease)).chain(of_version_6).collect()
 }
 
 fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)> {

@@ -206,6 +206,7 @@ impl Gateway {
         all.moved_to = activity.moved_to.or(all.moved_to);
         all.probed = activity.probed.or(all.probed);
         all.echoed = activity.echoed.or(all.echoed);
+        all.refused = [activity.refused, all.refused].into_iter().flatten().min();
     }
 
     /// Carries what is due between the endpoint and the lanes.

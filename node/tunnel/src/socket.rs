@@ -1,4 +1,4 @@
-//! A UDP socket whose kernel cuts one large send into datagrams (`UDP_SEGMENT`) and puts
+//! A UDP socket whose packets no router fragments, and whose kernel cuts one large send into datagrams (`UDP_SEGMENT`) and puts
 //! datagrams of one sender together (`UDP_GRO`): one call for up to 64 KiB.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::{
-    AttachReusePortCbpf, RcvBuf, RcvBufForce, ReusePort, SndBuf, SndBufForce, UdpGroSegment,
-    UdpGsoSegment,
+    AttachReusePortCbpf, RcvBuf, RcvBufForce, ReusePort, SetUsize, SndBuf, SndBufForce,
+    UdpGroSegment, UdpGsoSegment,
 };
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
@@ -33,6 +33,23 @@ pub struct DatagramSocket {
     offloads: OffloadState,
     control: Vec<u8>,
 }
+
+/// What becomes of IPv4 packets that are larger than the path carries (ip(7)).
+#[derive(Clone, Copy, Debug)]
+struct IpMtuDiscover;
+
+/// The same of IPv6 packets (ipv6(7)).
+#[derive(Clone, Copy, Debug)]
+struct Ipv6MtuDiscover;
+
+nix::setsockopt_impl!(IpMtuDiscover, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, usize, SetUsize);
+nix::setsockopt_impl!(
+    Ipv6MtuDiscover,
+    libc::IPPROTO_IPV6,
+    libc::IPV6_MTU_DISCOVER,
+    usize,
+    SetUsize
+);
 
 /// What was received at once: datagrams of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +98,12 @@ impl DatagramSocket {
             socket.set_only_v6(false)?;
         }
         socket.set_nonblocking(true)?;
+        // The session finds out by itself what the path carries: the kernel neither fragments nor
+        // heeds what anybody tells it by ICMP.
+        setsockopt(&socket, IpMtuDiscover, &(libc::IP_PMTUDISC_PROBE as usize))?;
+        if address.is_ipv6() {
+            setsockopt(&socket, Ipv6MtuDiscover, &(libc::IPV6_PMTUDISC_PROBE as usize))?;
+        }
         setsockopt(&socket, ReusePort, &is_one_of_many)?;
         // Without the right to have more than the machine's limit, that is enough to go on.
         let _ = setsockopt(&socket, RcvBufForce, &limits::RECEIVE_BUFFER_BYTES)
@@ -123,7 +146,7 @@ impl DatagramSocket {
     /// room.
     ///
     /// # Errors
-    /// When the network refuses them.
+    /// When the network refuses them; [`is_too_large`] of those that the own link does not carry.
     pub fn send(&self, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
         assert!(each > 0 && bytes.len() <= limits::SEND_BYTES, "a batch is bounded");
         if bytes.len() <= each {
@@ -186,6 +209,11 @@ impl AsFd for DatagramSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Whether datagrams were refused since one of them is larger than the own link carries.
+pub(crate) fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
 /// An IPv4 address that came through a socket of both versions is given as such.

@@ -12,12 +12,15 @@ pub struct Traffic {
     pub all: Counters,
     /// Those of each lease.
     pub leases: BTreeMap<ContractId, LeaseCounters>,
+    /// Datagrams that the own link refused as too large, probes of the path among them.
+    pub refused: u64,
 }
 
 impl Traffic {
     /// Adds what another shard has carried.
     pub(crate) fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
+        self.refused += other.refused;
         for (lease, counters) in &other.leases {
             self.leases.entry(*lease).or_default().add(counters);
         }

@@ -52,6 +52,7 @@ pub(crate) async fn many_sessions(_: &Stage) -> Result<()> {
     let (before, devices_before) = (in_use()?, devices(&cable)?);
     (0..sessions).try_for_each(one)?;
     let (after, devices_after) = (in_use()?, devices(&cable)?);
+    println!("before {sessions} sessions: {before:?}, after: {after:?}, devices {devices_after}");
     ensure!(devices_after == devices_before, "devices: {devices_before}, then {devices_after}");
     ensure!(
         after.descriptors <= before.descriptors

@@ -11,6 +11,7 @@ mod leases;
 mod life;
 #[path = "../../../node/src/bench/mercato.rs"]
 mod mercato;
+mod mtu;
 #[path = "../../../node/src/bench/namespace.rs"]
 mod namespace;
 mod transfer;
@@ -32,6 +33,13 @@ fn main() -> ExitCode {
         Test::ci("several_shards_carry_several_streams", |s| Box::pin(carry::several_shards(s))),
         Test::ci("sessions_leave_nothing", |s| Box::pin(life::many_sessions(s))),
         Test::ci("an_end_that_moves_is_followed", |s| Box::pin(life::an_end_moves(s))),
+        Test::ci("links_of_all_sizes_carry_everything", |s| Box::pin(mtu::links_of_all_sizes(s))),
+        Test::ci("a_router_to_a_smaller_link_needs_no_icmp", |s| {
+            Box::pin(mtu::a_router_to_a_smaller_link(s))
+        }),
+        Test::ci("a_link_that_becomes_smaller_is_noticed_at_once", |s| {
+            Box::pin(mtu::a_link_that_becomes_smaller(s))
+        }),
         Test::ci("a_lease_keeps_to_its_rate", |s| Box::pin(leases::a_rate_is_kept(s))),
         Test::ci("a_lease_receives_no_more_than_its_rate", |s| {
             Box::pin(leases::what_comes_too_fast_is_dropped(s))

@@ -136,7 +136,8 @@ impl PathMtu {
 
     /// The peer has received a probe; perhaps one that was given up already.
     pub fn on_echo(&mut self, mono_ms: u64, echo: Probe) {
-        let is_of_now = echo.id.wrapping_sub(self.first_id) < self.next_id - self.first_id;
+        let of_now = self.next_id.wrapping_sub(self.first_id);
+        let is_of_now = echo.id.wrapping_sub(self.first_id) < of_now;
         let size = SIZES.iter().position(|size| *size == usize::from(echo.outer_bytes));
         let Some(size) = size.filter(|size| is_of_now && *size <= self.most) else { return };
         self.confirmed = self.confirmed.max(size);
@@ -165,6 +166,25 @@ impl PathMtu {
             let probe = Outstanding { size: self.confirmed, sent_ms: 0, tries: 0 };
             self.state = State::Confirming { probe, searched_ms };
         }
+    }
+
+    /// The own link refuses packets of this size: smaller ones are tried at once, and a larger one
+    /// when it is time to look for more.
+    pub fn on_refused(&mut self, outer_bytes: usize) {
+        let most = SIZES.iter().rposition(|size| *size < outer_bytes).unwrap_or(0);
+        let highest = match self.state {
+            State::Searching { highest, .. } => highest,
+            State::Confirming { .. } | State::Found { .. } if self.confirmed <= most => return,
+            State::Confirming { .. } | State::Found { .. } => self.confirmed,
+        };
+        if highest <= most {
+            return;
+        }
+        if self.confirmed > most {
+            self.confirmed = 0;
+        }
+        self.first_id = self.next_id;
+        self.state = State::begin(most);
     }
 
     /// Large packets seem to be lost, or the peer is elsewhere: what was confirmed is in question
@@ -269,6 +289,37 @@ mod tests {
         run(&mut search, 1_500, usize::MAX, 0, 20_000);
         run(&mut search, 1_425, usize::MAX, 20_000, 30_000);
         assert!(search.path().outer_bytes <= 1_420, "{search:?}");
+    }
+
+    #[test]
+    fn what_the_own_link_refuses_is_not_sent_again_before_its_time() {
+        for path in [1_280, 1_400, 1_472] {
+            let mut search = PathMtu::new(9_000);
+            run(&mut search, 9_000, usize::MAX, 0, 10_000);
+            assert_eq!(search.path(), found(9_000, 9_000));
+            // The link changes: what is too large for it is refused at once, and never lost.
+            let mut sizes = vec![9_000];
+            search.on_refused(9_000);
+            for now_ms in (10_000..20_000).step_by(100) {
+                search.on_sent(now_ms);
+                while let Some(probe) = search.poll(now_ms) {
+                    let size = usize::from(probe.outer_bytes);
+                    if size <= path {
+                        search.on_echo(now_ms, probe);
+                    } else {
+                        assert!(!sizes.contains(&size), "{size} was refused already");
+                        sizes.push(size);
+                        search.on_refused(size);
+                    }
+                }
+            }
+            assert_eq!(search.path(), found(path, 9_000), "{sizes:?}");
+        }
+        let mut search = PathMtu::new(1_500);
+        run(&mut search, 1_400, usize::MAX, 0, 10_000);
+        search.on_refused(1_500);
+        search.on_refused(1_420);
+        assert_eq!(search.path(), found(1_400, 1_500), "smaller ones pass as before");
     }
 
     #[test]

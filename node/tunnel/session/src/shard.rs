@@ -12,14 +12,11 @@ use crate::control::{Content, Control, PROBE_BYTES, Probe};
 use crate::endpoint::PeerIndex;
 use crate::halves::Halves;
 use crate::limits;
-use crate::message::{DATA_HEADER_BYTES, Data};
+use crate::message::{DATA_HEADER_BYTES, Data, SHARD_BITS};
 use crate::path_mtu::Path;
 use crate::room::{Room, outer_headers};
 use crate::seal::{OpenError, Opener, Sealer};
 use crate::session_keys::SessionKeys;
-
-/// The bits of an index that say which shard has sealed.
-const SHARD_BITS: u32 = limits::SHARDS as u32 - 1;
 
 type BuildHasher = std::hash::BuildHasherDefault<siphasher::sip::SipHasher13>;
 
@@ -73,6 +70,8 @@ pub struct Activity {
     pub probed: Option<Probe>,
     /// The echo of ours that came last.
     pub echoed: Option<Probe>,
+    /// The smallest outer packet that the own link refused as too large, in bytes.
+    pub refused: Option<usize>,
 }
 
 /// A packet that was opened.
@@ -165,6 +164,15 @@ impl Shard {
     /// What is known of the way to this peer.
     pub fn set_path(&mut self, peer: PeerIndex, path: Path) {
         self.peers.entry(peer).or_default().path = path;
+    }
+
+    /// The own link refused a datagram to this address as too large.
+    pub fn note_refused(&mut self, to: SocketAddr, datagram_bytes: usize) {
+        let outer_bytes = datagram_bytes + outer_headers(Some(to));
+        for peer in self.peers.values_mut().filter(|peer| peer.address == Some(to)) {
+            let refused = &mut peer.activity.refused;
+            *refused = Some(refused.map_or(outer_bytes, |before| before.min(outer_bytes)));
+        }
     }
 
     /// How large packets to this peer may be.

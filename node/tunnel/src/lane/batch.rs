@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::limits;
-use crate::socket::DatagramSocket;
+use crate::socket::{DatagramSocket, is_too_large};
 
 /// Datagrams that were sealed and not sent yet.
 pub(super) struct Batch {
@@ -16,6 +16,17 @@ pub(super) struct Batch {
     end: usize,
     /// Sends, the first one first; the last may still grow.
     sends: VecDeque<Send>,
+    /// Datagrams that the own link refused as too large.
+    refused: Vec<Refused>,
+}
+
+/// Datagrams of one length that the own link refused as too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) to: SocketAddr,
+    /// Of each of them.
+    pub(super) bytes: usize,
+    pub(super) count: u64,
 }
 
 /// Datagrams that leave at once.
@@ -40,7 +51,13 @@ pub(super) enum Way {
 
 impl Batch {
     pub(super) fn new() -> Self {
-        Self { sealed: vec![0; limits::SEALED_ROOM].into(), end: 0, sends: VecDeque::new() }
+        let sealed = vec![0; limits::SEALED_ROOM].into();
+        Self { sealed, end: 0, sends: VecDeque::new(), refused: Vec::new() }
+    }
+
+    /// What was refused since this was last called.
+    pub(super) fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Room for one more datagram of at most so many bytes. None if there is none before
@@ -93,6 +110,10 @@ impl Batch {
         let Some(Send { to, range, each, .. }) = self.sends.front() else { return Way::Open };
         match socket.send(*to, &self.sealed[range.clone()], *each) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Way::Full,
+            Err(error) if is_too_large(&error) => {
+                let count = range.len().div_ceil(*each) as u64;
+                self.refused.push(Refused { to: *to, bytes: *each, count });
+            }
             // What a network does not take is lost, as on any link; whoever sent it says it again.
             Err(error) => tracing::debug!(%to, %error, "datagrams were not sent"),
             Ok(()) => {}

@@ -45,6 +45,8 @@ pub(crate) struct Lane {
     /// A packet of the device, with its header.
     read: Box<[u8]>,
     received: Box<[u8]>,
+    /// Datagrams that the own link refused as too large.
+    refused: u64,
     /// Whether the shard may have seen anything since it was last asked.
     is_active: bool,
     is_stopped: bool,
@@ -78,6 +80,7 @@ impl Lane {
             notices: Vec::new(),
             read: vec![0; limits::DEVICE_BYTES].into(),
             received: vec![0; limits::RECEIVE_BYTES].into(),
+            refused: 0,
             is_active: false,
             is_stopped: false,
         }
@@ -127,6 +130,7 @@ impl Lane {
         let (outgoing, mut through) = self.outwards(mono_ms);
         outgoing.flush(&mut through);
         self.tell_senders(mono_ms);
+        self.note_refused();
         let mut received = 0;
         while received < limits::BATCH && self.read_socket(mono_ms)? {
             received += 1;
@@ -165,7 +169,8 @@ impl Lane {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        Traffic { all: *self.table.counters(), leases: self.leases.counters() }
+        let (all, leases) = (*self.table.counters(), self.leases.counters());
+        Traffic { all, leases, refused: self.refused }
     }
 
     fn outwards(&mut self, mono_ms: u64) -> (&mut Outgoing, Through<'_>) {
@@ -336,6 +341,15 @@ impl Lane {
         let Self { device, table, outgoing, .. } = self;
         for (peer, mut packet) in outgoing.take_told() {
             incoming::tell(mono_ms, peer, &mut packet, device, table);
+        }
+    }
+
+    /// Lets the shard know of datagrams that were too large for the own link.
+    fn note_refused(&mut self) {
+        for refused in self.outgoing.take_refused() {
+            self.shard.note_refused(refused.to, refused.bytes);
+            self.refused += refused.count;
+            self.is_active = true;
         }
     }
 

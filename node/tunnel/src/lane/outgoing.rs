@@ -12,7 +12,7 @@ use mercato_session::{
     OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, ShardError, too_big,
 };
 
-use super::batch::{Batch, Way};
+use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
 use crate::limits;
 use crate::socket::DatagramSocket;
@@ -79,6 +79,11 @@ impl Outgoing {
     /// do not pass, as if these peers had sent it.
     pub(super) fn take_told(&mut self) -> Vec<(PeerIndex, Vec<u8>)> {
         std::mem::take(&mut self.told)
+    }
+
+    /// Datagrams that the own link refused as too large since this was last called.
+    pub(super) fn take_refused(&mut self) -> Vec<Refused> {
+        self.batch.take_refused()
     }
 
     /// Takes a packet as the device gave it, with its header in front.

@@ -303,6 +303,9 @@ impl Peer {
         if let Some(echo) = activity.echoed {
             self.path.on_echo(mono_ms, echo);
         }
+        if let Some(outer_bytes) = activity.refused {
+            self.path.on_refused(outer_bytes);
+        }
         if activity.sent_data {
             self.path.on_sent(mono_ms);
         }
