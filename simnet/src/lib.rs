@@ -32,6 +32,7 @@ mod site;
 pub mod sweep;
 mod trace;
 mod trial;
+pub mod tunnel;
 mod words;
 mod world;
 

@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand};
 use mercato_config::{FromText as _, Seconds};
+use mercato_simnet::tunnel::{TunnelBug, TunnelTrial};
 use mercato_simnet::{
     Bug, Failure, Federation, Plan, Progress, Run, Strike, Topology, Trial, Trouble, hostile,
     limits, report, sweep,
@@ -89,6 +90,22 @@ enum Command {
         #[arg(long, short)]
         quiet: bool,
     },
+    /// Real sessions of the tunnel over bad links: nothing is delivered twice, changed or to
+    /// another lease, and packets flow again when the faults stop.
+    Tunnel {
+        /// How many seeds.
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(limits::SEEDS))]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// With this mistake around all sessions: see `simnet bugs`.
+        #[arg(long)]
+        bug: Option<TunnelBug>,
+        /// With the trace of each.
+        #[arg(long)]
+        trace: bool,
+    },
     /// The named federations, and the kinds of hostile peers.
     Topologies,
     /// Bugs that can be planted.
@@ -136,6 +153,11 @@ fn main() -> anyhow::Result<ExitCode> {
             let clusters = clusters.unwrap_or(topology.default_clusters());
             Ok(replay(Trial { topology, clusters, seed, trouble, bug }, quiet))
         }
+        Command::Tunnel { seeds, from, bug, trace } => {
+            let seeds = from..from.saturating_add(seeds);
+            let trials: Vec<_> = seeds.map(|seed| TunnelTrial { seed, bug }).collect();
+            Ok(check_tunnel(&trials, trace))
+        }
         Command::Topologies => {
             for topology in Topology::ALL {
                 let clusters = topology.default_clusters();
@@ -149,6 +171,8 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Command::Bugs => {
             Bug::ALL.iter().for_each(|bug| println!("{bug}"));
+            println!("\nAround the tunnel, for `simnet tunnel --bug`:");
+            TunnelBug::ALL.iter().for_each(|bug| println!("{bug}"));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -252,6 +276,30 @@ fn check(trials: &[Trial]) -> ExitCode {
     let (n, failed, seconds) = (trials.len(), failures.len(), began.elapsed().as_secs());
     println!("{n} trials, {failed} failed, {seconds} s");
     tell(&failures)
+}
+
+fn check_tunnel(trials: &[TunnelTrial], trace: bool) -> ExitCode {
+    let began = Instant::now();
+    let all = if trace {
+        trials.iter().map(|trial| trial.run(true)).collect()
+    } else {
+        sweep::run_tunnels(trials)
+    };
+    let held: Vec<_> = all.iter().flatten().collect();
+    let failures: Vec<_> = all.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    let delivered: usize = held.iter().map(|outcome| outcome.delivered).sum();
+    let healed_ms = held.iter().map(|outcome| outcome.healed_ms).max().unwrap_or_default();
+    println!(
+        "{} trials, {} failed, {delivered} packets arrived, the longest healing took \
+         {healed_ms} ms, {} s",
+        trials.len(),
+        failures.len(),
+        began.elapsed().as_secs(),
+    );
+    for failure in &failures {
+        println!("{failure}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn tell(failures: &[Failure]) -> ExitCode {

@@ -10,11 +10,22 @@ use crate::dice::Dice;
 use crate::faults::{Fate, Strike};
 use crate::plan::Topology;
 use crate::trial::{Failure, Outcome, Trial, Trouble};
+use crate::tunnel::{TunnelFailure, TunnelOutcome, TunnelTrial};
 
 /// Runs all of them; the failures, in the order of the trials.
 pub fn run_all(trials: &[Trial]) -> Vec<Failure> {
+    over_all(trials, |trial| trial.run(false).err().map(|failure| *failure))
+}
+
+/// Runs all trials of the tunnel; what came of each.
+pub fn run_tunnels(trials: &[TunnelTrial]) -> Vec<Result<TunnelOutcome, Box<TunnelFailure>>> {
+    over_all(trials, |trial| Some(trial.run(false)))
+}
+
+/// What `run` gives for each of them, if anything, in their order.
+fn over_all<T: Sync, F: Send>(trials: &[T], run: impl Fn(&T) -> Option<F> + Sync) -> Vec<F> {
     let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
+    let all = Mutex::new(Vec::new());
     let workers = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -22,17 +33,17 @@ pub fn run_all(trials: &[Trial]) -> Vec<Failure> {
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let Some(trial) = trials.get(n) else { break };
-                    if let Err(failure) = trial.run(false) {
-                        let mut failures = failures.lock().expect("no run panics while it reports");
-                        failures.push((n, *failure));
+                    if let Some(of_trial) = run(trial) {
+                        let mut all = all.lock().expect("no run panics while it reports");
+                        all.push((n, of_trial));
                     }
                 }
             });
         }
     });
-    let mut failures = failures.into_inner().expect("no run panics while it reports");
-    failures.sort_by_key(|(n, _)| *n);
-    failures.into_iter().map(|(_, failure)| failure).collect()
+    let mut all = all.into_inner().expect("no run panics while it reports");
+    all.sort_by_key(|(n, _)| *n);
+    all.into_iter().map(|(_, of_trial)| of_trial).collect()
 }
 
 /// Seeds one after another, of one topology.
