@@ -41,8 +41,8 @@ pub(super) struct Gateway {
     /// Keys that were used after their end.
     pub(super) misused: Option<String>,
     bug: Option<TunnelBug>,
-    /// For bugs: index and counter of what came, with what it carried.
-    seen: BTreeMap<(u32, u64), Option<(PeerIndex, Vec<u8>)>>,
+    /// For bugs: by index and counter of what came, whose packet it carried.
+    seen: BTreeMap<(u32, u64), (PeerIndex, Vec<u8>)>,
     highest: BTreeMap<u32, u64>,
 }
 
@@ -187,7 +187,7 @@ impl Gateway {
         let opened = match self.shard.open(self.key_ms(now), from, datagram) {
             Ok(opened) => Some((opened.peer, opened.packet.to_vec())),
             Err(ShardError::Replayed) if self.bug == Some(TunnelBug::ReplayTaken) => {
-                self.seen.get(&place).cloned().flatten()
+                self.seen.get(&place).cloned()
             }
             Err(_) => return false,
         };
@@ -196,7 +196,7 @@ impl Gateway {
             return true;
         };
         if self.bug == Some(TunnelBug::ReplayTaken) {
-            self.seen.insert(place, Some((peer, packet.clone())));
+            self.seen.insert(place, (peer, packet.clone()));
         }
         if self.bug == Some(TunnelBug::TableSkipped) {
             self.received.push((contract(0), packet));
