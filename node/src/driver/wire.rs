@@ -96,12 +96,17 @@ async fn tell_addresses(handle: &Handle) {
 
 /// Says hello; who answers so is connected.
 async fn greet(handle: Handle, (peer, session): (PublicKey, Session), dialled: bool) {
+    let shown = handle.hello().await.certificates;
     match hello(&handle, peer).await {
         Some((owner, certificates)) => {
             let connected = Input::Connected { peer: owner, dialled };
             handle.tell_in(peer, session, connected).await;
             if !certificates.is_empty() {
                 handle.tell_in(peer, session, Input::Papers { peer, certificates }).await;
+            }
+            // Who is connected is told of other certificates: not of those that came meanwhile.
+            if handle.hello().await.certificates != shown {
+                introduce(handle, peer).await;
             }
         }
         None => {
