@@ -45,6 +45,8 @@ pub(crate) struct Lease {
     said: Option<LeaseDesire>,
     /// Until when the session lives on once nothing of the lease is left, monotonic.
     ends_ms: Option<u64>,
+    /// Until when it then says again what nobody answers, monotonic.
+    quiet_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -98,6 +100,7 @@ impl Lease {
             kept,
             said: None,
             ends_ms: None,
+            quiet_ms: None,
         }
     }
 
@@ -161,6 +164,8 @@ impl Lease {
         };
         // Sessions have no deadlines but monotonic ones, as have the afterlife and the look at
         // namespaces.
+        let quiet = self.quiet_ms.map(Deadline::Mono);
+        let session = session.filter(|deadline| quiet.is_none_or(|quiet| *deadline <= quiet));
         let looks = [self.ends_ms, self.look_ms].into_iter().flatten().map(Deadline::Mono);
         session.into_iter().chain(looks).min()
     }
@@ -170,6 +175,7 @@ impl Lease {
     pub(crate) fn retire(&mut self, now: Now, out: &mut Vec<Effect>) {
         if self.ends_ms.is_none() {
             self.ends_ms = Some(now.mono_ms + limits::AFTERLIFE_MS);
+            self.quiet_ms = Some(now.mono_ms + limits::AFTERLIFE_SPEAKS_MS);
             self.handle_guest(now, guest::Input::Close, out);
             self.handle_guest(now, guest::Input::Synced(Vec::new()), out);
         }
@@ -194,6 +200,9 @@ impl Lease {
             false => (home::Input::LinkDown, guest::Input::LinkDown),
         };
         self.linked = up;
+        if up && self.is_retired() {
+            self.quiet_ms = Some(now.mono_ms + limits::AFTERLIFE_SPEAKS_MS);
+        }
         self.empty.clear();
         self.handle_home(now, at_home, out);
         self.handle_guest(now, guest, out);

@@ -23,6 +23,9 @@ pub const MOVE_MS: u64 = 5_000;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;
+/// For so long after that, and after each connection, it says so again while home is silent: home
+/// may have forgotten the lease, and a connection that loses words does not last. A guess.
+pub const AFTERLIFE_SPEAKS_MS: u64 = 600_000;
 /// Words that no peer has taken; strangers' leave first. A guess: whoever misses an answer asks
 /// again.
 pub const UNSAID: usize = 256;
