@@ -68,7 +68,7 @@ pub(crate) struct Site {
 pub(crate) struct Clock {
     /// Ahead from the start.
     pub(crate) skew_ms: i64,
-    /// Gains so much of a million.
+    /// Gains so much of a million, and loses it again: each for an hour.
     pub(crate) drift_ppm: i64,
     /// Has jumped.
     pub(crate) jump_ms: i64,
@@ -186,7 +186,7 @@ impl Site {
 
     fn wall_ms(&self, at_ms: u64) -> u64 {
         let Clock { skew_ms, drift_ppm, jump_ms } = self.clock;
-        let drift_ms = at_ms.cast_signed() * drift_ppm / 1_000_000;
+        let drift_ms = drifted_ms(at_ms).cast_signed() * drift_ppm / 1_000_000;
         (START_WALL_MS + at_ms).saturating_add_signed(skew_ms + drift_ms + jump_ms)
     }
 
@@ -217,6 +217,16 @@ impl Site {
         Some(at_ms + deadline.remaining_ms(self.now(at_ms)))
     }
 }
+
+/// For how long a clock has drifted away, less what it was brought back: a machine's clock is
+/// compared with others, and does not go further away for days.
+fn drifted_ms(at_ms: u64) -> u64 {
+    let phase_ms = at_ms % (2 * DRIFT_MS);
+    phase_ms.min(2 * DRIFT_MS - phase_ms)
+}
+
+/// A clock drifts away for so long, and as long comes back. A guess.
+const DRIFT_MS: u64 = 3_600_000;
 
 /// The clock of the model clusters: nobody's in particular.
 pub(crate) fn cluster_now(at_ms: u64) -> Now {
@@ -256,6 +266,10 @@ mod tests {
         let site = Site::new("rome", [1; 32], clock, Interner::new(1)).unwrap();
         assert_eq!(site.now(0).wall_ms, START_WALL_MS + 1_500);
         assert_eq!(site.now(1_000_000).wall_ms, START_WALL_MS + 1_001_600);
+        let days_ms = 40 * 86_400_000;
+        assert_eq!(site.now(days_ms).wall_ms, START_WALL_MS + days_ms + 1_500);
+        let most_ms = days_ms + DRIFT_MS;
+        assert_eq!(site.now(most_ms).wall_ms, START_WALL_MS + most_ms + 1_500 + 360);
         assert_eq!(site.run_ms(START_WALL_MS + 61_500), 60_000);
     }
 }
