@@ -159,6 +159,10 @@ fn a_contract_is_taken_back_and_billed() {
         assert_eq!(csv.lines().count(), rows.as_array().unwrap().len() + 1);
         let table = stdout(&side.ask(&["contracts", "statement", &id]));
         assert!(table.contains("credit: notice") && table.contains("0.00 EUR"), "{table}");
+        // The credit takes all of what was used.
+        let billed = side.json(&["contracts", "show", &id, "-o", "json"]);
+        assert_eq!(billed["billed"]["micros"], 0, "{billed:#}");
+        assert!(billed["credits"]["micros"].as_u64() > Some(0), "{billed:#}");
     }
     [rome, turin].into_iter().for_each(Daemon::stop);
 }

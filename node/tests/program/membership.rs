@@ -94,6 +94,18 @@ fn members_trade_until_one_is_thrown_out() {
     let token = done(&turin, &["federation", "token"]);
     let again = refused(&rome, &["federation", "join", token.trim()], 4);
     assert!(again.contains("revoked"), "{again}");
+    // Its people are told.
+    for kind in ["federation_joined", "federation_revoked"] {
+        let told = |events: &Value| {
+            let is = |event: &Value| event["kind"] == kind && event["federation"]["name"] == "alps";
+            events.as_array().is_some_and(|events| events.iter().any(is))
+        };
+        rome.wait_for(&["events", "-o", "json"], told);
+    }
+    rome.wait_for_text(&["status"], |text| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.contains("not a member of alps any more: its certificate was revoked")
+    });
     [oslo, rome, turin].into_iter().for_each(Daemon::stop);
 }
 
