@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::impostor::Impostor;
 
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What one side says, and what it hears.
 pub(crate) trait Side: Clone + Send + 'static {
