@@ -3,7 +3,7 @@
 use mercato_protocol::resources::Resource;
 
 use super::{Reader, SyntaxError, quantity};
-use crate::policy::Amount;
+use crate::sale::policy::Amount;
 
 /// So much of one resource: a share of all that there is, or so much exactly.
 pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {

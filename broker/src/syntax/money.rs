@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{FromText, Reader, Seconds, Show, SyntaxError, quantity, unit};
-use crate::demand::Rate;
+use crate::catalogue::demand::Rate;
 
 const RATE: &str = "3 EUR/h";
 const FREE: &str = "free";

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
 use mercato_agent::{Grant, Issued, Papers};
-use mercato_broker::ending::{Dispute, SignedInvoice};
-use mercato_broker::meter::SignedReceipt;
+use mercato_broker::deal::meter::SignedReceipt;
+use mercato_broker::deal::settlement::{Dispute, SignedInvoice};
 use mercato_broker::{
     Agreement, Amount, Approve, BuyPolicy, Demand, Party as Whom, Rate, SharePolicy, ShareRule,
     limits as of_broker,

@@ -1,0 +1,83 @@
+//! What the broker wants done.
+//!
+//! Whatever follows a `Persist` or `Forget` in one answer is done only once that is on
+//! disk.
+
+use mercato_protocol::ad::AdLease;
+use mercato_protocol::contract::Contract;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::gossip::Withdraw;
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::negotiation::Message;
+use mercato_protocol::text::Blob;
+
+use crate::broker::command::{Refusal, Reply};
+use crate::broker::record::{Record, RecordKey};
+use crate::deal::{Deal, Side};
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Keep this; it replaces what is kept under the same key.
+    Persist(Record),
+    /// Keep what has this key no longer.
+    Forget(RecordKey),
+    /// Say this to a peer. May be lost, come late or twice: it is said again as needed.
+    Send {
+        /// To whom.
+        to: ClusterId,
+        /// What.
+        message: Signed<Message>,
+    },
+    /// Spread this advertisement.
+    Publish {
+        /// Signed and numbered.
+        lease: Signed<AdLease>,
+        /// The body that it names.
+        body: Blob,
+    },
+    /// Spread that nothing is offered any more.
+    Withdraw(Signed<Withdraw>),
+    /// How a lease is to be in this cluster, from now on: level-triggered, one for each
+    /// contract, said again after every restart.
+    Lease(Box<LeaseSpec>),
+    /// The answer to a command.
+    Reply(u64, Result<Reply, Refusal>),
+}
+
+impl Effect {
+    /// How the lease of a deal is to be, if there is one.
+    pub(crate) fn lease(deal: &Deal) -> Option<Self> {
+        let (desired, agreement) = (deal.desired()?, deal.agreement()?);
+        let (side, contract) = (deal.side, agreement.contract.clone());
+        Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired })))
+    }
+}
+
+/// A lease, and how it is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSpec {
+    /// Which side this cluster is on.
+    pub side: Side,
+    /// What both signed.
+    pub contract: Contract,
+    /// How it is to be.
+    pub desired: Desired,
+}
+
+/// How a lease is to be in this cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Desired {
+    /// Set up and open to pods. Home admits new ones until then, wall clock; the
+    /// provider to the end.
+    Open {
+        /// Wall clock, milliseconds.
+        admit_until_ms: u64,
+    },
+    /// As it is; no new pods.
+    Suspended,
+    /// Ended in good order, then [`Input::Drained`](crate::broker::input::Input::Drained).
+    Drained,
+    /// Over and forgotten: nothing needs to be done or remembered.
+    Gone,
+}

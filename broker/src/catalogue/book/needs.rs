@@ -1,0 +1,320 @@
+//! A demand, taken apart into needs, each with its bit: what an offer misses is a set of
+//! bits, and one that misses none suits.
+
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::{Money, PriceError, Usage};
+use mercato_protocol::resources::Resource;
+use mercato_protocol::text::GpuModel;
+
+use super::listing::{Listing, Tariff, Used, fingerprint};
+use super::pool_set::{Rows, Sieve};
+use super::search::{Knowledge, Known, Whom};
+use crate::catalogue::demand::{Demand, Exclusion};
+use crate::catalogue::trust::Standing;
+use crate::sale::gpu_sharing::{is_kept, sharers};
+use crate::selector::{Attribute, PoolFact, Priced, Term};
+
+/// One thing that an offer must be.
+#[derive(Clone, Debug)]
+pub(super) enum Need<'a> {
+    Unblocked,
+    Trusted,
+    /// What it signs is what it offers.
+    Faithful,
+    /// It has not just refused as much.
+    Unrefused,
+    Provider(ClusterId),
+    Class,
+    LongEnough,
+    ShortEnough,
+    Cpu,
+    Memory,
+    Pods,
+    Gpus {
+        model: &'a GpuModel,
+        fingerprint: u64,
+        count: u64,
+    },
+    /// Kinds of GPUs that share devices fit them together.
+    Together,
+    Affordable,
+    InBudget,
+    Allowed,
+    Holds(&'a Term),
+    /// A term of the owner's policy.
+    Permitted(&'a Term),
+}
+
+impl<'a> Need<'a> {
+    /// That of a selector.
+    pub(super) fn term(&self) -> Option<&'a Term> {
+        if let Self::Holds(term) | Self::Permitted(term) = self { Some(term) } else { None }
+    }
+}
+
+/// A demand, taken apart.
+pub(super) struct Needs<'a> {
+    pub(super) demand: &'a Demand,
+    pub(super) all: Vec<Need<'a>>,
+    /// What is left of every budget.
+    budgets: &'a [Money],
+    /// Of the whole term; an error has no price.
+    used: Result<Used, PriceError>,
+    levels: Levels<'a>,
+}
+
+/// Needs by where they are looked up, each with its bit.
+#[derive(Default)]
+struct Levels<'a> {
+    ad: Vec<(u128, Need<'a>)>,
+    row: Vec<(u128, Need<'a>)>,
+    gpu: Vec<(u128, &'a Term)>,
+    together: u128,
+    affordable: u128,
+    in_budget: u128,
+}
+
+/// What an offer costs for the whole term; none: nothing.
+pub(super) type Cost = Result<Option<Money>, PriceError>;
+
+impl<'a> Needs<'a> {
+    /// None: there are more needs than can be told apart.
+    pub(super) fn new(demand: &'a Demand, whom: Whom, knowledge: Knowledge<'a>) -> Option<Self> {
+        let timed = demand.term_s > 0;
+        let mut needs = vec![match whom {
+            Whom::Anyone => Need::Unblocked,
+            Whom::Trusted => Need::Trusted,
+        }];
+        // Who is asked for by name gets another chance.
+        match demand.from {
+            Some(from) => needs.push(Need::Provider(from)),
+            None => needs.extend([Need::Faithful, Need::Unrefused]),
+        }
+        needs.extend(demand.class.map(|_| Need::Class));
+        needs.extend(timed.then_some(Need::LongEnough));
+        needs.extend(timed.then_some(Need::ShortEnough));
+        needs.extend(demand.selector.terms().iter().map(Need::Holds));
+        if let Some(policy) = knowledge.policy {
+            needs.extend(policy.selector.terms().iter().map(Need::Permitted));
+            let long = policy.longest_s.is_some_and(|longest_s| demand.term_s > longest_s);
+            needs.extend(long.then_some(Need::Allowed));
+        }
+        let asked = &demand.quantity;
+        needs.extend((asked.cpu_millis > 0).then_some(Need::Cpu));
+        needs.extend((asked.memory_bytes > 0).then_some(Need::Memory));
+        needs.extend((asked.pods > 0).then_some(Need::Pods));
+        needs.extend(asked.gpus.iter().filter(|(_, count)| **count > 0).map(|(model, count)| {
+            Need::Gpus { model, fingerprint: fingerprint(model), count: *count }
+        }));
+        needs.extend((asked.gpus.len() > 1).then_some(Need::Together));
+        needs.push(Need::Affordable);
+        needs.extend((!knowledge.sight.budgets.is_empty()).then_some(Need::InBudget));
+        let mut levels = Levels::default();
+        for (n, need) in needs.iter().enumerate() {
+            let bit = 1u128.checked_shl(u32::try_from(n).ok()?)?;
+            match need {
+                Need::Holds(term) | Need::Permitted(term) => match term.attribute() {
+                    Attribute::Ad(_) | Attribute::Claim { .. } => {
+                        levels.ad.push((bit, need.clone()));
+                    }
+                    Attribute::Gpu(_) | Attribute::Price(Priced::Gpu, _) => {
+                        levels.gpu.push((bit, term));
+                    }
+                    Attribute::Pool(_)
+                    | Attribute::Price(Priced::Cpu | Priced::Memory | Priced::Pods, _) => {
+                        levels.row.push((bit, need.clone()));
+                    }
+                },
+                Need::Cpu | Need::Memory | Need::Pods | Need::Gpus { .. } => {
+                    levels.row.push((bit, need.clone()));
+                }
+                Need::Together => levels.together = bit,
+                Need::Affordable => levels.affordable = bit,
+                Need::InBudget => levels.in_budget = bit,
+                Need::Unblocked
+                | Need::Trusted
+                | Need::Faithful
+                | Need::Unrefused
+                | Need::Provider(_)
+                | Need::Class
+                | Need::LongEnough
+                | Need::ShortEnough
+                | Need::Allowed => levels.ad.push((bit, need.clone())),
+            }
+        }
+        let term_ms = demand.term_s.checked_mul(1_000).ok_or(PriceError::Overflow);
+        let usage = term_ms.and_then(|term_ms| Usage::of(&demand.quantity, term_ms));
+        let used = usage.map(Used::new);
+        Some(Self { demand, all: needs, budgets: &knowledge.sight.budgets, used, levels })
+    }
+
+    /// Those that all of an advertisement misses; only the first, unless all are asked for.
+    pub(super) fn missed_by_ad(&self, listing: &Listing, known: &Known<'_>, all: bool) -> u128 {
+        let missed = self.levels.ad.iter().filter(|(_, need)| !self.ad_meets(listing, known, need));
+        let bits = missed.map(|(bit, _)| *bit).take(if all { usize::MAX } else { 1 });
+        bits.fold(0, |bits, bit| bits | bit)
+    }
+
+    fn ad_meets(&self, listing: &Listing, known: &Known<'_>, need: &Need<'_>) -> bool {
+        let term_s = self.demand.term_s;
+        match need {
+            Need::Unblocked => known.standing != Standing::Blocked,
+            Need::Trusted => known.standing == Standing::Trusted,
+            Need::Faithful => !known.unfaithful,
+            Need::Unrefused => !known.refused,
+            Need::Provider(provider) => *provider == listing.provider,
+            Need::Class => {
+                let offered = &listing.ad.body.terms.classes;
+                self.demand.class.is_none_or(|class| offered.contains(&class))
+            }
+            Need::LongEnough => term_s >= *listing.terms_s.start(),
+            Need::ShortEnough => term_s <= *listing.terms_s.end(),
+            // Its owner does not allow the term, whatever is on offer.
+            Need::Allowed => false,
+            Need::Holds(term) | Need::Permitted(term) => listing.ad_holds(term, known),
+            Need::Cpu
+            | Need::Memory
+            | Need::Pods
+            | Need::Gpus { .. }
+            | Need::Together
+            | Need::Affordable
+            | Need::InBudget => true,
+        }
+    }
+
+    /// Takes out the pools that miss something, whatever it costs.
+    pub(super) fn sift(&self, listing: &Listing, sieve: &mut Sieve) {
+        for (bit, need) in &self.levels.row {
+            if sieve.open().is_empty() {
+                return;
+            }
+            sieve.keep(self.rows_that_meet(listing, need, sieve.open()), *bit);
+        }
+        if !self.levels.gpu.is_empty() {
+            for row in sieve.open().iter() {
+                sieve.miss(Rows::one(row), self.closest_gpu(listing, row).1);
+            }
+        }
+        if self.levels.together != 0 {
+            let fit = sieve.open().filter(|row| self.fit_together(listing, row));
+            sieve.keep(fit, self.levels.together);
+        }
+    }
+
+    /// The pools that meet a need, of those that are open at least.
+    fn rows_that_meet(&self, listing: &Listing, need: &Need<'_>, open: Rows) -> Rows {
+        let asked = &self.demand.quantity;
+        let least = |fact, least| Rows::whose(listing.column(fact), |free| free >= least);
+        match need {
+            Need::Cpu => least(PoolFact::Cpu, asked.cpu_millis),
+            Need::Memory => least(PoolFact::Memory, asked.memory_bytes),
+            Need::Pods => least(PoolFact::Pods, asked.pods),
+            Need::Gpus { fingerprint, count, .. } => {
+                open.filter(|row| listing.free_gpus(row, *fingerprint) >= *count)
+            }
+            Need::Holds(term) | Need::Permitted(term) => listing.rows_that_hold(term),
+            Need::Unblocked
+            | Need::Trusted
+            | Need::Faithful
+            | Need::Unrefused
+            | Need::Provider(_)
+            | Need::Class
+            | Need::LongEnough
+            | Need::ShortEnough
+            | Need::Together
+            | Need::Affordable
+            | Need::InBudget
+            | Need::Allowed => open,
+        }
+    }
+
+    /// The kind of GPU of a pool that misses the fewest terms, and which those are; none,
+    /// and all of them, if there are no GPUs.
+    pub(super) fn closest_gpu(&self, listing: &Listing, row: usize) -> (Option<usize>, u128) {
+        let all = self.levels.gpu.iter().fold(0, |bits, (bit, _)| bits | bit);
+        let misses = |gpu: usize| {
+            let missed = |(_, term): &&(u128, &Term)| {
+                !term.holds(listing.gpu_value(term.attribute(), row, gpu))
+            };
+            self.levels.gpu.iter().filter(missed).fold(0, |bits, (bit, _)| bits | bit)
+        };
+        let gpus = listing.gpus(row).map(|gpu| (Some(gpu), misses(gpu)));
+        gpus.min_by_key(|(_, bits): &(_, u128)| bits.count_ones()).unwrap_or((None, all))
+    }
+
+    /// Those that a cost misses.
+    pub(super) fn missed_at(&self, cost: &Cost) -> u128 {
+        let affordable = self.exceeds(cost).map_or(0, |_| self.levels.affordable);
+        affordable | self.overdraws(cost).map_or(0, |_| self.levels.in_budget)
+    }
+
+    fn fit_together(&self, listing: &Listing, row: usize) -> bool {
+        let (pool, row) = listing.pool(row);
+        let asked = &self.demand.quantity;
+        asked.gpus.keys().all(|model| is_kept(&sharers(pool, model, &row.free, asked)))
+    }
+
+    /// Which budget does not have so much left; none: each has.
+    fn overdraws(&self, cost: &Cost) -> Option<Exclusion> {
+        let total = cost.as_ref().ok().copied().flatten()?;
+        let over = |left: &&Money| left.currency != total.currency || left.micros < total.micros;
+        self.budgets.iter().find(over).map(|left| Exclusion::OverBudget { total, left: *left })
+    }
+
+    pub(super) fn cost(&self, price: &Tariff) -> Cost {
+        if self.demand.term_s == 0 {
+            return Ok(None);
+        }
+        price.total(self.used.as_ref().map_err(Clone::clone)?)
+    }
+
+    /// Why so much is not paid; none: it is.
+    fn exceeds(&self, cost: &Cost) -> Option<Exclusion> {
+        let Ok(cost) = cost else { return Some(Exclusion::Price) };
+        let (total, rate) = ((*cost)?, self.demand.max_price?);
+        if total.currency != rate.amount.currency {
+            return Some(Exclusion::Currency(total.currency));
+        }
+        let limit = rate.over(self.demand.term_s);
+        (total.micros > limit.micros).then_some(Exclusion::TooDear { total, limit })
+    }
+
+    /// Why an offer misses a need.
+    pub(super) fn exclusion(&self, need: &Need<'_>, listing: &Listing, row: usize) -> Exclusion {
+        let (terms, free) = (&listing.ad.body.terms, &listing.pool(row).1.free);
+        let short = |resource: Resource, free: u64| {
+            let asked = self.demand.quantity.quantity(&resource);
+            Exclusion::Short { resource, free, asked }
+        };
+        match need {
+            Need::Unblocked => Exclusion::Blocked,
+            Need::Trusted => Exclusion::Untrusted,
+            Need::Faithful => Exclusion::NotAsOffered,
+            Need::Unrefused => Exclusion::Refused,
+            Need::Provider(_) => Exclusion::OtherProvider,
+            Need::Class => Exclusion::Class(self.demand.class.unwrap_or_default()),
+            Need::LongEnough => Exclusion::TermTooShort(terms.min_term_s),
+            Need::ShortEnough => Exclusion::TermTooLong(terms.max_term_s),
+            Need::Cpu => short(Resource::Cpu, free.cpu_millis),
+            Need::Memory => short(Resource::Memory, free.memory_bytes),
+            Need::Pods => short(Resource::Pods, free.pods),
+            Need::Gpus { model, fingerprint, .. } => {
+                let free = listing.free_gpus(row, *fingerprint);
+                short(Resource::Gpu((*model).clone()), free)
+            }
+            Need::Affordable => {
+                let cost = self.cost(listing.price(row));
+                self.exceeds(&cost).unwrap_or(Exclusion::Price)
+            }
+            Need::Together => Exclusion::Devices,
+            Need::InBudget => {
+                let cost = self.cost(listing.price(row));
+                self.overdraws(&cost).unwrap_or(Exclusion::Price)
+            }
+            Need::Allowed => Exclusion::TermNotAllowed,
+            Need::Holds(term) | Need::Permitted(term) => {
+                Exclusion::Term { attribute: term.name().to_owned(), said: None }
+            }
+        }
+    }
+}

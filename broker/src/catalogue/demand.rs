@@ -1,0 +1,132 @@
+//! What a buyer wants, and why an offer does not suit. Which offers do is the order
+//! book's to find.
+
+use std::collections::BTreeSet;
+
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::price::{Currency, Money};
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::Class;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::catalogue::rank::Sort;
+use crate::selector::Selector;
+use crate::syntax::{Seconds, Show as _, quantity};
+
+/// What a buyer wants. By default anything, for no time in particular.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Demand {
+    /// Of which kind.
+    pub selector: Selector,
+    /// How much.
+    pub quantity: Resources,
+    /// How long, in seconds; zero: that is not said, and an order must.
+    pub term_s: u64,
+    /// How firmly; none: whichever is offered.
+    pub class: Option<Class>,
+    /// The most that is paid.
+    pub max_price: Option<Rate>,
+    /// From this provider and no other.
+    pub from: Option<ClusterId>,
+    /// On behalf of which namespaces; their budgets must have enough left.
+    pub namespaces: BTreeSet<String>,
+    /// Which of those that suit comes first.
+    pub sort: Sort,
+}
+
+/// Money for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rate {
+    /// So much.
+    pub amount: Money,
+    /// For so many seconds; never zero.
+    pub per_s: u32,
+}
+
+/// Why an offer does not suit.
+#[derive(Clone, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Exclusion {
+    /// The owner blocked the provider.
+    #[error("blocked")]
+    Blocked,
+    /// The owner has not accepted the provider.
+    #[error("not trusted")]
+    Untrusted,
+    /// The provider would not sign what it offers, less than an hour ago.
+    #[error("it lately would not sign what it offers")]
+    NotAsOffered,
+    /// The provider refused as much of this very offer, and has made no new one since.
+    #[error("it has just refused as much, and offers nothing new since")]
+    Refused,
+    /// Another provider was asked for.
+    #[error("another provider was asked for")]
+    OtherProvider,
+    /// Not of this class.
+    #[error("not offered as {}", match .0 { Class::Spot => "spot", Class::Reserved => "reserved" })]
+    Class(Class),
+    /// The term is too short for it.
+    #[error("not for less than {}", Seconds(*.0).show())]
+    TermTooShort(u64),
+    /// The term is too long for it.
+    #[error("not for more than {}", Seconds(*.0).show())]
+    TermTooLong(u64),
+    /// Too little is free.
+    #[error("{} {resource} free", quantity::show(.resource, *.free))]
+    Short {
+        /// Of what.
+        resource: Resource,
+        /// What is free, in the smallest unit.
+        free: u64,
+        /// What was asked for, in the smallest unit.
+        asked: u64,
+    },
+    /// Above the most that is paid.
+    #[error("{total} for the whole term, at most {limit} is paid")]
+    TooDear {
+        /// Its price for the whole term.
+        total: Money,
+        /// The most that is paid for it.
+        limit: Money,
+    },
+    /// Another currency than that of the most that is paid.
+    #[error("in {0}, and currencies do not compare")]
+    Currency(Currency),
+    /// It has no price that can be expressed.
+    #[error("its price cannot be computed")]
+    Price,
+    /// More than is left of a budget, or in another currency.
+    #[error("{total} for the whole term, {left} is left of the budget")]
+    OverBudget {
+        /// Its price for the whole term.
+        total: Money,
+        /// What is left.
+        left: Money,
+    },
+    /// The owner's policy does not allow so long a term.
+    #[error("no order may be so long")]
+    TermNotAllowed,
+    /// Kinds of GPUs that are cut out of the same devices do not fit them together.
+    #[error("these GPUs are cut out of the same devices")]
+    Devices,
+    /// A term of the selector, or of the owner's policy, does not hold.
+    #[error("{} is {}", .attribute, .said.as_deref().unwrap_or("not said"))]
+    Term {
+        /// What the term is about.
+        attribute: String,
+        /// What the offer says of it, in the selector's units; none: nothing.
+        said: Option<String>,
+    },
+}
+
+impl Rate {
+    /// For so many seconds; what is too much to express is no limit.
+    pub(crate) fn over(&self, term_s: u64) -> Money {
+        let micros = u128::from(self.amount.micros) * u128::from(term_s);
+        let micros = micros / u128::from(self.per_s.max(1));
+        Money { micros: u64::try_from(micros).unwrap_or(u64::MAX), ..self.amount }
+    }
+}

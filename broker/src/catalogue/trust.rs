@@ -1,0 +1,93 @@
+//! What the owner thinks of each peer. Whoever is not named is a stranger: strangers
+//! cost nothing to make, so all of them together count as one organisation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::text::Slug;
+use serde::{Deserialize, Serialize};
+
+use crate::broker::input::{Affiliation, Membership};
+
+/// What the owner thinks of a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Standing {
+    /// Not accepted: seen, never bought from.
+    #[default]
+    Stranger,
+    /// Accepted by the owner, who saw the fingerprint, or certified by a joined federation.
+    Trusted,
+    /// Never traded with.
+    Blocked,
+}
+
+/// Who shares one cap on what is open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Organisation {
+    /// All clusters that a federation certifies as this organisation's.
+    Certified(FederationId, Slug),
+    /// An accepted cluster of no organisation, by itself.
+    Of(ClusterId),
+    /// All strangers together.
+    Strangers,
+}
+
+/// The owner's word on peers, and what others prove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peers {
+    /// Whom the owner named.
+    pub(crate) named: BTreeMap<ClusterId, Standing>,
+    /// Whom the policy trusts.
+    pub(crate) policy: BTreeSet<ClusterId>,
+    /// What certificates and proofs say.
+    pub(crate) membership: Membership,
+    /// The keys of those who changed theirs, the latest last.
+    pub(crate) keys: BTreeMap<ClusterId, Vec<PublicKey>>,
+}
+
+impl Peers {
+    /// What is to be thought of `cluster`: the owner's word, or else the federations'.
+    pub(crate) fn standing(&self, cluster: &ClusterId) -> Standing {
+        self.standing_as(cluster, |_| true)
+    }
+
+    /// The same of one that sells: its certificate has to allow that.
+    pub(crate) fn as_provider(&self, cluster: &ClusterId) -> Standing {
+        self.standing_as(cluster, |of| of.sells)
+    }
+
+    /// The same of one that buys.
+    pub(crate) fn as_buyer(&self, cluster: &ClusterId) -> Standing {
+        self.standing_as(cluster, |of| of.buys)
+    }
+
+    fn standing_as(&self, cluster: &ClusterId, may: fn(&Affiliation) -> bool) -> Standing {
+        if self.membership.barred.contains(cluster) {
+            return Standing::Blocked;
+        }
+        let certified = || self.affiliations(cluster).iter().any(may).then_some(Standing::Trusted);
+        match self.named.get(cluster) {
+            Some(Standing::Blocked) => Standing::Blocked,
+            _ if self.policy.contains(cluster) => Standing::Trusted,
+            named => named.copied().or_else(certified).unwrap_or_default(),
+        }
+    }
+
+    /// Where `cluster` belongs, by certificates of federations that were joined.
+    pub(crate) fn affiliations(&self, cluster: &ClusterId) -> &[Affiliation] {
+        self.membership.certified.get(cluster).map_or(&[], Vec::as_slice)
+    }
+
+    /// With whom `cluster` shares its cap.
+    pub(crate) fn organisation(&self, cluster: &ClusterId) -> Organisation {
+        if self.standing(cluster) != Standing::Trusted {
+            return Organisation::Strangers;
+        }
+        let certified = self.affiliations(cluster).iter();
+        let mut named = certified.filter_map(|of| Some((of.federation, of.organisation.clone()?)));
+        named.next().map_or(Organisation::Of(*cluster), |(federation, name)| {
+            Organisation::Certified(federation, name)
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! The capacity ledger: what is sellable, and what is held or committed of it.
+//!
+//! It has no memory of its own: it is what the deals say, so that a deal and its claim
+//! on capacity are written in one transaction. Advertisements derive from it.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::ad::Pool;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::text::PoolId;
+
+use crate::deal::Deal;
+use crate::sale::gpu_sharing::{is_kept, room, sharers};
+use crate::sale::offer::Sellable;
+
+/// What is sellable and what is taken, by pool.
+#[derive(Debug)]
+pub(crate) struct Ledger<'a> {
+    sellable: &'a Sellable,
+    taken: BTreeMap<PoolId, Resources>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new<'d>(
+        sellable: &'a Sellable,
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) -> Self {
+        let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
+        for deal in deals.into_iter().filter(|deal| deal.takes_capacity()) {
+            let sum = taken.entry(deal.terms().pool.clone()).or_default();
+            *sum = sum.checked_add(&deal.claim()).unwrap_or_else(|_| everything());
+        }
+        Self { sellable, taken }
+    }
+
+    /// What is left of a pool, on every counter.
+    pub(crate) fn free(&self, pool: &Pool) -> Resources {
+        let (sellable, taken) = self.of(pool);
+        let mut free = sellable.saturating_sub(taken);
+        for (model, count) in &mut free.gpus {
+            *count = (*count).min(room(&sharers(pool, model, sellable, taken), model));
+        }
+        free.gpus.retain(|_, count| *count > 0);
+        free
+    }
+
+    /// The first resource of which a pool has less than `quantity` left. Kinds of GPUs
+    /// that share devices must fit them together.
+    pub(crate) fn shortage(&self, pool: &Pool, quantity: &Resources) -> Option<Resource> {
+        let alone = quantity.shortage(&self.free(pool));
+        let (sellable, taken) = self.of(pool);
+        let Ok(with) = taken.checked_add(quantity) else { return alone.or(Some(Resource::Cpu)) };
+        let together = || {
+            let mut models = quantity.gpus.iter().filter(|(_, count)| **count > 0);
+            models.find(|(model, _)| !is_kept(&sharers(pool, model, sellable, &with)))
+        };
+        alone.or_else(|| together().map(|(model, _)| Resource::Gpu(model.clone())))
+    }
+
+    fn of(&self, pool: &Pool) -> (&Resources, &Resources) {
+        const NONE: &Resources =
+            &Resources { cpu_millis: 0, memory_bytes: 0, pods: 0, gpus: BTreeMap::new() };
+        let sellable = self.sellable.pools.get(&pool.id).unwrap_or(NONE);
+        (sellable, self.taken.get(&pool.id).unwrap_or(NONE))
+    }
+}
+
+impl Deal {
+    /// What the provider has promised: the most of what the contract says, of what it is to
+    /// say, and of what it said until the last window of that was signed for.
+    pub(crate) fn claim(&self) -> Resources {
+        let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
+        let contracts = || self.contracts();
+        let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
+        let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
+        let others = before.map(|(contract, _)| contract);
+        let others = others.chain(self.agreed_change().map(|agreed| &agreed.contract));
+        others
+            .map(|contract| &contract.terms)
+            .fold(self.terms().quantity.clone(), |most, terms| most.union(&terms.quantity))
+    }
+}
+
+/// More than any pool has: a sum that overflows leaves nothing free.
+fn everything() -> Resources {
+    Resources { cpu_millis: u64::MAX, memory_bytes: u64::MAX, pods: u64::MAX, ..Default::default() }
+}

@@ -1,0 +1,231 @@
+//! What is sold, from what the cluster has and what its owner shares; and the terms
+//! that an offer means, which both sides derive alike, so that agreement is equality.
+//!
+//! Nothing is sold unless guests are kept apart on the network, or the policy says that
+//! they are not. When to publish is the publisher's.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::ad::{AdBody, Goods, OfferTerms, Pool};
+use mercato_protocol::contract::{Network, Terms};
+use mercato_protocol::gpu::{GpuMode, GpuPool};
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform};
+use mercato_protocol::text::{GpuModel, PoolId, Slug};
+
+use crate::broker::input::{Inventory, PoolInventory};
+use crate::config::Config;
+use crate::limits;
+use crate::sale::policy::{Amount, SharePolicy};
+
+const MI: u64 = 1 << 20;
+const GI: u64 = 1 << 30;
+
+/// Exactly what may be promised, by pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sellable {
+    pub(crate) pools: BTreeMap<PoolId, Resources>,
+}
+
+/// What is on sale, and its advertisement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) sellable: Sellable,
+    pub(crate) body: AdBody,
+    pub(crate) price: Price,
+}
+
+impl Offer {
+    /// None if there is nothing to sell.
+    pub(crate) fn new(
+        config: &Config,
+        policy: &SharePolicy,
+        inventory: &Inventory,
+        addresses: &[String],
+        isolation_enforced: bool,
+    ) -> Option<Self> {
+        if policy.network_isolation == NetworkIsolation::Required && !isolation_enforced {
+            return None;
+        }
+        let pools = sellable(policy, inventory);
+        if pools.is_empty() {
+            return None;
+        }
+        let body = AdBody {
+            identity: config.identity.clone(),
+            jurisdiction: config.jurisdiction.clone(),
+            region: config.region.clone(),
+            attributes: config.attributes.clone(),
+            carbon_g_per_kwh: config.carbon_g_per_kwh,
+            addresses: addresses
+                .iter()
+                .take(mercato_protocol::limits::ADDRESSES)
+                .cloned()
+                .collect(),
+            storage_classes: Vec::new(),
+            services: Vec::new(),
+            isolation: vec![Isolation::Runc],
+            network_isolation: policy.network_isolation,
+            pod_security: policy.pod_security,
+            pools: pools.iter().map(|(id, (pool, sold))| advertised(id, pool, sold)).collect(),
+            terms: OfferTerms {
+                classes: vec![policy.class],
+                min_term_s: limits::MIN_TERM_S.min(policy.max_term_s),
+                max_term_s: policy.max_term_s,
+                reclaim_notice_s: policy.reclaim_notice_s,
+                metering_interval_s: config.metering_interval_s,
+            },
+            rotations: config.rotations.clone(),
+            certificates: Vec::new(),
+        };
+        let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
+        Some(Self { sellable: Sellable { pools }, body, price: policy.price.clone() })
+    }
+
+    /// A pool by its id.
+    pub(crate) fn pool(&self, id: &PoolId) -> Option<&Pool> {
+        self.body.pools.iter().find(|pool| pool.id == *id)
+    }
+}
+
+/// What a contract for so much of a pool says.
+pub(crate) fn terms_of(
+    body: &AdBody,
+    pool: &Pool,
+    price: &Price,
+    (quantity, class, term_s): (&Resources, Class, u64),
+) -> Terms {
+    Terms {
+        pool: pool.id.clone(),
+        platform: pool.platform.clone(),
+        quantity: quantity.clone(),
+        class,
+        price: price.clone(),
+        term_s,
+        isolation: body.isolation.first().copied().unwrap_or_default(),
+        network_isolation: body.network_isolation,
+        pod_security: body.pod_security,
+        network: Network::default(),
+        transit_hops: 0,
+        on_disconnect: OnDisconnect::Keep,
+        reclaim_notice_s: body.terms.reclaim_notice_s,
+        sla: None,
+        metering_interval_s: body.terms.metering_interval_s,
+        dispute_tolerance_ppm: 0,
+    }
+}
+
+type Pools<'a> = BTreeMap<PoolId, (&'a PoolInventory, Resources)>;
+
+/// By pool, what home neither asks for nor keeps free, as far as the owner shares it.
+/// What is kept free, and amounts, are of the whole cluster: pool after pool gives.
+fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
+    let mut keep = policy.keep_free.clone();
+    let mut given = Resources::default();
+    let mut pools = Pools::new();
+    for pool in &inventory.pools {
+        let idle = pool.allocatable.saturating_sub(&pool.requested);
+        let spare = idle.saturating_sub(&keep);
+        keep = keep.saturating_sub(&idle);
+        let mut sold = Resources::default();
+        for (resource, spare) in spare.iter().filter(|(resource, _)| is_sold(pool, resource)) {
+            let most = match policy.amounts.get(&resource) {
+                None => 0,
+                Some(Amount::Percent(percent)) => {
+                    percent_of(pool.allocatable.quantity(&resource), *percent)
+                }
+                Some(Amount::Exactly(n)) => n.saturating_sub(given.quantity(&resource)),
+            };
+            put(&mut sold, resource, spare.min(most));
+        }
+        given = given.checked_add(&sold).unwrap_or(given);
+        if !sold.is_zero() && pools.len() < mercato_protocol::limits::POOLS {
+            pools.insert(pool_id(pool, &pools), (pool, sold));
+        }
+    }
+    pools
+}
+
+/// The replicas of a time-slice are never sold as GPUs.
+fn is_sold(pool: &PoolInventory, resource: &Resource) -> bool {
+    let Resource::Gpu(model) = resource else { return true };
+    let gpu = pool.gpus.iter().find(|gpu| gpu.model == *model);
+    gpu.is_some_and(|gpu| !matches!(gpu.mode, GpuMode::Timeslice { .. }))
+}
+
+fn percent_of(n: u64, percent: u8) -> u64 {
+    let part = u128::from(n) * u128::from(percent.min(100)) / 100;
+    u64::try_from(part).unwrap_or(n)
+}
+
+fn put(resources: &mut Resources, resource: Resource, n: u64) {
+    match resource {
+        Resource::Cpu => resources.cpu_millis = n,
+        Resource::Memory => resources.memory_bytes = n,
+        Resource::Pods => resources.pods = n,
+        Resource::Gpu(_) if n == 0 => {}
+        Resource::Gpu(model) => {
+            resources.gpus.insert(model, n);
+        }
+    }
+}
+
+/// Stable as long as the nodes are of one shape: `amd64`, `amd64-h100`.
+fn pool_id(pool: &PoolInventory, taken: &Pools<'_>) -> PoolId {
+    let Platform { arch, os } = &pool.platform;
+    let system = (os.as_str() != "linux").then(|| format!("-{os}"));
+    let gpu = pool.gpus.first().map(|gpu| format!("-{}", gpu.model));
+    let name = format!("{arch}{}{}", system.unwrap_or_default(), gpu.unwrap_or_default());
+    let names = (1..).map(|n| if n == 1 { name.clone() } else { format!("{n}-{arch}-{os}") });
+    let slugs = names.filter_map(|name| name.parse::<Slug>().ok());
+    slugs.into_iter().find(|id| !taken.contains_key(id)).unwrap_or_else(|| arch.clone())
+}
+
+fn advertised(id: &PoolId, pool: &PoolInventory, sold: &Resources) -> Pool {
+    let mut gpus: Vec<GpuPool> = pool
+        .gpus
+        .iter()
+        .filter(|gpu| sold.gpus.contains_key(&gpu.model))
+        .map(|gpu| GpuPool { count: bucket_gpus(sold_count(sold, &gpu.model)), ..gpu.clone() })
+        .collect();
+    gpus.sort_by(|a, b| a.model.cmp(&b.model));
+    gpus.dedup_by(|a, b| a.model == b.model);
+    Pool {
+        id: id.clone(),
+        goods: Goods::Compute,
+        platform: pool.platform.clone(),
+        total: bucket(sold),
+        largest_pod: bucket(&at_most(&pool.largest_pod, sold)),
+        gpus,
+    }
+}
+
+fn sold_count(sold: &Resources, model: &GpuModel) -> u64 {
+    sold.gpus.get(model).copied().unwrap_or(0)
+}
+
+fn at_most(a: &Resources, most: &Resources) -> Resources {
+    a.saturating_sub(&a.saturating_sub(most))
+}
+
+/// Rounded down to steps that say what a buyer needs, and no more. The steps are a guess.
+pub(crate) fn bucket(exact: &Resources) -> Resources {
+    let down = |n: u64, steps: [(u64, u64); 3]| {
+        let step = steps.into_iter().find(|(below, _)| n < *below).map_or(1, |(_, step)| step);
+        n - n % step
+    };
+    Resources {
+        cpu_millis: down(exact.cpu_millis, [(4_000, 100), (32_000, 500), (u64::MAX, 4_000)]),
+        memory_bytes: down(
+            exact.memory_bytes,
+            [(4 * GI, 64 * MI), (32 * GI, 512 * MI), (u64::MAX, 4 * GI)],
+        ),
+        pods: down(exact.pods, [(20, 1), (200, 10), (u64::MAX, 50)]),
+        gpus: exact.gpus.iter().map(|(model, n)| (model.clone(), bucket_gpus(*n))).collect(),
+    }
+}
+
+fn bucket_gpus(n: u64) -> u64 {
+    if n < 8 { n } else { n - n % 4 }
+}

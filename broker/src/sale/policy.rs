@@ -1,0 +1,238 @@
+//! The owner's policy: what is shared, with whom and on what terms; what may be bought,
+//! from whom and for how much. What the first comes to in numbers is the offer's; which
+//! offers the second leaves, the book's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::contract::Terms;
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::limits::LABEL_BYTES;
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use serde::{Deserialize, Serialize};
+
+use crate::broker::Broker;
+use crate::broker::input::Affiliation;
+use crate::catalogue::demand::Rate;
+use crate::catalogue::party::Party;
+use crate::catalogue::trust::Standing;
+use crate::limits;
+use crate::sale::size;
+use crate::selector::Selector;
+
+/// What the owner shares. A resource without an amount is not shared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SharePolicy {
+    /// How much of each resource.
+    pub amounts: BTreeMap<Resource, Amount>,
+    /// Kept free for home beside what its pods ask for.
+    pub keep_free: Resources,
+    /// Asked for it.
+    pub price: Price,
+    /// How firmly it is held.
+    pub class: Class,
+    /// Nothing is sold unless this is enforced. `None` sells without, and says so.
+    pub network_isolation: NetworkIsolation,
+    /// Of the guest namespaces.
+    pub pod_security: PodSecurity,
+    /// What becomes of a request that no rule decides.
+    pub approve: Approve,
+    /// Whose requests are granted without asking, unless a rule says otherwise.
+    pub allow: BTreeSet<Party>,
+    /// The first that a request is a case of decides.
+    #[serde(default)]
+    pub rules: Vec<ShareRule>,
+    /// Notice before capacity is taken back, in seconds.
+    pub reclaim_notice_s: u64,
+    /// The longest term, in seconds.
+    pub max_term_s: u64,
+}
+
+/// What becomes of some requests. What is left out does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ShareRule {
+    /// From one of these.
+    pub buyers: BTreeSet<Party>,
+    /// From whom the owner thinks so of.
+    pub standing: Option<Standing>,
+    /// From one of these countries, as the buyer's own advertisement says.
+    pub jurisdictions: BTreeSet<String>,
+    /// For some of these resources.
+    pub resources: BTreeSet<Resource>,
+    /// As firm as this.
+    pub class: Option<Class>,
+    /// For no more than this of each resource that it names.
+    pub most: Resources,
+    /// For no less than this.
+    pub least: Resources,
+    /// For no longer than this, in seconds.
+    pub longest_s: Option<u64>,
+    /// For no shorter than this, in seconds.
+    pub shortest_s: Option<u64>,
+    /// This becomes of them.
+    pub then: Approve,
+    /// At this price, in the place of the posted one.
+    pub price: Option<Price>,
+}
+
+/// How much of one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Amount {
+    /// Of all that the cluster has, 0 to 100.
+    Percent(u8),
+    /// So much, in the smallest unit.
+    Exactly(u64),
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Approve {
+    /// Granted.
+    Auto,
+    /// The owner is asked.
+    #[default]
+    Ask,
+    /// Denied.
+    Deny,
+}
+
+/// What may be bought. By default anything from whoever is trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BuyPolicy {
+    /// Clusters that are trusted, unless they are blocked.
+    pub trust: BTreeSet<ClusterId>,
+    /// Every offer that is taken must match it.
+    pub selector: Selector,
+    /// The most that is committed in any time of this length, by all orders together.
+    pub budget: Option<Rate>,
+    /// The same for orders on behalf of a namespace.
+    pub namespaces: BTreeMap<String, Rate>,
+    /// The longest term, in seconds; none: any.
+    pub longest_s: Option<u64>,
+}
+
+/// Who asks, as far as that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buyer<'a> {
+    pub(crate) cluster: ClusterId,
+    pub(crate) standing: Standing,
+    pub(crate) affiliations: &'a [Affiliation],
+    pub(crate) jurisdiction: Option<&'a str>,
+}
+
+impl Buyer<'_> {
+    fn is(&self, party: &Party) -> bool {
+        party.is(&self.cluster, self.affiliations)
+    }
+}
+
+impl SharePolicy {
+    /// What the types alone do not say.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        size::check_share(self).map_err(|error| error.to_string())?;
+        let parts = self.amounts.values().all(|amount| match amount {
+            Amount::Percent(percent) => *percent <= 100,
+            Amount::Exactly(_) => true,
+        });
+        let countries = || self.rules.iter().flat_map(|rule| &rule.jurisdictions);
+        let said = [
+            (parts, "more than 100 % is shared"),
+            (self.price.validate().is_ok(), "a price for no time, or of too many lines"),
+            (self.entries() <= limits::SHARE_ENTRIES, "too long a list"),
+            (countries().all(|it| it.len() <= limits::COUNTRY_BYTES), "too long a country"),
+            (self.max_term_s > 0, "shared for no time"),
+            (self.rules.len() <= limits::RULES, "too many rules"),
+            (
+                self.rules.iter().all(ShareRule::is_priced_well),
+                "a rule's price for no time, or of what it does not grant",
+            ),
+        ];
+        said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
+    }
+
+    /// Of all lists together.
+    fn entries(&self) -> usize {
+        let lines = |price: &Price| match price {
+            Price::Free => 0,
+            Price::Posted { units, .. } => units.len(),
+        };
+        let of_rule = |rule: &ShareRule| {
+            let quantities = rule.most.gpus.len() + rule.least.gpus.len();
+            let whom = rule.buyers.len() + rule.jurisdictions.len();
+            whom + rule.resources.len() + quantities + rule.price.as_ref().map_or(0, lines)
+        };
+        let own = self.amounts.len() + self.keep_free.gpus.len() + self.allow.len();
+        own + lines(&self.price) + self.rules.iter().map(of_rule).sum::<usize>()
+    }
+
+    /// What becomes of a request for these terms, and at which price if not the posted one.
+    pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> (Approve, Option<&Price>) {
+        let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
+        let allowed = || self.allow.iter().any(|who| buyer.is(who)).then_some(Approve::Auto);
+        let then = rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve);
+        (then, rule.and_then(|rule| rule.price.as_ref()))
+    }
+}
+
+impl Broker {
+    /// What becomes of a request from a buyer for these terms.
+    pub(crate) fn approval<'p>(
+        &self,
+        policy: &'p SharePolicy,
+        buyer: &ClusterId,
+        terms: &Terms,
+    ) -> (Approve, Option<&'p Price>) {
+        let jurisdiction = self.book.ad(buyer).and_then(|ad| ad.body.jurisdiction.as_deref());
+        let (standing, affiliations) = (self.peers.as_buyer(buyer), self.peers.affiliations(buyer));
+        match standing {
+            Standing::Blocked => (Approve::Deny, None),
+            Standing::Trusted | Standing::Stranger => policy
+                .approval(Buyer { cluster: *buyer, standing, affiliations, jurisdiction }, terms),
+        }
+    }
+}
+
+impl ShareRule {
+    fn is_priced_well(&self) -> bool {
+        self.price
+            .as_ref()
+            .is_none_or(|price| self.then == Approve::Auto && price.validate().is_ok())
+    }
+
+    fn covers(&self, buyer: Buyer<'_>, terms: &Terms) -> bool {
+        let asked = &terms.quantity;
+        (self.buyers.is_empty() || self.buyers.iter().any(|who| buyer.is(who)))
+            && self.standing.is_none_or(|standing| standing == buyer.standing)
+            && (self.jurisdictions.is_empty()
+                || buyer.jurisdiction.is_some_and(|country| self.jurisdictions.contains(country)))
+            && (self.resources.is_empty() || self.resources.iter().any(|r| asked.quantity(r) > 0))
+            && self.class.is_none_or(|class| class == terms.class)
+            && self.most.iter().all(|(resource, most)| asked.quantity(&resource) <= most)
+            && self.least.iter().all(|(resource, least)| asked.quantity(&resource) >= least)
+            && self.shortest_s.is_none_or(|shortest_s| terms.term_s >= shortest_s)
+            && self.longest_s.is_none_or(|longest_s| terms.term_s <= longest_s)
+    }
+}
+
+impl BuyPolicy {
+    /// What the types alone do not say.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let rates = || self.namespaces.values().chain(&self.budget);
+        match () {
+            () if rates().any(|rate| rate.per_s == 0) => Err("a budget for no time"),
+            () if self.longest_s == Some(0) => Err("bought for no time"),
+            () if self.namespaces.len() > limits::NAMESPACES => Err("too many namespaces"),
+            () if !self.namespaces.keys().all(|name| name.len() <= LABEL_BYTES) => {
+                Err("too long a namespace")
+            }
+            () if self.trust.len() > limits::PEERS => Err("too many clusters are trusted"),
+            () => Ok(()),
+        }
+    }
+}

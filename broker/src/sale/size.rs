@@ -1,0 +1,97 @@
+//! Whether so much can be bought at all, wherever it is asked for: an order, a round of offers,
+//! a change, a counter-offer, what is shared. One rule for the command line, the custom
+//! resources, this cluster's own broker and the one that receives the message.
+
+use mercato_protocol::resources::{Resource, Resources};
+use thiserror::Error;
+
+use crate::limits;
+use crate::sale::policy::{Amount, SharePolicy};
+use crate::syntax::quantity::show;
+
+/// Why so much cannot be bought.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum SizeError {
+    /// Less than one pod needs.
+    #[error("pods need processors and memory: at least {} of {resource}", show(.resource, *.least))]
+    BelowOnePod {
+        /// Of what.
+        resource: Resource,
+        /// What one pod needs, in the smallest unit.
+        least: u64,
+    },
+    /// A GPU model with a count of zero.
+    #[error("zero of {0}: leave it out")]
+    Nothing(Resource),
+    /// More than any cluster has.
+    #[error("too much {resource}: at most {}", show(.resource, *.most))]
+    TooMuch {
+        /// Of what.
+        resource: Resource,
+        /// The most that can be asked for, in the smallest unit.
+        most: u64,
+    },
+}
+
+/// Whether so much can be bought: enough for one pod, and no more than any cluster has.
+pub fn check(quantity: &Resources) -> Result<(), SizeError> {
+    for (resource, least) in [
+        (Resource::Cpu, limits::POD_CPU_MILLIS),
+        (Resource::Memory, limits::POD_MEMORY_BYTES),
+        (Resource::Pods, 1),
+    ] {
+        if quantity.quantity(&resource) < least {
+            return Err(SizeError::BelowOnePod { resource, least });
+        }
+    }
+    if let Some((model, _)) = quantity.gpus.iter().find(|(_, count)| **count == 0) {
+        return Err(SizeError::Nothing(Resource::Gpu(model.clone())));
+    }
+    quantity.iter().try_for_each(|(resource, n)| at_most(resource, n))
+}
+
+/// Whether so much of one resource can be shared: something, and no more than any cluster has.
+pub fn check_share(policy: &SharePolicy) -> Result<(), SizeError> {
+    policy.amounts.iter().try_for_each(|(resource, amount)| match amount {
+        Amount::Percent(0) | Amount::Exactly(0) => Err(SizeError::Nothing(resource.clone())),
+        Amount::Percent(_) => Ok(()),
+        Amount::Exactly(n) => at_most(resource.clone(), *n),
+    })
+}
+
+fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {
+    let most = match resource {
+        Resource::Cpu => limits::MOST_CPU_MILLIS,
+        Resource::Memory => limits::MOST_MEMORY_BYTES,
+        Resource::Pods | Resource::Gpu(_) => limits::MOST_COUNT,
+    };
+    if n > most { Err(SizeError::TooMuch { resource, most }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::FromText as _;
+
+    #[test]
+    fn too_little_for_a_pod_and_more_than_there_is_are_refused() {
+        for (text, says) in [
+            ("cpu=0,memory=1Gi,pods=1", "at least 10m of cpu"),
+            ("cpu=9m,memory=1Gi,pods=1", "at least 10m of cpu"),
+            ("cpu=1,pods=1", "at least 4Mi of memory"),
+            ("cpu=1,memory=1,pods=1", "at least 4Mi of memory"),
+            ("cpu=1,memory=1Gi", "at least 1 of pods"),
+            ("cpu=1,memory=1Gi,pods=1,gpu.h100=0", "zero of gpu.h100"),
+            ("cpu=1000001,memory=1Gi,pods=1", "too much cpu: at most 1000000"),
+            ("cpu=1,memory=16000000Ti,pods=1", "too much memory"),
+            ("cpu=1,memory=1Gi,pods=10000000", "too much pods"),
+            ("cpu=1,memory=1Gi,pods=1,gpu.h100=10000000", "too much gpu.h100"),
+        ] {
+            let quantity = Resources::from_text(text).unwrap();
+            let error = check(&quantity).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        let one = Resources::from_text("cpu=10m,memory=4Mi,pods=1").unwrap();
+        assert_eq!(check(&one), Ok(()));
+    }
+}
