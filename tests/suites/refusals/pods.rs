@@ -35,6 +35,9 @@ pub(crate) async fn reach_into_the_node(home: &Daemon<'_>) -> Result<()> {
     let unasked = home.mercato(&["offload", "lab", "--strategy", "remote"]).await?;
     let said = unasked.stderr.contains("has no NamespaceOffload");
     ensure!(unasked.code != Some(0) && said, "nobody there has agreed: {unasked:?}");
+    let own = home.mercato(&["offload", "kube-system", "--strategy", "remote"]).await?;
+    let said = own.stderr.contains("kube-system is the cluster's own: it stays at home");
+    ensure!(own.code != Some(0) && said, "the cluster's own stays: {own:?}");
     home.offload("lab", "Remote").await?;
     let lab = User::new(home.cluster, "lab");
     for (pod, spec, _) in REACHING {
