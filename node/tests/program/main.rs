@@ -8,6 +8,7 @@
     reason = "tests may"
 )]
 
+mod answer;
 mod crowd;
 mod demo;
 mod disk;
