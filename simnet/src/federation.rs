@@ -77,6 +77,9 @@ impl Federation {
                 waiting: last.map_or(0, |sample| sample.waiting),
             });
         }
+        if let Some(market) = &world.people.market {
+            assert_eq!(world.measures.jobs.waiting(), market.waiting(), "a job counts once");
+        }
         world.weigh_attacks();
         let samples: Vec<u64> = world.measures.samples.iter().map(|sample| sample.at_ms).collect();
         let market = world.people.market.as_ref();

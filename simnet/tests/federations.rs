@@ -85,6 +85,14 @@ fn trade_goes_on_for_as_long_as_there_are_days() {
 const AT_A_TIME: usize = 64;
 const OF_LEASE: usize = 8;
 
+/// A job that loses its place and finds another one, or none, counts where it ends: the run itself
+/// compares what was counted with the jobs that wait.
+#[test]
+fn an_interrupted_job_counts_once() {
+    let run = run(Topology::Partition.plan(Some(16), 3), 3, 60);
+    assert!(run.measures.jobs.interrupted > 0, "{:?}", run.measures.jobs);
+}
+
 /// Every named federation trades, and leaves a report.
 #[test]
 fn every_topology_trades_and_is_reported() {
