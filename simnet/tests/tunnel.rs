@@ -9,8 +9,14 @@ use mercato_simnet::tunnel::{HEALING_MS, TunnelBug, TunnelTrial};
 /// Within so many seeds a planted mistake shows.
 const MOST_SEEDS: u64 = 30;
 
+/// Seeds that broke a promise once.
+const BROKEN: [u64; 1] = [
+    // Began anew with its clock set back, and the other had heard a recording.
+    4_040,
+];
+
 fn trials(seeds: u64) -> Vec<TunnelTrial> {
-    (1..=seeds).map(|seed| TunnelTrial { seed, bug: None }).collect()
+    BROKEN.into_iter().chain(1..=seeds).map(|seed| TunnelTrial { seed, bug: None }).collect()
 }
 
 #[test]

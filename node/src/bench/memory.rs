@@ -16,6 +16,7 @@ use mercato_tunnel::{
 };
 
 use super::cable;
+use super::mercato::begun_now;
 use super::namespace::Namespace;
 use super::processes::resident_bytes;
 
@@ -44,6 +45,7 @@ pub(super) fn idle_peer(shards: u8) -> Result<u64> {
         keys,
         suites: Suites::new(Suite::ALL),
         inner_mtu: 1_400,
+        start: begun_now(),
         seeds: (rand::random(), rand::random()),
     };
     let make = move || -> Result<_> {
@@ -94,7 +96,7 @@ impl Remote {
         // Once it counts, it knows this peer, and does not take it for a stranger.
         handle.traffic()?;
         let suites = Suites::new(Suite::ALL);
-        let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU };
+        let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU, start: begun_now() };
         let mut endpoint = Endpoint::new(config, rand::random());
         let at = PeerConfig { key: gateway, secret, addresses: vec![GATEWAY] };
         let peer = endpoint.add_peer(at)?;

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, anyhow};
 use mercato_protocol::id::{ContractId, NegotiationId};
-use mercato_session::{KeyPair, LocalEntry, SharedSecret, Suite, Suites};
+use mercato_session::{KeyPair, LocalEntry, SharedSecret, Start, Suite, Suites};
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
     OffloadState, Offloads, Traffic,
@@ -66,6 +67,12 @@ pub(super) fn pod_v6(end: usize) -> IpAddr {
 /// Of the same pod, between the gateways.
 fn inner_v6(end: usize) -> IpAddr {
     Ipv6Addr::new(0xfd00, 0x98 + end as u16, 0, 0, 0, 0, 0, 1).into()
+}
+
+/// The start of a gateway whose keys are new.
+pub(super) fn begun_now() -> Start {
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Start::after(None, wall.as_millis() as u64)
 }
 
 /// The contract of a lease.
@@ -148,6 +155,6 @@ fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)
     let suites = Suites::new(Suite::ALL);
     let seeds = (rand::random(), rand::random());
     let inner_mtu = settings.mtu - OVERHEAD;
-    let config = GatewayConfig { keys, suites, inner_mtu, seeds };
+    let config = GatewayConfig { keys, suites, inner_mtu, start: begun_now(), seeds };
     Ok(Gateway::new(config, devices, sockets)?)
 }

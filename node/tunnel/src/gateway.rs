@@ -11,7 +11,7 @@ use std::time::Duration;
 use mercato_protocol::id::ContractId;
 use mercato_session::{
     Activity, Config, Effect, Endpoint, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey,
-    RateLimit, RemoteEntry, Suites,
+    RateLimit, RemoteEntry, Start, Suites,
 };
 use thiserror::Error;
 
@@ -34,6 +34,9 @@ pub struct GatewayConfig {
     pub suites: Suites,
     /// The largest packet between the two devices.
     pub inner_mtu: usize,
+    /// When it began: after every earlier start with the same keys. Whoever starts it keeps this
+    /// with the keys, before it runs.
+    pub start: Start,
     /// 32 random bytes for the handshakes, and 16 for the address table.
     pub seeds: ([u8; 32], [u8; 16]),
 }
@@ -91,7 +94,7 @@ impl Gateway {
         sockets: Vec<DatagramSocket>,
     ) -> Result<(Self, GatewayHandle), GatewayError> {
         assert!(devices.len() == sockets.len(), "a shard has a queue and a socket");
-        let GatewayConfig { keys, suites, inner_mtu, seeds } = config;
+        let GatewayConfig { keys, suites, inner_mtu, start, seeds } = config;
         let shards = devices.len() as u8;
         let link_mtu = inner_mtu + limits::OUTER_BYTES;
         let clock = Clock::start();
@@ -112,7 +115,7 @@ impl Gateway {
         let workers = lanes.map(|lane| Worker::new(lane, to_gateway.clone(), clock)).collect();
         let gateway = Self {
             clock,
-            endpoint: Endpoint::new(Config { keys, suites, shards, link_mtu }, seeds.0),
+            endpoint: Endpoint::new(Config { keys, suites, shards, link_mtu, start }, seeds.0),
             lane,
             workers,
             others: mailboxes[1..].to_vec(),

@@ -10,7 +10,7 @@ use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Checksum, Config, Cut, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair,
     LocalEntry, OffloadHeader, PeerConfig, PeerIndex, RemoteEntry, Shard, ShardError, SharedSecret,
-    Suite, Suites, limits,
+    Start, Suite, Suites, limits,
 };
 
 use super::bug::TunnelBug;
@@ -27,6 +27,8 @@ const SHARD_BITS: u32 = limits::SHARDS as u32 - 1;
 /// A gateway and what is around it.
 pub(super) struct Gateway {
     pub(super) number: usize,
+    /// As its data folder keeps it.
+    pub(super) start: Start,
     endpoint: Endpoint,
     shard: Shard,
     table: AddressTable,
@@ -78,11 +80,12 @@ fn keys(number: usize) -> KeyPair {
 
 impl Gateway {
     /// A gateway that has just begun; the seed is another each time.
-    pub(super) fn new(number: usize, seed: [u8; 32], bug: Option<TunnelBug>) -> Self {
+    pub(super) fn new(number: usize, start: Start, seed: [u8; 32], bug: Option<TunnelBug>) -> Self {
         let suites = Suites::new([Suite::Aes256Gcm].into_iter().filter(|_| number != 2));
-        let config = Config { keys: keys(number), suites, shards: 1, link_mtu: 1_500 };
+        let config = Config { keys: keys(number), suites, shards: 1, link_mtu: 1_500, start };
         let mut gateway = Self {
             number,
+            start,
             endpoint: Endpoint::new(config, seed),
             shard: Shard::new(0),
             table: AddressTable::new([7; 16]),

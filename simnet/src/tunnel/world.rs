@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::time::Now;
+use mercato_session::Start;
 
 use super::bug::TunnelBug;
 use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, place_of, pod};
@@ -65,7 +66,7 @@ impl TunnelWorld {
     pub(super) fn new(seed: u64, bug: Option<TunnelBug>, trace: Trace) -> Self {
         let mut seeds = Dice::new(seed, "tunnel gateways");
         let site = |number| Site {
-            gateway: Gateway::new(number, seeds.seed(), bug),
+            gateway: Gateway::new(number, Start::after(None, BEGIN_MS), seeds.seed(), bug),
             address: home(number),
             wall_back_ms: 0,
             mono_ahead_ms: 0,
@@ -129,10 +130,12 @@ impl TunnelWorld {
         Ok(number)
     }
 
-    /// A gateway is gone, with its keys, and begins anew.
+    /// A gateway is gone, with the keys of its sessions, and begins anew: with its own keys, and
+    /// with when it began last, which were kept.
     pub(super) fn restart(&mut self, number: usize) {
         self.tell(number, "begins anew");
-        self.sites[number].gateway = Gateway::new(number, self.seeds.seed(), self.bug);
+        let start = Start::after(Some(self.sites[number].gateway.start), self.now(number).wall_ms);
+        self.sites[number].gateway = Gateway::new(number, start, self.seeds.seed(), self.bug);
     }
 
     pub(super) fn move_to(&mut self, number: usize, address: SocketAddr) {

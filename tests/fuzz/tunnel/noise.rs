@@ -9,8 +9,8 @@ use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Update as _};
 use blake2::{Blake2s256, Blake2sMac};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Config, Effect, Endpoint, KeyPair, PeerConfig, PeerIndex, SessionKeys, SharedSecret, Suite,
-    Suites,
+    Config, Effect, Endpoint, KeyPair, PeerConfig, PeerIndex, SessionKeys, SharedSecret, Start,
+    Suite, Suites,
 };
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -42,7 +42,8 @@ fn key_pairs() -> &'static [KeyPair; 2] {
 pub(super) fn gateway(end: usize) -> (Endpoint, PeerIndex) {
     let keys = key_pairs()[end].clone();
     let suites = Suites::new(Suite::ALL);
-    let config = Config { keys, suites, shards: SHARDS, link_mtu: 1_500 };
+    let start = Start::from_ms(NOW.wall_ms);
+    let config = Config { keys, suites, shards: SHARDS, link_mtu: 1_500, start };
     let mut endpoint = Endpoint::new(config, [7; 32]);
     let peer = PeerConfig {
         key: key_pairs()[1 - end].public(),

@@ -13,6 +13,7 @@ use crate::dh::ErasedDh;
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{CHOICE_BYTES, INITIATION_NOISE_BYTES, OFFER_BYTES, RESPONSE_NOISE_BYTES};
+use crate::start::Start;
 use crate::suite::{Suite, Suites};
 
 const PARAMS: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
@@ -79,10 +80,11 @@ impl From<snow::Error> for NotAuthentic {
 }
 
 impl Timestamp {
-    /// The label 2^62 stands for 1970 (TAI64); leap seconds do not matter for an order.
-    pub(crate) fn from_wall_ms(wall_ms: u64) -> Self {
-        let seconds = (1_u64 << 62) + wall_ms / 1_000;
-        let nanoseconds = ((wall_ms % 1_000) * 1_000_000) as u32;
+    /// That of a start. The label 2^62 stands for 1970 (TAI64); leap seconds do not matter for an
+    /// order.
+    pub(crate) fn of(start: Start) -> Self {
+        let seconds = (1_u64 << 62) + start.to_ms() / 1_000;
+        let nanoseconds = ((start.to_ms() % 1_000) * 1_000_000) as u32;
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&seconds.to_be_bytes());
         bytes[8..].copy_from_slice(&nanoseconds.to_be_bytes());
@@ -264,7 +266,7 @@ mod tests {
 
     fn offer() -> Offer {
         Offer {
-            timestamp: Timestamp::from_wall_ms(1_000),
+            timestamp: Timestamp::of(Start::from_ms(1_000)),
             suites: Suites::new(Suite::ALL),
             shards: 2,
         }
@@ -311,7 +313,7 @@ mod tests {
 
     #[test]
     fn timestamps_are_ordered_as_time_is() {
-        let at = Timestamp::from_wall_ms;
+        let at = |ms| Timestamp::of(Start::from_ms(ms));
         assert!(at(999) < at(1_000) && at(1_000) < at(1_001) && at(1_000) < at(1_000).next());
         assert!(at(1_000).next() < at(1_001));
     }

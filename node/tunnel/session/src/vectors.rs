@@ -16,9 +16,10 @@ use crate::handshake::{Choice, Established, Initiator, Offer, Responder, Timesta
 use crate::keys::{KeyPair, SharedSecret};
 use crate::message::{self, DATA_HEADER_BYTES, Message, TAG_BYTES};
 use crate::seal::{Opener, Sealer, shard_key};
+use crate::start::Start;
 use crate::suite::{Suite, Suites};
 
-const WALL_MS: u64 = 1_800_000_000_123;
+const START_MS: u64 = 1_800_000_000_123;
 const INITIATOR_INDEX: u32 = 0x1122_3340;
 const RESPONDER_INDEX: u32 = 0x5566_7780;
 const SHARED_SECRET: [u8; 32] = [3; 32];
@@ -48,7 +49,8 @@ fn handshake(suite: Suite) -> Handshake {
     let [initiating, responding] = pairs();
     let secret = SharedSecret::new(SHARED_SECRET);
     let suites = if suite == Suite::Aes256Gcm { Suites::new(Suite::ALL) } else { Suites::new([]) };
-    let offer = Offer { timestamp: Timestamp::from_wall_ms(WALL_MS), suites, shards: 2 };
+    let timestamp = Timestamp::of(Start::from_ms(START_MS));
+    let offer = Offer { timestamp, suites, shards: 2 };
     let begun = Initiator::begin(&initiating, &responding.public(), &secret, offer, SEEDS[0]);
     let (mut initiator, noise) = begun.unwrap();
     let mut initiation = message::initiation(INITIATOR_INDEX, &noise);
@@ -201,7 +203,7 @@ fn all() -> Value {
             "shards": 1,
         },
         "sharedSecret": hex::encode(SHARED_SECRET),
-        "wallMs": WALL_MS,
+        "startMs": START_MS,
         "sessions": Suite::ALL.map(session),
         "cookie": cookie(),
     })

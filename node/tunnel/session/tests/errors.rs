@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_session::{
     AddressTable, Checksum, Config, DropReason, Endpoint, KeyPair, LocalEntry, PeerConfig,
-    PeerIndex, RemoteEntry, SharedSecret, Suites, too_big,
+    PeerIndex, RemoteEntry, SharedSecret, Start, Suites, too_big,
 };
 
 const LEASES: [ContractId; 2] = [NegotiationId([1; 16]), NegotiationId([2; 16])];
@@ -21,7 +21,8 @@ const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 fn peer() -> PeerIndex {
     let keys = KeyPair::from_secret(&[1; 32]);
-    let config = Config { keys: keys.clone(), suites: Suites::new([]), shards: 1, link_mtu: 1_500 };
+    let (suites, start) = (Suites::new([]), Start::from_ms(0));
+    let config = Config { keys: keys.clone(), suites, shards: 1, link_mtu: 1_500, start };
     let secret = SharedSecret::new([2; 32]);
     let peer = PeerConfig { key: keys.public(), secret, addresses: Vec::new() };
     Endpoint::new(config, [3; 32]).add_peer(peer).unwrap()

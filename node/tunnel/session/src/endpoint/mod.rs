@@ -22,13 +22,14 @@ use self::peer::Peer;
 use self::table::PeerTable;
 use crate::control::Control;
 use crate::cookie::Checker;
-use crate::handshake::{Choice, Responder};
+use crate::handshake::{Choice, Responder, Timestamp};
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{self, CookieReply, Initiation, Malformed, Message, Response};
 use crate::path_mtu::Path;
 use crate::session_keys::SessionKeys;
 use crate::shard::Activity;
+use crate::start::Start;
 use crate::suite::Suites;
 
 pub use self::table::PeerIndex;
@@ -44,6 +45,8 @@ pub struct Config {
     pub shards: u8,
     /// The largest packet of its own link, IP's header included: larger ones are never tried.
     pub link_mtu: usize,
+    /// When it began: after every earlier start with the same keys.
+    pub start: Start,
 }
 
 /// Another gateway.
@@ -127,6 +130,8 @@ pub struct Endpoint {
     peers: PeerTable,
     rng: ChaCha20Rng,
     effects: VecDeque<Effect>,
+    /// Of the initiation that was said last.
+    said: Timestamp,
     load: Load,
     /// Of the counters of addresses.
     load_key: [u64; 2],
@@ -140,7 +145,8 @@ impl Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let load_key = [rng.next_u64(), rng.next_u64()];
         let (peers, effects, load) = (PeerTable::default(), VecDeque::new(), Load::default());
-        Self { config, checker, peers, rng, effects, load, load_key }
+        let said = Timestamp::of(config.start);
+        Self { config, checker, peers, rng, effects, said, load, load_key }
     }
 
     /// Adds a peer; one with this key that is there already gets the new secret and addresses.
@@ -227,7 +233,8 @@ impl Endpoint {
         self.rng.fill_bytes(&mut seed);
         let jitter_ms = self.rng.next_u64() % limits::REKEY_JITTER_MS;
         let Some(peer) = self.peers.get(index) else { return };
-        let attempt = peer.begin(now, &self.config, own_index, seed, jitter_ms);
+        self.said = self.said.next();
+        let attempt = peer.begin(now.mono_ms, &self.config, own_index, self.said, seed, jitter_ms);
         if let Some((to, message)) = attempt {
             self.effects.push_back(Effect::Send(to, message));
         }

@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use mercato_protocol::time::Now;
-
 use super::sessions::{Session, Sessions};
 use super::{Config, Effect, Ignored, Link, PeerConfig, PeerIndex};
 use crate::control::Control;
@@ -45,7 +43,6 @@ pub(super) struct Peer {
     timers: Timers,
     newest_heard: Timestamp,
     heard_ms: Option<u64>,
-    newest_said: Timestamp,
     link: Link,
 }
 
@@ -86,7 +83,6 @@ impl Peer {
             timers: Timers::default(),
             newest_heard: Timestamp::default(),
             heard_ms: None,
-            newest_said: Timestamp::default(),
             link: Link::Down,
         }
     }
@@ -115,28 +111,27 @@ impl Peer {
     /// be found.
     pub(super) fn begin(
         &mut self,
-        now: Now,
+        mono_ms: u64,
         config: &Config,
         own_index: u32,
+        timestamp: Timestamp,
         seed: [u8; 32],
         jitter_ms: u64,
     ) -> Option<(SocketAddr, Vec<u8>)> {
-        let before = self.attempt.take_if(|attempt| attempt.again_ms <= now.mono_ms);
+        let before = self.attempt.take_if(|attempt| attempt.again_ms <= mono_ms);
         if self.attempt.is_some() {
             return None;
         }
-        let (began_ms, tries, is_hurried) = before.map_or((now.mono_ms, 0, false), |before| {
+        let (began_ms, tries, is_hurried) = before.map_or((mono_ms, 0, false), |before| {
             (before.began_ms, before.tries, before.is_hurried)
         });
         let to = self.address_to_try(tries)?;
-        let timestamp = Timestamp::from_wall_ms(now.wall_ms).max(self.newest_said.next());
         let offer = Offer { timestamp, suites: config.suites, shards: config.shards };
         let begun = Initiator::begin(&config.keys, &self.key, &self.secret, offer, seed);
         let (initiator, noise) = begun.ok()?;
-        self.newest_said = timestamp;
         let mut message = message::initiation(own_index, &noise);
-        self.stamper.stamp(&mut message, now.mono_ms);
-        let again_ms = now.mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
+        self.stamper.stamp(&mut message, mono_ms);
+        let again_ms = mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
         let tries = tries + 1;
         self.attempt =
             Some(Attempt { own_index, initiator, began_ms, again_ms, tries, is_hurried });

@@ -7,13 +7,17 @@ use std::net::SocketAddr;
 use mercato_protocol::time::Now;
 use mercato_session::{
     Config, Cut, CutError, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair, Link,
-    OffloadHeader, Path, PeerConfig, PeerIndex, Room, Shard, ShardError, SharedSecret, Suite,
-    Suites, limits,
+    OffloadHeader, Path, PeerConfig, PeerIndex, Room, Shard, ShardError, SharedSecret, Start,
+    Suite, Suites, limits,
 };
+
+/// The wall clock when a test begins.
+pub(crate) const BEGIN_MS: u64 = 1_700_000_000_000;
 
 pub(crate) struct Gateway {
     number: u8,
     link_mtu: usize,
+    start: Start,
     suites: Suites,
     endpoint: Endpoint,
     shards: Vec<Shard>,
@@ -49,9 +53,11 @@ impl Gateway {
 
     /// A gateway whose own link has this MTU.
     pub(crate) fn on_link(number: u8, suites: Suites, shards: u8, link_mtu: usize) -> Self {
-        let config = Config { keys: keys(number), suites, shards, link_mtu };
+        let start = Start::after(None, BEGIN_MS);
+        let config = Config { keys: keys(number), suites, shards, link_mtu, start };
         Self {
             link_mtu,
+            start,
             number,
             suites,
             endpoint: Endpoint::new(config, [number; 32]),
@@ -86,12 +92,14 @@ impl Gateway {
         self.peer = Some(self.endpoint.add_peer(config).unwrap());
     }
 
-    /// The same gateway after a crash; `life` is another each time.
-    pub(crate) fn restarted(&self, life: u8) -> Self {
+    /// The same gateway after a crash, at this wall clock; `life` is another each time.
+    pub(crate) fn restarted(&self, wall_ms: u64, life: u8) -> Self {
         let (number, suites, link_mtu) = (self.number, self.suites, self.link_mtu);
         let shards = self.shards.len() as u8;
         let mut again = Self::on_link(number, suites, shards, link_mtu);
-        let config = Config { keys: keys(number), suites, shards, link_mtu };
+        again.start = Start::after(Some(self.start), wall_ms);
+        let start = again.start;
+        let config = Config { keys: keys(number), suites, shards, link_mtu, start };
         again.endpoint = Endpoint::new(config, [life; 32]);
         again.received.clone_from(&self.received);
         again

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use mercato_session::{
-    Config, Effect, Endpoint, Ignored, PeerConfig, SharedSecret, Suite, Suites, limits,
+    Config, Effect, Endpoint, Ignored, PeerConfig, SharedSecret, Start, Suite, Suites, limits,
 };
 
 use crate::gateway::{Gateway, home, keys};
@@ -140,7 +140,8 @@ struct Flooder {
 impl Flooder {
     fn new(network: &Network) -> Self {
         let suites = Suites::new(Suite::ALL);
-        let config = Config { keys: keys(100), suites, shards: 1, link_mtu: 1_500 };
+        let start = Start::from_ms(0);
+        let config = Config { keys: keys(100), suites, shards: 1, link_mtu: 1_500, start };
         let mut endpoint = Endpoint::new(config, [1; 32]);
         let peer = PeerConfig {
             key: keys(1).public(),

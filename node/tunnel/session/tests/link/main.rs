@@ -139,6 +139,20 @@ fn a_wall_clock_that_is_set_back_keeps_nobody_out() {
 }
 
 #[test]
+fn a_gateway_that_restarts_with_its_clock_set_back_is_heard_at_once() {
+    let mut network = connected();
+    for life in 0..3 {
+        network.run_ms(10_000);
+        network.set_wall_back_ms(1, 3_600_000);
+        network.restart(1);
+        network.take_received(0);
+        network.send(1, b"I am back");
+        network.run_ms(300);
+        assert_eq!(network.received(0), [b"I am back".to_vec()], "life {life}");
+    }
+}
+
+#[test]
 fn both_may_begin_at_one_moment() {
     for (seed, delay_ms) in (0..50).flat_map(|seed| [(seed, 1), (seed, 10), (seed, 200)]) {
         let mut network = Network::pair(seed, Faults { delay_ms, ..Faults::none() });

@@ -8,12 +8,10 @@ use mercato_session::{CutError, Ignored, Link, OffloadHeader, Suite, Suites};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
-use crate::gateway::{Gateway, home};
+use crate::gateway::{BEGIN_MS, Gateway, home};
 
 /// Of IPv4 and UDP.
 const OUTER_HEADERS: usize = 28;
-/// The wall clock when a test begins.
-const BEGIN_MS: u64 = 1_700_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
@@ -108,9 +106,10 @@ impl Network {
     }
 
     pub(crate) fn restart(&mut self, side: usize) {
+        let wall_ms = self.now_of(side).wall_ms;
         let one = &mut self.sides[side];
         one.lives += 1;
-        one.gateway = one.gateway.restarted(100 + one.lives);
+        one.gateway = one.gateway.restarted(wall_ms, 100 + one.lives);
         one.gateway.know(1 - side as u8);
     }
 
