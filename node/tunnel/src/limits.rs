@@ -17,9 +17,16 @@ pub(crate) const BATCH: usize = 32;
 pub(crate) const WAITING: usize = 64;
 /// What a socket keeps until it is read. With less, bursts of super-segments are lost.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
-/// What a socket keeps until it is on its way. What is more waits in the queues of leases, where
-/// they share evenly.
+/// What a socket keeps at most until it is on its way. What is more waits in the queues of leases,
+/// where they share evenly.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// What it keeps before anything is known of the link. A guess: 10 ms at 100 Mbit/s.
+pub(crate) const SEND_BUFFER_FIRST_BYTES: usize = 128 << 10;
+/// What it keeps at least: with its own bookkeeping, one large send.
+pub(crate) const SEND_BUFFER_LEAST_BYTES: usize = 32 << 10;
+/// In between: what leaves in so many ms. A guess: less than a delay that TCP minds, and more than
+/// a processor is busy with other things.
+pub(crate) const SEND_BUFFER_MS: u64 = 5;
 /// What the shards saw is carried to the endpoint so often.
 pub(crate) const ACTIVITY: Duration = Duration::from_millis(250);
 /// Room for datagrams that were sealed and not sent yet: four sends, and more than the pieces of

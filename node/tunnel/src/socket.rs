@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::{
-    AttachReusePortCbpf, RcvBuf, RcvBufForce, ReusePort, SetUsize, SndBuf, SndBufForce,
+    AttachReusePortCbpf, GetStruct, RcvBuf, RcvBufForce, ReusePort, SetUsize, SndBuf, SndBufForce,
     UdpGroSegment, UdpGsoSegment,
 };
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recvmsg, sendmsg,
+    setsockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -49,6 +50,18 @@ nix::setsockopt_impl!(
     libc::IPV6_MTU_DISCOVER,
     usize,
     SetUsize
+);
+
+/// What the kernel keeps for a socket (`SO_MEMINFO`, linux/sock_diag.h): the first four numbers.
+#[derive(Clone, Copy, Debug)]
+struct MemoryInfo;
+
+nix::getsockopt_impl!(
+    MemoryInfo,
+    libc::SOL_SOCKET,
+    libc::SO_MEMINFO,
+    [u32; 4],
+    GetStruct<[u32; 4]>
 );
 
 /// What was received at once: datagrams of one sender.
@@ -108,8 +121,7 @@ impl DatagramSocket {
         // Without the right to have more than the machine's limit, that is enough to go on.
         let _ = setsockopt(&socket, RcvBufForce, &limits::RECEIVE_BUFFER_BYTES)
             .or_else(|_| setsockopt(&socket, RcvBuf, &limits::RECEIVE_BUFFER_BYTES));
-        let _ = setsockopt(&socket, SndBufForce, &limits::SEND_BUFFER_BYTES)
-            .or_else(|_| setsockopt(&socket, SndBuf, &limits::SEND_BUFFER_BYTES));
+        set_send_buffer(&socket, limits::SEND_BUFFER_FIRST_BYTES);
         socket.bind(&address.into())?;
         if offloads.contains(Offload::UdpGro)
             && let Err(error) = setsockopt(&socket, UdpGroSegment, &true)
@@ -131,6 +143,18 @@ impl DatagramSocket {
         let filter = program.as_mut_ptr();
         let program = libc::sock_fprog { len: steering::STEPS as u16, filter };
         setsockopt(&self.socket, AttachReusePortCbpf, &program)
+    }
+
+    /// Lets the kernel keep so many bytes, until they are on their way.
+    pub(crate) fn set_send_buffer(&self, bytes: usize) {
+        set_send_buffer(&self.socket, bytes);
+    }
+
+    /// What the kernel keeps of what was sent, with its own bookkeeping. None if it cannot tell.
+    pub(crate) fn unsent_bytes(&self) -> Option<u32> {
+        let [_received, _receive_buffer, unsent, _send_buffer] =
+            getsockopt(&self.socket, MemoryInfo).ok()?;
+        Some(unsent)
     }
 
     /// Where it is bound to.
@@ -209,6 +233,11 @@ impl AsFd for DatagramSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Without the right to have more than the machine's limit, that is enough to go on.
+fn set_send_buffer(socket: &Socket, bytes: usize) {
+    let _ = setsockopt(socket, SndBufForce, &bytes).or_else(|_| setsockopt(socket, SndBuf, &bytes));
 }
 
 /// Whether datagrams were refused since one of them is larger than the own link carries.

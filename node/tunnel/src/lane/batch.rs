@@ -18,6 +18,8 @@ pub(super) struct Batch {
     sends: VecDeque<Send>,
     /// Datagrams that the own link refused as too large.
     refused: Vec<Refused>,
+    /// What the socket has taken, ever.
+    sent_bytes: u64,
 }
 
 /// Datagrams of one length that the own link refused as too large.
@@ -52,12 +54,17 @@ pub(super) enum Way {
 impl Batch {
     pub(super) fn new() -> Self {
         let sealed = vec![0; limits::SEALED_ROOM].into();
-        Self { sealed, end: 0, sends: VecDeque::new(), refused: Vec::new() }
+        Self { sealed, end: 0, sends: VecDeque::new(), refused: Vec::new(), sent_bytes: 0 }
     }
 
     /// What was refused since this was last called.
     pub(super) fn take_refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
+    }
+
+    /// What the socket has taken, ever.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Room for one more datagram of at most so many bytes. None if there is none before
@@ -116,7 +123,7 @@ impl Batch {
             }
             // What a network does not take is lost, as on any link; whoever sent it says it again.
             Err(error) => tracing::debug!(%to, %error, "datagrams were not sent"),
-            Ok(()) => {}
+            Ok(()) => self.sent_bytes += range.len() as u64,
         }
         self.sends.pop_front();
         if self.sends.is_empty() {

@@ -3,6 +3,7 @@
 //! It shares nothing with the other lanes but the limits of leases, and does what the
 //! [gateway](crate::Gateway) orders.
 
+mod backlog;
 mod batch;
 mod incoming;
 mod leases;

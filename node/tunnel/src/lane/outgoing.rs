@@ -12,6 +12,7 @@ use mercato_session::{
     OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, ShardError, too_big,
 };
 
+use super::backlog::Backlog;
 use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
 use crate::limits;
@@ -21,6 +22,7 @@ use crate::socket::DatagramSocket;
 pub(super) struct Outgoing {
     batch: Batch,
     way: Way,
+    backlog: Backlog,
     queue: FairQueue<Waiting>,
     /// When the next of those that wait for their rate may go.
     next_ms: Option<u64>,
@@ -52,6 +54,7 @@ impl Outgoing {
         Self {
             batch: Batch::new(),
             way: Way::Open,
+            backlog: Backlog::default(),
             queue: FairQueue::default(),
             next_ms: None,
             without_session: VecDeque::new(),
@@ -193,6 +196,7 @@ impl Outgoing {
 
     /// Sends what is sealed, then what waits and may go.
     pub(super) fn flush(&mut self, through: &mut Through<'_>) {
+        self.backlog.before(through.socket);
         self.way = self.batch.send_all(through.socket);
         while self.way == Way::Open && !self.queue.is_empty() {
             let mut next_ms: Option<u64> = None;
@@ -209,13 +213,15 @@ impl Outgoing {
                 break;
             };
             self.seal(route, &header, &bytes, through);
-            if self.way == Way::Open {
-                self.way = self.batch.send_all(through.socket);
-            }
+        }
+        if self.way == Way::Open {
+            self.way = self.batch.send_all(through.socket);
         }
         if self.queue.is_empty() {
             self.next_ms = None;
         }
+        let (is_full, sent_bytes) = (self.way == Way::Full, self.batch.sent_bytes());
+        self.backlog.after(through.mono_ms, is_full, sent_bytes, through.socket);
     }
 
     /// Sends what waited for a session with this peer.
