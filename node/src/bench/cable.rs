@@ -1,6 +1,6 @@
 //! A virtual cable between two network namespaces.
 
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -41,6 +41,11 @@ pub(super) fn outer(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 77, end as u8 + 1)
 }
 
+/// Of an end of the cable, in version 6.
+pub(super) fn outer_v6(end: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, end as u16 + 1)
+}
+
 impl Cable {
     /// Joins two new namespaces.
     pub(super) fn lay(wire: Wire, mtu: usize) -> Result<Self> {
@@ -50,6 +55,7 @@ impl Cable {
         for (end, namespace) in namespaces.iter().enumerate() {
             namespace.ip("link set lo up")?;
             namespace.ip(&format!("address add {}/24 dev {CABLE}", outer(end)))?;
+            namespace.ip(&format!("address add {}/64 dev {CABLE} nodad", outer_v6(end)))?;
             if wire == Wire::Gro {
                 let cut = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
                 let words = ["-K", CABLE].into_iter().chain(cut);

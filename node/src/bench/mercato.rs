@@ -30,6 +30,8 @@ pub(super) struct Settings {
     pub(super) leases: u8,
     /// Of the cable.
     pub(super) mtu: usize,
+    /// Whether the gateways find each other by version 6.
+    pub(super) is_outer_v6: bool,
 }
 
 /// Both ends of the tunnel.
@@ -111,7 +113,7 @@ impl End {
         namespace.ip(&format!("route add {others} dev {DEVICE} src {}", pod(end, 0)))?;
         let named = std::thread::Builder::new().name("tunnel-0".to_owned());
         let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
-        for command in commands(end, secrets, settings.leases) {
+        for command in commands(end, secrets, settings) {
             handle.send(command)?;
         }
         Ok(Self { handle, thread })
@@ -126,11 +128,15 @@ impl End {
 }
 
 /// What the gateway of an end must know.
-fn commands(end: usize, secrets: &Secrets, leases: u8) -> Vec<Command> {
+fn commands(end: usize, secrets: &Secrets, settings: Settings) -> Vec<Command> {
     let other = 1 - end;
     let key = KeyPair::from_secret(&secrets.ends[other]).public();
     let secret = SharedSecret::new(*secrets.shared);
-    let addresses = vec![SocketAddr::from((cable::outer(other), PORT))];
+    let outer: IpAddr = match settings.is_outer_v6 {
+        false => cable::outer(other).into(),
+        true => cable::outer_v6(other).into(),
+    };
+    let addresses = vec![SocketAddr::from((outer, PORT))];
     let until_ms = u64::MAX;
     let both = |lease, own: (IpAddr, IpAddr), others: (IpAddr, IpAddr)| {
         let entry = LocalEntry { lease, local: own.0, inner: own.1, until_ms };
@@ -144,12 +150,17 @@ fn commands(end: usize, secrets: &Secrets, leases: u8) -> Vec<Command> {
     let pods_v6 = [end, other].map(|end| (pod_v6(end), inner_v6(end)));
     let of_version_6 = both(contract(0), pods_v6[0], pods_v6[1]);
     let peer = Command::AddPeer { key, secret, addresses };
-    std::iter::once(peer).chain((0..leases).flat_map(of_lease)).chain(of_version_6).collect()
+    let of_leases = (0..settings.leases).flat_map(of_lease);
+    std::iter::once(peer).chain(of_leases).chain(of_version_6).collect()
 }
 
 fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)> {
     let offloads = OffloadState::new(settings.offloads);
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+    let any: IpAddr = match settings.is_outer_v6 {
+        false => Ipv4Addr::UNSPECIFIED.into(),
+        true => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let address = SocketAddr::from((any, PORT));
     let sockets = DatagramSocket::bind(address, settings.shards, &offloads)?;
     let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
     let suites = Suites::new(Suite::ALL);

@@ -85,7 +85,7 @@ pub(crate) fn tunnel(plan: &Plan, mut told: impl FnMut(&str)) -> Result<Vec<Figu
 fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<Figures>> {
     let cable = Cable::lay(wire, cable::MTU)?;
     let Plan { shards, offloads, .. } = *plan;
-    let settings = Settings { shards, offloads, leases: MANY, mtu: cable::MTU };
+    let settings = Settings { shards, offloads, leases: MANY, mtu: cable::MTU, is_outer_v6: false };
     let tunnel = Tunnel::begin(&cable, settings).context("our own tunnel")?;
     let mut beside = plan.beside.clone();
     if Rival::is_kernel_ready(&cable) {

@@ -6,21 +6,22 @@ use mercato_session::DropReason;
 use mercato_tests::suite::Stage;
 use mercato_tunnel::{Offload, Offloads};
 
-use crate::cable::{Cable, MTU, Wire};
+use crate::cable::{CABLE, Cable, MTU, Wire};
 use crate::mercato::{Settings, Tunnel, pod};
 use crate::transfer;
 
 const TEN_MEGABYTES: usize = 10_000_000;
 
 pub(crate) const PLAIN: Settings =
-    Settings { shards: 1, offloads: Offloads::ALL, leases: 2, mtu: MTU };
+    Settings { shards: 1, offloads: Offloads::ALL, leases: 2, mtu: MTU, is_outer_v6: false };
 
 /// Begins a tunnel over a cable, carries a stream and datagrams by it, and ends it.
 fn carry(cable: &Cable, settings: Settings) -> Result<()> {
     let tunnel = Tunnel::begin(cable, settings)?;
     let pair = (pod(0, 0), pod(1, 0));
     transfer::stream(cable, pair, TEN_MEGABYTES)?;
-    transfer::datagrams(cable, pair, 1_400.min(settings.mtu - 100), 400)?;
+    // By version 6 as well, no more than one datagram carries.
+    transfer::datagrams(cable, pair, 1_390.min(settings.mtu - 110), 400)?;
     transfer::datagrams(cable, pair, 64, 400)?;
     let traffic = tunnel.stop()?;
     for (end, of_end) in traffic.iter().enumerate() {
@@ -58,6 +59,22 @@ pub(crate) async fn cards_that_do_nothing(_: &Stage) -> Result<()> {
         }
     }
     carry(&cable, PLAIN)
+}
+
+pub(crate) async fn by_version_6(_: &Stage) -> Result<()> {
+    for wire in [Wire::Segments, Wire::Gro] {
+        let cable = Cable::lay(wire, MTU)?;
+        // A way by version 4 would go unseen.
+        (0..2).try_for_each(|end| {
+            let address = crate::cable::outer(end);
+            cable.namespace(end).ip(&format!("address del {address}/24 dev {CABLE}"))
+        })?;
+        for shards in [1, 2] {
+            carry(&cable, Settings { is_outer_v6: true, shards, ..PLAIN })
+                .with_context(|| format!("{shards} shards, wire {}", wire.name()))?;
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn several_shards(_: &Stage) -> Result<()> {

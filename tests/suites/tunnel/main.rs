@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Test::ci("a_program_that_is_missing_is_named", |s| Box::pin(without_a_program(s))),
         Test::ci("each_offload_can_be_missing", |s| Box::pin(carry::without_each_offload(s))),
         Test::ci("cards_need_no_offloads", |s| Box::pin(carry::cards_that_do_nothing(s))),
+        Test::ci("gateways_find_each_other_by_version_6", |s| Box::pin(carry::by_version_6(s))),
         Test::ci("several_shards_carry_several_streams", |s| Box::pin(carry::several_shards(s))),
         Test::ci("sessions_leave_nothing", |s| Box::pin(life::many_sessions(s))),
         Test::ci("an_end_that_moves_is_followed", |s| Box::pin(life::an_end_moves(s))),
