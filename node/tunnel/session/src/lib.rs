@@ -25,6 +25,7 @@ mod handshake;
 mod keys;
 pub mod limits;
 mod message;
+mod number_hash;
 mod offload;
 mod packet;
 mod path_mtu;

@@ -13,19 +13,18 @@ use crate::endpoint::PeerIndex;
 use crate::halves::Halves;
 use crate::limits;
 use crate::message::{DATA_HEADER_BYTES, Data, SHARD_BITS};
+use crate::number_hash::BuildNumberHasher;
 use crate::path_mtu::Path;
 use crate::room::{Room, outer_headers};
 use crate::seal::{OpenError, Opener, Sealer};
 use crate::session_keys::SessionKeys;
 
-type BuildHasher = std::hash::BuildHasherDefault<siphasher::sip::SipHasher13>;
-
 /// The data path of one core.
 pub struct Shard {
     number: u8,
     /// By our index of the session, which nobody else chooses.
-    sessions: HashMap<u32, Session, BuildHasher>,
-    peers: HashMap<PeerIndex, Peer, BuildHasher>,
+    sessions: HashMap<u32, Session, BuildNumberHasher>,
+    peers: HashMap<PeerIndex, Peer, BuildNumberHasher>,
     /// The packet that was last put together of two halves.
     joined: Vec<u8>,
 }
@@ -289,7 +288,7 @@ impl Shard {
 /// Seals by the session that a peer's packets go by. Says besides whether its key is nearly used
 /// up.
 fn seal_by(
-    sessions: &mut HashMap<u32, Session, BuildHasher>,
+    sessions: &mut HashMap<u32, Session, BuildNumberHasher>,
     peer: &Peer,
     mono_ms: u64,
     datagram: &mut [u8],
