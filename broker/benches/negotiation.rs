@@ -118,7 +118,7 @@ impl Market {
     }
 
     fn contracts(&self) -> u64 {
-        self.buyer.deals().filter(|deal| deal.stage().is_leased()).count() as u64
+        self.buyer.deals().filter(|deal| deal.is_leased()).count() as u64
     }
 }
 

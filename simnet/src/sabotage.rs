@@ -184,7 +184,7 @@ impl Sabotage {
             }
             Bug::HoldForgotten => without(answer, |record| {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if *deal.stage() == broker::Stage::Agreed)
+                    if deal.state() == State::Agreed)
             }),
             Bug::TombstoneForgotten => without(answer, |record| {
                 matches!(record, Record::Home(_, home::Record::Tombstone(_)))
@@ -204,15 +204,15 @@ impl Sabotage {
             }),
             Bug::EndForgotten => without(answer, |record| {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if matches!(deal.stage(), broker::Stage::Closed { .. }))
+                    if deal.state() == State::Closed)
             }),
             Bug::OfferForgotten => without(answer, |record| {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if *deal.stage() == broker::Stage::Offered)
+                    if deal.state() == State::Offered)
             }),
             Bug::ChangeForgotten => without(answer, |record| {
                 matches!(record, Record::Broker(broker::Record::Deal(deal))
-                    if deal.change().is_some_and(|change| change.state() == State::Agreed))
+                    if deal.amendment().is_some_and(|change| change.state() == State::Agreed))
             }),
             Bug::DeadLinkKept => {
                 answer.into_iter().filter(|effect| self.lives(at, effect)).collect()
@@ -274,11 +274,14 @@ impl Sabotage {
         let Record::Broker(broker::Record::Deal(deal)) = &record else {
             return Effect::Persist(Change::Put(record));
         };
-        if deal.meter().signed().is_none() {
+        if deal.meter().and_then(broker::Meter::signed).is_none() {
             return Effect::Persist(Change::Put(record));
         }
         let first = self.receipts.entry((at, record.key())).or_insert(record.clone());
-        let second = deal.meter().signed().is_some_and(|signed| signed.receipt.index == 2);
+        let second = deal
+            .meter()
+            .and_then(broker::Meter::signed)
+            .is_some_and(|signed| signed.receipt.index == 2);
         Effect::Persist(Change::Put(if second { first.clone() } else { record }))
     }
 

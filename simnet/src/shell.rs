@@ -2,7 +2,7 @@
 //! matches on [`Effect`] without a wildcard.
 
 use mercato_agent::{Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
-use mercato_broker::deal;
+use mercato_broker as broker;
 use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_offload::placement::allocatable;
 use mercato_offload::{guest, home};
@@ -163,8 +163,8 @@ impl World {
             lease.desire = desire;
         } else {
             let side = match desire.side {
-                deal::Side::Consumer => Side::Home(HomeSide::new(contract)),
-                deal::Side::Provider => Side::Guest(Box::new(GuestSide::new(&desire.contract))),
+                broker::Side::Consumer => Side::Home(HomeSide::new(contract)),
+                broker::Side::Provider => Side::Guest(Box::new(GuestSide::new(&desire.contract))),
             };
             leases.insert(contract, Lease { desire, side, told: None });
         }

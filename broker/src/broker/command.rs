@@ -1,14 +1,14 @@
 //! What the owner can ask for, and the answers.
 
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::TerminateReason;
 use mercato_protocol::resources::{Resource, Resources};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalogue::demand::Demand;
-use crate::catalogue::trust::Standing;
-use crate::sale::policy::{BuyPolicy, SharePolicy};
+use crate::catalogue::{BuyPolicy, Demand, Standing};
+use crate::sale::{SharePolicy, Shortage};
 use crate::syntax::PriceChange;
 
 /// What the owner wants. What only looks (browse, requests, contracts) is a method of
@@ -42,11 +42,11 @@ pub enum Command {
     Take(NegotiationId),
     /// Answer a request with a firm offer at another price or quantity.
     Counter {
-        /// Which request.
+        /// The request that is answered.
         request: NegotiationId,
         /// These lines of its price are others; none: as asked for.
         price: Option<PriceChange>,
-        /// So much; none: as asked for.
+        /// So much is offered; none: as asked for.
         quantity: Option<Resources>,
         /// Held so long, in seconds, but no longer than the request waits; none: for
         /// [`HOLD_MS`](crate::limits::HOLD_MS).
@@ -172,6 +172,23 @@ pub enum Refusal {
     /// The request came to nothing before.
     #[error("it came to nothing: {0:?}")]
     Over(TerminateReason),
+}
+
+impl From<CodecError> for Refusal {
+    fn from(error: CodecError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
+impl From<Shortage> for Refusal {
+    fn from(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage::NotShared => {
+                Self::Invalid("what was asked for is not shared any more".to_owned())
+            }
+            Shortage::Of(resource) => Self::Short(resource),
+        }
+    }
 }
 
 fn nothing_matches(seen: usize) -> String {

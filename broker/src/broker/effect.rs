@@ -11,9 +11,10 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::text::Blob;
 
-use crate::broker::command::{Refusal, Reply};
-use crate::broker::record::{Record, RecordKey};
-use crate::deal::{Deal, Side};
+use super::command::{Refusal, Reply};
+use super::record::{Record, RecordKey};
+use crate::deal::{Deal, Desired, Side};
+use crate::sale::{Announcement, Series};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +49,21 @@ pub enum Effect {
 impl Effect {
     /// How the lease of a deal is to be, if there is one.
     pub(crate) fn lease(deal: &Deal) -> Option<Self> {
-        let (desired, agreement) = (deal.desired()?, deal.agreement()?);
-        let (side, contract) = (deal.side, agreement.contract.clone());
+        let (desired, agreement) = (deal.phase().desired(deal.side())?, deal.agreement()?);
+        let (side, contract) = (deal.side(), agreement.contract.clone());
         Some(Self::Lease(Box::new(LeaseSpec { side, contract, desired })))
+    }
+}
+
+impl From<Announcement> for Effect {
+    fn from(said: Announcement) -> Self {
+        match said {
+            Announcement::Reserve(Series { epoch, next_seq }) => {
+                Self::Persist(Record::Series { epoch, next_seq })
+            }
+            Announcement::Publish { lease, body } => Self::Publish { lease, body },
+            Announcement::Withdraw(end) => Self::Withdraw(end),
+        }
     }
 }
 
@@ -63,21 +76,4 @@ pub struct LeaseSpec {
     pub contract: Contract,
     /// How it is to be.
     pub desired: Desired,
-}
-
-/// How a lease is to be in this cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Desired {
-    /// Set up and open to pods. Home admits new ones until then, wall clock; the
-    /// provider to the end.
-    Open {
-        /// Wall clock, milliseconds.
-        admit_until_ms: u64,
-    },
-    /// As it is; no new pods.
-    Suspended,
-    /// Ended in good order, then [`Input::Drained`](crate::broker::input::Input::Drained).
-    Drained,
-    /// Over and forgotten: nothing needs to be done or remembered.
-    Gone,
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mercato_protocol::id::{ClusterId, NegotiationId};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::catalogue::trust::Standing;
-use crate::deal::settlement::Dispute;
-use crate::deal::{Agreement, Deal};
-use crate::sale::policy::{BuyPolicy, SharePolicy};
+use crate::catalogue::{BuyPolicy, Standing};
+use crate::deal::{Agreement, Deal, Dispute};
+use crate::sale::SharePolicy;
 
 /// What must be remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,32 +69,40 @@ impl Record {
     }
 }
 
-impl Deal {
-    /// What has to be written where `before` is, the same deal as it was, itself last; none:
-    /// nothing is.
-    pub(crate) fn changes(&self, before: Option<&Self>) -> Vec<Record> {
-        if before == Some(self) {
+impl Record {
+    /// What has to be written of a deal where `before` is, the same deal as it was, itself last;
+    /// none: nothing is.
+    pub(crate) fn changes(deal: &Deal, before: Option<&Deal>) -> Vec<Self> {
+        if before == Some(deal) {
             return Vec::new();
         }
-        let mut deal = self.clone();
-        (deal.earlier, deal.disputes) = (Vec::new(), Vec::new());
-        let id = self.id();
-        let (earlier, disputes) =
-            before.map_or((0, 0), |before| (before.earlier.len(), before.disputes.len()));
-        let earlier = (0..).zip(&self.earlier).skip(earlier);
-        let earlier = earlier.map(|(n, it)| Record::Earlier(id, n, Box::new(Agreement::clone(it))));
-        let disputes = (0..).zip(&self.disputes).skip(disputes);
-        let disputes = disputes.map(|(n, it)| Record::Dispute(id, n, it.clone()));
-        earlier.chain(disputes).chain([Record::Deal(Box::new(deal))]).collect()
+        let id = deal.id();
+        let written = |of: fn(&Deal) -> usize| before.map_or(0, of);
+        let earlier = (0..).zip(earlier(deal)).skip(written(|it| earlier(it).len()));
+        let earlier = earlier.map(|(n, it)| Self::Earlier(id, n, Box::new(Agreement::clone(it))));
+        let disputes = (0..).zip(disputes(deal)).skip(written(|it| disputes(it).len()));
+        let disputes = disputes.map(|(n, it)| Self::Dispute(id, n, it.clone()));
+        let itself = Self::Deal(Box::new(deal.without_grown()));
+        earlier.chain(disputes).chain([itself]).collect()
     }
+}
 
-    /// Where all of it is kept.
-    pub(crate) fn keys(&self) -> Vec<RecordKey> {
-        let id = self.id();
-        let earlier = (0..).zip(&self.earlier).map(|(n, _)| RecordKey::Earlier(id, n));
-        let disputes = (0..).zip(&self.disputes).map(|(n, _)| RecordKey::Dispute(id, n));
-        [RecordKey::Deal(id)].into_iter().chain(earlier).chain(disputes).collect()
+impl RecordKey {
+    /// Where all of a deal is kept.
+    pub(crate) fn of_deal(deal: &Deal) -> Vec<Self> {
+        let id = deal.id();
+        let earlier = (0..).zip(earlier(deal)).map(|(n, _)| Self::Earlier(id, n));
+        let disputes = (0..).zip(disputes(deal)).map(|(n, _)| Self::Dispute(id, n));
+        [Self::Deal(id)].into_iter().chain(earlier).chain(disputes).collect()
     }
+}
+
+fn earlier(deal: &Deal) -> &[Arc<Agreement>] {
+    deal.lease().map_or(&[], |lease| lease.agreements().earlier())
+}
+
+fn disputes(deal: &Deal) -> &[Dispute] {
+    deal.lease().map_or(&[], |lease| lease.settlement().disputes())
 }
 
 /// Deals, and what lies in records of its own, put together again.
@@ -121,26 +128,15 @@ impl Kept {
 
     /// The deals, and what is yet to be written, since an earlier release kept it in the deal.
     pub(crate) fn whole(mut self) -> (BTreeMap<NegotiationId, Deal>, Vec<Record>) {
-        let grown = |deal: &&Deal| !deal.earlier.is_empty() || !deal.disputes.is_empty();
-        let inside = self.deals.values().filter(grown).flat_map(|deal| deal.changes(None));
-        let unwritten = inside.collect();
+        let grown = |deal: &&Deal| !earlier(deal).is_empty() || !disputes(deal).is_empty();
+        let inside = self.deals.values().filter(grown);
+        let unwritten = inside.flat_map(|deal| Record::changes(deal, None)).collect();
         for ((id, _), earlier) in self.earlier {
-            // Where only it was written, and not what takes its place, that is still in force.
-            let is_past = |deal: &Deal| {
-                deal.agreement.as_ref().is_none_or(|now| now.contract != earlier.contract)
-            };
-            if let Some(deal) = self.deals.get_mut(&id).filter(|deal| is_past(deal)) {
-                deal.earlier.push(earlier);
-            }
+            self.deals.entry(id).and_modify(|deal| deal.restore_earlier(earlier));
         }
         for ((id, _), dispute) in self.disputes {
-            self.deals.entry(id).and_modify(|deal| deal.disputes.push(dispute));
+            self.deals.entry(id).and_modify(|deal| deal.restore_dispute(dispute));
         }
         (self.deals, unwritten)
     }
-}
-
-/// Earlier contracts as an earlier release kept them: in the deal.
-pub(crate) fn shared<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Arc<Agreement>>, D::Error> {
-    Ok(Vec::<Agreement>::deserialize(from)?.into_iter().map(Arc::new).collect())
 }

@@ -1,61 +1,183 @@
-//! What the owner answers to what others ask: requests, and changes of running leases; and
+//! What others ask for, and what the owner answers: requests, and changes of running leases; and
 //! the owner's own wish for a change.
 
 use std::collections::BTreeSet;
 
 use mercato_protocol::contract::Terms;
-use mercato_protocol::id::{ContractId, NegotiationId};
-use mercato_protocol::limits::GPU_MODELS;
-use mercato_protocol::negotiation::{Body, State, TerminateReason};
+use mercato_protocol::envelope::Verified;
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::negotiation::{Body, Message, Request, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
-use crate::broker::Broker;
-use crate::broker::command::{Refusal, Reply};
-use crate::broker::effect::Effect;
-use crate::broker::orders::{Verdict, WRONG_SIZE};
-use crate::deal::{Deal, Side, Stage};
+use super::Broker;
+use super::command::Refusal;
+use super::deals::is_amendment_asked;
+use super::effect::Effect;
+use crate::deal::{Asked, Conversation, Deal, Lease, Negotiation, Order, Side, Verdict};
 use crate::limits;
-use crate::sale::ledger::Ledger;
-use crate::sale::policy::Approve;
-use crate::sale::size;
+use crate::sale::{Buyer, size};
 use crate::syntax::PriceChange;
 
+/// How a firm offer differs from what was asked for; none: as asked for.
+pub(super) struct Changes {
+    pub(super) price: Option<PriceChange>,
+    pub(super) quantity: Option<Resources>,
+    /// Held so long, in seconds.
+    pub(super) hold_s: Option<u64>,
+}
+
 impl Broker {
+    /// A request that is not known yet. Before it is known what the cluster has, it waits for
+    /// that. Where nothing can be promised or remembered now it stays unanswered, and the buyer
+    /// asks again.
+    pub(super) fn on_request(
+        &mut self,
+        now: Now,
+        message: &Verified<Message>,
+        request: &Request,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.degraded || self.deals.is_full_with(1) {
+            return;
+        }
+        if self.supply.waits_for_inventory() {
+            let leased = self.deals.current().filter(|deal| deal.is_leased());
+            let leased: BTreeSet<ClusterId> = leased.map(Deal::peer).collect();
+            let peers = &self.catalogue.peers;
+            let is_partner = |peer: &ClusterId| !peers.is_stranger(peer) || leased.contains(peer);
+            return self.early.keep(now, message, is_partner);
+        }
+        let (from, is_full) = (message.from, self.is_full(&message.from));
+        let buyer = self.buyer(&from);
+        let verdict = self.supply.judge(buyer, &request.terms, is_full, self.deals.current());
+        let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
+        let order = Order {
+            side: Side::Provider,
+            request: request.clone(),
+            rfq: matches!(message.body, Body::Rfq(_)).then_some(message.negotiation),
+            limit: None,
+            namespaces: BTreeSet::new(),
+            opened_ms: now.wall_ms,
+        };
+        let key = self.deals.latest_key(&from, *message.key());
+        let mut conversation = Conversation::new(message.negotiation, from, key);
+        conversation.receive(message);
+        let deal = Deal::new(order, conversation, Negotiation::Review { until_ms });
+        let answered = self.deals.step(now, deal, effects, |deal, step| {
+            deal.edit(step, |phase, exchange| match verdict {
+                Verdict::Grant(None) => phase.agree(exchange, limits::COMMIT_MS),
+                Verdict::Grant(Some(price)) => {
+                    let terms = Terms { price, ..request.terms.clone() };
+                    phase.offer(exchange, terms, limits::COMMIT_MS)
+                }
+                Verdict::Ask => exchange.reply(message.digest(), Body::Review { until_ms }),
+                Verdict::Refuse(reason, text) => {
+                    phase.end_negotiation(exchange, reason, text);
+                    exchange.reply(message.digest(), phase.outcome())
+                }
+            })
+        });
+        if let Err(error) = answered {
+            tracing::warn!(deal = %message.negotiation, %error, "cannot be answered");
+            return;
+        }
+        self.deals.forget_ended(|peer| self.catalogue.peers.is_stranger(peer), effects);
+    }
+
+    /// Who asks, as far as that is known.
+    fn buyer(&self, cluster: &ClusterId) -> Buyer<'_> {
+        let peers = &self.catalogue.peers;
+        let ad = self.catalogue.ad(cluster);
+        Buyer {
+            cluster: *cluster,
+            standing: peers.as_buyer(cluster),
+            affiliations: peers.affiliations(cluster),
+            jurisdiction: ad.and_then(|ad| ad.body.jurisdiction.as_deref()),
+        }
+    }
+
+    /// Whether the buyer's organisation has as much open as it may.
+    fn is_full(&self, buyer: &ClusterId) -> bool {
+        let peers = &self.catalogue.peers;
+        let organisation = peers.organisation(buyer);
+        let open = self.deals.current().filter(|deal| {
+            deal.side() == Side::Provider
+                && deal.phase().is_open()
+                && peers.organisation(&deal.peer()) == organisation
+        });
+        let most = if peers.is_stranger(buyer) {
+            limits::OPEN_OF_STRANGERS
+        } else {
+            limits::OPEN_PER_ORGANISATION
+        };
+        open.count() >= most
+    }
+
+    /// Provider: what becomes of a change, if it is new. None: that is not what was said, or
+    /// nothing can be promised now, and the buyer asks again.
+    pub(super) fn judge_amendment<'m>(
+        &self,
+        now: Now,
+        deal: &Deal,
+        body: &'m Body,
+    ) -> Option<Asked<'m>> {
+        let Body::Amend { number, terms } = body else { return None };
+        if deal.side() != Side::Provider || deal.lease().is_none() || self.degraded {
+            return None;
+        }
+        let (buyer, all) = (self.buyer(&deal.peer()), self.deals.current());
+        let verdict = self.supply.judge_amendment(now, buyer, deal, terms, all);
+        Some(Asked { number: *number, terms, verdict })
+    }
+
+    /// What waits for the owner's answer, when something can be promised.
+    fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
+        if self.degraded { Err(Refusal::Degraded) } else { self.deals.asked(id) }
+    }
+
+    /// Whether so much of the pool of these terms can be promised now.
+    fn has_room(&self, terms: &Terms, quantity: &Resources) -> Result<(), Refusal> {
+        let shortage = self.supply.shortage(terms, quantity, self.deals.current());
+        shortage.map_or(Ok(()), |shortage| Err(shortage.into()))
+    }
+
     /// Grants a request, or a change.
-    pub(crate) fn accept(
+    pub(super) fn accept(
         &mut self,
         now: Now,
         id: NegotiationId,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<(), Refusal> {
         let deal = self.promisable(id)?;
-        if let Some(change) = deal.open_change().filter(|_| deal.is_change_asked()) {
-            let more = change.terms.quantity.saturating_sub(&deal.terms().quantity);
-            self.has_room(&change.terms, &more)?;
-            self.edit(now, id, effects, Deal::agree_change)?;
+        if let Some(change) = deal.lease().and_then(|lease| lease.amendments().in_review()) {
+            let more = change.terms().quantity.saturating_sub(&deal.terms().quantity);
+            self.has_room(change.terms(), &more)?;
+            self.deals.edit_lease(now, id, effects, Lease::agree_to_amendment)?;
         } else {
-            self.has_room(&deal.request.terms, &deal.request.terms.quantity)?;
-            let hold_ms = deal.hold_ms(now, None);
-            self.edit(now, id, effects, |deal, turn| deal.agree(turn, hold_ms))?;
+            let terms = &deal.request().terms;
+            self.has_room(terms, &terms.quantity)?;
+            let hold_ms = hold_ms(deal, now, None);
+            self.deals.edit(now, id, effects, |phase, exchange| phase.agree(exchange, hold_ms))?;
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Answers a request with a firm offer at another price or quantity.
-    pub(crate) fn counter(
+    pub(super) fn counter(
         &mut self,
         now: Now,
         request: NegotiationId,
-        (price, quantity, hold_s): (Option<PriceChange>, Option<Resources>, Option<u64>),
+        changes: Changes,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<(), Refusal> {
         let asked = self.promisable(request)?;
-        if asked.is_change_asked() {
+        if is_amendment_asked(asked) {
             let text = "a change is at the price of its contract, as asked for or not at all";
             return Err(Refusal::Invalid(text.to_owned()));
         }
-        let mut terms = asked.request.terms.clone();
+        let Changes { price, quantity, hold_s } = changes;
+        let mut terms = asked.request().terms.clone();
         terms.quantity = quantity.unwrap_or(terms.quantity);
         size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
         if let Some(price) = price {
@@ -66,198 +188,116 @@ impl Broker {
             let text = format!("an offer is held for {} seconds at least", limits::HOLD_LEAST_S);
             return Err(Refusal::Invalid(text));
         }
-        let hold_ms = asked.hold_ms(now, hold_s);
+        let hold_ms = hold_ms(asked, now, hold_s);
         self.has_room(&terms, &terms.quantity)?;
-        self.edit(now, request, effects, |deal, turn| deal.offer(turn, terms, hold_ms))?;
-        Ok(Reply::Done)
+        let offer = self
+            .deals
+            .edit(now, request, effects, |phase, exchange| phase.offer(exchange, terms, hold_ms));
+        Ok(offer?)
     }
 
     /// Denies a request, or a change.
-    pub(crate) fn deny(
+    pub(super) fn deny(
         &mut self,
         now: Now,
         id: NegotiationId,
         text: &str,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        self.asked(id)?;
-        let reason = TerminateReason::DeniedByOwner;
-        self.edit(now, id, effects, |deal, turn| match deal.is_change_asked() {
-            true => deal.refuse_change(turn, reason, text),
-            false => deal.terminate(turn, reason, text),
-        })?;
-        Ok(Reply::Done)
+    ) -> Result<(), Refusal> {
+        let denied = if is_amendment_asked(self.deals.asked(id)?) {
+            self.deals.edit_lease(now, id, effects, |lease, exchange| {
+                lease.refuse_amendment(exchange, text)
+            })
+        } else {
+            self.deals.edit(now, id, effects, |phase, exchange| {
+                phase.terminate(exchange, TerminateReason::DeniedByOwner, text)
+            })
+        };
+        Ok(denied?)
     }
 
     /// Takes back what was sold: after the notice that the contract promises, or another.
-    pub(crate) fn reclaim(
+    pub(super) fn reclaim(
         &mut self,
         now: Now,
         contract: ContractId,
-        (notice_s, text): (Option<u64>, &str),
+        notice_s: Option<u64>,
+        text: &str,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
-        let sold = |deal: &&Deal| {
-            let runs = matches!(deal.stage, Stage::Active | Stage::Suspended);
-            deal.side == Side::Provider && runs && deal.reclaim.is_none()
-        };
-        let deal = self.deals.get(&contract).filter(sold).ok_or(Refusal::Unknown(contract))?;
-        let notice_s = notice_s.unwrap_or(deal.terms().reclaim_notice_s);
+    ) -> Result<(), Refusal> {
+        let deal = self.deals.get(&contract).filter(|deal| deal.side() == Side::Provider);
+        let runs = |deal: &&Deal| matches!(deal.state(), State::Active | State::Suspended);
+        let lease = deal.filter(runs).and_then(Deal::lease);
+        let lease = lease.filter(|lease| lease.settlement().reclaim().is_none());
+        let lease = lease.ok_or(Refusal::Unknown(contract))?;
+        let notice_s = notice_s.unwrap_or(lease.agreements().terms().reclaim_notice_s);
         let until_ms = now.wall_ms.saturating_add(notice_s.saturating_mul(1_000));
-        if deal.ends_ms().is_some_and(|ends_ms| ends_ms <= until_ms) {
+        if lease.ends_ms() <= until_ms {
             return Err(Refusal::Invalid("it ends before that".to_owned()));
         }
-        self.edit(now, contract, effects, |deal, turn| deal.give_notice(turn, until_ms, text))?;
-        Ok(Reply::Done)
-    }
-
-    /// What waits for the owner's answer.
-    fn asked(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
-        let waits = |deal: &&Deal| {
-            let asked = deal.side == Side::Provider && deal.stage.state() == State::Review;
-            asked || deal.is_change_asked()
-        };
-        self.deals.get(&id).filter(waits).ok_or(Refusal::Unknown(id))
-    }
-
-    /// The same, when something can be promised.
-    fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
-        if self.degraded { Err(Refusal::Degraded) } else { self.asked(id) }
-    }
-
-    /// Whether so much of the pool of these terms can be promised now.
-    fn has_room(&self, terms: &Terms, quantity: &Resources) -> Result<(), Refusal> {
-        let offer = self.offer.as_ref();
-        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
-        let Some((offer, pool)) = pool else {
-            return Err(Refusal::Invalid("what was asked for is not shared any more".to_owned()));
-        };
-        let ledger = Ledger::new(&offer.sellable, self.deals.values());
-        ledger.shortage(pool, quantity).map_or(Ok(()), |short| Err(Refusal::Short(short)))
+        let reclaimed = self.deals.edit_lease(now, contract, effects, |lease, exchange| {
+            lease.reclaim(exchange, until_ms, text)
+        });
+        Ok(reclaimed?)
     }
 
     /// Buyer: asks for a change of a running lease.
-    pub(crate) fn amend(
+    pub(super) fn amend(
         &mut self,
         now: Now,
         contract: ContractId,
-        (quantity, term_s): (Option<Resources>, Option<u64>),
+        quantity: Option<Resources>,
+        term_s: Option<u64>,
         effects: &mut Vec<Effect>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<(), Refusal> {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let deal = self.bought(contract)?;
-        if deal.open_change().is_some() {
+        let lease = self.deals.bought(contract)?;
+        if lease.amendments().open().is_some() {
             return Err(Refusal::ChangeOpen(contract));
         }
-        if deal.earlier.len() >= limits::CHANGES {
+        if lease.agreements().earlier().len() >= limits::CHANGES {
             let text = format!("a lease is changed at most {} times", limits::CHANGES);
             return Err(Refusal::Invalid(text));
         }
-        let mut terms = deal.terms().clone();
+        let before = lease.agreements().terms();
+        let mut terms = before.clone();
         terms.quantity = quantity.unwrap_or(terms.quantity);
         terms.term_s = term_s.unwrap_or(terms.term_s);
-        if terms == *deal.terms() {
+        if terms == *before {
             return Err(Refusal::Invalid("that is what the contract says".to_owned()));
         }
         size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
-        self.edit(now, contract, effects, |deal, turn| deal.ask_change(turn, terms))?;
-        Ok(Reply::Done)
+        let asked = self.deals.edit_lease(now, contract, effects, |lease, exchange| {
+            lease.ask_amendment(exchange, terms)
+        });
+        Ok(asked?)
     }
 
-    /// A running lease that this cluster bought.
-    pub(crate) fn bought(&self, contract: ContractId) -> Result<&Deal, Refusal> {
-        let deal = self.deals.get(&contract).filter(|deal| deal.state() == State::Active);
-        let deal = deal.ok_or(Refusal::Unknown(contract))?;
-        if deal.side == Side::Consumer { Ok(deal) } else { Err(Refusal::NotConsumer(contract)) }
-    }
-
-    /// Provider: what becomes of a change, if it is new. None: that is not what was said, or
-    /// nothing can be promised now, and the buyer asks again.
-    pub(crate) fn judge_change<'m>(
-        &self,
+    /// Buyer: what it asked for is wanted no longer. What it has signed is in doubt until the
+    /// provider's word.
+    pub(super) fn withdraw(
+        &mut self,
         now: Now,
-        deal: &Deal,
-        body: &'m Body,
-    ) -> Option<((u32, &'m Terms), Verdict)> {
-        let Body::Amend { number, terms } = body else { return None };
-        let sells = deal.side == Side::Provider && deal.agreement.is_some();
-        let verdict = || self.verdict_on_change(now, deal, terms);
-        (sells && !self.degraded).then(|| ((*number, terms), verdict()))
-    }
-
-    fn verdict_on_change(&self, now: Now, deal: &Deal, terms: &Terms) -> Verdict {
-        use TerminateReason as Reason;
-        let before = deal.terms();
-        if deal.stage != Stage::Active || deal.reclaim.is_some() {
-            return Verdict::Refuse(Reason::Unavailable, "the lease is not active");
+        contract: ContractId,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refusal> {
+        if self.degraded {
+            return Err(Refusal::Degraded);
         }
-        if deal.earlier.len() >= limits::CHANGES {
-            return Verdict::Refuse(Reason::TooMany, "it was changed often enough");
-        }
-        let (quantity, term_s) = (terms.quantity.clone(), terms.term_s);
-        if *terms != (Terms { quantity, term_s, ..before.clone() }) {
-            return Verdict::Refuse(Reason::TermsRefused, "only quantity and term can change");
-        }
-        if size::check(&terms.quantity).is_err() {
-            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
-        }
-        if deal.counts_models_beyond(terms) {
-            return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
-        }
-        let policy = self.share.as_ref().map(|policy| self.approval(policy, &deal.peer(), terms));
-        let offer = self.offer.as_ref();
-        let pool = offer.and_then(|offer| offer.pool(&terms.pool).map(|pool| (offer, pool)));
-        let (Some((approval, price)), Some((offer, pool))) = (policy, pool) else {
-            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
-        };
-        let begun_ms =
-            deal.agreement.as_ref().map_or(0, |agreement| agreement.contract.not_before_ms);
-        let end_ms = begun_ms.saturating_add(terms.term_s.saturating_mul(1_000));
-        let soonest_ms = now.wall_ms.saturating_add(limits::COMMIT_MS);
-        let latest_s = offer.body.terms.max_term_s.saturating_mul(1_000);
-        if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_s {
-            return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
-        }
-        if approval == Approve::Deny {
-            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
-        }
-        let ledger = Ledger::new(&offer.sellable, self.deals.values());
-        let more = terms.quantity.saturating_sub(&before.quantity);
-        if ledger.shortage(pool, &more).is_some() {
-            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
-        }
-        match approval {
-            Approve::Auto if terms.price == *price.unwrap_or(&offer.price) => Verdict::Grant(None),
-            Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
-        }
+        let open = self.deals.bought(contract)?.amendments().open();
+        let waits = |state| matches!(state, State::Requested | State::Review);
+        open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
+        Ok(self.deals.edit_lease(now, contract, effects, Lease::withdraw_amendment)?)
     }
 }
 
-impl Deal {
-    /// How long an offer that answers this request is held: as its owner says, and no longer
-    /// than the request waits.
-    fn hold_ms(&self, now: Now, hold_s: Option<u64>) -> u64 {
-        let wanted_ms = hold_s.map_or(limits::HOLD_MS, |hold_s| hold_s.saturating_mul(1_000));
-        let left_ms = match self.stage {
-            Stage::Review { until_ms } => until_ms.saturating_sub(now.wall_ms),
-            Stage::Requested { .. }
-            | Stage::Offered
-            | Stage::Agreed
-            | Stage::Pending { .. }
-            | Stage::Active
-            | Stage::Suspended
-            | Stage::Closed { .. }
-            | Stage::Terminated { .. } => limits::COMMIT_MS,
-        };
-        wanted_ms.min(left_ms)
-    }
-
-    /// Whether receipts would count more models of GPUs than they can, if it were changed so.
-    fn counts_models_beyond(&self, terms: &Terms) -> bool {
-        let all = self.contracts().map(|contract| &contract.terms).chain([terms]);
-        let models: BTreeSet<_> = all.flat_map(|terms| terms.quantity.gpus.keys()).collect();
-        models.len() > GPU_MODELS
-    }
+/// How long an offer that answers this request is held: as its owner says, and no longer than
+/// the request waits.
+fn hold_ms(deal: &Deal, now: Now, hold_s: Option<u64>) -> u64 {
+    let wanted_ms = hold_s.map_or(limits::HOLD_MS, |hold_s| hold_s.saturating_mul(1_000));
+    let until_ms = deal.until_ms().filter(|_| deal.state() == State::Review);
+    let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(now.wall_ms));
+    wanted_ms.min(left_ms.unwrap_or(limits::COMMIT_MS))
 }

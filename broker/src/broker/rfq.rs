@@ -1,21 +1,21 @@
 //! Rounds of firm offers: asking several providers at once, and taking one of what they
-//! offer. What an offer is to either side is the seller's and the buyer's.
+//! offer. What an offer is to either side is the phase's.
 
 use mercato_protocol::id::NegotiationId;
-use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::time::Now;
 
-use crate::broker::Broker;
-use crate::broker::command::{Refusal, Reply};
-use crate::broker::effect::Effect;
-use crate::catalogue::book::{Candidate, Whom};
-use crate::catalogue::demand::Demand;
-use crate::deal::{Deal, Side, Stage};
+use super::Broker;
+use super::command::{Refusal, Reply};
+use super::effect::Effect;
+use super::orders::Opening;
+use crate::catalogue::{Audience, Candidate, Demand};
+use crate::deal::{Deal, EndReason, Phase, Side};
 use crate::limits;
 
 impl Broker {
     /// Asks each trusted provider for its best pool that suits, the best first.
-    pub(crate) fn ask_round(
+    pub(super) fn ask_round(
         &mut self,
         now: Now,
         demand: &Demand,
@@ -23,9 +23,8 @@ impl Broker {
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         self.can_order(&demand.quantity, note, 1)?;
-        let sight = self.sight(now, demand);
-        let knowledge = self.knowledge(&sight);
-        let ranked = self.book.browse(now, demand, knowledge, (Whom::Trusted, false)).offers;
+        let all = self.deals.all();
+        let ranked = self.catalogue.browse(now, demand, Audience::Trusted, false, all).offers;
         let mut asked: Vec<Candidate> = Vec::new();
         for one in ranked {
             let known = asked.iter().any(|known| known.provider == one.provider);
@@ -35,21 +34,20 @@ impl Broker {
         }
         if asked.is_empty() {
             // The same as an order would be told.
-            let seen = self.book.offers(now);
+            let seen = self.catalogue.book.offers(now);
             return self.choose(now, demand).and(Err(Refusal::NoMatch { seen }));
         }
         self.can_order(&demand.quantity, note, asked.len())?;
         let round = self.random_id();
-        for one in &asked {
-            let id = self.random_id();
-            let note = (note.to_owned(), Some(round));
-            self.open_order(now, id, (one, demand), note, effects)?;
+        for chosen in &asked {
+            let (id, note, round) = (self.random_id(), note.to_owned(), Some(round));
+            self.open_order(now, Opening { id, chosen, demand, note, round }, effects)?;
         }
         Ok(Reply::Asked { round, providers: asked.len() })
     }
 
     /// Takes an offer. What else was offered in its round is let go.
-    pub(crate) fn take_offer(
+    pub(super) fn take_offer(
         &mut self,
         now: Now,
         offer: NegotiationId,
@@ -58,30 +56,30 @@ impl Broker {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let deal = self.deals.get(&offer).filter(|deal| deal.side == Side::Consumer);
+        let deal = self.deals.get(&offer).filter(|deal| deal.side() == Side::Consumer);
         let deal = deal.ok_or(Refusal::Unknown(offer))?;
-        if let Stage::Terminated { reason, .. } = &deal.stage {
-            return Err(Refusal::Over(*reason));
+        if let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) {
+            return Err(Refusal::Over(reason));
         }
-        if deal.stage != Stage::Offered {
+        if deal.state() != State::Offered {
             return Err(Refusal::Unknown(offer));
         }
-        let (provider, round) = (deal.peer(), deal.rfq);
-        let others = self.deals.values().filter(|other| {
-            let same = round.is_some() && other.rfq == round;
-            same && other.side == Side::Consumer && other.id() != offer
+        let (provider, round) = (deal.peer(), deal.rfq());
+        let others = self.deals.current().filter(|other| {
+            let same = round.is_some() && other.rfq() == round;
+            same && other.side() == Side::Consumer && other.id() != offer
         });
         let others: Vec<&Deal> = others.collect();
-        let is_taken = |other: &&&Deal| other.stage == Stage::Agreed || other.stage.is_leased();
+        let is_taken = |other: &&&Deal| other.state() == State::Agreed || other.is_leased();
         if let Some(taken) = others.iter().find(is_taken) {
             return Err(Refusal::Taken(taken.id()));
         }
-        let open = others.iter().filter(|other| other.is_open());
+        let open = others.iter().filter(|other| other.phase().is_open());
         let open: Vec<NegotiationId> = open.map(|other| other.id()).collect();
-        self.edit(now, offer, effects, Deal::take)?;
+        self.deals.edit(now, offer, effects, Phase::take)?;
         for other in open {
-            self.edit(now, other, effects, |deal, turn| {
-                deal.terminate(turn, TerminateReason::Withdrawn, "another offer was taken")
+            self.deals.edit(now, other, effects, |phase, exchange| {
+                phase.terminate(exchange, TerminateReason::Withdrawn, "another offer was taken")
             })?;
         }
         Ok(Reply::Ordered { id: offer, provider })

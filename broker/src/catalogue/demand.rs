@@ -10,9 +10,9 @@ use mercato_protocol::terms::Class;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::catalogue::rank::Sort;
+use super::rank::Sort;
 use crate::selector::Selector;
-use crate::syntax::{Seconds, Show as _, quantity};
+use crate::syntax::{Rate, Seconds, Show as _, quantity};
 
 /// What a buyer wants. By default anything, for no time in particular.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,16 +34,6 @@ pub struct Demand {
     pub namespaces: BTreeSet<String>,
     /// Which of those that suit comes first.
     pub sort: Sort,
-}
-
-/// Money for a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Rate {
-    /// So much.
-    pub amount: Money,
-    /// For so many seconds; never zero.
-    pub per_s: u32,
 }
 
 /// Why an offer does not suit.
@@ -120,13 +110,4 @@ pub enum Exclusion {
         /// What the offer says of it, in the selector's units; none: nothing.
         said: Option<String>,
     },
-}
-
-impl Rate {
-    /// For so many seconds; what is too much to express is no limit.
-    pub(crate) fn over(&self, term_s: u64) -> Money {
-        let micros = u128::from(self.amount.micros) * u128::from(term_s);
-        let micros = micros / u128::from(self.per_s.max(1));
-        Money { micros: u64::try_from(micros).unwrap_or(u64::MAX), ..self.amount }
-    }
 }

@@ -1,9 +1,145 @@
 //! What others offer, and what is thought of them: the order book, what a buyer wants of it, the
-//! ranking, and whom the owner trusts.
+//! ranking, whom the owner trusts, and what may be bought.
 
-pub(crate) mod book;
-pub(crate) mod demand;
-pub(crate) mod party;
-pub(crate) mod rank;
-pub(crate) mod reputation;
-pub(crate) mod trust;
+mod book;
+mod buy_policy;
+mod demand;
+mod party;
+mod rank;
+mod reputation;
+mod trust;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_protocol::ad::Ad;
+use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::time::Now;
+
+use crate::deal::{Deal, EndReason, Side};
+use crate::limits;
+use book::{Book, BuyerContext, SearchInputs};
+use reputation::unfaithful;
+
+pub use book::{Candidate, Excluded, Market, Miss};
+pub use buy_policy::{Budget, BuyPolicy};
+pub use demand::{Demand, Exclusion};
+pub use party::{ParsePartyError, Party};
+pub use rank::Sort;
+pub use trust::{Affiliation, Membership, Standing};
+
+pub(crate) use book::Audience;
+pub(crate) use reputation::reputations;
+pub(crate) use trust::Peers;
+
+/// What there is to buy, and what this cluster's owner thinks of those who offer it.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    pub(crate) book: Book,
+    pub(crate) peers: Peers,
+    policy: Option<BuyPolicy>,
+    /// Microseconds, by key.
+    round_trips: BTreeMap<PublicKey, u64>,
+}
+
+impl Catalogue {
+    pub(crate) fn new(named: BTreeMap<ClusterId, Standing>, policy: Option<BuyPolicy>) -> Self {
+        let mut catalogue = Self {
+            book: Book::default(),
+            peers: Peers { named, ..Peers::default() },
+            policy: None,
+            round_trips: BTreeMap::new(),
+        };
+        catalogue.set_policy(policy);
+        catalogue
+    }
+
+    /// What may be bought; none: anything.
+    pub(crate) fn policy(&self) -> Option<&BuyPolicy> {
+        self.policy.as_ref()
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: Option<BuyPolicy>) {
+        self.peers.policy = policy.iter().flat_map(|policy| policy.trust.clone()).collect();
+        self.policy = policy;
+    }
+
+    pub(crate) fn set_round_trips(&mut self, trips: BTreeMap<PublicKey, u64>) {
+        self.round_trips = trips.into_iter().take(limits::ROUND_TRIPS).collect();
+    }
+
+    /// What suits a demand, the best first, and, if asked for, why the rest does not.
+    pub(crate) fn browse<'d>(
+        &self,
+        now: Now,
+        demand: &Demand,
+        audience: Audience,
+        explain: bool,
+        deals: impl Iterator<Item = &'d Deal> + Clone,
+    ) -> Market {
+        let inputs = self.inputs(now, demand, deals);
+        self.book.browse(now, demand, self.context(&inputs), audience, explain)
+    }
+
+    /// Those that suit best: the best, and all that are as good. Empty: none suits.
+    pub(crate) fn best<'d>(
+        &self,
+        now: Now,
+        demand: &Demand,
+        audience: Audience,
+        deals: impl Iterator<Item = &'d Deal> + Clone,
+    ) -> Vec<Candidate> {
+        let inputs = self.inputs(now, demand, deals);
+        self.book.best(now, demand, self.context(&inputs), audience)
+    }
+
+    /// What has to be worked out before the book is asked.
+    fn inputs<'d>(
+        &self,
+        now: Now,
+        demand: &Demand,
+        deals: impl Iterator<Item = &'d Deal> + Clone,
+    ) -> SearchInputs {
+        let is_bought_from =
+            |namespace: Option<&str>| namespace.is_none_or(|name| demand.namespaces.contains(name));
+        let budgets = self.policy.iter().flat_map(|policy| policy.budgets(now, deals.clone()));
+        let budgets = budgets.filter(|budget| is_bought_from(budget.namespace));
+        SearchInputs {
+            budgets: budgets.map(|budget| budget.left).collect(),
+            reputation: reputations(now, deals.clone()),
+            unfaithful: unfaithful(now, deals.clone()),
+            refused: self.refused(&demand.quantity, deals),
+        }
+    }
+
+    /// The providers that would not sell so much of what they still advertise.
+    fn refused<'d>(
+        &self,
+        asked: &Resources,
+        deals: impl Iterator<Item = &'d Deal>,
+    ) -> BTreeSet<ClusterId> {
+        let stands = |deal: &&Deal| {
+            use TerminateReason as Reason;
+            let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) else {
+                return false;
+            };
+            let as_much = reason == Reason::NoCapacity && deal.terms().quantity.fits(asked)
+                || [Reason::AdUnknown, Reason::PriceChanged].contains(&reason);
+            let offer = || self.book.ad(&deal.peer()).map(|ad| ad.digest);
+            as_much && deal.side() == Side::Consumer && offer() == Some(deal.request().ad)
+        };
+        deals.filter(stands).map(Deal::peer).collect()
+    }
+
+    /// All that decides beside the offers themselves.
+    fn context<'a>(&'a self, inputs: &'a SearchInputs) -> BuyerContext<'a> {
+        let (peers, round_trips) = (&self.peers, &self.round_trips);
+        BuyerContext { peers, round_trips, policy: self.policy.as_ref(), inputs }
+    }
+
+    /// The latest advertisement of a provider, if it is known.
+    pub(crate) fn ad(&self, provider: &ClusterId) -> Option<&Ad> {
+        self.book.ad(provider)
+    }
+}

@@ -9,7 +9,7 @@ use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::broker::input::Affiliation;
+use super::trust::Affiliation;
 
 /// Somebody, or all of some kind: `4f3c…`, `org=polito`, `federation=alps`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::{CloseReason, TerminateReason};
 use mercato_protocol::time::Now;
 
-use crate::deal::{Deal, Side, Stage};
+use crate::deal::{Deal, EndReason, Side};
 use crate::limits;
 
 const HALF_LIFE_MS: u64 = 30 * 86_400_000;
@@ -24,7 +24,8 @@ pub(crate) fn reputations<'d>(
     let mut sums: BTreeMap<ClusterId, (u64, u64)> = BTreeMap::new();
     for deal in deals {
         let end = end(deal).into_iter();
-        let disputes = deal.disputes().iter().map(|dispute| (dispute.at_ms, false));
+        let disputes = deal.lease().map_or(&[][..], |lease| lease.settlement().disputes());
+        let disputes = disputes.iter().map(|dispute| (dispute.at_ms, false));
         for (at_ms, good) in end.chain(disputes) {
             let counts = weight(now.wall_ms.saturating_sub(at_ms));
             let (sum, all) = sums.entry(deal.peer()).or_default();
@@ -52,11 +53,9 @@ pub(crate) fn unfaithful<'d>(
 
 /// When this buyer was shown another contract than what was on offer.
 fn not_as_offered(deal: &Deal) -> Option<u64> {
-    let Stage::Terminated { reason: TerminateReason::NotAsOffered, at_ms, .. } = deal.stage()
-    else {
-        return None;
-    };
-    (deal.side() == Side::Consumer).then_some(*at_ms)
+    let end = deal.end().filter(|_| deal.side() == Side::Consumer)?;
+    let refused = end.reason == EndReason::Terminated(TerminateReason::NotAsOffered);
+    refused.then_some(end.at_ms)
 }
 
 /// When a lease ended, or came to nothing, and whether the other side did as agreed. None: it
@@ -65,8 +64,10 @@ fn end(deal: &Deal) -> Option<(u64, bool)> {
     if let Some(at_ms) = not_as_offered(deal) {
         return Some((at_ms, false));
     }
-    let Stage::Closed { reason, at_ms, .. } = deal.stage() else { return None };
-    let credited = deal.invoice().is_some_and(|signed| !signed.invoice.credits.is_empty());
+    let ended = deal.end()?;
+    let EndReason::Closed(reason) = ended.reason else { return None };
+    let invoice = deal.lease().and_then(|lease| lease.settlement().invoice());
+    let credited = invoice.is_some_and(|signed| !signed.invoice.credits.is_empty());
     let good = match (deal.side(), reason) {
         (_, CloseReason::Breach) => false,
         (_, CloseReason::Expired | CloseReason::Cancelled) => true,
@@ -79,7 +80,7 @@ fn end(deal: &Deal) -> Option<(u64, bool)> {
             CloseReason::Reclaimed | CloseReason::EndedByProvider | CloseReason::ProvisioningFailed,
         ) => return None,
     };
-    Some((*at_ms, good))
+    Some((ended.at_ms, good))
 }
 
 /// Halved at every half-life, and falling evenly between.

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::certificate::Certificate;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::id::{ClusterId, FederationId};
 use mercato_protocol::text::Slug;
 use serde::{Deserialize, Serialize};
-
-use crate::broker::input::{Affiliation, Membership};
 
 /// What the owner thinks of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -20,6 +20,32 @@ pub enum Standing {
     Trusted,
     /// Never traded with.
     Blocked,
+}
+
+/// What certificates and proofs say of clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// What this cluster shows to others.
+    pub own: Vec<Signed<Certificate>>,
+    /// As good as trusted by the owner, unless the owner says otherwise.
+    pub certified: BTreeMap<ClusterId, Vec<Affiliation>>,
+    /// Blocked for new deals, whatever the owner says.
+    pub barred: BTreeSet<ClusterId>,
+}
+
+/// That a cluster belongs to a federation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affiliation {
+    /// Which.
+    pub federation: FederationId,
+    /// What that calls itself.
+    pub name: Slug,
+    /// Whose cluster it is there.
+    pub organisation: Option<Slug>,
+    /// Whether it may sell.
+    pub sells: bool,
+    /// Whether it may buy.
+    pub buys: bool,
 }
 
 /// Who shares one cap on what is open.
@@ -42,8 +68,6 @@ pub(crate) struct Peers {
     pub(crate) policy: BTreeSet<ClusterId>,
     /// What certificates and proofs say.
     pub(crate) membership: Membership,
-    /// The keys of those who changed theirs, the latest last.
-    pub(crate) keys: BTreeMap<ClusterId, Vec<PublicKey>>,
 }
 
 impl Peers {
@@ -72,6 +96,11 @@ impl Peers {
             _ if self.policy.contains(cluster) => Standing::Trusted,
             named => named.copied().or_else(certified).unwrap_or_default(),
         }
+    }
+
+    /// Whether the owner has not accepted it, and no federation vouches for it.
+    pub(crate) fn is_stranger(&self, cluster: &ClusterId) -> bool {
+        self.standing(cluster) != Standing::Trusted
     }
 
     /// Where `cluster` belongs, by certificates of federations that were joined.

@@ -1,45 +1,42 @@
-//! What was said in one negotiation: numbers, the chain of digests, what waits for an
-//! answer and is said again, and the replies that duplicates get.
+//! What was sent and received in one negotiation: numbers, the chain of digests, what waits for
+//! an answer and is sent again, and the replies that duplicates get. Who signs, and when, is left
+//! to the exchange.
 
-use std::collections::BTreeMap;
-
-use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{Body, Message};
-use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
 use crate::limits;
 
 /// One side's memory of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Talk {
-    pub(crate) id: NegotiationId,
-    /// The other side.
-    pub(crate) peer: ClusterId,
-    /// The key that it signs with.
-    pub(crate) key: PublicKey,
+pub(crate) struct Conversation {
+    id: NegotiationId,
+    /// The cluster on the other side.
+    peer: ClusterId,
+    /// The key that the peer signs with.
+    key: PublicKey,
     /// The number of the next message of ours.
-    pub(crate) next_seq: u32,
+    next_seq: u32,
     /// Number and digest of the latest message of theirs.
-    pub(crate) heard: Option<(u32, Digest)>,
+    #[serde(rename = "heard")]
+    received: Option<(u32, Digest)>,
     /// The latest message of either side.
-    pub(crate) latest: Option<Digest>,
-    /// Said again until it is answered.
-    pub(crate) waiting: Vec<Waiting>,
+    latest: Option<Digest>,
+    /// Sent again until it is answered.
+    waiting: Vec<Waiting>,
     /// What was replied to which message, latest last.
-    pub(crate) replies: Vec<(Digest, Signed<Message>)>,
+    replies: Vec<(Digest, Signed<Message>)>,
 }
 
 /// A message of ours that wants an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Waiting {
-    pub(crate) kind: Kind,
-    pub(crate) message: Signed<Message>,
+    kind: Kind,
+    message: Signed<Message>,
 }
 
 /// What kind of answer a message wants; one of each kind waits at a time.
@@ -62,32 +59,8 @@ pub(crate) enum Kind {
     Withdrawal,
 }
 
-/// One step of one deal: when, by whom, and what was said in it.
-pub(crate) struct Turn<'a> {
-    pub(crate) now: Now,
-    pub(crate) config: &'a Config,
-    /// The keys of those who changed theirs.
-    pub(crate) keys: &'a BTreeMap<ClusterId, Vec<PublicKey>>,
-    /// Released once the deal is on disk.
-    pub(crate) said: Vec<Signed<Message>>,
-}
-
-impl Turn<'_> {
-    /// This cluster's signatures: those of its keys before count as well.
-    pub(crate) fn ours(&self) -> BTreeMap<PublicKey, ClusterId> {
-        let keys = self.config.keys().into_iter();
-        keys.map(|key| (key, self.config.cluster())).collect()
-    }
-
-    /// The signatures of the other side of a conversation, likewise.
-    pub(crate) fn theirs(&self, talk: &Talk) -> BTreeMap<PublicKey, ClusterId> {
-        let keys = self.keys.get(&talk.peer).into_iter().flatten().chain([&talk.key]);
-        keys.map(|key| (*key, talk.peer)).collect()
-    }
-}
-
 /// What a message is to a conversation.
-pub(crate) enum Hearing {
+pub(crate) enum Received {
     /// It was replied to, with this.
     Repeated(Signed<Message>),
     /// Its number came before, with other content.
@@ -96,93 +69,132 @@ pub(crate) enum Hearing {
     Look,
 }
 
-impl Talk {
+impl Conversation {
     pub(crate) fn new(id: NegotiationId, peer: ClusterId, key: PublicKey) -> Self {
         Self {
             id,
             peer,
             key,
             next_seq: 0,
-            heard: None,
+            received: None,
             latest: None,
             waiting: Vec::new(),
             replies: Vec::new(),
         }
     }
 
+    pub(crate) fn id(&self) -> NegotiationId {
+        self.id
+    }
+
+    pub(crate) fn peer(&self) -> ClusterId {
+        self.peer
+    }
+
+    pub(crate) fn key(&self) -> PublicKey {
+        self.key
+    }
+
+    /// The peer signs with another key from now on.
+    pub(crate) fn set_key(&mut self, key: PublicKey) {
+        self.key = key;
+    }
+
+    pub(crate) fn next_seq(&self) -> u32 {
+        self.next_seq
+    }
+
+    /// Whether the peer has said anything at all.
+    pub(crate) fn has_received(&self) -> bool {
+        self.received.is_some()
+    }
+
     /// Takes note of a message of the peer's.
-    pub(crate) fn hear(&mut self, message: &Verified<Message>) -> Hearing {
+    pub(crate) fn receive(&mut self, message: &Verified<Message>) -> Received {
         let digest = message.digest();
         if let Some((_, reply)) = self.replies.iter().find(|(to, _)| *to == digest) {
-            return Hearing::Repeated(reply.clone());
+            return Received::Repeated(reply.clone());
         }
-        match self.heard {
-            Some((seq, heard)) if seq == message.seq && heard != digest => Hearing::Conflict,
-            Some((seq, _)) if seq >= message.seq => Hearing::Look,
+        match self.received {
+            Some((seq, known)) if seq == message.seq && known != digest => Received::Conflict,
+            Some((seq, _)) if seq >= message.seq => Received::Look,
             Some(_) | None => {
-                self.heard = Some((message.seq, digest));
+                self.received = Some((message.seq, digest));
                 self.latest = Some(digest);
-                Hearing::Look
+                Received::Look
             }
         }
     }
 
-    /// Says something once.
-    pub(crate) fn say(&mut self, turn: &mut Turn<'_>, body: Body) -> Result<(), CodecError> {
-        self.utter(turn, body).map(|_| ())
+    /// What is said next comes after this message, of which nothing else is kept.
+    pub(crate) fn follow(&mut self, message: &Verified<Message>) {
+        self.latest = Some(message.digest());
     }
 
-    /// Says something until it is [`answered`](Self::answered).
-    pub(crate) fn ask(
-        &mut self,
-        turn: &mut Turn<'_>,
-        kind: Kind,
-        body: Body,
-    ) -> Result<(), CodecError> {
-        let message = self.utter(turn, body)?;
+    /// The next message of ours, yet to be signed.
+    pub(crate) fn next_message(&self, from: ClusterId, body: Body) -> Message {
+        Message {
+            negotiation: self.id,
+            from,
+            to: self.peer,
+            seq: self.next_seq,
+            previous: self.latest,
+            body,
+        }
+    }
+
+    /// The next message is signed: its number is used.
+    pub(crate) fn on_sent(&mut self, message: &Signed<Message>) {
+        self.next_seq += 1;
+        self.latest = Some(message.digest());
+    }
+
+    /// Sends this again until it is [`answered`](Self::answered).
+    pub(crate) fn wait(&mut self, kind: Kind, message: Signed<Message>) {
         self.answered(kind);
         self.waiting.push(Waiting { kind, message });
-        Ok(())
     }
 
-    /// Answers the message `to`; a duplicate of it gets the same bytes.
-    pub(crate) fn reply(
-        &mut self,
-        turn: &mut Turn<'_>,
-        to: Digest,
-        body: Body,
-    ) -> Result<(), CodecError> {
-        let message = self.utter(turn, body)?;
-        self.replies.push((to, message));
+    /// A duplicate of the message `to` gets the same bytes.
+    pub(crate) fn on_replied(&mut self, to: Digest, reply: Signed<Message>) {
+        self.replies.push((to, reply));
         if self.replies.len() > limits::REPLIES_KEPT {
             self.replies.remove(0);
         }
-        Ok(())
     }
 
-    /// What waits for this kind of answer need not be said again.
+    /// What waits for this kind of answer need not be sent again.
     pub(crate) fn answered(&mut self, kind: Kind) {
         self.waiting.retain(|waiting| waiting.kind != kind);
+    }
+
+    /// Nothing but these kinds is sent again.
+    pub(crate) fn wait_only_for(&mut self, is_kept: impl Fn(Kind) -> bool) {
+        self.waiting.retain(|waiting| is_kept(waiting.kind));
     }
 
     pub(crate) fn awaits(&self, kind: Kind) -> bool {
         self.waiting.iter().any(|waiting| waiting.kind == kind)
     }
 
-    fn utter(&mut self, turn: &mut Turn<'_>, body: Body) -> Result<Signed<Message>, CodecError> {
-        let message = Message {
-            negotiation: self.id,
-            from: turn.config.cluster(),
-            to: self.peer,
-            seq: self.next_seq,
-            previous: self.latest,
-            body,
-        };
-        let message = turn.config.key.sign(turn.config.federation, &message)?;
-        self.next_seq += 1;
-        self.latest = Some(message.digest());
-        turn.said.push(message.clone());
-        Ok(message)
+    /// Whether anything waits for an answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What waits for an answer, in the order in which it was sent.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Signed<Message>> {
+        self.waiting.iter().map(|waiting| &waiting.message)
+    }
+
+    /// Whether the same waits for an answer as in `other`.
+    pub(crate) fn waits_like(&self, other: &Self) -> bool {
+        self.waiting == other.waiting
+    }
+
+    /// Drops all that was said, but for numbers.
+    pub(crate) fn drop_messages(&mut self) {
+        (self.waiting, self.replies) = (Vec::new(), Vec::new());
     }
 }
 

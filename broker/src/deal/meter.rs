@@ -2,45 +2,56 @@
 //!
 //! Reserved quantity times time is billed, from the provider's hearing `Ready` to the
 //! end of the lease. One report is under way at a time; the next covers all that has
-//! passed since. Settling what is owed is left to others.
+//! passed since. Settling what is owed is left to the settlement.
 
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::envelope::{Countersigned, Signed, Verified};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::{Body, CloseReason, DisputeReason, Message};
-use mercato_protocol::price::{PriceError, Usage};
+use mercato_protocol::negotiation::Body;
+use mercato_protocol::price::Usage;
 use mercato_protocol::receipt::Receipt;
 use serde::{Deserialize, Serialize};
 
-use crate::deal::conversation::{Kind, Turn};
-use crate::deal::{Deal, Side, Stage};
+use super::agreement::Agreements;
+use super::conversation::Kind;
+use super::exchange::Exchange;
+use super::order::Side;
 use crate::limits;
 
 /// What was used of one lease, as far as it was reported and signed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
-    /// When the buyer said that it can use it, wall clock by this side: before it nothing
-    /// accrues.
-    pub(crate) started_ms: Option<u64>,
-    /// When the lease ended, wall clock by this side.
-    pub(crate) ended_ms: Option<u64>,
+    pub(super) state: MeterState,
     /// The last receipt that both signed.
-    pub(crate) signed: Option<SignedReceipt>,
+    pub(super) signed: Option<SignedReceipt>,
     /// Provider: reported, not signed by the buyer yet.
-    pub(crate) reported: Option<Reported>,
+    pub(super) reported: Option<Reported>,
+}
+
+/// Whether something accrues. Times are this side's wall clock, milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MeterState {
+    /// Nothing does until the buyer says that it can use what it bought. The provider gives up
+    /// at that time.
+    Pending { until_ms: u64 },
+    /// Reserved quantity, since the buyer said so.
+    Running { started_ms: u64 },
+    /// The same, and reports stayed unsigned: nothing new is admitted.
+    Suspended { started_ms: u64 },
+    /// The lease has ended; none: it was never used.
+    Ended { started_ms: Option<u64>, ended_ms: u64 },
 }
 
 /// A receipt and both signatures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignedReceipt {
-    /// What was signed.
+    /// The receipt, as both signed it.
     pub receipt: Receipt,
-    /// By the provider.
+    /// The receipt with the provider's signature.
     pub provider: Signed<Receipt>,
-    /// By the consumer.
+    /// The same bytes signed by the consumer.
     pub consumer: Signed<Receipt>,
 }
 
@@ -52,10 +63,43 @@ pub(crate) struct Reported {
     signed: Signed<Receipt>,
 }
 
+/// What becomes of a lease whose reports stay unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    Nothing,
+    /// It has to be closed.
+    Close,
+}
+
 impl Meter {
+    /// Nothing accrues yet; the provider waits so long.
+    pub(crate) fn pending(until_ms: u64) -> Self {
+        Self { state: MeterState::Pending { until_ms }, signed: None, reported: None }
+    }
+
+    pub(crate) fn state(&self) -> MeterState {
+        self.state
+    }
+
     /// When the first window began, wall clock; none: nothing accrues.
     pub fn started_ms(&self) -> Option<u64> {
-        self.started_ms
+        match self.state {
+            MeterState::Pending { .. } => None,
+            MeterState::Running { started_ms } | MeterState::Suspended { started_ms } => {
+                Some(started_ms)
+            }
+            MeterState::Ended { started_ms, .. } => started_ms,
+        }
+    }
+
+    /// When the lease ended, wall clock.
+    pub(super) fn ended_ms(&self) -> Option<u64> {
+        match self.state {
+            MeterState::Ended { ended_ms, .. } => Some(ended_ms),
+            MeterState::Pending { .. }
+            | MeterState::Running { .. }
+            | MeterState::Suspended { .. } => None,
+        }
     }
 
     /// The last receipt that both signed.
@@ -63,189 +107,211 @@ impl Meter {
         self.signed.as_ref()
     }
 
+    pub(crate) fn last(&self) -> Option<&Receipt> {
+        self.signed.as_ref().map(|signed| &signed.receipt)
+    }
+
+    /// Up to when both have signed, wall clock; zero: for nothing.
+    pub(crate) fn metered_ms(&self) -> u64 {
+        self.last().map_or(0, |last| last.to_ms)
+    }
+
+    /// The end of a lease that both have signed for to its end, wall clock.
+    pub(crate) fn settled_ms(&self) -> Option<u64> {
+        let ended_ms = self.ended_ms()?;
+        self.last().is_some_and(|last| last.to_ms >= ended_ms).then_some(ended_ms)
+    }
+
+    /// The buyer can use what it bought. Whether that is news.
+    pub(crate) fn start(&mut self, now_ms: u64) -> bool {
+        let is_news = matches!(self.state, MeterState::Pending { .. });
+        if is_news {
+            self.state = MeterState::Running { started_ms: now_ms };
+        }
+        is_news
+    }
+
+    /// The lease has ended.
+    pub(crate) fn end(&mut self, ended_ms: u64) {
+        self.state = MeterState::Ended { started_ms: self.started_ms(), ended_ms };
+    }
+
     /// Where the next window begins.
     fn next_from_ms(&self) -> Option<u64> {
-        let last = self.signed.as_ref().map(|last| last.receipt.to_ms);
-        last.or(self.started_ms)
-    }
-}
-
-fn payload_digest(receipt: &Receipt) -> Option<Digest> {
-    receipt.to_bytes().ok().map(|bytes| Digest::of(&bytes))
-}
-
-impl Deal {
-    /// Reserved quantity times time between two moments, by the contract in force at each.
-    pub(crate) fn usage(&self, from_ms: u64, to_ms: u64) -> Result<Usage, PriceError> {
-        let contracts = || self.contracts();
-        let begins = contracts().skip(1).map(|later| later.amends.map_or(0, |it| it.from_ms));
-        let mut from_ms = from_ms;
-        let mut sum = Usage::default();
-        for (contract, end_ms) in contracts().zip(begins.chain([to_ms])) {
-            let end_ms = end_ms.clamp(from_ms, to_ms.max(from_ms));
-            sum = sum.checked_add(&Usage::of(&contract.terms.quantity, end_ms - from_ms)?)?;
-            from_ms = end_ms;
-        }
-        Ok(sum)
-    }
-
-    /// Whether `next` follows the last receipt and adds what its window holds.
-    fn is_continued_by(&self, next: &Receipt) -> bool {
-        let none = Usage::default();
-        let (index, before, previous) = match &self.meter.signed {
-            Some(last) => {
-                (last.receipt.index + 1, &last.receipt.usage, payload_digest(&last.receipt))
-            }
-            None => (0, &none, None),
-        };
-        let window = self.usage(next.from_ms, next.to_ms);
-        let usage = window.and_then(|window| before.checked_add(&window));
-        let usage_is_right = usage.as_ref() == Ok(&next.usage);
-        next.index == index
-            && next.previous == previous
-            && usage_is_right
-            && self.terms().price.total(&next.usage) == Ok(next.amount)
-    }
-
-    fn interval_ms(&self) -> u64 {
-        u64::from(self.terms().metering_interval_s) * 1_000
+        self.last().map(|last| last.to_ms).or(self.started_ms())
     }
 
     /// When a report is due, or an unsigned one has consequences, wall clock.
-    pub(crate) fn meter_deadline_ms(&self) -> Option<u64> {
-        if let Some(reported) = &self.meter.reported {
-            let after = |windows: u64| {
-                reported.receipt.to_ms.saturating_add((windows - 1) * self.interval_ms())
-            };
-            return match self.stage {
-                Stage::Active => Some(after(limits::UNSIGNED_SUSPENDS)),
-                Stage::Suspended => Some(after(limits::UNSIGNED_CLOSES)),
-                Stage::Requested { .. }
-                | Stage::Review { .. }
-                | Stage::Offered
-                | Stage::Agreed
-                | Stage::Pending { .. }
-                | Stage::Closed { .. }
-                | Stage::Terminated { .. } => None,
+    pub(crate) fn deadline_ms(&self, agreements: &Agreements) -> Option<u64> {
+        let interval_ms = interval_ms(agreements);
+        if let Some(reported) = &self.reported {
+            let after =
+                |windows: u64| reported.receipt.to_ms.saturating_add((windows - 1) * interval_ms);
+            return match self.state {
+                MeterState::Running { .. } => Some(after(limits::UNSIGNED_SUSPENDS)),
+                MeterState::Suspended { .. } => Some(after(limits::UNSIGNED_CLOSES)),
+                MeterState::Pending { .. } | MeterState::Ended { .. } => None,
             };
         }
-        let from_ms = self.meter.next_from_ms()?;
-        match self.meter.ended_ms {
+        let from_ms = self.next_from_ms()?;
+        match self.ended_ms() {
             Some(ended_ms) => (from_ms < ended_ms).then_some(ended_ms),
-            None => Some(from_ms.saturating_add(self.interval_ms())),
+            None => Some(from_ms.saturating_add(interval_ms)),
         }
     }
 
-    /// [`meter_deadline_ms`](Self::meter_deadline_ms) may have come.
-    pub(crate) fn on_meter_deadline(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
-        if self.meter_deadline_ms().is_none_or(|due_ms| due_ms > turn.now.wall_ms) {
-            return Ok(());
+    /// [`deadline_ms`](Self::deadline_ms) may have come.
+    pub(crate) fn on_deadline(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        agreements: &Agreements,
+    ) -> Result<Overdue, CodecError> {
+        if self.deadline_ms(agreements).is_none_or(|due_ms| due_ms > exchange.now_ms()) {
+            return Ok(Overdue::Nothing);
         }
-        if self.meter.reported.is_none() {
-            return self.report(turn);
+        if self.reported.is_none() {
+            self.report(exchange, agreements)?;
+            return Ok(Overdue::Nothing);
         }
-        if self.stage == Stage::Active {
-            self.stage = Stage::Suspended;
-            return Ok(());
+        if let MeterState::Running { started_ms } = self.state {
+            self.state = MeterState::Suspended { started_ms };
+            return Ok(Overdue::Nothing);
         }
-        self.close(turn, CloseReason::Unsigned, "usage reports stayed unsigned")
+        Ok(Overdue::Close)
     }
 
-    fn report(&mut self, turn: &mut Turn<'_>) -> Result<(), CodecError> {
-        let Some(receipt) = self.next_receipt(turn) else { return Ok(()) };
-        let signed = turn.config.key.sign(turn.config.federation, &receipt)?;
+    fn report(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        agreements: &Agreements,
+    ) -> Result<(), CodecError> {
+        let Some(receipt) = self.next_receipt(exchange, agreements) else { return Ok(()) };
+        let signed = exchange.sign(&receipt)?;
         let body = Body::UsageReport { receipt: signed.clone() };
-        self.meter.reported = Some(Reported { receipt, signed });
-        self.talk.ask(turn, Kind::Report, body)
+        self.reported = Some(Reported { receipt, signed });
+        exchange.ask(Kind::Report, body)
     }
 
     /// From the last receipt to the last end of a window, or of the lease. None if it
     /// cannot be expressed.
-    fn next_receipt(&self, turn: &Turn<'_>) -> Option<Receipt> {
-        let from_ms = self.meter.next_from_ms()?;
-        let passed_ms = turn.now.wall_ms.saturating_sub(from_ms);
-        let whole_ms = passed_ms - passed_ms % self.interval_ms();
-        let to_ms = self.meter.ended_ms.unwrap_or(from_ms + whole_ms);
-        let window = self.usage(from_ms, to_ms).ok()?;
-        let last = self.meter.signed.as_ref().map(|last| &last.receipt);
+    fn next_receipt(
+        &self,
+        exchange: &Exchange<'_, '_>,
+        agreements: &Agreements,
+    ) -> Option<Receipt> {
+        let from_ms = self.next_from_ms()?;
+        let passed_ms = exchange.now_ms().saturating_sub(from_ms);
+        let whole_ms = passed_ms - passed_ms % interval_ms(agreements);
+        let to_ms = self.ended_ms().unwrap_or(from_ms + whole_ms);
+        let window = agreements.usage(from_ms, to_ms).ok()?;
+        let last = self.last();
         let usage = last.map_or(Ok(window.clone()), |last| last.usage.checked_add(&window)).ok()?;
         Some(Receipt {
-            contract: self.id(),
-            provider: turn.config.cluster(),
-            consumer: self.talk.peer,
+            contract: exchange.id(),
+            provider: exchange.us(),
+            consumer: exchange.peer(),
             index: last.map_or(0, |last| last.index + 1),
             from_ms,
             to_ms,
-            amount: self.terms().price.total(&usage).ok()?,
+            amount: agreements.terms().price.total(&usage).ok()?,
             usage,
             previous: last.and_then(payload_digest),
         })
     }
 
     /// Provider: the consumer has countersigned.
-    pub(crate) fn on_receipt(&mut self, turn: &Turn<'_>, signed: &Signed<Receipt>) {
-        let Some(Reported { receipt, signed: own }) = &self.meter.reported else { return };
-        let both = Self::open_own(turn, own)
-            .and_then(|own| Countersigned::join(own, self.open(turn, signed)?));
+    pub(crate) fn on_receipt(&mut self, exchange: &mut Exchange<'_, '_>, signed: &Signed<Receipt>) {
+        let Some(Reported { receipt, signed: own }) = &self.reported else { return };
+        let both =
+            exchange.open_own(own).and_then(|own| Countersigned::join(own, exchange.open(signed)?));
         let Ok(both) = both else { return };
-        self.meter.signed = Some(SignedReceipt {
-            receipt: receipt.clone(),
-            provider: own.clone(),
-            consumer: both.consumer().signed().clone(),
-        });
-        self.meter.reported = None;
-        self.talk.answered(Kind::Report);
-        if self.stage == Stage::Suspended {
-            self.stage = Stage::Active;
+        let (receipt, provider) = (receipt.clone(), own.clone());
+        let consumer = both.consumer().signed().clone();
+        self.keep(SignedReceipt { receipt, provider, consumer });
+        self.reported = None;
+        exchange.answered(Kind::Report);
+        if let MeterState::Suspended { started_ms } = self.state {
+            self.state = MeterState::Running { started_ms };
         }
     }
 
-    /// Consumer: the provider reports. What it cannot agree to stays unsigned.
-    pub(crate) fn on_report(
+    /// Consumer: the provider reports. This side's signature, under the same receipt if it came
+    /// before; none: it is not what was used.
+    pub(crate) fn agree(
         &mut self,
-        turn: &mut Turn<'_>,
-        message: &Verified<Message>,
-        signed: &Signed<Receipt>,
-    ) -> Result<(), CodecError> {
-        let Ok(report) = self.open(turn, signed) else { return Ok(()) };
-        self.talk.answered(Kind::Ready);
-        let known = self.meter.signed.as_ref().filter(|last| last.receipt == *report);
-        let consumer = match known {
-            Some(last) => last.consumer.clone(),
-            None if self.agrees_to(turn, &report) => {
-                let consumer = turn.config.key.countersign(turn.config.federation, &report);
-                self.meter.signed = Some(SignedReceipt {
-                    provider: report.signed().clone(),
-                    consumer: consumer.clone(),
-                    receipt: report.into_value(),
-                });
-                consumer
-            }
-            // What is in doubt may be in it: it is reported again.
-            None if self.is_change_in_doubt() => return Ok(()),
-            None => {
-                tracing::warn!(contract = %self.id(), index = report.index, "usage report refused");
-                let about = Digest::of(report.payload());
-                return self.dispute(turn, about, DisputeReason::Usage, "not what was used");
-            }
-        };
-        self.talk.reply(turn, message.digest(), Body::UsageReceipt { receipt: consumer })
+        exchange: &Exchange<'_, '_>,
+        agreements: &Agreements,
+        report: &Verified<Receipt>,
+    ) -> Option<Signed<Receipt>> {
+        if let Some(known) = self.signed.as_ref().filter(|last| last.receipt == **report) {
+            return Some(known.consumer.clone());
+        }
+        if !self.agrees_to(exchange, agreements, report) {
+            return None;
+        }
+        let consumer = exchange.countersign(report);
+        self.keep(SignedReceipt {
+            receipt: Receipt::clone(report),
+            provider: report.signed().clone(),
+            consumer: consumer.clone(),
+        });
+        Some(consumer)
     }
 
     /// Nothing before `Ready`, nothing after the contract, each window once.
-    fn agrees_to(&self, turn: &Turn<'_>, report: &Receipt) -> bool {
-        let Some(agreement) = &self.agreement else { return false };
-        let starts_right = match (&self.meter.signed, self.meter.started_ms) {
-            (Some(last), _) => report.from_ms == last.receipt.to_ms,
+    fn agrees_to(
+        &self,
+        exchange: &Exchange<'_, '_>,
+        agreements: &Agreements,
+        report: &Receipt,
+    ) -> bool {
+        let starts_right = match (self.last(), self.started_ms()) {
+            (Some(last), _) => report.from_ms == last.to_ms,
             (None, Some(ready_ms)) => report.from_ms.saturating_add(CLOCK_SKEW_MS) >= ready_ms,
             (None, None) => false,
         };
-        let latest_ms = turn.now.wall_ms.saturating_add(CLOCK_SKEW_MS);
-        self.side == Side::Consumer
+        let latest_ms = exchange.now_ms().saturating_add(CLOCK_SKEW_MS);
+        exchange.side() == Side::Consumer
             && starts_right
-            && report.contract == self.id()
-            && (report.provider, report.consumer) == (self.talk.peer, turn.config.cluster())
-            && report.to_ms <= latest_ms.min(agreement.contract.not_after_ms)
-            && self.is_continued_by(report)
+            && report.contract == exchange.id()
+            && (report.provider, report.consumer) == (exchange.peer(), exchange.us())
+            && report.to_ms <= latest_ms.min(agreements.contract().not_after_ms)
+            && self.is_continued_by(agreements, report)
     }
+
+    /// Whether `next` follows the last receipt and adds what its window holds.
+    fn is_continued_by(&self, agreements: &Agreements, next: &Receipt) -> bool {
+        let none = Usage::default();
+        let (index, before, previous) = match self.last() {
+            Some(last) => (last.index + 1, &last.usage, payload_digest(last)),
+            None => (0, &none, None),
+        };
+        let window = agreements.usage(next.from_ms, next.to_ms);
+        let usage = window.and_then(|window| before.checked_add(&window));
+        next.index == index
+            && next.previous == previous
+            && usage.as_ref() == Ok(&next.usage)
+            && agreements.terms().price.total(&next.usage) == Ok(next.amount)
+    }
+
+    /// Keeps the next receipt in the place of the last.
+    ///
+    /// # Panics
+    ///
+    /// If it does not follow the last one, or bills less: receipts only grow.
+    fn keep(&mut self, next: SignedReceipt) {
+        let follows = self.last().is_none_or(|last| {
+            next.receipt.index == last.index + 1 && next.receipt.usage.is_at_least(&last.usage)
+        });
+        assert!(follows, "receipt {} does not follow the last one", next.receipt.index);
+        self.signed = Some(next);
+    }
+}
+
+fn interval_ms(agreements: &Agreements) -> u64 {
+    u64::from(agreements.terms().metering_interval_s) * 1_000
+}
+
+fn payload_digest(receipt: &Receipt) -> Option<Digest> {
+    receipt.to_bytes().ok().map(|bytes| Digest::of(&bytes))
 }

@@ -9,9 +9,9 @@ use mercato_protocol::ad::Pool;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
 
+use super::gpu_sharing::{is_kept, room, sharers};
+use super::offer::Sellable;
 use crate::deal::Deal;
-use crate::sale::gpu_sharing::{is_kept, room, sharers};
-use crate::sale::offer::Sellable;
 
 /// What is sellable and what is taken, by pool.
 #[derive(Debug)]
@@ -26,9 +26,10 @@ impl<'a> Ledger<'a> {
         deals: impl IntoIterator<Item = &'d Deal>,
     ) -> Self {
         let mut taken: BTreeMap<PoolId, Resources> = BTreeMap::new();
-        for deal in deals.into_iter().filter(|deal| deal.takes_capacity()) {
+        for deal in deals {
+            let Some(promised) = deal.promised() else { continue };
             let sum = taken.entry(deal.terms().pool.clone()).or_default();
-            *sum = sum.checked_add(&deal.claim()).unwrap_or_else(|_| everything());
+            *sum = sum.checked_add(&promised).unwrap_or_else(|_| everything());
         }
         Self { sellable, taken }
     }
@@ -57,27 +58,25 @@ impl<'a> Ledger<'a> {
         alone.or_else(|| together().map(|(model, _)| Resource::Gpu(model.clone())))
     }
 
+    /// The first resource of which more is promised than can be sold, among those of which `more`
+    /// names any; GPUs that share devices must fit them together.
+    pub(crate) fn overdrawn(&self, pool: &Pool, more: &Resources) -> Option<Resource> {
+        let (sellable, taken) = self.of(pool);
+        more.iter().filter(|(_, n)| *n > 0).map(|(resource, _)| resource).find(|resource| {
+            let fits = taken.quantity(resource) <= sellable.quantity(resource);
+            let is_kept = match resource {
+                Resource::Gpu(model) => is_kept(&sharers(pool, model, sellable, taken)),
+                Resource::Cpu | Resource::Memory | Resource::Pods => true,
+            };
+            !fits || !is_kept
+        })
+    }
+
     fn of(&self, pool: &Pool) -> (&Resources, &Resources) {
         const NONE: &Resources =
             &Resources { cpu_millis: 0, memory_bytes: 0, pods: 0, gpus: BTreeMap::new() };
         let sellable = self.sellable.pools.get(&pool.id).unwrap_or(NONE);
         (sellable, self.taken.get(&pool.id).unwrap_or(NONE))
-    }
-}
-
-impl Deal {
-    /// What the provider has promised: the most of what the contract says, of what it is to
-    /// say, and of what it said until the last window of that was signed for.
-    pub(crate) fn claim(&self) -> Resources {
-        let metered_ms = self.meter.signed.as_ref().map_or(0, |last| last.receipt.to_ms);
-        let contracts = || self.contracts();
-        let begins = contracts().skip(1).filter_map(|later| later.amends.map(|it| it.from_ms));
-        let before = contracts().zip(begins).filter(|(_, end_ms)| metered_ms < *end_ms);
-        let others = before.map(|(contract, _)| contract);
-        let others = others.chain(self.agreed_change().map(|agreed| &agreed.contract));
-        others
-            .map(|contract| &contract.terms)
-            .fold(self.terms().quantity.clone(), |most, terms| most.union(&terms.quantity))
     }
 }
 

@@ -1,8 +1,19 @@
 //! What this cluster sells: under which policy, out of what capacity, and how that is advertised.
 
-pub(crate) mod gpu_sharing;
-pub(crate) mod ledger;
-pub(crate) mod offer;
-pub(crate) mod policy;
-pub(crate) mod publisher;
+mod gpu_sharing;
+mod inventory;
+mod ledger;
+mod offer;
+mod policy;
+mod publisher;
 pub mod size;
+mod supply;
+
+pub use inventory::{Inventory, PoolInventory};
+pub use policy::{Approve, SharePolicy, ShareRule};
+
+pub(crate) use gpu_sharing::{is_kept, sharers};
+pub(crate) use offer::{Purchase, terms_of};
+pub(crate) use policy::Buyer;
+pub(crate) use publisher::{Announcement, Series};
+pub(crate) use supply::{Growth, Shortage, Supply};

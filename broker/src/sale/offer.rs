@@ -14,10 +14,11 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform};
 use mercato_protocol::text::{GpuModel, PoolId, Slug};
 
-use crate::broker::input::{Inventory, PoolInventory};
+use super::inventory::{Inventory, PoolInventory};
+use super::policy::SharePolicy;
 use crate::config::Config;
 use crate::limits;
-use crate::sale::policy::{Amount, SharePolicy};
+use crate::syntax::Amount;
 
 const MI: u64 = 1 << 20;
 const GI: u64 = 1 << 30;
@@ -89,13 +90,17 @@ impl Offer {
     }
 }
 
+/// So much of a pool, how firmly and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purchase<'a> {
+    pub(crate) quantity: &'a Resources,
+    pub(crate) class: Class,
+    pub(crate) term_s: u64,
+}
+
 /// What a contract for so much of a pool says.
-pub(crate) fn terms_of(
-    body: &AdBody,
-    pool: &Pool,
-    price: &Price,
-    (quantity, class, term_s): (&Resources, Class, u64),
-) -> Terms {
+pub(crate) fn terms_of(body: &AdBody, pool: &Pool, price: &Price, purchase: Purchase<'_>) -> Terms {
+    let Purchase { quantity, class, term_s } = purchase;
     Terms {
         pool: pool.id.clone(),
         platform: pool.platform.clone(),

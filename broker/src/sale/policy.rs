@@ -1,25 +1,19 @@
-//! The owner's policy: what is shared, with whom and on what terms; what may be bought,
-//! from whom and for how much. What the first comes to in numbers is the offer's; which
-//! offers the second leaves, the book's.
+//! The owner's policy: what is shared, with whom and on what terms. What it comes to in numbers
+//! is the offer's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::limits::LABEL_BYTES;
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use serde::{Deserialize, Serialize};
 
-use crate::broker::Broker;
-use crate::broker::input::Affiliation;
-use crate::catalogue::demand::Rate;
-use crate::catalogue::party::Party;
-use crate::catalogue::trust::Standing;
+use super::size;
+use crate::catalogue::{Affiliation, Party, Standing};
 use crate::limits;
-use crate::sale::size;
-use crate::selector::Selector;
+use crate::syntax::Amount;
 
 /// What the owner shares. A resource without an amount is not shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,16 +72,6 @@ pub struct ShareRule {
     pub price: Option<Price>,
 }
 
-/// How much of one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Amount {
-    /// Of all that the cluster has, 0 to 100.
-    Percent(u8),
-    /// So much, in the smallest unit.
-    Exactly(u64),
-}
-
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -99,22 +83,6 @@ pub enum Approve {
     Ask,
     /// Denied.
     Deny,
-}
-
-/// What may be bought. By default anything from whoever is trusted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct BuyPolicy {
-    /// Clusters that are trusted, unless they are blocked.
-    pub trust: BTreeSet<ClusterId>,
-    /// Every offer that is taken must match it.
-    pub selector: Selector,
-    /// The most that is committed in any time of this length, by all orders together.
-    pub budget: Option<Rate>,
-    /// The same for orders on behalf of a namespace.
-    pub namespaces: BTreeMap<String, Rate>,
-    /// The longest term, in seconds; none: any.
-    pub longest_s: Option<u64>,
 }
 
 /// Who asks, as far as that is known.
@@ -135,7 +103,9 @@ impl Buyer<'_> {
 impl SharePolicy {
     /// What the types alone do not say.
     pub(crate) fn check(&self) -> Result<(), String> {
-        size::check_share(self).map_err(|error| error.to_string())?;
+        for (resource, amount) in &self.amounts {
+            size::check_amount(resource, *amount).map_err(|error| error.to_string())?;
+        }
         let parts = self.amounts.values().all(|amount| match amount {
             Amount::Percent(percent) => *percent <= 100,
             Amount::Exactly(_) => true,
@@ -173,28 +143,13 @@ impl SharePolicy {
 
     /// What becomes of a request for these terms, and at which price if not the posted one.
     pub(crate) fn approval(&self, buyer: Buyer<'_>, terms: &Terms) -> (Approve, Option<&Price>) {
+        if buyer.standing == Standing::Blocked {
+            return (Approve::Deny, None);
+        }
         let rule = self.rules.iter().find(|rule| rule.covers(buyer, terms));
         let allowed = || self.allow.iter().any(|who| buyer.is(who)).then_some(Approve::Auto);
         let then = rule.map(|rule| rule.then).or_else(allowed).unwrap_or(self.approve);
         (then, rule.and_then(|rule| rule.price.as_ref()))
-    }
-}
-
-impl Broker {
-    /// What becomes of a request from a buyer for these terms.
-    pub(crate) fn approval<'p>(
-        &self,
-        policy: &'p SharePolicy,
-        buyer: &ClusterId,
-        terms: &Terms,
-    ) -> (Approve, Option<&'p Price>) {
-        let jurisdiction = self.book.ad(buyer).and_then(|ad| ad.body.jurisdiction.as_deref());
-        let (standing, affiliations) = (self.peers.as_buyer(buyer), self.peers.affiliations(buyer));
-        match standing {
-            Standing::Blocked => (Approve::Deny, None),
-            Standing::Trusted | Standing::Stranger => policy
-                .approval(Buyer { cluster: *buyer, standing, affiliations, jurisdiction }, terms),
-        }
     }
 }
 
@@ -217,22 +172,5 @@ impl ShareRule {
             && self.least.iter().all(|(resource, least)| asked.quantity(&resource) >= least)
             && self.shortest_s.is_none_or(|shortest_s| terms.term_s >= shortest_s)
             && self.longest_s.is_none_or(|longest_s| terms.term_s <= longest_s)
-    }
-}
-
-impl BuyPolicy {
-    /// What the types alone do not say.
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
-        let rates = || self.namespaces.values().chain(&self.budget);
-        match () {
-            () if rates().any(|rate| rate.per_s == 0) => Err("a budget for no time"),
-            () if self.longest_s == Some(0) => Err("bought for no time"),
-            () if self.namespaces.len() > limits::NAMESPACES => Err("too many namespaces"),
-            () if !self.namespaces.keys().all(|name| name.len() <= LABEL_BYTES) => {
-                Err("too long a namespace")
-            }
-            () if self.trust.len() > limits::PEERS => Err("too many clusters are trusted"),
-            () => Ok(()),
-        }
     }
 }

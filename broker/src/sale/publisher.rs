@@ -8,17 +8,16 @@ use std::sync::Arc;
 
 use mercato_protocol::ad::{AdLease, PoolRow};
 use mercato_protocol::codec::{CodecError, Message as _};
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::id::Digest;
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 
-use crate::broker::effect::Effect;
-use crate::broker::record::Record;
+use super::ledger::Ledger;
+use super::offer::{Offer, bucket};
 use crate::config::Config;
 use crate::limits;
-use crate::sale::ledger::Ledger;
-use crate::sale::offer::{Offer, bucket};
 
 /// What was published, and what is to be.
 #[derive(Debug, Default)]
@@ -37,6 +36,24 @@ pub(crate) struct Publisher {
     renew_ms: u64,
 }
 
+/// Which numbers may have been used: those of earlier epochs, and those below `next_seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Series {
+    pub(crate) epoch: u64,
+    pub(crate) next_seq: u64,
+}
+
+/// What is to be done about the advertisement, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Announcement {
+    /// Keep this before anything that follows.
+    Reserve(Series),
+    /// Spread this advertisement.
+    Publish { lease: Signed<AdLease>, body: Blob },
+    /// Spread that nothing is offered any more.
+    Withdraw(Signed<Withdraw>),
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
     rows: Vec<PoolRow>,
@@ -46,15 +63,15 @@ struct Content {
 impl Publisher {
     /// Goes on behind all numbers that may have been used. The first block is reserved
     /// before the first use.
-    pub(crate) fn restore(series: Option<(u64, u64)>, copied: bool) -> Self {
-        let (epoch, seq) = series.unwrap_or((1, 0));
-        let (epoch, next_seq) = if copied { (epoch + 1, 0) } else { (epoch, seq) };
+    pub(crate) fn restore(series: Option<Series>, copied: bool) -> Self {
+        let Series { epoch, next_seq } = series.unwrap_or(Series { epoch: 1, next_seq: 0 });
+        let (epoch, next_seq) = if copied { (epoch + 1, 0) } else { (epoch, next_seq) };
         Self { epoch, next_seq, reserved_seq: next_seq, ..Self::default() }
     }
 
     /// Where its numbers are, for the records.
-    pub(crate) fn series(&self) -> Record {
-        Record::Series { epoch: self.epoch, next_seq: self.reserved_seq }
+    pub(crate) fn series(&self) -> Series {
+        Series { epoch: self.epoch, next_seq: self.reserved_seq }
     }
 
     /// Someone has seen this number of ours: rises above it.
@@ -99,15 +116,15 @@ impl Publisher {
         now: Now,
         config: &Config,
         jitter: u64,
-        effects: &mut Vec<Effect>,
+        said: &mut Vec<Announcement>,
     ) -> Result<(), CodecError> {
         if self.due_ms().is_none_or(|due_ms| due_ms > now.mono_ms) {
             return Ok(());
         }
         let Some(content) = self.content.clone() else {
-            return self.withdraw(now, config, effects);
+            return self.withdraw(now, config, said);
         };
-        let (epoch, seq) = self.number(effects);
+        let (epoch, seq) = self.number(said);
         let lease = AdLease {
             provider: config.cluster(),
             epoch,
@@ -121,7 +138,8 @@ impl Publisher {
         let third_ms = u64::from(config.ad_ttl_s) * 1_000 / 3;
         self.renew_ms = now.mono_ms + third_ms - jitter % (third_ms / 5).max(1);
         self.said_ms = Some(now.mono_ms);
-        effects.push(Effect::Publish { lease, body: Blob(content.body.as_slice().into()) });
+        let body = Blob(content.body.as_slice().into());
+        said.push(Announcement::Publish { lease, body });
         self.last = Some(content);
         Ok(())
     }
@@ -131,26 +149,28 @@ impl Publisher {
         &mut self,
         now: Now,
         config: &Config,
-        effects: &mut Vec<Effect>,
+        said: &mut Vec<Announcement>,
     ) -> Result<(), CodecError> {
         if self.last.take().is_none() {
             return Ok(());
         }
-        let (epoch, seq) = self.number(effects);
+        let (epoch, seq) = self.number(said);
         let provider = config.cluster();
         let withdraw = Withdraw { provider, epoch, seq, issued_ms: now.wall_ms };
-        effects.push(Effect::Withdraw(config.key.sign(config.federation, &withdraw)?));
+        said.push(Announcement::Withdraw(config.key.sign(config.federation, &withdraw)?));
         self.said_ms = Some(now.mono_ms);
         Ok(())
     }
 
-    fn number(&mut self, effects: &mut Vec<Effect>) -> (u64, u64) {
+    /// The next number, which is surely reserved before anything is said under it.
+    fn number(&mut self, said: &mut Vec<Announcement>) -> (u64, u64) {
         let (epoch, seq) = (self.epoch, self.next_seq);
         if seq >= self.reserved_seq {
             self.reserved_seq = seq + limits::SERIES_BLOCK;
-            effects.push(Effect::Persist(Record::Series { epoch, next_seq: self.reserved_seq }));
+            said.push(Announcement::Reserve(self.series()));
         }
         self.next_seq = seq + 1;
+        assert!(self.next_seq <= self.reserved_seq, "a number is used that is not reserved");
         (epoch, seq)
     }
 }
@@ -161,19 +181,19 @@ mod tests {
 
     /// The numbers of the next few publications, and what is on disk behind each.
     fn numbers(publisher: &mut Publisher, n: usize) -> Vec<(u64, u64)> {
-        let mut effects = Vec::new();
-        (0..n).map(|_| publisher.number(&mut effects)).collect()
+        let mut said = Vec::new();
+        (0..n).map(|_| publisher.number(&mut said)).collect()
     }
 
     #[test]
     fn an_epoch_is_never_rolled_back_and_a_number_never_used_twice() {
         let mut first = Publisher::restore(None, false);
         let used = numbers(&mut first, 3);
-        let series = Some((first.epoch, first.reserved_seq));
+        let series = Some(first.series());
         let last = used.last().copied();
         assert!(numbers(&mut Publisher::restore(series, false), 1).first() > last.as_ref());
         // A copy of older records: others have seen more than they tell of.
-        let mut copy = Publisher::restore(Some((1, 1)), true);
+        let mut copy = Publisher::restore(Some(Series { epoch: 1, next_seq: 1 }), true);
         assert!(numbers(&mut copy, 1).first() > last.as_ref());
         copy.learn(7, 9);
         assert_eq!(numbers(&mut copy, 2), [(8, 0), (8, 1)]);

@@ -6,7 +6,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use thiserror::Error;
 
 use crate::limits;
-use crate::sale::policy::{Amount, SharePolicy};
+use crate::syntax::Amount;
 use crate::syntax::quantity::show;
 
 /// Why so much cannot be bought.
@@ -51,12 +51,12 @@ pub fn check(quantity: &Resources) -> Result<(), SizeError> {
 }
 
 /// Whether so much of one resource can be shared: something, and no more than any cluster has.
-pub fn check_share(policy: &SharePolicy) -> Result<(), SizeError> {
-    policy.amounts.iter().try_for_each(|(resource, amount)| match amount {
+pub(crate) fn check_amount(resource: &Resource, amount: Amount) -> Result<(), SizeError> {
+    match amount {
         Amount::Percent(0) | Amount::Exactly(0) => Err(SizeError::Nothing(resource.clone())),
         Amount::Percent(_) => Ok(()),
-        Amount::Exactly(n) => at_most(resource.clone(), *n),
-    })
+        Amount::Exactly(n) => at_most(resource.clone(), n),
+    }
 }
 
 fn at_most(resource: Resource, n: u64) -> Result<(), SizeError> {

@@ -2,8 +2,19 @@
 
 use mercato_protocol::resources::Resource;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Reader, SyntaxError, quantity};
-use crate::sale::policy::Amount;
+
+/// How much of one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Amount {
+    /// Of all that the cluster has, 0 to 100.
+    Percent(u8),
+    /// So much, in the smallest unit.
+    Exactly(u64),
+}
 
 /// So much of one resource: a share of all that there is, or so much exactly.
 pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {

@@ -2,7 +2,7 @@
 //! durations, prices and selectors, wherever they stand. An error points at the
 //! character, says what was expected and gives an example.
 //!
-//! The configuration file and the command line are left to other rooms.
+//! The configuration file and the command line are left to other crates.
 
 pub mod amount;
 mod duration;
@@ -14,9 +14,10 @@ use std::fmt;
 
 use thiserror::Error;
 
+pub use amount::Amount;
 pub use duration::Seconds;
 pub(crate) use duration::{seconds, unit};
-pub use money::{PriceChange, PriceChangeError};
+pub use money::{PriceChange, PriceChangeError, Rate};
 pub(crate) use money::{micros, period};
 pub use quantity::Gpus;
 pub(crate) use reader::Reader;

@@ -9,11 +9,29 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{FromText, Reader, Seconds, Show, SyntaxError, quantity, unit};
-use crate::catalogue::demand::Rate;
 
 const RATE: &str = "3 EUR/h";
 const FREE: &str = "free";
 const PRICE: &str = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h";
+
+/// Money for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rate {
+    /// So much.
+    pub amount: Money,
+    /// For so many seconds; never zero.
+    pub per_s: u32,
+}
+
+impl Rate {
+    /// For so many seconds; what is too much to express is no limit.
+    pub(crate) fn over(&self, term_s: u64) -> Money {
+        let micros = u128::from(self.amount.micros) * u128::from(term_s);
+        let micros = micros / u128::from(self.per_s.max(1));
+        Money { micros: u64::try_from(micros).unwrap_or(u64::MAX), ..self.amount }
+    }
+}
 
 fn rate(reader: &mut Reader<'_>) -> Result<Rate, SyntaxError> {
     let micros = micros(reader)?;

@@ -1,7 +1,7 @@
 //! What is over takes no room, is kept for its statement, and is forgotten at last; what grows
 //! with a lease lies in records of its own.
 
-use mercato_broker::{Approve, Command, Record, RecordKey, Reply, Side, Stage, limits};
+use mercato_broker::{Approve, Command, Record, RecordKey, Reply, Side, limits};
 use mercato_protocol::id::{Digest, FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, DisputeReason, Message, State};
 
@@ -95,7 +95,15 @@ fn a_closed_lease_is_archived_after_a_week_and_forgotten_after_its_time() {
     world.advance(DAY_MS);
     for node in [SELLER, BUYER] {
         assert!(!current(&world, node) && is_kept(&world, node, id));
-        let invoice = world.nodes[node].broker.deal(&id).unwrap().invoice().cloned();
+        let invoice = world.nodes[node]
+            .broker
+            .deal(&id)
+            .unwrap()
+            .lease()
+            .unwrap()
+            .settlement()
+            .invoice()
+            .cloned();
         assert!(invoice.unwrap().consumer.is_some(), "what both signed is kept");
         // A restart finds it where it was.
         world.crash(node);
@@ -159,7 +167,10 @@ fn what_grows_with_a_lease_lies_in_records_of_its_own() {
     world.heal(60_000);
     for node in [SELLER, BUYER] {
         let deal = world.nodes[node].broker.deal(&id).unwrap();
-        assert_eq!((deal.state(), deal.disputes().len()), (State::Active, 0));
+        assert_eq!(
+            (deal.state(), deal.lease().unwrap().settlement().disputes().len()),
+            (State::Active, 0)
+        );
     }
     world.command(BUYER, Command::Cancel { deal: id, text: String::new() }).unwrap();
     world.settle();
@@ -206,7 +217,8 @@ fn disputes_lie_in_records_of_their_own() {
     }
     assert!(size(&world) < before + 100, "the deal has grown from {before} to {}", size(&world));
     world.crash(SELLER);
-    let disputes = world.nodes[SELLER].broker.deal(&id).unwrap().disputes();
+    let disputes =
+        world.nodes[SELLER].broker.deal(&id).unwrap().lease().unwrap().settlement().disputes();
     assert_eq!(disputes.len(), limits::DISPUTES);
     assert!(disputes.iter().all(|dispute| dispute.text.len() == limits::TEXT_BYTES));
     let kept = world.nodes[SELLER].records.keys();
@@ -245,5 +257,5 @@ fn what_an_earlier_release_kept_in_the_deal_is_taken_over() {
     assert!((0..3).all(|n| records.contains_key(&RecordKey::Earlier(id, n))));
     world.heal(60_000);
     let deal = world.nodes[SELLER].broker.deal(&id).unwrap();
-    assert_eq!((deal.side(), deal.stage()), (Side::Provider, &Stage::Active));
+    assert_eq!((deal.side(), deal.state()), (Side::Provider, State::Active));
 }

@@ -1,6 +1,6 @@
 //! A seller that signs something else than it offers.
 
-use mercato_broker::{Approve, Command, Demand, Refusal, Reply};
+use mercato_broker::{Approve, Command, Demand, EndReason, Refusal, Reply};
 use mercato_protocol::envelope::{Signers, Trust};
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, State, TerminateReason};
@@ -40,9 +40,7 @@ fn who_signs_other_terms_than_it_offers_is_avoided_for_an_hour() {
     world.settle();
     let deal = world.nodes[BUYER].broker.deal(&id).unwrap();
     let why = TerminateReason::NotAsOffered;
-    assert!(
-        matches!(deal.stage(), mercato_broker::Stage::Terminated { reason, .. } if *reason == why)
-    );
+    assert!(deal.end().is_some_and(|end| end.reason == EndReason::Terminated(why)));
     assert_eq!(world.nodes[SELLER].broker.deal(&id).unwrap().state(), State::Terminated);
     let reputation = world.nodes[BUYER].broker.reputations(world.now(BUYER));
     assert!(reputation[&world.cluster(SELLER)] < 500, "{reputation:?}");

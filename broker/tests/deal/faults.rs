@@ -1,7 +1,7 @@
 //! Any order of losses, duplicates, delays and crashes: the invariants hold at each
 //! step, and after healing both sides agree.
 
-use mercato_broker::{Approve, Command, Deal};
+use mercato_broker::{Approve, Command, Deal, Meter, SignedInvoice};
 use mercato_protocol::id::{Digest, NegotiationId};
 use mercato_protocol::negotiation::State;
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ fn take(world: &mut World, step: Step) {
             }
         }
         Step::Accept => {
-            let change = |deal: &&Deal| deal.change().map(|c| c.state()) == Some(State::Review);
+            let change = |deal: &&Deal| deal.amendment().map(|c| c.state()) == Some(State::Review);
             let asked = world.nodes[SELLER].broker.deals().find(change).map(Deal::id);
             if let Some(id) = in_state(world, SELLER, State::Review).or(asked) {
                 let _ = world.command(SELLER, Command::Accept(id));
@@ -127,7 +127,12 @@ fn take(world: &mut World, step: Step) {
 }
 
 fn disputed(deal: &Deal) -> Vec<Digest> {
-    deal.disputes().iter().map(|dispute| dispute.about).collect()
+    let disputes = deal.lease().into_iter().flat_map(|lease| lease.settlement().disputes());
+    disputes.map(|dispute| dispute.about).collect()
+}
+
+fn invoice(deal: &Deal) -> Option<&SignedInvoice> {
+    deal.lease().and_then(|lease| lease.settlement().invoice())
 }
 
 pub(crate) fn assert_both_agree(world: &World) {
@@ -146,12 +151,16 @@ pub(crate) fn assert_both_agree(world: &World) {
                 let ours = ours.expect("a contract has two sides");
                 assert_eq!(ours.state(), state, "{theirs:#?} {ours:#?}");
                 assert_eq!(ours.agreement(), theirs.agreement());
-                assert_eq!(ours.meter().signed(), theirs.meter().signed());
+                assert_eq!(
+                    ours.meter().and_then(Meter::signed),
+                    theirs.meter().and_then(Meter::signed)
+                );
                 assert_eq!(disputed(ours), disputed(theirs));
                 if disputed(ours).is_empty() {
-                    let billed = ours.meter().signed().is_some() && state == State::Closed;
-                    assert_eq!(ours.invoice().is_some(), billed, "{theirs:#?} {ours:#?}");
-                    assert_eq!(ours.invoice(), theirs.invoice());
+                    let billed =
+                        ours.meter().and_then(Meter::signed).is_some() && state == State::Closed;
+                    assert_eq!(invoice(ours).is_some(), billed, "{theirs:#?} {ours:#?}");
+                    assert_eq!(invoice(ours), invoice(theirs));
                 }
             }
             state @ (State::Review | State::Offered) => {
@@ -160,8 +169,8 @@ pub(crate) fn assert_both_agree(world: &World) {
             state => panic!("{state:?} after healing: {theirs:#?}"),
         }
     }
-    for ours in seller.broker.deals().filter(|deal| deal.stage().is_leased()) {
-        assert!(buyer.broker.deal(&ours.id()).is_some_and(|theirs| theirs.stage().is_leased()));
+    for ours in seller.broker.deals().filter(|deal| deal.is_leased()) {
+        assert!(buyer.broker.deal(&ours.id()).is_some_and(|theirs| theirs.is_leased()));
     }
 }
 

@@ -3,7 +3,7 @@
 //! buyer has bought once, and both sides agree on what.
 
 use mercato_broker::syntax::{FromText as _, PriceChange};
-use mercato_broker::{Approve, Command, Deal, Demand, Rate, Side, Stage};
+use mercato_broker::{Approve, Command, Deal, Demand, Rate, Side};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::invoice::{Credit, CreditKind};
 use mercato_protocol::negotiation::{State, TerminateReason};
@@ -39,7 +39,7 @@ fn nothing_runs(world: &World) -> bool {
 
 fn in_review(world: &World) -> Option<NegotiationId> {
     find(world, SELLER, |deal| {
-        let change = deal.change().map(|change| change.state());
+        let change = deal.amendment().map(|change| change.state());
         let asked = deal.state() == State::Review || change == Some(State::Review);
         deal.side() == Side::Provider && asked
     })
@@ -47,7 +47,7 @@ fn in_review(world: &World) -> Option<NegotiationId> {
 
 /// Asks for a change as long as there is none.
 fn change(world: &mut World, quantity: Option<u64>, term_s: Option<u64>) {
-    let runs = |deal: &Deal| *deal.stage() == Stage::Active;
+    let runs = |deal: &Deal| deal.is_active();
     let quantity = quantity.map(|millis| demand(millis).quantity);
     if let Some(contract) = find(world, BUYER, runs) {
         let _ = world.command(BUYER, Command::Amend { contract, quantity, term_s });
@@ -78,7 +78,7 @@ fn extend_late(world: &mut World) {
     }
     let soon_ms = world.now_ms + 30_000;
     let ends = |deal: &Deal| deal.agreement().is_some_and(|a| a.contract.not_after_ms < soon_ms);
-    if find(world, BUYER, |deal| *deal.stage() == Stage::Active && ends(deal)).is_some() {
+    if find(world, BUYER, |deal| deal.is_active() && ends(deal)).is_some() {
         change(world, None, Some(7_200));
     }
 }
@@ -129,7 +129,7 @@ fn ask_round(world: &mut World) {
 }
 
 fn take(world: &mut World) {
-    if let Some(offer) = find(world, BUYER, |deal| *deal.stage() == Stage::Offered) {
+    if let Some(offer) = find(world, BUYER, |deal| deal.state() == State::Offered) {
         let _ = world.command(BUYER, Command::Take(offer));
     }
 }
@@ -144,7 +144,7 @@ fn order_and_take_late(world: &mut World) {
     order(world);
     let old_ms = world.now_ms.saturating_sub(60_000);
     let old = |deal: &Deal| deal.agreement().is_some_and(|a| a.contract.not_before_ms < old_ms);
-    if find(world, BUYER, |deal| *deal.stage() == Stage::Offered && old(deal)).is_some() {
+    if find(world, BUYER, |deal| deal.state() == State::Offered && old(deal)).is_some() {
         take(world);
     }
 }
@@ -152,10 +152,10 @@ fn order_and_take_late(world: &mut World) {
 /// Asks for more, and then, while that is in review, no longer.
 fn grow_and_withdraw(world: &mut World) {
     order(world);
-    let waits = |deal: &Deal| deal.change().is_some_and(|it| it.state() == State::Review);
+    let waits = |deal: &Deal| deal.amendment().is_some_and(|it| it.state() == State::Review);
     match find(world, BUYER, waits) {
         Some(contract) => drop(world.command(BUYER, Command::Withdraw(contract))),
-        None if find(world, BUYER, |deal| deal.change().is_some()).is_none() => {
+        None if find(world, BUYER, |deal| deal.amendment().is_some()).is_none() => {
             change(world, Some(3_000), None);
         }
         None => {}
@@ -170,7 +170,7 @@ fn grant_new(world: &mut World) {
 }
 
 fn withdrawn(world: &World) -> bool {
-    let is = |deal: &Deal| deal.change().and_then(|it| it.refused()).map(|(reason, _)| reason);
+    let is = |deal: &Deal| deal.amendment().and_then(|it| it.refused()).map(|(reason, _)| reason);
     let both = |node| find(world, node, |deal| is(deal) == Some(TerminateReason::Withdrawn));
     changed(world, |deal| deal.terms().quantity.cpu_millis == 2_000)
         && both(SELLER).is_some()
@@ -178,7 +178,7 @@ fn withdrawn(world: &World) -> bool {
 }
 
 fn reclaim(world: &mut World) {
-    if let Some(contract) = find(world, SELLER, |deal| *deal.stage() == Stage::Active) {
+    if let Some(contract) = find(world, SELLER, |deal| deal.is_active()) {
         let (notice_s, text) = (Some(20), String::new());
         let _ = world.command(SELLER, Command::Reclaim { contract, notice_s, text });
     }
@@ -189,7 +189,7 @@ fn end(world: &mut World, node: usize) {
     let old_ms = world.now_ms.saturating_sub(40_000);
     let runs = |deal: &Deal| {
         let begun = deal.agreement().is_some_and(|a| a.contract.not_before_ms < old_ms);
-        *deal.stage() == Stage::Active && begun
+        deal.is_active() && begun
     };
     if let Some(deal) = find(world, node, runs) {
         let _ = world.command(node, Command::Cancel { deal, text: String::new() });
@@ -208,10 +208,15 @@ fn end_sold(world: &mut World) {
 /// One lease that is over, with one invoice, or a dispute of it.
 fn settled(world: &World, credits: &[CreditKind]) -> bool {
     let closed = |deal: &Deal| {
-        let invoice = deal.invoice().filter(|signed| signed.consumer.is_some());
+        let invoice = deal
+            .lease()
+            .and_then(|lease| lease.settlement().invoice())
+            .filter(|signed| signed.consumer.is_some());
         let kinds = |credits: &[Credit]| credits.iter().map(|it| it.kind).collect::<Vec<_>>();
         let agreed = invoice.is_some_and(|signed| kinds(&signed.invoice.credits) == credits);
-        deal.state() == State::Closed && (agreed || !deal.disputes().is_empty())
+        deal.state() == State::Closed
+            && (agreed
+                || deal.lease().is_some_and(|lease| !lease.settlement().disputes().is_empty()))
     };
     find(world, SELLER, closed).is_some() && find(world, BUYER, closed).is_some()
 }
@@ -227,7 +232,7 @@ fn settled_with_credit(world: &World) -> bool {
 fn bought_at(world: &World, price: Option<Price>) -> bool {
     [SELLER, BUYER].into_iter().all(|node| {
         let deals = world.nodes[node].broker.deals();
-        let leased: Vec<&Deal> = deals.filter(|deal| deal.stage().is_leased()).collect();
+        let leased: Vec<&Deal> = deals.filter(|deal| deal.is_leased()).collect();
         let fits = |deal: &&Deal| price.as_ref().is_none_or(|price| deal.terms().price == *price);
         leased.len() == 1 && leased.iter().all(fits)
     })
@@ -242,7 +247,7 @@ fn bought_cheaper(world: &World) -> bool {
 }
 
 fn changed(world: &World, is: fn(&Deal) -> bool) -> bool {
-    let fits = |node: usize| find(world, node, |deal| deal.stage().is_leased() && is(deal));
+    let fits = |node: usize| find(world, node, |deal| deal.is_leased() && is(deal));
     bought(world) && fits(SELLER).is_some() && fits(BUYER).is_some()
 }
 
@@ -289,10 +294,7 @@ fn explore(path: &Path) {
             (path.done)(&world),
             "{fault:?}: {:#?}",
             world.nodes.map(|node| {
-                node.broker
-                    .deals()
-                    .map(|deal| (deal.id(), deal.stage().clone()))
-                    .collect::<Vec<_>>()
+                node.broker.deals().map(|deal| (deal.id(), deal.state())).collect::<Vec<_>>()
             })
         );
         assert_both_agree(&world);

@@ -21,7 +21,7 @@ fn answered(rules: Vec<ShareRule>, allowed: bool, demand: Demand) -> State {
     let order = Command::Order { demand, note: String::new(), id: None };
     let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
     world.deliver(0);
-    world.nodes[SELLER].broker.deal(&id).unwrap().stage().state()
+    world.nodes[SELLER].broker.deal(&id).unwrap().state()
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn organisations_and_federations_are_dealt_with_by_name() {
         world.command(SELLER, Command::Share(Some(share))).unwrap();
         let Ok(Reply::Ordered { id, .. }) = order(&mut world, demand(1_000)) else { panic!() };
         world.deliver(0);
-        let state = world.nodes[SELLER].broker.deal(&id).unwrap().stage().state();
+        let state = world.nodes[SELLER].broker.deal(&id).unwrap().state();
         assert_eq!(state, expected, "{party} {buys} {standing:?}");
     }
 }

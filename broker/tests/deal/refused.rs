@@ -1,7 +1,7 @@
 //! A seller that has less than its advertisement still says, and sizes that nobody can use.
 
 use mercato_broker::syntax::{FromText as _, PriceChange};
-use mercato_broker::{Approve, Command, Demand, Refusal, Reply, Stage};
+use mercato_broker::{Approve, Command, Demand, EndReason, Refusal, Reply};
 use mercato_protocol::envelope::{Signers, Trust};
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
@@ -18,8 +18,10 @@ fn order(world: &mut World, demand: Demand) -> Result<NegotiationId, Refusal> {
 
 fn is_sold_out(world: &World, id: &NegotiationId) -> bool {
     let deal = world.nodes[BUYER].broker.deal(id).unwrap();
-    let Stage::Terminated { reason, .. } = deal.stage() else { return false };
-    *reason == TerminateReason::NoCapacity
+    let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) else {
+        return false;
+    };
+    reason == TerminateReason::NoCapacity
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn a_size_that_pods_cannot_use_is_not_asked_for() {
         let amend = Command::Amend { contract: request, quantity, term_s: None };
         let refused = world.command(BUYER, amend);
         assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
-        assert_eq!(world.nodes[BUYER].broker.deal(&request).unwrap().change(), None);
+        assert_eq!(world.nodes[BUYER].broker.deal(&request).unwrap().amendment(), None);
     }
 }
 
@@ -138,8 +140,8 @@ fn a_size_that_pods_cannot_use_is_refused_by_whoever_receives_it() {
         });
         world.deliver(0);
         let deal = world.nodes[SELLER].broker.deal(&id).unwrap();
-        let Stage::Terminated { reason, .. } = deal.stage() else { panic!("{:?}", deal.stage()) };
-        assert_eq!(*reason, TerminateReason::TermsRefused);
+        let reason = deal.end().map(|end| end.reason);
+        assert_eq!(reason, Some(EndReason::Terminated(TerminateReason::TermsRefused)));
 
         let mut world = World::acquainted(Approve::Auto, 0);
         let contract = order(&mut world, demand(1_000)).unwrap();
@@ -153,7 +155,7 @@ fn a_size_that_pods_cannot_use_is_refused_by_whoever_receives_it() {
         });
         world.deliver(0);
         let deal = world.nodes[SELLER].broker.deal(&contract).unwrap();
-        let refused = deal.change().and_then(|change| change.refused());
+        let refused = deal.amendment().and_then(|change| change.refused());
         assert_eq!(refused.map(|(reason, _)| reason), Some(TerminateReason::TermsRefused));
         assert_eq!(deal.terms().quantity.cpu_millis, 1_000);
     }

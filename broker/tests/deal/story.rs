@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mercato_broker::{
-    Approve, Command, Desired, Input, Refusal, Reply, Side, Stage, Standing, limits,
+    Approve, Command, Desired, EndReason, Input, Refusal, Reply, Side, Standing, limits,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
@@ -20,8 +20,12 @@ fn order(world: &mut World, cpu_millis: u64) -> NegotiationId {
     }
 }
 
-fn stage(world: &World, node: usize, id: NegotiationId) -> Stage {
-    world.nodes[node].broker.deal(&id).unwrap().stage().clone()
+fn state(world: &World, node: usize, id: NegotiationId) -> State {
+    world.nodes[node].broker.deal(&id).unwrap().state()
+}
+
+fn why(world: &World, node: usize, id: NegotiationId) -> EndReason {
+    world.nodes[node].broker.deal(&id).unwrap().end().unwrap().reason
 }
 
 #[test]
@@ -29,18 +33,19 @@ fn a_purchase_from_order_to_statement() {
     let mut world = World::acquainted(Approve::Ask, 0);
     let id = order(&mut world, 2_000);
     world.settle();
-    assert_eq!(stage(&world, BUYER, id).state(), State::Review);
+    assert_eq!(state(&world, BUYER, id), State::Review);
     assert_eq!(world.command(SELLER, Command::Accept(id)), Ok(Reply::Done));
     world.settle();
-    assert_eq!(stage(&world, SELLER, id), Stage::Active);
-    assert_eq!(stage(&world, BUYER, id), Stage::Active);
+    assert_eq!(state(&world, SELLER, id), State::Active);
+    assert_eq!(state(&world, BUYER, id), State::Active);
     world.heal(100_000);
     let cancel = Command::Cancel { deal: id, text: "enough".to_owned() };
     assert_eq!(world.command(BUYER, cancel), Ok(Reply::Done));
     world.settle();
     for node in [SELLER, BUYER] {
-        let Stage::Closed { reason, text, .. } = stage(&world, node, id) else { panic!("{node}") };
-        assert_eq!((reason, text.as_str()), (CloseReason::Cancelled, "enough"));
+        let end = world.nodes[node].broker.deal(&id).unwrap().end().unwrap();
+        let (EndReason::Closed(reason), text) = (end.reason, end.text) else { panic!("{node}") };
+        assert_eq!((reason, text), (CloseReason::Cancelled, "enough"));
         assert_eq!(world.nodes[node].leases[&id], Desired::Gone);
         let statement = world.nodes[node].broker.statement(&id).unwrap().unwrap();
         assert_eq!(statement.lines[&Resource::Cpu].counter, 2_000 * 100_000);
@@ -103,7 +108,7 @@ fn an_order_that_cannot_be_is_refused_with_its_reason() {
         let id = order(&mut world, 3_000);
         world.settle();
         for node in [SELLER, BUYER] {
-            let Stage::Terminated { reason, .. } = stage(&world, node, id) else { panic!() };
+            let EndReason::Terminated(reason) = why(&world, node, id) else { panic!() };
             assert_eq!(reason, expected);
         }
     }
@@ -118,13 +123,13 @@ fn unsigned_reports_suspend_and_then_close() {
     for _ in 0..400 {
         world.wire.clear();
         world.advance(1_000);
-        let state = stage(&world, SELLER, id).state();
+        let state = state(&world, SELLER, id);
         if seen.last() != Some(&state) {
             seen.push(state);
         }
     }
     assert_eq!(seen, [State::Active, State::Suspended, State::Closed]);
-    let Stage::Closed { reason, .. } = stage(&world, SELLER, id) else { panic!() };
+    let EndReason::Closed(reason) = why(&world, SELLER, id) else { panic!() };
     assert_eq!(reason, CloseReason::Unsigned);
 }
 
@@ -141,7 +146,7 @@ fn what_is_never_ready_is_never_billed() {
             world.deliver(0);
         }
     }
-    let Stage::Closed { reason, .. } = stage(&world, SELLER, id) else { panic!() };
+    let EndReason::Closed(reason) = why(&world, SELLER, id) else { panic!() };
     assert_eq!(reason, CloseReason::ProvisioningFailed);
     let statement = world.nodes[SELLER].broker.statement(&id).unwrap().unwrap();
     assert_eq!((statement.from_ms, statement.total), (None, None));
@@ -152,9 +157,9 @@ fn all_strangers_share_one_cap() {
     let mut world = World::acquainted(Approve::Ask, 0);
     let ids: Vec<_> = (0..17).map(|_| order(&mut world, 1_000)).collect();
     world.settle();
-    let state = |id: &NegotiationId| stage(&world, SELLER, *id).state();
+    let state = |id: &NegotiationId| state(&world, SELLER, *id);
     assert_eq!(ids.iter().filter(|id| state(id) == State::Review).count(), 16);
-    let Stage::Terminated { reason, .. } = stage(&world, BUYER, ids[16]) else { panic!() };
+    let EndReason::Terminated(reason) = why(&world, BUYER, ids[16]) else { panic!() };
     assert_eq!(reason, TerminateReason::TooMany);
 }
 

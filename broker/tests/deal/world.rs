@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mercato_broker::{
     Amount, Approve, Broker, Command, Config, Deal, Demand, Desired, Effect, Input, Inventory,
-    PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
+    Meter, PoolInventory, Record, RecordKey, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::ad::{Ad, AdLease, OpenedBody};
 use mercato_protocol::envelope::{Countersigned, KeyPair, Signed, Signers, Trust};
@@ -220,7 +220,7 @@ impl World {
                 us.leases.insert(id, lease.desired);
                 match (lease.side, lease.desired) {
                     (Side::Consumer, Desired::Open { .. }) => us.local.push_back(Input::Usable(id)),
-                    (_, Desired::Drained) => us.local.push_back(Input::Drained(id)),
+                    (_, Desired::Drained) => us.local.push_back(Input::CleanedUp(id)),
                     _ => {}
                 }
             }
@@ -339,29 +339,30 @@ impl World {
         let now = self.now(node);
         let held = us.broker.deals().filter(|deal| deal.side() == Side::Provider).filter(|deal| {
             let drains = us.leases.get(&deal.id()) == Some(&Desired::Drained);
-            deal.stage().is_signed_once() || deal.stage().is_leased() || drains
+            deal.is_signed_once() || deal.is_leased() || drains
         });
         let promised = |deal: &Deal| {
-            let change = deal.change().filter(|change| change.state() == State::Agreed);
+            let change = deal.amendment().filter(|change| change.state() == State::Agreed);
             let more = change.map_or(0, |change| change.terms().quantity.cpu_millis);
             more.max(deal.terms().quantity.cpu_millis)
         };
         let held: u64 = held.map(promised).sum();
         assert!(held <= SOLD_MILLIS, "{held} is promised");
         for deal in us.broker.deals() {
-            if deal.side() == Side::Provider && deal.meter().started_ms().is_some() {
+            if deal.side() == Side::Provider && deal.meter().and_then(Meter::started_ms).is_some() {
                 // What is over for long one side may have forgotten before the other.
                 let buyer = self.nodes[BUYER].broker.deal(&deal.id());
-                let started = buyer.is_none_or(|buyer| buyer.meter().started_ms().is_some());
+                let started =
+                    buyer.is_none_or(|buyer| buyer.meter().and_then(Meter::started_ms).is_some());
                 assert!(started, "it accrues before Ready");
             }
             if let Some(Record::Deal(kept)) = us.records.get(&RecordKey::Deal(deal.id()))
-                && let Some(before) = kept.meter().signed()
+                && let Some(before) = kept.meter().and_then(Meter::signed)
             {
-                let after = deal.meter().signed().expect("receipts stay");
+                let after = deal.meter().and_then(Meter::signed).expect("receipts stay");
                 assert!(after.receipt.usage.is_at_least(&before.receipt.usage));
             }
-            let leased = deal.stage().is_leased() || us.leases.contains_key(&deal.id());
+            let leased = deal.is_leased() || us.leases.contains_key(&deal.id());
             if leased {
                 let agreement = deal.agreement().unwrap();
                 let consumer = agreement.consumer.as_ref().map(Signed::digest);

@@ -246,7 +246,7 @@ impl Agent {
             (Side::Provider, LeaseNews::Failed(why)) => {
                 mercato_broker::Input::Unprovidable(contract, why)
             }
-            (_, LeaseNews::Removed) => mercato_broker::Input::Drained(contract),
+            (_, LeaseNews::Removed) => mercato_broker::Input::CleanedUp(contract),
             (Side::Provider, LeaseNews::Ready) | (Side::Consumer, LeaseNews::Failed(_)) => return,
         };
         self.for_broker.push_back(input);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_broker::{Deal, Effect as Wanted, Stage};
+use mercato_broker::{Deal, Effect as Wanted};
 use mercato_discovery::limits::OWED_MS;
 use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
 use mercato_gossip::{News, Verdict};
@@ -12,6 +12,7 @@ use mercato_protocol::bounded::Rank;
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
@@ -118,8 +119,8 @@ impl Agent {
     /// What closed a moment before the restart may have said its last word in vain.
     pub(crate) fn recall(&mut self, now: Now, out: &mut Vec<Effect>) {
         let lately = |deal: &&Deal| {
-            let Stage::Closed { at_ms, .. } = deal.stage() else { return false };
-            at_ms.saturating_add(OWED_MS) > now.wall_ms
+            let end = deal.end().filter(|_| deal.state() == State::Closed);
+            end.is_some_and(|end| end.at_ms.saturating_add(OWED_MS) > now.wall_ms)
         };
         let closed = self.broker.current_deals().filter(lately);
         let closed = closed.map(|deal| (deal.peer(), deal.peer_key()));

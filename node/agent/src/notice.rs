@@ -1,7 +1,7 @@
 //! What a person may want to hear of, with all that a sentence about it takes. Putting it into
 //! words, and keeping it, is the daemon's.
 
-use mercato_broker::{Deal, Side, Stage, Standing};
+use mercato_broker::{Deal, EndReason, Side, Standing};
 use mercato_protocol::ad::AdError;
 use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::join::JoinRefusal;
@@ -163,7 +163,7 @@ impl Told {
         let amends = deal.agreement().and_then(|agreement| agreement.contract.amends);
         Self {
             state: deal.state(),
-            change: deal.change().map(|change| (change.number(), step(change.state()))),
+            change: deal.amendment().map(|change| (change.number(), step(change.state()))),
             changed: amends.map_or(0, |amends| amends.number),
         }
     }
@@ -210,17 +210,17 @@ fn step(state: State) -> ChangeStep {
 }
 
 fn facts(deal: &Deal) -> DealFacts {
-    let (ending, text) = match deal.stage() {
-        Stage::Terminated { reason, text, .. } => (Some(Ending::Refused(*reason)), text.clone()),
-        Stage::Closed { reason, text, .. } => (Some(Ending::Closed(*reason)), text.clone()),
-        Stage::Requested { .. }
-        | Stage::Review { .. }
-        | Stage::Offered
-        | Stage::Agreed
-        | Stage::Pending { .. }
-        | Stage::Active
-        | Stage::Suspended => (None, deal.reclaim_text().to_owned()),
+    let (ending, text) = match deal.end() {
+        Some(end) => {
+            let ending = match end.reason {
+                EndReason::Terminated(reason) => Ending::Refused(reason),
+                EndReason::Closed(reason) => Ending::Closed(reason),
+            };
+            (Some(ending), end.text)
+        }
+        None => (None, deal.lease().map_or("", |lease| lease.settlement().reclaim_text())),
     };
+    let text = text.to_owned();
     DealFacts {
         peer: deal.peer(),
         quantity: deal.terms().quantity.clone(),
@@ -233,15 +233,19 @@ fn facts(deal: &Deal) -> DealFacts {
     }
 }
 
+fn amended_total(now: Now, deal: &Deal) -> Option<Money> {
+    deal.lease()?.amended_total(now).ok().flatten()
+}
+
 fn change_facts(now: Now, deal: &Deal) -> DealFacts {
     let before = facts(deal);
-    let Some(change) = deal.change() else { return before };
+    let Some(change) = deal.amendment() else { return before };
     let refused = change.refused();
     DealFacts {
         quantity: change.terms().quantity.clone(),
         term_s: change.terms().term_s,
         asked: before.total,
-        total: deal.changed_total(now).ok().flatten(),
+        total: amended_total(now, deal),
         ending: refused.map(|(reason, _)| Ending::Refused(reason)),
         text: refused.map_or_else(String::new, |(_, text)| text.to_owned()),
         ..before

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::deal::Stage;
-use mercato_broker::{Deal, Side};
+use mercato_broker::{Budget, Deal, EndReason, Side};
 use mercato_config::Show as _;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::{CloseReason, State, TerminateReason};
@@ -55,15 +54,15 @@ fn approval(requests: usize) -> Option<Attention> {
 }
 
 fn waits_for_approval(deal: &Deal) -> bool {
-    let change = deal.change().is_some_and(|change| change.state() == State::Review);
+    let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
     deal.side() == Side::Provider && (deal.state() == State::Review || change)
 }
 
 fn budgets(driver: &Driver) -> Vec<Attention> {
     let budgets = driver.agent().broker().budgets(driver.now()).into_iter();
     let used_up =
-        budgets.filter(|(_, rate, left)| left.micros <= rate.amount.micros / limits::BUDGET_PART);
-    let attention = used_up.map(|(namespace, rate, left)| {
+        budgets.filter(|it| it.left.micros <= it.rate.amount.micros / limits::BUDGET_PART);
+    let attention = used_up.map(|Budget { namespace, rate, left }| {
         let of = namespace.map_or_else(String::new, |namespace| format!(" of {namespace}"));
         let text = format!("the budget{of} is used up: {left} of {} is left", rate.show());
         Attention {
@@ -87,48 +86,52 @@ impl About<'_> {
     /// be done, or at which it happened.
     fn attention(&self) -> Option<(u64, Attention)> {
         let (deal, peer, short) = (self.deal, self.peer(), self.deal.id().short());
-        match (deal.side(), deal.stage()) {
-            (Side::Consumer, Stage::Offered) => self.offer(),
-            (Side::Consumer, Stage::Terminated { reason, text, at_ms })
-                if *reason != TerminateReason::Withdrawn
-                    && deal.rfq().is_none()
-                    && self.is_recent(*at_ms) =>
-            {
-                let what = format!("{short}: the order to {peer} came to nothing");
-                Some((*at_ms, self.ended(Kind::OrderFailed, &what, reason, text, *at_ms)))
-            }
-            (side, Stage::Closed { reason, text, at_ms })
-                if self.is_recent(*at_ms) && is_early(side, *reason) =>
-            {
-                let what = format!("{short}: the contract with {peer} ended early");
-                let ended = self.ended(Kind::ContractEndedEarly, &what, reason, text, *at_ms);
-                Some((*at_ms, self.of_contract(ended)))
-            }
-            (_, Stage::Suspended) => {
+        if let Some(end) = deal.end() {
+            let (text, at_ms) = (end.text, end.at_ms);
+            return match (deal.side(), end.reason) {
+                _ if !self.is_recent(at_ms) => None,
+                (Side::Consumer, EndReason::Terminated(reason))
+                    if reason != TerminateReason::Withdrawn && deal.rfq().is_none() =>
+                {
+                    let what = format!("{short}: the order to {peer} came to nothing");
+                    Some((at_ms, self.ended(Kind::OrderFailed, &what, &reason, text, at_ms)))
+                }
+                (side, EndReason::Closed(reason)) if is_early(side, reason) => {
+                    let what = format!("{short}: the contract with {peer} ended early");
+                    let ended = self.ended(Kind::ContractEndedEarly, &what, &reason, text, at_ms);
+                    Some((at_ms, self.of_contract(ended)))
+                }
+                (_, EndReason::Terminated(_) | EndReason::Closed(_)) => None,
+            };
+        }
+        let consumer = deal.side() == Side::Consumer;
+        match deal.state() {
+            State::Offered if consumer => self.offer(),
+            State::Suspended => {
                 let text =
                     format!("{short}: {peer}: usage is not signed for, nothing new is admitted");
                 let suspended = self.about(Kind::ContractSuspended, text);
                 Some((self.now_ms, self.of_contract(suspended)))
             }
-            (Side::Consumer, Stage::Pending { until_ms })
-                if until_ms.saturating_sub(limits::NODE_SLOW_MS) < self.now_ms =>
-            {
-                let text = format!("{short}: the node for {peer} is not Ready yet");
-                let slow = self.until(Kind::NodeNotReady, text, *until_ms);
-                Some((*until_ms, self.of_contract(slow)))
+            State::Pending if consumer => {
+                let until_ms = deal.until_ms()?;
+                (until_ms.saturating_sub(limits::NODE_SLOW_MS) < self.now_ms).then(|| {
+                    let text = format!("{short}: the node for {peer} is not Ready yet");
+                    let slow = self.until(Kind::NodeNotReady, text, until_ms);
+                    (until_ms, self.of_contract(slow))
+                })
             }
-            (Side::Consumer, Stage::Active) => self.running(),
-            (
-                _,
-                Stage::Requested { .. }
-                | Stage::Review { .. }
-                | Stage::Offered
-                | Stage::Agreed
-                | Stage::Pending { .. }
-                | Stage::Active
-                | Stage::Closed { .. }
-                | Stage::Terminated { .. },
-            ) => None,
+            State::Active | State::Reclaiming if consumer => self.running(),
+            State::Requested
+            | State::Review
+            | State::Offered
+            | State::Agreed
+            | State::Pending
+            | State::Active
+            | State::Reclaiming
+            | State::Closed
+            | State::Terminated
+            | State::Unknown => None,
         }
     }
 
@@ -161,8 +164,9 @@ impl About<'_> {
         let (deal, peer, short) = (self.deal, self.peer(), self.deal.id().short());
         let ends_ms = deal.ends_ms()?;
         let left = span(ends_ms.saturating_sub(self.now_ms));
-        if deal.reclaim().is_some() {
-            let why = match deal.reclaim_text() {
+        let settlement = deal.lease()?.settlement();
+        if settlement.reclaim().is_some() {
+            let why = match settlement.reclaim_text() {
                 "" => String::new(),
                 text => format!(" ({text})"),
             };
@@ -170,7 +174,7 @@ impl About<'_> {
             let reclaimed = self.until(Kind::ContractReclaimed, text, ends_ms);
             return Some((ends_ms, self.of_contract(reclaimed)));
         }
-        let change = deal.change().and_then(|it| Some((it.refused()?, it.refused_ms()?)));
+        let change = deal.amendment().and_then(|it| Some((it.refused()?, it.refused_ms()?)));
         if let Some(((reason, text), at_ms)) = change
             && reason != TerminateReason::Withdrawn
             && self.is_recent(at_ms)

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use mercato_broker::deal::Stage;
-use mercato_broker::{Side, Standing};
+use mercato_broker::{End, EndReason, Side, Standing};
 use mercato_discovery::{Known, Source};
 use mercato_net::PeerInfo;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::invoice::Credit;
-use mercato_protocol::negotiation::TerminateReason;
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::Money;
 use mercato_protocol::time::Now;
 
@@ -98,12 +97,12 @@ fn view(driver: &Driver, names: &BTreeMap<ClusterId, String>, deal: &mercato_bro
         peer_name: names.get(&deal.peer()).cloned(),
         state: deal.state(),
         reason: reason(deal),
-        passing: is_passing(deal.stage()),
+        passing: is_passing(deal),
         round: deal.rfq().filter(|_| deal.side() == Side::Consumer),
         terms: deal.terms().clone(),
         asked: asked(deal),
-        change: deal.change().map(|it| change(driver.now(), deal, it)),
-        disputed: !deal.disputes().is_empty(),
+        change: deal.amendment().map(|it| change(driver.now(), deal, it)),
+        disputed: deal.lease().is_some_and(|it| !it.settlement().disputes().is_empty()),
         note: request.note.clone(),
         until_ms: until_ms(deal),
         total: deal.total().ok().flatten(),
@@ -126,8 +125,8 @@ fn asked(deal: &mercato_broker::Deal) -> Option<Asked> {
     })
 }
 
-fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Change) -> Change {
-    let total = deal.changed_total(now).ok().flatten();
+fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Amendment) -> Change {
+    let total = deal.lease().and_then(|lease| lease.amended_total(now).ok().flatten());
     let before = deal.total().ok().flatten();
     let micros = |money: Option<Money>| money.and_then(|it| i64::try_from(it.micros).ok());
     Change {
@@ -137,7 +136,7 @@ fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Change
         what: crate::cli::change::difference(deal.terms(), change.terms()),
         difference_micros: micros(total).zip(micros(before)).map(|(after, before)| after - before),
         total,
-        until_ms: deal.change_deadline_ms(),
+        until_ms: deal.lease().and_then(|it| it.amendment_deadline_ms(deal.side())),
         ended_ms: change.refused_ms(),
     }
 }
@@ -149,32 +148,33 @@ fn sum(credits: &[Credit]) -> Option<Money> {
 
 /// When it ends, or ended; before it is agreed, when it lapses.
 fn until_ms(deal: &mercato_broker::Deal) -> Option<u64> {
-    match deal.stage() {
-        Stage::Requested { until_ms } | Stage::Review { until_ms } => Some(*until_ms),
-        Stage::Closed { at_ms, .. } | Stage::Terminated { at_ms, .. } => Some(*at_ms),
-        Stage::Offered => deal.agreement().map(|agreement| agreement.contract.commit_by_ms),
-        Stage::Agreed | Stage::Pending { .. } | Stage::Active | Stage::Suspended => deal.ends_ms(),
+    match deal.state() {
+        State::Requested | State::Review => deal.until_ms(),
+        State::Offered => deal.agreement().map(|agreement| agreement.contract.commit_by_ms),
+        State::Agreed | State::Pending | State::Active | State::Suspended | State::Reclaiming => {
+            deal.ends_ms()
+        }
+        State::Closed | State::Terminated | State::Unknown => deal.end().map(|end| end.at_ms),
     }
 }
 
 fn reason(deal: &mercato_broker::Deal) -> Option<String> {
-    match deal.stage() {
-        Stage::Closed { reason, text, .. } => Some(said(reason, text)),
-        Stage::Terminated { reason, text, .. } => Some(said(reason, text)),
-        Stage::Requested { .. }
-        | Stage::Review { .. }
-        | Stage::Offered
-        | Stage::Agreed
-        | Stage::Pending { .. }
-        | Stage::Active
-        | Stage::Suspended => Some(deal.reclaim_text().to_owned()).filter(|text| !text.is_empty()),
+    match deal.end() {
+        Some(End { reason: EndReason::Closed(reason), text, .. }) => Some(said(&reason, text)),
+        Some(End { reason: EndReason::Terminated(reason), text, .. }) => Some(said(&reason, text)),
+        None => {
+            let text = deal.lease()?.settlement().reclaim_text();
+            Some(text.to_owned()).filter(|text| !text.is_empty())
+        }
     }
 }
 
 /// Whether the same may be granted another time.
-fn is_passing(stage: &Stage) -> bool {
+fn is_passing(deal: &mercato_broker::Deal) -> bool {
     use TerminateReason as Reason;
-    let Stage::Terminated { reason, .. } = stage else { return false };
+    let Some(EndReason::Terminated(reason)) = deal.end().map(|end| end.reason) else {
+        return false;
+    };
     match reason {
         Reason::NoCapacity
         | Reason::AdUnknown

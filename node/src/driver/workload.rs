@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use mercato_agent::{Frame, Input};
-use mercato_broker::Deal;
 use mercato_kubelet::{Bodies, BodyError};
 use mercato_net::{Net, NetError, WorkloadReceiver, WorkloadSender};
 use mercato_offload::key::Item;
@@ -227,8 +226,8 @@ async fn expected(
 ) -> Option<(Bodies, Arc<Allowance>, Turn)> {
     let known = move |driver: &Driver| {
         let deal = driver.agent().broker().deal(&contract);
-        let stage = deal.filter(|deal| deal.peer_key() == peer).map(Deal::stage);
-        let begins = stage.is_some_and(|stage| stage.is_signed_once() || stage.is_leased());
+        let deal = deal.filter(|deal| deal.peer_key() == peer);
+        let begins = deal.is_some_and(|deal| deal.is_signed_once() || deal.is_leased());
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer);
         let lease =
             lease.map(|lease| (lease.bodies(), lease.allowance(), lease.allowance().open(acks)));

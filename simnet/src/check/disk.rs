@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use mercato_agent::{Change, Record, RecordKey, Records};
-use mercato_broker::{self as broker, Deal, Side, Stage};
+use mercato_broker::{self as broker, Deal, Meter, Side};
 use mercato_protocol::id::{ContractId, Digest, NegotiationId};
+use mercato_protocol::negotiation::State;
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
 
@@ -49,7 +50,7 @@ impl Disk {
     }
 
     fn check_receipt(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
-        let last = deal.meter().signed().map(|signed| &signed.receipt);
+        let last = deal.meter().and_then(Meter::signed).map(|signed| &signed.receipt);
         let place = (at, deal.id());
         let Some(before) = self.receipts.get(&place) else {
             if let Some(last) = last {
@@ -69,7 +70,7 @@ impl Disk {
             && last.amount.map(|money| money.micros) >= before.amount.map(|money| money.micros);
         ensure(grows, || format!("the receipt of {:.8} shrinks", deal.id()))?;
         let own = deal.side() == Side::Provider;
-        ensure(!own || Some(last.from_ms) >= deal.meter().started_ms(), || {
+        ensure(!own || Some(last.from_ms) >= deal.meter().and_then(Meter::started_ms), || {
             format!("{:.8} is billed from before it was ready", deal.id())
         })?;
         if before != last {
@@ -80,7 +81,7 @@ impl Disk {
 
     fn check_end(&mut self, at: usize, deal: &Deal) -> Result<(), Violation> {
         let place = (at, deal.id());
-        let over = matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
+        let over = deal.end().is_some();
         let before = self.ended.get(&place);
         if !over && before.is_none() {
             return Ok(());
@@ -130,8 +131,8 @@ fn as_deal(record: &Record) -> Option<&Deal> {
 
 /// Whether a provider's capacity is held for it.
 pub(crate) fn takes(deal: &Deal) -> bool {
-    let drains = matches!(deal.stage(), Stage::Closed { .. }) && !deal.is_drained();
-    let holds = deal.stage().is_signed_once() || deal.stage().is_leased() || drains;
+    let drains = deal.state() == State::Closed && !deal.is_cleaned_up();
+    let holds = deal.is_signed_once() || deal.is_leased() || drains;
     deal.side() == Side::Provider && holds
 }
 
@@ -142,7 +143,7 @@ pub(crate) fn next_seq(records: &Records, id: NegotiationId) -> Option<u32> {
 
 pub(crate) fn is_over(records: &Records, contract: &str) -> bool {
     let of = contract.parse().ok().and_then(|id| deal(records, id));
-    of.is_some_and(|deal| matches!(deal.stage(), Stage::Closed { .. }))
+    of.is_some_and(|deal| deal.state() == State::Closed)
 }
 
 /// The deals that a write touches.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use mercato_agent::Record;
-use mercato_broker::{Deal, Side, Stage};
+use mercato_broker::{Deal, Meter, Side};
 use mercato_cluster_model::Key;
 use mercato_offload::forge::labels;
 use mercato_protocol::negotiation::State;
@@ -69,7 +69,7 @@ impl World {
                 agree(deal, other).map_err(|Violation(what)| {
                     Violation(format!("{} and {}: {what}", site.name, self.sites[peer].name))
                 })?;
-                let live = deal.stage().is_leased();
+                let live = deal.is_leased();
                 ensure(goal == Goal::Running || !live, || {
                     format!("{:.8} is {:?} at {}", deal.id(), deal.state(), site.name)
                 })?;
@@ -164,15 +164,16 @@ fn agree(deal: &Deal, other: Option<&Deal>) -> Result<(), Violation> {
     ensure(state == theirs || nothing(state) && nothing(theirs), || {
         format!("{id:.8} is {state:?} here, {theirs:?} there")
     })?;
-    let open = deal.stage().is_signed_once() || matches!(deal.stage(), Stage::Pending { .. });
+    let open = deal.is_signed_once() || state == State::Pending;
     ensure(!open, || format!("{id:.8} hangs in {state:?}"))?;
     let Some(other) = other else { return Ok(()) };
     if deal.side() == Side::Provider {
-        let receipt = |deal: &Deal| deal.meter().signed().map(|signed| signed.receipt.clone());
+        let receipt =
+            |deal: &Deal| deal.meter().and_then(Meter::signed).map(|signed| signed.receipt.clone());
         let (ours, theirs) = (receipt(deal), receipt(other));
         ensure(ours == theirs, || format!("the receipts of {id:.8} differ"))?;
         let signed = |deal: &Deal| deal.agreement().and_then(|a| a.consumer.clone());
-        let same = !deal.stage().is_leased() || signed(deal) == signed(other);
+        let same = !deal.is_leased() || signed(deal) == signed(other);
         ensure(same, || format!("the signatures of {id:.8} differ"))?;
     }
     Ok(())

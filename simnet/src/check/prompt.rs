@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_broker::{Deal, Side, Stage};
+use mercato_broker::{Deal, Side};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 
@@ -91,18 +91,19 @@ impl World {
 
 /// Whether a deal is to come to something else by itself, without a person's word.
 fn is_open(deal: &Deal, other: Option<&Deal>) -> bool {
-    let over =
-        |deal: &Deal| matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. });
+    let over = |deal: &Deal| deal.end().is_some();
     let is_ended_there = other.is_some_and(over);
     let changes = deal
-        .change()
+        .amendment()
         .is_some_and(|change| matches!(change.state(), State::Requested | State::Agreed));
-    match deal.stage() {
-        Stage::Requested { .. } | Stage::Agreed | Stage::Pending { .. } => true,
-        Stage::Review { .. } | Stage::Offered => is_ended_there,
-        Stage::Active | Stage::Suspended => {
+    match deal.state() {
+        State::Requested | State::Agreed | State::Pending => true,
+        State::Review | State::Offered => is_ended_there,
+        State::Active | State::Suspended | State::Reclaiming => {
             is_ended_there || changes && deal.side() == Side::Consumer
         }
-        Stage::Closed { .. } | Stage::Terminated { .. } => other.is_some_and(|other| !over(other)),
+        State::Closed | State::Terminated | State::Unknown => {
+            other.is_some_and(|other| !over(other))
+        }
     }
 }

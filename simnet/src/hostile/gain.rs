@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::Agent;
 use mercato_broker::limits::{OPEN_OF_STRANGERS, UNSIGNED_CLOSES};
-use mercato_broker::{Deal, Side, Stage, Standing};
+use mercato_broker::{Deal, Meter, Side, Standing};
 use mercato_gossip::News;
 use mercato_gossip::limits::UNKNOWN_PUBLISHERS;
 use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::negotiation::State;
 
 use super::Character;
 use crate::site::Site;
@@ -148,7 +149,7 @@ impl World {
             let open = deals.filter(|deal| {
                 deal.peer() == buyer
                     && deal.side() == Side::Provider
-                    && matches!(deal.stage(), Stage::Agreed | Stage::Review { .. })
+                    && matches!(deal.state(), State::Agreed | State::Review)
             });
             open.count() as u64
         };
@@ -167,11 +168,13 @@ impl World {
             let now_ms = site.now(self.at_ms).wall_ms;
             let deals = site.agent.iter().flat_map(|agent| agent.broker().deals());
             let used = deals.filter(|deal| {
-                deal.peer() == buyer && deal.side() == Side::Provider && deal.stage().is_leased()
+                deal.peer() == buyer && deal.side() == Side::Provider && deal.is_leased()
             });
             used.map(move |deal| {
-                let signed_ms = deal.meter().signed().map(|signed| signed.receipt.to_ms);
-                let since_ms = signed_ms.or(deal.meter().started_ms()).unwrap_or(now_ms);
+                let signed_ms =
+                    deal.meter().and_then(Meter::signed).map(|signed| signed.receipt.to_ms);
+                let since_ms =
+                    signed_ms.or(deal.meter().and_then(Meter::started_ms)).unwrap_or(now_ms);
                 let window_ms = u64::from(deal.request().terms.metering_interval_s) * 1_000;
                 now_ms.saturating_sub(since_ms) / window_ms.max(1)
             })

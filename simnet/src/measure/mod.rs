@@ -202,7 +202,7 @@ impl World {
         let Some(market) = &self.people.market else { return };
         let agents = || self.sites.iter().filter_map(|site| site.agent.as_ref());
         let leases = agents().flat_map(|agent| agent.broker().deals());
-        let leases = leases.filter(|deal| *deal.stage() == mercato_broker::Stage::Active);
+        let leases = leases.filter(|deal| deal.is_active());
         let (home_millis, away_millis) = market.used_millis();
         let sample = Sample {
             at_ms: self.at_ms,

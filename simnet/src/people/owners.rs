@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mercato_agent::Input;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Amount, Approve, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Stage, Standing,
+    Amount, Approve, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -137,7 +137,7 @@ impl World {
             return self.command(at, Command::Share(Some(policy())));
         }
         let asked = agent.broker().deals().find(|deal| {
-            let change = deal.change().is_some_and(|change| change.state() == State::Review);
+            let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
             deal.side() == Side::Provider && (deal.state() == State::Review || change)
         });
         let new = asked.is_some_and(|deal| deal.state() == State::Review);
@@ -180,9 +180,7 @@ impl World {
     fn buy(&mut self, at: usize) -> Result<(), Violation> {
         let Some(agent) = &self.sites[at].agent else { return Ok(()) };
         let (now, broker) = (self.sites[at].now(self.at_ms), agent.broker());
-        let live = broker
-            .deals()
-            .find(|deal| !matches!(deal.stage(), Stage::Closed { .. } | Stage::Terminated { .. }));
+        let live = broker.deals().find(|deal| deal.end().is_none());
         let live: Option<NegotiationId> = live.map(|deal| deal.id());
         if self.people.owners.leaving {
             let text = String::new();
@@ -190,8 +188,9 @@ impl World {
         }
         if let Some(id) = live {
             let deal = broker.deal(&id);
-            let first = |deal: &&Deal| deal.terms().quantity == wanted() && deal.change().is_none();
-            if deal.is_some_and(|deal| *deal.stage() == Stage::Offered) {
+            let first =
+                |deal: &&Deal| deal.terms().quantity == wanted() && deal.amendment().is_none();
+            if deal.is_some_and(|deal| deal.state() == State::Offered) {
                 return self.command(at, Command::Take(id));
             }
             if id.0[1].is_multiple_of(2)
@@ -259,9 +258,10 @@ impl World {
     /// Whether the time for it has come.
     fn can(&self, at: usize, deed: Deed) -> bool {
         match deed {
-            Deed::Move => self.sites[at].agent.as_ref().is_some_and(|agent| {
-                agent.broker().deals().any(|deal| *deal.stage() == Stage::Active)
-            }),
+            Deed::Move => self.sites[at]
+                .agent
+                .as_ref()
+                .is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active())),
             Deed::Create(name, _) => !self.has_pod(at, name),
             Deed::Edit(_)
             | Deed::Configure

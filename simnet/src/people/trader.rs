@@ -2,7 +2,7 @@
 //! others, sell what they share.
 
 use mercato_agent::Input;
-use mercato_broker::{Command, Deal, Demand, Exclusion, Refusal, Reply, Stage};
+use mercato_broker::{Command, Deal, Demand, EndReason, Exclusion, Refusal, Reply};
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resource;
@@ -202,34 +202,25 @@ impl World {
     ) -> Result<(), Violation> {
         let Some(agent) = &self.sites[at].agent else { return Ok(()) };
         let deal = agent.broker().deal(&id);
-        let stage = deal.map(|deal| deal.stage().clone());
-        let at_ms = self.at_ms;
-        match stage {
-            Some(Stage::Active) => {
-                let trade = deal.and_then(|deal| self.trade_of(at, deal));
-                self.measures.trades.extend(trade);
-                let Some(job) = self.job(at, number) else { return Ok(()) };
-                job.state = State::Away(id);
-                let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(id)));
-                let active_ms = self.measures.active_ms.remove(&id).unwrap_or(at_ms);
-                self.measures.contract_ms.push(active_ms - ordered_ms);
-                self.create(at, pods)
-            }
-            Some(Stage::Terminated { reason, .. }) => {
+        let Some(deal) = deal else { return self.wait_again(at, number) };
+        match deal.end().map(|end| end.reason) {
+            Some(EndReason::Terminated(reason)) => {
                 self.measures.refuse(reason_words(reason));
-                self.wait_again(at, number)
+                return self.wait_again(at, number);
             }
-            Some(Stage::Closed { .. }) => self.interrupted(at, number),
-            None => self.wait_again(at, number),
-            Some(
-                Stage::Requested { .. }
-                | Stage::Review { .. }
-                | Stage::Offered
-                | Stage::Agreed
-                | Stage::Pending { .. }
-                | Stage::Suspended,
-            ) => Ok(()),
+            Some(EndReason::Closed(_)) => return self.interrupted(at, number),
+            None if !deal.is_active() => return Ok(()),
+            None => {}
         }
+        let trade = self.trade_of(at, deal);
+        self.measures.trades.extend(trade);
+        let at_ms = self.at_ms;
+        let Some(job) = self.job(at, number) else { return Ok(()) };
+        job.state = State::Away(id);
+        let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(id)));
+        let active_ms = self.measures.active_ms.remove(&id).unwrap_or(at_ms);
+        self.measures.contract_ms.push(active_ms - ordered_ms);
+        self.create(at, pods)
     }
 
     fn wait_again(&mut self, at: usize, number: u64) -> Result<(), Violation> {
@@ -292,7 +283,7 @@ impl World {
     /// Whether the lease has ended under its pods.
     fn is_lost(&self, at: usize, contract: Option<ContractId>) -> bool {
         let (Some(id), Some(agent)) = (contract, &self.sites[at].agent) else { return false };
-        agent.broker().deal(&id).is_none_or(|deal| !deal.stage().is_leased())
+        agent.broker().deal(&id).is_none_or(|deal| !deal.is_leased())
     }
 
     fn finish(

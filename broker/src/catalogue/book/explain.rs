@@ -9,14 +9,14 @@ use mercato_protocol::resources::Resource;
 use mercato_protocol::text::PoolId;
 use serde::{Deserialize, Serialize};
 
+use super::context::{BuyerContext, ProviderFacts};
 use super::listing::{Listing, sold};
 use super::needs::{Need, Needs};
-use super::search::{Knowledge, Known};
-use crate::catalogue::demand::{Exclusion, Rate};
+use crate::catalogue::demand::Exclusion;
 use crate::selector::{
     AdFact, Attribute, Said, TRUST, Term, Value, assurance, kind, of_ad, of_gpu, of_pool,
 };
-use crate::syntax::{Seconds, Show as _, quantity};
+use crate::syntax::{Rate, Seconds, Show as _, quantity};
 
 /// The offers that one need excludes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ struct Near {
 pub(super) struct Explanation<'s> {
     needs: &'s Needs<'s>,
     listings: &'s [&'s Listing],
-    knowledge: Knowledge<'s>,
+    context: BuyerContext<'s>,
     tallies: Vec<Tally>,
 }
 
@@ -76,10 +76,10 @@ impl<'s> Explanation<'s> {
     pub(super) fn new(
         needs: &'s Needs<'s>,
         listings: &'s [&'s Listing],
-        knowledge: Knowledge<'s>,
+        context: BuyerContext<'s>,
     ) -> Self {
         let tallies = vec![Tally::default(); needs.all.len()];
-        Self { needs, listings, knowledge, tallies }
+        Self { needs, listings, context, tallies }
     }
 
     /// An offer misses these needs.
@@ -87,7 +87,7 @@ impl<'s> Explanation<'s> {
         let misses = bits.count_ones();
         for n in (0..self.tallies.len()).filter(|n| bits >> n & 1 == 1) {
             let of = self.listings[listing];
-            let gap = gap(self.needs, &self.needs.all[n], of, row, self.knowledge);
+            let gap = gap(self.needs, &self.needs.all[n], of, row, self.context);
             let tally = &mut self.tallies[n];
             tally.offers += 1;
             tally.alone += usize::from(misses == 1);
@@ -164,7 +164,8 @@ impl<'s> Explanation<'s> {
             return self.needs.exclusion(need, listing, row);
         };
         let gpu = self.needs.closest_gpu(listing, row).0;
-        let said = heard(term, listing, row, gpu, &self.knowledge.of(listing));
+        let said =
+            heard(term, listing, row, gpu, &self.context.of(&listing.provider, &listing.key));
         let said = (!said.is_empty()).then(|| said.join(" and "));
         Exclusion::Term { attribute: term.name().to_owned(), said }
     }
@@ -176,13 +177,13 @@ fn gap(
     need: &Need<'_>,
     listing: &Listing,
     row: usize,
-    knowledge: Knowledge<'_>,
+    context: BuyerContext<'_>,
 ) -> u64 {
     match need {
         Need::Holds(term) | Need::Permitted(term) => term.gap(match term.attribute() {
-            Attribute::Ad(fact) => {
-                listing.ad_value(fact).or_else(|| knowledge.of(listing).value(fact))
-            }
+            Attribute::Ad(fact) => listing
+                .ad_value(fact)
+                .or_else(|| context.of(&listing.provider, &listing.key).value(fact)),
             Attribute::Claim { .. } => None,
             Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => {
                 listing.value(term.attribute(), row, needs.closest_gpu(listing, row).0)
@@ -230,7 +231,7 @@ fn heard(
     listing: &Listing,
     row: usize,
     gpu: Option<usize>,
-    known: &Known<'_>,
+    facts: &ProviderFacts<'_>,
 ) -> Vec<String> {
     let kind = kind(term.attribute());
     let show = |said: Said<'_>| match said {
@@ -240,13 +241,13 @@ fn heard(
     let (pool, free) = listing.pool(row);
     let nth = gpu.map(|gpu| gpu - listing.gpus(row).start);
     match term.attribute() {
-        Attribute::Ad(AdFact::Trust) => vec![TRUST[known.standing as usize].to_owned()],
-        Attribute::Ad(AdFact::Rtt) => known.rtt_us.map(|us| kind.show(us)).into_iter().collect(),
+        Attribute::Ad(AdFact::Trust) => vec![TRUST[facts.standing as usize].to_owned()],
+        Attribute::Ad(AdFact::Rtt) => facts.rtt_us.map(|us| kind.show(us)).into_iter().collect(),
         Attribute::Ad(AdFact::Reputation) => {
-            known.reputation.map(|n| kind.show(n)).into_iter().collect()
+            facts.reputation.map(|n| kind.show(n)).into_iter().collect()
         }
         Attribute::Ad(asked @ (AdFact::Organisation | AdFact::Federation)) => {
-            known.words(asked).map(str::to_owned).collect()
+            facts.words(asked).map(str::to_owned).collect()
         }
         Attribute::Ad(asked) => {
             let said = of_ad(&listing.ad.body, &listing.ad.name).into_iter();

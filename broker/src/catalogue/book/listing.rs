@@ -14,8 +14,8 @@ use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
 use mercato_protocol::time::Now;
 
-use super::pool_set::Rows;
-use super::search::Known;
+use super::context::ProviderFacts;
+use super::pool_set::PoolSet;
 use crate::selector::{
     AdFact, Attribute, GpuFact, PoolFact, Priced, Term, UNSAID, Value, of_ad, of_gpu, of_pool,
 };
@@ -60,7 +60,7 @@ struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Tariff {
     /// The pools at this price.
-    pub(super) rows: Rows,
+    pub(super) rows: PoolSet,
     /// None is for free.
     currency: Option<Currency>,
     cpu: Option<UnitPrice>,
@@ -119,15 +119,15 @@ impl Listing {
         self.expires_ms <= now.wall_ms
     }
 
-    /// Whether a term on the whole advertisement holds; `known` is what the buyer knows.
-    pub(crate) fn ad_holds(&self, term: &Term, known: &Known<'_>) -> bool {
+    /// Whether a term on the whole advertisement holds; `facts` are what the buyer knows.
+    pub(crate) fn ad_holds(&self, term: &Term, facts: &ProviderFacts<'_>) -> bool {
         match term.attribute() {
             Attribute::Ad(asked) => match self.facts.get(asked as usize) {
                 Some(said) => term.holds(Value::of_raw(*said)),
                 None => {
                     let said = self.sets.iter().filter(|(fact, _)| *fact == asked);
-                    let said = said.map(|(_, value)| *value).chain(known.value(asked));
-                    term.holds(said.chain(known.words(asked).map(Value::word)))
+                    let said = said.map(|(_, value)| *value).chain(facts.value(asked));
+                    term.holds(said.chain(facts.words(asked).map(Value::word)))
                 }
             },
             Attribute::Claim { name, least } => {
@@ -158,10 +158,10 @@ impl Listing {
     }
 
     /// The pools for which a term on pools, or on the price of something that each has, holds.
-    pub(super) fn rows_that_hold(&self, term: &Term) -> Rows {
+    pub(super) fn rows_that_hold(&self, term: &Term) -> PoolSet {
         match term.attribute() {
             Attribute::Pool(fact) => {
-                Rows::whose(self.column(fact), |said| term.holds(Value::of_raw(said)))
+                PoolSet::whose(self.column(fact), |said| term.holds(Value::of_raw(said)))
             }
             Attribute::Price(priced, currency) => {
                 let holds = |at: &&Tariff| term.holds(at.unit(priced, currency, UNSAID));
@@ -169,9 +169,9 @@ impl Listing {
                     .prices
                     .iter()
                     .filter(holds)
-                    .fold(Rows::default(), |all, at| all.or(at.rows))
+                    .fold(PoolSet::default(), |all, at| all.or(at.rows))
             }
-            Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Gpu(_) => Rows::default(),
+            Attribute::Ad(_) | Attribute::Claim { .. } | Attribute::Gpu(_) => PoolSet::default(),
         }
     }
 
@@ -261,7 +261,7 @@ impl Stock {
 impl Tariff {
     fn new(price: &Price) -> Self {
         let mut tariff = Self {
-            rows: Rows::default(),
+            rows: PoolSet::default(),
             currency: None,
             cpu: None,
             memory: None,

@@ -2,6 +2,7 @@
 //! not. Whether an advertisement is genuine was checked before it came here; old ones
 //! that come again are kept out by gossip's marks.
 
+mod context;
 mod explain;
 mod listing;
 mod needs;
@@ -29,8 +30,8 @@ use listing::{Listing, sold};
 use needs::Needs;
 use search::{Hit, Missed, search};
 
+pub(crate) use context::{Audience, BuyerContext, SearchInputs};
 pub use explain::{Excluded, Miss};
-pub(crate) use search::{Knowledge, Sight, Whom};
 
 /// What there is to choose from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,21 +160,22 @@ impl Book {
         &self,
         now: Now,
         demand: &Demand,
-        knowledge: Knowledge<'_>,
-        (whom, explain): (Whom, bool),
+        context: BuyerContext<'_>,
+        audience: Audience,
+        explain: bool,
     ) -> Market {
         let listings = self.live(now);
         let seen = offers(&listings);
-        let Some(needs) = Needs::new(demand, whom, knowledge) else {
+        let Some(needs) = Needs::new(demand, audience, context) else {
             return Market { seen, ..Market::default() };
         };
-        let mut explanation = Explanation::new(&needs, &listings, knowledge);
+        let mut explanation = Explanation::new(&needs, &listings, context);
         let mut note = |listing, row, bits| explanation.note(listing, row, bits);
         let missed: Option<Missed<'_>> = if explain { Some(&mut note) } else { None };
-        let found = search(&needs, &listings, knowledge, missed);
+        let found = search(&needs, &listings, context, missed);
         let (suiting, excluded) = (found.len(), explanation.groups());
         let (ranking, best) = found.best(demand.sort, limits::CANDIDATES);
-        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, knowledge);
+        let shown = |hit: &Hit| candidate(listings[hit.listing], hit, &ranking, context);
         Market { seen, suiting, offers: best.iter().map(shown).collect(), excluded }
     }
 
@@ -182,16 +184,16 @@ impl Book {
         &self,
         now: Now,
         demand: &Demand,
-        knowledge: Knowledge<'_>,
-        whom: Whom,
+        context: BuyerContext<'_>,
+        audience: Audience,
     ) -> Vec<Candidate> {
         let listings = self.live(now);
-        let Some(needs) = Needs::new(demand, whom, knowledge) else { return Vec::new() };
-        let found = search(&needs, &listings, knowledge, None);
+        let Some(needs) = Needs::new(demand, audience, context) else { return Vec::new() };
+        let found = search(&needs, &listings, context, None);
         let (ranking, mut best) = found.best(demand.sort, limits::CANDIDATES);
         let Some(first) = best.first().copied() else { return Vec::new() };
         best.retain(|hit| hit.rank.is_near(first.rank));
-        best.iter().map(|hit| candidate(listings[hit.listing], hit, &ranking, knowledge)).collect()
+        best.iter().map(|hit| candidate(listings[hit.listing], hit, &ranking, context)).collect()
     }
 
     /// How many offers there are: a pool each.
@@ -208,11 +210,11 @@ fn candidate(
     listing: &Listing,
     hit: &Hit,
     ranking: &Ranking,
-    knowledge: Knowledge<'_>,
+    context: BuyerContext<'_>,
 ) -> Candidate {
     let Ad { lease, body, key, .. } = &*listing.ad;
     let (pool, row) = listing.pool(hit.row);
-    let known = knowledge.of(listing);
+    let facts = context.of(&listing.provider, &listing.key);
     let mut free = row.free.clone();
     free.gpus = sold(pool, row).map(|(gpu, free)| (gpu.model.clone(), free)).collect();
     free.gpus.retain(|_, free| *free > 0);
@@ -220,12 +222,12 @@ fn candidate(
         provider: lease.provider,
         name: listing.ad.name.to_string(),
         key: *key,
-        standing: known.standing,
+        standing: facts.standing,
         jurisdiction: body.jurisdiction.clone(),
         region: body.region.clone(),
         carbon_g_per_kwh: body.carbon_g_per_kwh,
-        rtt_us: known.rtt_us,
-        reputation: known.reputation,
+        rtt_us: facts.rtt_us,
+        reputation: facts.reputation,
         score: ranking.score(&hit.merits),
         pool: pool.clone(),
         free,

@@ -6,12 +6,12 @@ use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
 
+use super::context::{Audience, BuyerContext, ProviderFacts};
 use super::listing::{Listing, Tariff, Used, fingerprint};
-use super::pool_set::{Rows, Sieve};
-use super::search::{Knowledge, Known, Whom};
+use super::pool_set::{Filter, PoolSet};
 use crate::catalogue::demand::{Demand, Exclusion};
 use crate::catalogue::trust::Standing;
-use crate::sale::gpu_sharing::{is_kept, sharers};
+use crate::sale::{is_kept, sharers};
 use crate::selector::{Attribute, PoolFact, Priced, Term};
 
 /// One thing that an offer must be.
@@ -79,11 +79,15 @@ pub(super) type Cost = Result<Option<Money>, PriceError>;
 
 impl<'a> Needs<'a> {
     /// None: there are more needs than can be told apart.
-    pub(super) fn new(demand: &'a Demand, whom: Whom, knowledge: Knowledge<'a>) -> Option<Self> {
+    pub(super) fn new(
+        demand: &'a Demand,
+        audience: Audience,
+        context: BuyerContext<'a>,
+    ) -> Option<Self> {
         let timed = demand.term_s > 0;
-        let mut needs = vec![match whom {
-            Whom::Anyone => Need::Unblocked,
-            Whom::Trusted => Need::Trusted,
+        let mut needs = vec![match audience {
+            Audience::Anyone => Need::Unblocked,
+            Audience::Trusted => Need::Trusted,
         }];
         // Who is asked for by name gets another chance.
         match demand.from {
@@ -94,7 +98,7 @@ impl<'a> Needs<'a> {
         needs.extend(timed.then_some(Need::LongEnough));
         needs.extend(timed.then_some(Need::ShortEnough));
         needs.extend(demand.selector.terms().iter().map(Need::Holds));
-        if let Some(policy) = knowledge.policy {
+        if let Some(policy) = context.policy {
             needs.extend(policy.selector.terms().iter().map(Need::Permitted));
             let long = policy.longest_s.is_some_and(|longest_s| demand.term_s > longest_s);
             needs.extend(long.then_some(Need::Allowed));
@@ -108,7 +112,7 @@ impl<'a> Needs<'a> {
         }));
         needs.extend((asked.gpus.len() > 1).then_some(Need::Together));
         needs.push(Need::Affordable);
-        needs.extend((!knowledge.sight.budgets.is_empty()).then_some(Need::InBudget));
+        needs.extend((!context.inputs.budgets.is_empty()).then_some(Need::InBudget));
         let mut levels = Levels::default();
         for (n, need) in needs.iter().enumerate() {
             let bit = 1u128.checked_shl(u32::try_from(n).ok()?)?;
@@ -145,23 +149,28 @@ impl<'a> Needs<'a> {
         let term_ms = demand.term_s.checked_mul(1_000).ok_or(PriceError::Overflow);
         let usage = term_ms.and_then(|term_ms| Usage::of(&demand.quantity, term_ms));
         let used = usage.map(Used::new);
-        Some(Self { demand, all: needs, budgets: &knowledge.sight.budgets, used, levels })
+        Some(Self { demand, all: needs, budgets: &context.inputs.budgets, used, levels })
     }
 
     /// Those that all of an advertisement misses; only the first, unless all are asked for.
-    pub(super) fn missed_by_ad(&self, listing: &Listing, known: &Known<'_>, all: bool) -> u128 {
-        let missed = self.levels.ad.iter().filter(|(_, need)| !self.ad_meets(listing, known, need));
+    pub(super) fn missed_by_ad(
+        &self,
+        listing: &Listing,
+        facts: &ProviderFacts<'_>,
+        all: bool,
+    ) -> u128 {
+        let missed = self.levels.ad.iter().filter(|(_, need)| !self.ad_meets(listing, facts, need));
         let bits = missed.map(|(bit, _)| *bit).take(if all { usize::MAX } else { 1 });
         bits.fold(0, |bits, bit| bits | bit)
     }
 
-    fn ad_meets(&self, listing: &Listing, known: &Known<'_>, need: &Need<'_>) -> bool {
+    fn ad_meets(&self, listing: &Listing, facts: &ProviderFacts<'_>, need: &Need<'_>) -> bool {
         let term_s = self.demand.term_s;
         match need {
-            Need::Unblocked => known.standing != Standing::Blocked,
-            Need::Trusted => known.standing == Standing::Trusted,
-            Need::Faithful => !known.unfaithful,
-            Need::Unrefused => !known.refused,
+            Need::Unblocked => facts.standing != Standing::Blocked,
+            Need::Trusted => facts.standing == Standing::Trusted,
+            Need::Faithful => !facts.unfaithful,
+            Need::Unrefused => !facts.refused,
             Need::Provider(provider) => *provider == listing.provider,
             Need::Class => {
                 let offered = &listing.ad.body.terms.classes;
@@ -171,7 +180,7 @@ impl<'a> Needs<'a> {
             Need::ShortEnough => term_s <= *listing.terms_s.end(),
             // Its owner does not allow the term, whatever is on offer.
             Need::Allowed => false,
-            Need::Holds(term) | Need::Permitted(term) => listing.ad_holds(term, known),
+            Need::Holds(term) | Need::Permitted(term) => listing.ad_holds(term, facts),
             Need::Cpu
             | Need::Memory
             | Need::Pods
@@ -183,28 +192,28 @@ impl<'a> Needs<'a> {
     }
 
     /// Takes out the pools that miss something, whatever it costs.
-    pub(super) fn sift(&self, listing: &Listing, sieve: &mut Sieve) {
+    pub(super) fn apply(&self, listing: &Listing, filter: &mut Filter) {
         for (bit, need) in &self.levels.row {
-            if sieve.open().is_empty() {
+            if filter.open().is_empty() {
                 return;
             }
-            sieve.keep(self.rows_that_meet(listing, need, sieve.open()), *bit);
+            filter.keep(self.rows_that_meet(listing, need, filter.open()), *bit);
         }
         if !self.levels.gpu.is_empty() {
-            for row in sieve.open().iter() {
-                sieve.miss(Rows::one(row), self.closest_gpu(listing, row).1);
+            for row in filter.open().iter() {
+                filter.miss(PoolSet::one(row), self.closest_gpu(listing, row).1);
             }
         }
         if self.levels.together != 0 {
-            let fit = sieve.open().filter(|row| self.fit_together(listing, row));
-            sieve.keep(fit, self.levels.together);
+            let fit = filter.open().filter(|row| self.fit_together(listing, row));
+            filter.keep(fit, self.levels.together);
         }
     }
 
     /// The pools that meet a need, of those that are open at least.
-    fn rows_that_meet(&self, listing: &Listing, need: &Need<'_>, open: Rows) -> Rows {
+    fn rows_that_meet(&self, listing: &Listing, need: &Need<'_>, open: PoolSet) -> PoolSet {
         let asked = &self.demand.quantity;
-        let least = |fact, least| Rows::whose(listing.column(fact), |free| free >= least);
+        let least = |fact, least| PoolSet::whose(listing.column(fact), |free| free >= least);
         match need {
             Need::Cpu => least(PoolFact::Cpu, asked.cpu_millis),
             Need::Memory => least(PoolFact::Memory, asked.memory_bytes),

@@ -5,11 +5,11 @@ use mercato_protocol::limits::POOLS;
 /// A set of pools, by their place in the advertisement: a bit each, of which an
 /// advertisement has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rows(u64);
+pub(super) struct PoolSet(u64);
 
 const _: () = assert!(POOLS <= u64::BITS as usize, "every pool has its bit");
 
-impl Rows {
+impl PoolSet {
     /// The first so many.
     pub(super) fn first(count: usize) -> Self {
         Self(!u64::MAX.checked_shl(count as u32).unwrap_or(0))
@@ -66,7 +66,7 @@ impl Rows {
     }
 }
 
-impl FromIterator<usize> for Rows {
+impl FromIterator<usize> for PoolSet {
     fn from_iter<T: IntoIterator<Item = usize>>(rows: T) -> Self {
         let mut all = Self::default();
         rows.into_iter().for_each(|row| all.add(row));
@@ -76,33 +76,33 @@ impl FromIterator<usize> for Rows {
 
 /// The pools of one advertisement, from which those that miss something are taken, need by
 /// need.
-pub(super) struct Sieve {
-    pools: Rows,
-    left: Rows,
+pub(super) struct Filter {
+    pools: PoolSet,
+    left: PoolSet,
     /// What each pool misses; empty if nobody asks.
     misses: Vec<u128>,
 }
 
-impl Sieve {
+impl Filter {
     /// All of them, with what all miss. `tells`: what each misses is to be told.
     pub(super) fn new(pools: usize, missed: u128, tells: bool) -> Self {
         let misses = vec![missed; if tells { pools } else { 0 }];
-        let pools = Rows::first(pools);
-        Self { pools, left: if missed == 0 { pools } else { Rows::default() }, misses }
+        let pools = PoolSet::first(pools);
+        Self { pools, left: if missed == 0 { pools } else { PoolSet::default() }, misses }
     }
 
     /// Those that suit so far.
-    pub(super) fn left(&self) -> Rows {
+    pub(super) fn left(&self) -> PoolSet {
         self.left
     }
 
     /// Those that have to be looked at.
-    pub(super) fn open(&self) -> Rows {
+    pub(super) fn open(&self) -> PoolSet {
         if self.misses.is_empty() { self.left } else { self.pools }
     }
 
     /// These pools miss these needs.
-    pub(super) fn miss(&mut self, rows: Rows, bits: u128) {
+    pub(super) fn miss(&mut self, rows: PoolSet, bits: u128) {
         if bits == 0 {
             return;
         }
@@ -113,7 +113,7 @@ impl Sieve {
     }
 
     /// Only these meet a need.
-    pub(super) fn keep(&mut self, rows: Rows, bit: u128) {
+    pub(super) fn keep(&mut self, rows: PoolSet, bit: u128) {
         self.miss(self.open().without(rows), bit);
     }
 
@@ -131,31 +131,31 @@ mod tests {
     #[test]
     fn every_pool_has_its_place() {
         for count in [0, 1, 5, 63, 64] {
-            let all = Rows::first(count);
+            let all = PoolSet::first(count);
             assert_eq!(all.len(), count);
             assert!(all.iter().eq(0..count));
             assert_eq!(all.is_empty(), count == 0);
         }
-        let large = Rows::whose(&[3, 9, 4, 7], |n| n >= 4);
+        let large = PoolSet::whose(&[3, 9, 4, 7], |n| n >= 4);
         assert!(large.iter().eq([1, 2, 3]));
-        assert!(large.and(Rows::first(3)).iter().eq([1, 2]));
-        assert!(Rows::first(4).without(large).or(Rows::one(2)).iter().eq([0, 2]));
-        assert_eq!(large.filter(|row| row == 2), Rows::one(2));
+        assert!(large.and(PoolSet::first(3)).iter().eq([1, 2]));
+        assert!(PoolSet::first(4).without(large).or(PoolSet::one(2)).iter().eq([0, 2]));
+        assert_eq!(large.filter(|row| row == 2), PoolSet::one(2));
     }
 
     #[test]
-    fn a_sieve_keeps_what_misses_nothing_and_tells_what_the_rest_misses() {
+    fn a_filter_keeps_what_misses_nothing_and_tells_what_the_rest_misses() {
         for tells in [false, true] {
-            let mut sieve = Sieve::new(3, 0, tells);
-            sieve.keep(Rows::first(2), 1);
-            assert_eq!(sieve.open(), Rows::first(if tells { 3 } else { 2 }));
-            sieve.keep(Rows::one(1), 2);
-            sieve.miss(Rows::one(2), 4);
-            assert_eq!(sieve.left(), Rows::one(1));
-            let told: Vec<_> = sieve.misses().collect();
+            let mut filter = Filter::new(3, 0, tells);
+            filter.keep(PoolSet::first(2), 1);
+            assert_eq!(filter.open(), PoolSet::first(if tells { 3 } else { 2 }));
+            filter.keep(PoolSet::one(1), 2);
+            filter.miss(PoolSet::one(2), 4);
+            assert_eq!(filter.left(), PoolSet::one(1));
+            let told: Vec<_> = filter.misses().collect();
             assert_eq!(told, if tells { vec![(0, 2), (2, 7)] } else { vec![] });
         }
-        assert!(Sieve::new(3, 8, false).open().is_empty());
-        assert_eq!(Sieve::new(1, 8, true).misses().collect::<Vec<_>>(), [(0, 8)]);
+        assert!(Filter::new(3, 8, false).open().is_empty());
+        assert_eq!(Filter::new(1, 8, true).misses().collect::<Vec<_>>(), [(0, 8)]);
     }
 }

@@ -179,10 +179,11 @@ fn go_on(world: &mut World, people: &mut People) {
         }
         world.step();
     }
-    let stages = world.nodes.iter().map(|node| {
-        node.agent.broker().deals().map(|deal| deal.stage().clone()).collect::<Vec<_>>()
-    });
-    panic!("stuck at {} ms: {:?}", world.now_ms, stages.collect::<Vec<_>>());
+    let states = world
+        .nodes
+        .iter()
+        .map(|node| node.agent.broker().deals().map(|deal| deal.state()).collect::<Vec<_>>());
+    panic!("stuck at {} ms: {:?}", world.now_ms, states.collect::<Vec<_>>());
 }
 
 #[test]

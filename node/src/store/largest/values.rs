@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::limits::{LIVE_CERTIFICATES, NAMESPACE_BYTES, NAMESPACES};
 use mercato_agent::{Grant, Issued, Papers};
-use mercato_broker::deal::meter::SignedReceipt;
-use mercato_broker::deal::settlement::{Dispute, SignedInvoice};
 use mercato_broker::{
-    Agreement, Amount, Approve, BuyPolicy, Demand, Party as Whom, Rate, SharePolicy, ShareRule,
-    limits as of_broker,
+    Agreement, Amount, Approve, BuyPolicy, Demand, Dispute, Party as Whom, Rate, SharePolicy,
+    ShareRule, SignedInvoice, SignedReceipt, limits as of_broker,
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::certificate::Role;
@@ -18,9 +16,7 @@ use mercato_protocol::federation::Succession;
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
 use mercato_protocol::limits;
-use mercato_protocol::negotiation::{
-    CloseReason, DisputeReason, Message, Request, TerminateReason,
-};
+use mercato_protocol::negotiation::{CloseReason, DisputeReason, Message, Request};
 use mercato_protocol::price::{Money, Price, UnitPrice, Usage};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::{Resource, Resources};
@@ -209,8 +205,8 @@ pub(super) fn deal() -> Value {
         "request": request(),
         "rfq": ID,
         "limit": money(),
-        "stage": { "terminated": {
-            "reason": TerminateReason::DeniedByOwner, "text": kept_text(), "atMs": MAX,
+        "stage": { "closed": {
+            "reason": CloseReason::ProvisioningFailed, "text": kept_text(), "atMs": MAX,
         } },
         "openedMs": MAX,
         "agreement": agreement(),
@@ -225,7 +221,7 @@ pub(super) fn deal() -> Value {
         "reclaimText": kept_text(),
         "invoice": invoice,
         "namespaces": names.map(|n| text(n, limits::LABEL_BYTES)).collect::<BTreeSet<_>>(),
-        "unwanted": kept_text(),
+        "unwanted": null,
         "drained": true,
         "archived": true,
     })

@@ -1,0 +1,264 @@
+//! The provider's side of a deal: what each message and each deadline makes of it.
+//!
+//! The commit point is the durable write of the buyer's signature, before `commit_by` by
+//! this clock alone. Whether to sell at all is decided where the request comes in.
+
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::{Contract, Terms};
+use mercato_protocol::envelope::{Signed, Verified};
+use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+
+use super::{Closed, Over, Phase};
+use crate::deal::conversation::Kind;
+use crate::deal::exchange::Exchange;
+use crate::deal::meter::{MeterState, Overdue};
+use crate::deal::negotiation::Negotiation;
+use crate::deal::order::Side;
+use crate::limits;
+
+impl Phase {
+    /// Signs the contract as it was asked for, and holds the capacity, which the ledger has
+    /// to spare; where a firm offer was asked for, for `hold_ms`.
+    pub(crate) fn agree(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        hold_ms: u64,
+    ) -> Result<(), CodecError> {
+        let order = exchange.order();
+        let terms = order.request.terms.clone();
+        match order.rfq {
+            Some(_) => self.offer(exchange, terms, hold_ms),
+            None => self.promise(exchange, terms),
+        }
+    }
+
+    fn promise(&mut self, exchange: &mut Exchange<'_, '_>, terms: Terms) -> Result<(), CodecError> {
+        let agreement = Negotiation::sign(exchange, terms, limits::COMMIT_MS)?;
+        let contract = agreement.provider.clone();
+        *self = Self::Negotiating(Negotiation::Agreed { agreement, unwanted: None });
+        exchange.ask(Kind::Agreement, Body::Agreement { contract })
+    }
+
+    /// Signs the contract on terms that the buyer is yet to take, and holds the capacity,
+    /// which the ledger has to spare, for `hold_ms`.
+    pub(crate) fn offer(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        terms: Terms,
+        hold_ms: u64,
+    ) -> Result<(), CodecError> {
+        let agreement = Negotiation::sign(exchange, terms, hold_ms)?;
+        let contract = agreement.provider.clone();
+        *self = Self::Negotiating(Negotiation::Offered { agreement });
+        exchange.ask(Kind::Agreement, Body::Offer { contract })
+    }
+
+    /// The buyer takes an offer that was made a while ago: its terms are signed afresh, so that
+    /// the term begins now. The signature before counts no longer.
+    fn on_take(&mut self, exchange: &mut Exchange<'_, '_>) -> Result<(), CodecError> {
+        match self {
+            Self::Negotiating(Negotiation::Offered { agreement }) => {
+                let terms = agreement.contract.terms.clone();
+                self.promise(exchange, terms)
+            }
+            // The agreement is said until it is answered.
+            Self::Negotiating(Negotiation::Agreed { .. }) => Ok(()),
+            Self::Negotiating(_) | Self::Leased(_) | Self::Over(_) => exchange.send(self.outcome()),
+        }
+    }
+
+    /// The provider receives a message of the consumer's.
+    pub(crate) fn on_consumer(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        message: &Verified<Message>,
+    ) -> Result<(), CodecError> {
+        let order = exchange.order();
+        match &message.body {
+            Body::Request(request) if *request == order.request && order.rfq.is_none() => Ok(()),
+            Body::Rfq(request) if *request == order.request && order.rfq.is_some() => Ok(()),
+            Body::Request(_) | Body::Rfq(_) => self.on_conflict(exchange),
+            Body::Verification { contract } => self.on_verification(exchange, message, contract),
+            Body::Terminate { reason, text } => self.on_terminate(exchange, *reason, text),
+            Body::StatusQuery => exchange.send(self.outcome()),
+            Body::Status { state } => {
+                if matches!(state, State::Closed | State::Unknown) {
+                    exchange.answered(Kind::Close);
+                }
+                if matches!(state, State::Reclaiming | State::Closed | State::Unknown) {
+                    exchange.answered(Kind::Reclaim);
+                }
+                exchange.answered(Kind::Terminate);
+                Ok(())
+            }
+            Body::Ready => {
+                if let Self::Leased(lease) = self {
+                    lease.meter.start(exchange.now_ms());
+                }
+                exchange.send(self.outcome())
+            }
+            Body::Close { reason, text } => self.on_close(exchange, *reason, text),
+            Body::Take => self.on_take(exchange),
+            Body::UsageReceipt { receipt } => {
+                if let Some(lease) = self.lease_mut() {
+                    lease.meter.on_receipt(exchange, receipt);
+                }
+                Ok(())
+            }
+            Body::InvoiceReceipt { invoice } => {
+                if let Some(lease) = self.lease_mut() {
+                    lease.settlement.on_invoice_receipt(exchange, invoice);
+                }
+                Ok(())
+            }
+            Body::Dispute { about, reason, text } => {
+                if let Some(lease) = self.lease_mut() {
+                    lease.settlement.note_dispute(exchange, *about, *reason, text);
+                }
+                Ok(())
+            }
+            Body::Amendment { number, answer } => match self.lease_mut() {
+                Some(lease) => {
+                    lease.amendments.on_answer(exchange, &mut lease.agreements, *number, answer)
+                }
+                None => Ok(()),
+            },
+            // It was judged where there is a ledger.
+            Body::Amend { .. }
+            | Body::ReclaimNotice { .. }
+            | Body::Invoice { .. }
+            | Body::Review { .. }
+            | Body::Agreement { .. }
+            | Body::Offer { .. }
+            | Body::Finalized
+            | Body::UsageReport { .. } => Ok(()),
+        }
+    }
+
+    /// The same number came with other content: nothing comes of an open negotiation; a
+    /// contract stands.
+    pub(crate) fn on_conflict(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Result<(), CodecError> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        let text = "a message came twice, with two contents";
+        self.terminate(exchange, TerminateReason::Conflict, text)
+    }
+
+    fn on_verification(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        message: &Verified<Message>,
+        signed: &Signed<Contract>,
+    ) -> Result<(), CodecError> {
+        let reply = match self {
+            Self::Negotiating(
+                Negotiation::Offered { agreement } | Negotiation::Agreed { agreement, .. },
+            ) => {
+                let theirs = exchange.open(signed).ok();
+                match theirs.filter(|theirs| **theirs == agreement.contract) {
+                    Some(theirs) => {
+                        agreement.consumer = Some(theirs.signed().clone());
+                        let agreement = agreement.clone();
+                        self.begin_lease(exchange, agreement);
+                        exchange.answered(Kind::Agreement);
+                        Body::Finalized
+                    }
+                    None => {
+                        let text = "not this contract, or not signed by the buyer";
+                        self.end_negotiation(exchange, TerminateReason::Malformed, text);
+                        self.outcome()
+                    }
+                }
+            }
+            Self::Leased(lease) => {
+                let agreements = &mut lease.agreements;
+                let answer = lease.amendments.on_signed(exchange, agreements, signed, true);
+                answer.unwrap_or(Body::Finalized)
+            }
+            Self::Over(Over::Closed(Closed { lease, .. })) => {
+                let agreements = &mut lease.agreements;
+                let answer = lease.amendments.on_signed(exchange, agreements, signed, false);
+                answer.unwrap_or(Body::Finalized)
+            }
+            Self::Negotiating(_) | Self::Over(Over::Terminated(_)) => self.outcome(),
+        };
+        exchange.reply(message.digest(), reply)
+    }
+
+    /// The provider's next deadline, wall clock.
+    pub(in crate::deal) fn provider_deadline_ms(&self) -> Option<u64> {
+        match self {
+            Self::Negotiating(Negotiation::Requested { .. }) => None,
+            Self::Negotiating(Negotiation::Review { until_ms }) => Some(*until_ms),
+            Self::Negotiating(
+                Negotiation::Offered { agreement } | Negotiation::Agreed { agreement, .. },
+            ) => Some(agreement.contract.commit_by_ms),
+            Self::Leased(lease) => match lease.meter.state() {
+                MeterState::Pending { until_ms } => Some(until_ms.min(lease.ends_ms())),
+                MeterState::Running { .. }
+                | MeterState::Suspended { .. }
+                | MeterState::Ended { .. } => {
+                    let metered_ms = lease.meter.deadline_ms(&lease.agreements);
+                    let lapses_ms = lease.amendments.deadline_ms(Side::Provider);
+                    [Some(lease.ends_ms()), metered_ms, lapses_ms].into_iter().flatten().min()
+                }
+            },
+            Self::Over(Over::Closed(Closed { lease, .. })) => {
+                lease.meter.deadline_ms(&lease.agreements).or(lease.invoice_due_ms())
+            }
+            Self::Over(Over::Terminated(_)) => None,
+        }
+    }
+
+    /// The provider's deadline has come.
+    pub(in crate::deal) fn on_provider_deadline(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Result<(), CodecError> {
+        let now_ms = exchange.now_ms();
+        if let Some(lease) = self.lease_mut()
+            && lease.amendments.on_deadline(exchange)?
+        {
+            return Ok(());
+        }
+        match self {
+            Self::Negotiating(Negotiation::Requested { .. }) => Ok(()),
+            Self::Negotiating(Negotiation::Review { .. }) => {
+                let text = "the owner did not decide in time";
+                self.terminate(exchange, TerminateReason::Expired, text)
+            }
+            Self::Negotiating(Negotiation::Offered { .. } | Negotiation::Agreed { .. }) => {
+                let text = "not signed by the buyer in time";
+                self.terminate(exchange, TerminateReason::Expired, text)
+            }
+            Self::Leased(lease) => {
+                let state = lease.meter.state();
+                if matches!(state, MeterState::Pending { until_ms } if now_ms >= until_ms) {
+                    let reason = CloseReason::ProvisioningFailed;
+                    return self.close(exchange, reason, "it was not ready in time");
+                }
+                if now_ms >= lease.ends_ms() {
+                    return self.close_in_time(exchange);
+                }
+                match lease.meter.on_deadline(exchange, &lease.agreements)? {
+                    Overdue::Nothing => Ok(()),
+                    Overdue::Close => {
+                        let text = "usage reports stayed unsigned";
+                        self.close(exchange, CloseReason::Unsigned, text)
+                    }
+                }
+            }
+            Self::Over(Over::Closed(Closed { lease, reason, .. })) => {
+                if lease.invoice_due_ms().is_some() {
+                    return lease.send_invoice(exchange, *reason);
+                }
+                lease.meter.on_deadline(exchange, &lease.agreements).map(drop)
+            }
+            Self::Over(Over::Terminated(_)) => Ok(()),
+        }
+    }
+}

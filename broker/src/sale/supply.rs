@@ -1,0 +1,325 @@
+//! What is for sale, and to whom: from policy, inventory and ledger to the advertisement, and to
+//! the answer that a request gets.
+
+use std::sync::Arc;
+
+use mercato_protocol::ad::{Pool, PoolRow};
+use mercato_protocol::certificate::Certificate;
+use mercato_protocol::codec::CodecError;
+use mercato_protocol::contract::Terms;
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::limits::GPU_MODELS;
+use mercato_protocol::negotiation::{State, TerminateReason};
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::text::PoolId;
+use mercato_protocol::time::Now;
+
+use super::inventory::Inventory;
+use super::ledger::Ledger;
+use super::offer::{Offer, Purchase, terms_of};
+use super::policy::{Approve, Buyer, SharePolicy};
+use super::publisher::{Announcement, Publisher, Series};
+use super::size;
+use crate::config::Config;
+use crate::deal::{Deal, Verdict};
+use crate::limits;
+
+/// What a buyer is told that asks for nothing that pods can use.
+const WRONG_SIZE: &str = "too small for a pod, or larger than any cluster";
+
+/// What this cluster sells.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    config: Arc<Config>,
+    policy: Option<SharePolicy>,
+    inventory: Option<Inventory>,
+    addresses: Vec<String>,
+    isolation_enforced: bool,
+    /// What this cluster shows of its memberships.
+    certificates: Vec<Signed<Certificate>>,
+    offer: Option<Offer>,
+    publisher: Publisher,
+    /// What is for sale may not be what was last compared with what is advertised.
+    offer_dirty: bool,
+    stopped: bool,
+}
+
+/// So much more of a pool is promised than before.
+#[derive(Clone, Debug)]
+pub(crate) struct Growth {
+    pub(crate) pool: PoolId,
+    pub(crate) more: Resources,
+}
+
+/// Why so much cannot be promised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// The pool is not for sale any more.
+    NotShared,
+    /// Not enough is left of this.
+    Of(Resource),
+}
+
+impl Supply {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        policy: Option<SharePolicy>,
+        series: Option<Series>,
+    ) -> Self {
+        Self {
+            publisher: Publisher::restore(series, config.copied),
+            config,
+            policy,
+            inventory: None,
+            addresses: Vec::new(),
+            isolation_enforced: false,
+            certificates: Vec::new(),
+            offer: None,
+            offer_dirty: true,
+            stopped: false,
+        }
+    }
+
+    /// What the owner shares.
+    pub(crate) fn policy(&self) -> Option<&SharePolicy> {
+        self.policy.as_ref()
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: Option<SharePolicy>) {
+        self.policy = policy;
+        self.rebuild_offer();
+    }
+
+    pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
+        self.inventory = Some(inventory);
+        self.rebuild_offer();
+    }
+
+    pub(crate) fn set_addresses(&mut self, addresses: Vec<String>) {
+        self.addresses = addresses;
+        self.rebuild_offer();
+    }
+
+    pub(crate) fn set_isolation(&mut self, enforced: bool) {
+        self.isolation_enforced = enforced;
+        self.rebuild_offer();
+    }
+
+    pub(crate) fn set_certificates(&mut self, certificates: Vec<Signed<Certificate>>) {
+        self.certificates = certificates;
+        self.rebuild_offer();
+    }
+
+    /// What is on sale has to be worked out again.
+    fn rebuild_offer(&mut self) {
+        self.offer_dirty = true;
+        let isolation = self.isolation_enforced;
+        let (policy, inventory) = (self.policy.as_ref(), self.inventory.as_ref());
+        self.offer = policy.zip(inventory).and_then(|(policy, inventory)| {
+            Offer::new(&self.config, policy, inventory, &self.addresses, isolation)
+        });
+        if let Some(offer) = &mut self.offer {
+            offer.body.certificates.clone_from(&self.certificates);
+        }
+    }
+
+    /// Whether something is shared, and it is not known yet what the cluster has.
+    pub(crate) fn waits_for_inventory(&self) -> bool {
+        self.policy.is_some() && self.inventory.is_none()
+    }
+
+    pub(crate) fn offer(&self) -> Option<&Offer> {
+        self.offer.as_ref()
+    }
+
+    /// How much of each pool is free, exactly.
+    pub(crate) fn rows<'d>(&self, deals: impl IntoIterator<Item = &'d Deal>) -> Vec<PoolRow> {
+        let Some(offer) = &self.offer else { return Vec::new() };
+        let ledger = Ledger::new(&offer.sellable, deals);
+        let row = |pool: &Pool| PoolRow {
+            pool: pool.id.clone(),
+            free: ledger.free(pool),
+            price: offer.price.clone(),
+        };
+        offer.body.pools.iter().map(row).collect()
+    }
+
+    fn pool(&self, terms: &Terms) -> Option<(&Offer, &Pool)> {
+        let offer = self.offer.as_ref()?;
+        Some((offer, offer.pool(&terms.pool)?))
+    }
+
+    /// Why so much of the pool of these terms cannot be promised now; none: it can.
+    pub(crate) fn shortage<'d>(
+        &self,
+        terms: &Terms,
+        quantity: &Resources,
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) -> Option<Shortage> {
+        let Some((offer, pool)) = self.pool(terms) else { return Some(Shortage::NotShared) };
+        Ledger::new(&offer.sellable, deals).shortage(pool, quantity).map(Shortage::Of)
+    }
+
+    /// What becomes of a request. `is_full`: the buyer has as much open as it may.
+    pub(crate) fn judge<'d>(
+        &self,
+        buyer: Buyer<'_>,
+        terms: &Terms,
+        is_full: bool,
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) -> Verdict {
+        use TerminateReason as Reason;
+        let Some(policy) = &self.policy else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing is shared here");
+        };
+        let (approval, price) = policy.approval(buyer, terms);
+        if approval == Approve::Deny {
+            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+        }
+        let Some((offer, pool)) = self.pool(terms) else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+        };
+        if terms.price != offer.price {
+            return Verdict::Refuse(Reason::PriceChanged, "the price is another one now");
+        }
+        let Terms { quantity, class, term_s, .. } = terms;
+        let purchase = Purchase { quantity, class: *class, term_s: *term_s };
+        let range = offer.body.terms.min_term_s..=offer.body.terms.max_term_s;
+        if terms_of(&offer.body, pool, &offer.price, purchase) != *terms
+            || !offer.body.terms.classes.contains(class)
+            || !range.contains(term_s)
+        {
+            return Verdict::Refuse(Reason::TermsRefused, "these are not the terms on offer");
+        }
+        if size::check(quantity).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
+        }
+        if is_full {
+            return Verdict::Refuse(Reason::TooMany, "too many requests are open");
+        }
+        if Ledger::new(&offer.sellable, deals).shortage(pool, quantity).is_some() {
+            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+        }
+        match approval {
+            Approve::Auto => Verdict::Grant(price.cloned()),
+            Approve::Ask | Approve::Deny => Verdict::Ask,
+        }
+    }
+
+    /// What becomes of a change of a lease, if it is new.
+    pub(crate) fn judge_amendment<'d>(
+        &self,
+        now: Now,
+        buyer: Buyer<'_>,
+        deal: &Deal,
+        terms: &Terms,
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) -> Verdict {
+        use TerminateReason as Reason;
+        let before = deal.terms();
+        let Some(lease) = deal.lease().filter(|_| deal.state() == State::Active) else {
+            return Verdict::Refuse(Reason::Unavailable, "the lease is not active");
+        };
+        if lease.agreements().earlier().len() >= limits::CHANGES {
+            return Verdict::Refuse(Reason::TooMany, "it was changed often enough");
+        }
+        let (quantity, term_s) = (terms.quantity.clone(), terms.term_s);
+        if *terms != (Terms { quantity, term_s, ..before.clone() }) {
+            return Verdict::Refuse(Reason::TermsRefused, "only quantity and term can change");
+        }
+        if size::check(&terms.quantity).is_err() {
+            return Verdict::Refuse(Reason::TermsRefused, WRONG_SIZE);
+        }
+        if lease.agreements().gpu_models_with(terms).len() > GPU_MODELS {
+            return Verdict::Refuse(Reason::TooMany, "too many models of GPUs over its time");
+        }
+        let (Some(policy), Some((offer, pool))) = (&self.policy, self.pool(terms)) else {
+            return Verdict::Refuse(Reason::AdUnknown, "nothing of it is for sale now");
+        };
+        let begun_ms = lease.agreements().contract().not_before_ms;
+        let end_ms = begun_ms.saturating_add(terms.term_s.saturating_mul(1_000));
+        let soonest_ms = now.wall_ms.saturating_add(limits::COMMIT_MS);
+        let latest_ms = offer.body.terms.max_term_s.saturating_mul(1_000);
+        if end_ms <= soonest_ms || end_ms - now.wall_ms > latest_ms {
+            return Verdict::Refuse(Reason::TermsRefused, "its end would be too soon or too late");
+        }
+        let (approval, price) = policy.approval(buyer, terms);
+        if approval == Approve::Deny {
+            return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
+        }
+        let more = terms.quantity.saturating_sub(&before.quantity);
+        if Ledger::new(&offer.sellable, deals).shortage(pool, &more).is_some() {
+            return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
+        }
+        match approval {
+            Approve::Auto if terms.price == *price.unwrap_or(&offer.price) => Verdict::Grant(None),
+            Approve::Auto | Approve::Ask | Approve::Deny => Verdict::Ask,
+        }
+    }
+
+    /// What was promised has changed, and by so much more of these pools.
+    ///
+    /// # Panics
+    ///
+    /// If more is promised than can be sold, of anything of which the promise has grown.
+    pub(crate) fn on_promised<'d>(
+        &mut self,
+        grown: &[Growth],
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) {
+        self.offer_dirty = true;
+        if grown.is_empty() {
+            return;
+        }
+        let offer = self.offer.as_ref().expect("only what is on offer is promised");
+        let ledger = Ledger::new(&offer.sellable, deals);
+        for Growth { pool, more } in grown {
+            let pool = offer.pool(pool).expect("only pools on offer are promised");
+            let short = ledger.overdrawn(pool, more);
+            assert!(short.is_none(), "more {short:?} of {} is promised than sold", pool.id);
+        }
+    }
+
+    /// When something is to be published, monotonic; none: nothing is.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.publisher.due_ms().filter(|_| !self.stopped)
+    }
+
+    /// Publishes what is due. `jitter` is any number.
+    pub(crate) fn publish<'d>(
+        &mut self,
+        now: Now,
+        jitter: u64,
+        deals: impl IntoIterator<Item = &'d Deal>,
+        said: &mut Vec<Announcement>,
+    ) -> Result<(), CodecError> {
+        if self.stopped {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.offer_dirty) {
+            let ledger = self.offer.as_ref().map(|offer| Ledger::new(&offer.sellable, deals));
+            self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+        }
+        self.publisher.publish(now, &self.config, jitter, said)
+    }
+
+    /// Nothing is offered any more, and nothing will be until the next start.
+    pub(crate) fn stop(
+        &mut self,
+        now: Now,
+        said: &mut Vec<Announcement>,
+    ) -> Result<(), CodecError> {
+        self.stopped = true;
+        self.publisher.withdraw(now, &self.config, said)
+    }
+
+    /// Someone has seen this number of ours.
+    pub(crate) fn learn(&mut self, epoch: u64, seq: u64) {
+        self.publisher.learn(epoch, seq);
+    }
+
+    /// Where the numbers of advertisements are, for the records.
+    pub(crate) fn series(&self) -> Series {
+        self.publisher.series()
+    }
+}
