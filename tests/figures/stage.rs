@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use mercato_tests::cluster::{Cluster, ClusterSpec};
-use mercato_tests::kit::Kit;
+use mercato_tests::toolchain::Kit;
 use mercato_tests::{Bed, runtime};
 
 /// Brings up Rome and Turin, with so many simulated nodes each, for `body`.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec};
-use mercato_tests::kit::Kit;
+use mercato_tests::toolchain::Kit;
 use mercato_tests::{Bed, requirements, runtime};
 
 /// Bring up clusters.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mercato_tests::supervisor::{init, janitor};
+use mercato_tests::supervisor::{init, reaper};
 
 /// Real Kubernetes clusters on this machine, in seconds.
 ///
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Command::Status => commands::status(&cli.bed),
         Command::Dump { to } => commands::dump(&cli.bed, &to),
         Command::Down => commands::down(&cli.bed),
-        Command::Janitor { dir } => janitor::run(&dir),
+        Command::Janitor { dir } => reaper::run(&dir),
         Command::Init { dir } => init::run(&dir),
     };
     match done {

@@ -15,8 +15,8 @@ use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use mercato_tests::cluster::{Cluster, ClusterSpec};
 use mercato_tests::daemon::{Daemon, PART, deploy_file};
+use mercato_tests::step_timer::Told;
 use mercato_tests::suite::{self, Level, Stage, Test};
-use mercato_tests::told::Told;
 use mercato_tests::wait;
 use serde_json::Value;
 

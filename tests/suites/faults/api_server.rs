@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::front::Front;
+use mercato_tests::fault_proxy::Front;
 use mercato_tests::suite::Stage;
 use tokio::time::sleep;
 

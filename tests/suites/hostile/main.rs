@@ -16,8 +16,8 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::workload::Uid;
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
+use mercato_tests::step_timer::Told;
 use mercato_tests::suite::{self, Stage, Test};
-use mercato_tests::told::Told;
 use mercato_tests::user::User;
 
 use consumer::Other;

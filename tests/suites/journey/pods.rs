@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use mercato_tests::cluster::Cluster;
-use mercato_tests::shop;
+use mercato_tests::sample_app;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
@@ -14,7 +14,7 @@ const NODE: &str = "mercato-turin";
 const GUESTS: &str = "shop-rome";
 
 pub(crate) async fn deployment(rome: &Cluster, turin: &Cluster) -> Result<()> {
-    shop::opens(rome, NODE).await?;
+    sample_app::opens(rome, NODE).await?;
     let there = "jsonpath={.items[*].status.phase}";
     let there = User::new(turin, GUESTS).kubectl(&["get", "pods", "-o", there]).await?;
     ensure!(there == "Running Running", "over there they are {there}");
@@ -143,7 +143,7 @@ async fn gone(turin: &Cluster, name: &str) -> Result<()> {
 
 /// What the test itself has made in rome.
 pub(crate) async fn clean_up(rome: &Cluster) -> Result<()> {
-    shop::closes(rome).await?;
+    sample_app::closes(rome).await?;
     let shop = User::new(rome, "shop");
     shop.kubectl(&["delete", "job/coded"]).await?;
     shop.kubectl(&["delete", "pods", "--all"]).await.map(drop)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use mercato_tests::cluster::Cluster;
 use mercato_tests::daemon::{Daemon, PART};
-use mercato_tests::shop;
+use mercato_tests::sample_app;
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
@@ -180,7 +180,7 @@ spec:
 ";
 
 pub(crate) async fn runs(rome: &Cluster) -> Result<()> {
-    shop::opens(rome, "mercato-turin").await?;
+    sample_app::opens(rome, "mercato-turin").await?;
     rome.apply(LEAKY).await?;
     let shop = User::new(rome, "shop");
     waits(&shop, "leaky", "secret private").await?;
@@ -200,7 +200,7 @@ pub(crate) async fn waits(shop: &User<'_>, pod: &str, why: &str) -> Result<()> {
 
 /// kubectl returns when the contract is closed and the node is gone.
 pub(crate) async fn deletes(rome: &Cluster, turin: &Cluster, contract: &str) -> Result<()> {
-    shop::closes(rome).await?;
+    sample_app::closes(rome).await?;
     let delete = ["-n", "shop", "delete", "order", "web", "--timeout=90s"];
     rome.kubectl(&delete).await?.ok()?;
     let node = rome.kubectl(&["get", "node", "mercato-turin"]).await?;

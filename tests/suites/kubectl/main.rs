@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::{Daemon, deploy_file};
+use mercato_tests::step_timer::Told;
 use mercato_tests::suite::{self, Stage, Test};
-use mercato_tests::told::Told;
 
 fn main() -> ExitCode {
     let clusters = vec![ClusterSpec::named("rome"), ClusterSpec::named("turin")];

@@ -14,7 +14,7 @@ use mercato_protocol::id::{Digest, PublicKey};
 use mercato_protocol::workload::{
     Item, ObjectKey, ObjectKind, PodId, Refusal, Report, Route, ToGuest, ToHome, Uid,
 };
-use mercato_tests::told::Told;
+use mercato_tests::step_timer::Told;
 use serde_json::{Value, json};
 
 use crate::Scene;

@@ -11,7 +11,7 @@ use mercato_protocol::workload::{
     EventKind, Item, ObjectKey, ObjectKind, Outcome, PodEvent, PodId, Refusal, Report, Stage,
     ToGuest, ToHome, Uid,
 };
-use mercato_tests::told::Told;
+use mercato_tests::step_timer::Told;
 use mercato_tests::user::User;
 use serde_json::{Value, json};
 

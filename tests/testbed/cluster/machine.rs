@@ -8,9 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use super::PATIENCE;
 use super::spec::Layout;
-use crate::bed::Place;
 use crate::leftovers::{cgroup_hierarchies, cgroup_name};
 use crate::supervisor::Program;
+use crate::testbed::Place;
 use crate::wait;
 
 const SCRIPT: &str = include_str!("machine.sh");

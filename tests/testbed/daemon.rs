@@ -11,7 +11,7 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Output};
-use crate::front::Front;
+use crate::fault_proxy::Front;
 use crate::wait;
 
 /// The daemon's name among the parts of its cluster.

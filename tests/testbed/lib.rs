@@ -3,7 +3,7 @@
 //! A [`Bed`] is a set of namespaces with a LAN in it; a [`cluster::Cluster`] is
 //! real etcd, API server, controllers and scheduler on that LAN, with real nodes
 //! (kubelet, containerd, kube-proxy, CoreDNS), simulated ones (kwok), or none.
-//! The programs come from the [`kit`], built once from Go modules. Nothing of a
+//! The programs come from the [`toolchain`], built once from Go modules. Nothing of a
 //! bed touches the host's network, and nothing stays when the bed's owner ends,
 //! however it ends.
 //!
@@ -14,20 +14,20 @@
 )]
 
 pub mod audit;
-mod bed;
 pub mod cluster;
 pub mod conformance;
 pub mod daemon;
-pub mod front;
+pub mod fault_proxy;
 pub mod image;
-pub mod kit;
 pub mod leftovers;
 pub mod relay;
 pub mod requirements;
-pub mod shop;
+pub mod sample_app;
+pub mod step_timer;
 pub mod suite;
 pub mod supervisor;
-pub mod told;
+mod testbed;
+pub mod toolchain;
 pub mod trend;
 pub mod user;
 pub mod wait;
@@ -36,7 +36,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-pub use bed::{Bed, Place};
+pub use testbed::{Bed, Place};
 
 /// A runtime whose threads live where the calling thread does, with the process's
 /// TLS provider settled.

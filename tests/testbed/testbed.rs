@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::sched::{CloneFlags, setns};
 
 use crate::supervisor::Supervisor;
-use crate::supervisor::janitor::DETACH;
+use crate::supervisor::reaper::DETACH;
 use crate::{leftovers, wait};
 
 /// A running bed.

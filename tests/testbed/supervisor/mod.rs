@@ -10,7 +10,7 @@
 //! What to start, in which order, is not known here: see [`crate::cluster`].
 
 pub mod init;
-pub mod janitor;
+pub mod reaper;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::kit::{Kit, Progress};
 use crate::run;
+use crate::toolchain::{Kit, Progress};
 
 /// The registry part of our own images' names; it resolves nowhere.
 pub const REGISTRY: &str = "mercato.test";

@@ -32,9 +32,9 @@ pub use access::Output;
 pub use spec::{Cidrs, ClusterSpec};
 pub use usage::Usage;
 
-use crate::bed::Place;
-use crate::kit::Kit;
 use crate::supervisor::Program;
+use crate::testbed::Place;
+use crate::toolchain::Kit;
 use crate::wait;
 use spec::Layout;
 

@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::cluster::{Cluster, ClusterSpec};
-use crate::kit::Kit;
+use crate::toolchain::Kit;
 use crate::{Bed, requirements, runtime};
 
 /// When a test runs.
