@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use mercato_tests::cluster::{Cluster, ClusterSpec};
-use mercato_tests::toolchain::Kit;
-use mercato_tests::{Bed, runtime};
+use mercato_tests::toolchain::Toolchain;
+use mercato_tests::{Testbed, runtime};
 
 /// Brings up Rome and Turin, with so many simulated nodes each, for `body`.
 pub(crate) fn on_bed<T: Send>(
     nodes: u32,
     body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
 ) -> Result<T> {
-    let kit = Kit::build(&mut |line| eprintln!("{line}"))?;
-    let bed = Bed::start_anonymous(&program("lab")?)?;
+    let toolchain = Toolchain::build(&mut |line| eprintln!("{line}"))?;
+    let bed = Testbed::start_anonymous(&program("lab")?)?;
     let spec = |name| ClusterSpec {
         nodes: 0,
         simulated: nodes,
@@ -21,8 +21,8 @@ pub(crate) fn on_bed<T: Send>(
         api_server_flags: vec!["--audit-log-maxsize=4096".to_owned()],
         ..ClusterSpec::named(name)
     };
-    let rome = Cluster::new(&bed, &kit, spec("rome"))?;
-    let turin = Cluster::new(&bed, &kit, spec("turin"))?;
+    let rome = Cluster::new(&bed, &toolchain, spec("rome"))?;
+    let turin = Cluster::new(&bed, &toolchain, spec("turin"))?;
     let done = bed.scope(|| {
         runtime()?.block_on(async {
             futures::try_join!(rome.up(), turin.up())?;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec};
-use mercato_tests::toolchain::Kit;
-use mercato_tests::{Bed, requirements, runtime};
+use mercato_tests::toolchain::Toolchain;
+use mercato_tests::{Testbed, requirements, runtime};
 
 /// Bring up clusters.
 #[derive(Args)]
@@ -56,26 +56,26 @@ impl Up {
     }
 }
 
-pub(crate) fn kit() -> Result<()> {
-    let kit = Kit::build(&mut say)?;
-    kit.build_e2e(&mut say)?;
-    say(&format!("the kit is in {}", kit.dir().display()));
+pub(crate) fn toolchain() -> Result<()> {
+    let toolchain = Toolchain::build(&mut say)?;
+    toolchain.build_e2e(&mut say)?;
+    say(&format!("the toolchain is in {}", toolchain.dir().display()));
     Ok(())
 }
 
 pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
     requirements::met()?;
-    let kit = Kit::build(&mut say)?;
+    let toolchain = Toolchain::build(&mut say)?;
     let started = Instant::now();
-    let (bed, ends) = match Bed::attach(bed) {
+    let (bed, ends) = match Testbed::attach(bed) {
         Ok(bed) => (bed, "`lab down` ends the bed with what is half up"),
         // Not detached yet, so it ends with this command.
-        Err(_) => (Bed::start(bed, &std::env::current_exe()?)?, "the bed was ended"),
+        Err(_) => (Testbed::start(bed, &std::env::current_exe()?)?, "the bed was ended"),
     };
     let clusters = up
         .clusters
         .iter()
-        .map(|name| Cluster::new(&bed, &kit, up.spec(name)))
+        .map(|name| Cluster::new(&bed, &toolchain, up.spec(name)))
         .collect::<Result<Vec<_>>>()?;
     bed.enter_network()?;
     let coming = clusters.iter().map(|cluster| async {
@@ -106,9 +106,9 @@ pub(crate) fn up(bed: &str, up: &Up) -> Result<()> {
 
 pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
     let (program, args) = command.split_first().expect("clap demands a program");
-    let prepared = Bed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
-        let kit = Kit::build(&mut say)?;
-        let cluster = Cluster::attach(&bed, &kit, cluster)?;
+    let prepared = Testbed::attach(bed).with_context(|| missing(bed)).and_then(|bed| {
+        let toolchain = Toolchain::build(&mut say)?;
+        let cluster = Cluster::attach(&bed, &toolchain, cluster)?;
         Ok(cluster.command(program)?.into_std())
     });
     let error = match prepared {
@@ -121,10 +121,10 @@ pub(crate) fn run_in(bed: &str, cluster: &str, command: &[String]) -> ExitCode {
 }
 
 pub(crate) fn status(bed: &str) -> Result<()> {
-    let bed = Bed::attach(bed).with_context(|| missing(bed))?;
-    let kit = Kit::build(&mut say)?;
+    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let toolchain = Toolchain::build(&mut say)?;
     let programs = bed.supervisor().list()?;
-    for cluster in Cluster::all(&bed, &kit)? {
+    for cluster in Cluster::all(&bed, &toolchain)? {
         let spec = cluster.spec();
         println!("{}: {} real and {} simulated nodes", spec.name, spec.nodes, spec.simulated);
         for program in &programs {
@@ -144,11 +144,11 @@ pub(crate) fn status(bed: &str) -> Result<()> {
 }
 
 pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
-    let bed = Bed::attach(bed).with_context(|| missing(bed))?;
-    let kit = Kit::build(&mut say)?;
+    let bed = Testbed::attach(bed).with_context(|| missing(bed))?;
+    let toolchain = Toolchain::build(&mut say)?;
     bed.enter_network()?;
     let runtime = runtime()?;
-    for cluster in Cluster::all(&bed, &kit)? {
+    for cluster in Cluster::all(&bed, &toolchain)? {
         runtime.block_on(cluster.dump(to))?;
         println!("{}", to.join(cluster.name()).display());
     }
@@ -157,7 +157,7 @@ pub(crate) fn dump(bed: &str, to: &Path) -> Result<()> {
 
 pub(crate) fn down(bed: &str) -> Result<()> {
     ensure!(nix::unistd::geteuid().is_root(), "beds belong to root: run it as root");
-    match Bed::attach(bed) {
+    match Testbed::attach(bed) {
         Ok(bed) => bed.end()?,
         Err(_) => say(&format!("no bed {bed} is up")),
     }

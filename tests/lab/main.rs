@@ -34,7 +34,7 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Build what clusters are made of, and the Kubernetes project's end-to-end suite
     /// (once; some twelve minutes)
-    Kit,
+    Toolchain,
     /// Bring up clusters, on a new bed or beside those that are up
     Up(commands::Up),
     /// Run a program on a cluster's first machine, with KUBECONFIG set
@@ -60,7 +60,7 @@ enum Command {
     /// End the bed with everything on it
     Down,
     #[command(hide = true)]
-    Janitor { dir: PathBuf },
+    Reaper { dir: PathBuf },
     #[command(hide = true)]
     Init { dir: PathBuf },
 }
@@ -68,7 +68,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
-        Command::Kit => commands::kit(),
+        Command::Toolchain => commands::toolchain(),
         Command::Up(up) => commands::up(&cli.bed, &up),
         Command::In { cluster, command } => return commands::run_in(&cli.bed, &cluster, &command),
         Command::Shell { cluster } => {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Command::Status => commands::status(&cli.bed),
         Command::Dump { to } => commands::dump(&cli.bed, &to),
         Command::Down => commands::down(&cli.bed),
-        Command::Janitor { dir } => reaper::run(&dir),
+        Command::Reaper { dir } => reaper::run(&dir),
         Command::Init { dir } => init::run(&dir),
     };
     match done {

@@ -11,7 +11,7 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Output};
-use crate::fault_proxy::Front;
+use crate::fault_proxy::FaultProxy;
 use crate::wait;
 
 /// The daemon's name among the parts of its cluster.
@@ -138,16 +138,17 @@ impl<'a> Daemon<'a> {
         self.answers().await
     }
 
-    /// Starts the daemon again, killed, with its API server behind this front, or behind
+    /// Starts the daemon again, killed, with its API server behind this proxy, or behind
     /// none.
     ///
     /// # Errors
     /// As [`Daemon::kill`].
-    pub async fn behind(&self, front: Option<&Front>) -> Result<()> {
+    pub async fn behind(&self, proxy: Option<&FaultProxy>) -> Result<()> {
         let path = self.cluster.data_outside().join(KUBECONFIG);
         let mut kubeconfig: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
         let own = || format!("https://{}", self.cluster.api_server());
-        kubeconfig["clusters"][0]["cluster"]["server"] = front.map_or_else(own, Front::url).into();
+        kubeconfig["clusters"][0]["cluster"]["server"] =
+            proxy.map_or_else(own, FaultProxy::url).into();
         fs::write(path, kubeconfig.to_string())?;
         self.kill().await
     }

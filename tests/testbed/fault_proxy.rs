@@ -1,4 +1,4 @@
-//! A front of an API server, on the bed's own address: TLS on both sides. It passes
+//! A proxy of an API server, on the bed's own address: TLS on both sides. It passes
 //! requests on, each on a connection of its own, or fails them as a test wants.
 
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ use crate::supervisor::init::BED_V4;
 /// Of a request without its body.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// A front that is up. It ends, with all that goes through it, when it is dropped.
+/// A proxy that is up. It ends, with all that goes through it, when it is dropped.
 #[derive(Debug)]
-pub struct Front {
+pub struct FaultProxy {
     address: SocketAddr,
     faults: Arc<Faults>,
     _accepting: JoinSet<()>,
@@ -53,8 +53,8 @@ const CONFLICT: Fault = Fault::Answer(409, "Conflict");
 const BUSY: Fault = Fault::Answer(429, "TooManyRequests");
 const BROKEN: Fault = Fault::Answer(500, "InternalError");
 
-impl Front {
-    /// A front of this cluster's API server, under that one's own certificate. The
+impl FaultProxy {
+    /// A proxy of this cluster's API server, under that one's own certificate. The
     /// caller's runtime lives in the bed's network.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The container images of the bed, as one OCI archive made from the kit.
+//! The container images of the bed, as one OCI archive made from the toolchain.
 //!
 //! busybox is Debian's static binary; agnhost is the Kubernetes project's test
 //! server; pause is ours. Each goes by a name of ours and by the names that the
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::run;
-use crate::toolchain::{Kit, Progress};
+use crate::toolchain::{Progress, Toolchain};
 
 /// The registry part of our own images' names; it resolves nowhere.
 pub const REGISTRY: &str = "mercato.test";
@@ -30,36 +30,36 @@ struct Image {
     config: Value,
 }
 
-/// Where the archive of a kit lies.
+/// Where the archive of a toolchain lies.
 #[must_use]
-pub fn archive(kit: &Kit) -> PathBuf {
-    kit.dir().join("images.tar")
+pub fn archive(toolchain: &Toolchain) -> PathBuf {
+    toolchain.dir().join("images.tar")
 }
 
 /// Makes the archive, unless one of the same recipe is there.
 ///
 /// # Errors
 /// When busybox (package busybox-static) is missing or the disk is full.
-pub fn build(kit: &Kit, progress: Progress) -> Result<()> {
+pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     let busybox = fs::read(BUSYBOX)
         .with_context(|| format!("{BUSYBOX} (of Debian's package busybox-static)"))?;
     let mut recipe = Sha256::new();
     recipe.update(include_bytes!("image.rs"));
     recipe.update(&busybox);
     let recipe = hex::encode(recipe.finalize());
-    let stamp = kit.dir().join("images.recipe");
-    if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) && archive(kit).exists() {
+    let stamp = toolchain.dir().join("images.recipe");
+    if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) && archive(toolchain).exists() {
         return Ok(());
     }
     progress("making the container images");
     let layers = [
         base(&busybox)?,
-        layer(&[("pause", &fs::read(kit.dir().join("pause"))?)], &[], &[])?,
-        agnhost(kit)?,
+        layer(&[("pause", &fs::read(toolchain.dir().join("pause"))?)], &[], &[])?,
+        agnhost(toolchain)?,
     ];
-    let partial = kit.dir().join("images.partial");
+    let partial = toolchain.dir().join("images.partial");
     write_archive(File::create(&partial)?, &layers, &images())?;
-    fs::rename(&partial, archive(kit))?;
+    fs::rename(&partial, archive(toolchain))?;
     fs::write(&stamp, recipe)?;
     Ok(())
 }
@@ -134,11 +134,11 @@ fn base(busybox: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// agnhost, with the certificate for `localhost` that specs of lifecycle hooks expect.
-fn agnhost(kit: &Kit) -> Result<Vec<u8>> {
+fn agnhost(toolchain: &Toolchain) -> Result<Vec<u8>> {
     let localhost = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let (certificate, key) = (localhost.cert.pem(), localhost.signing_key.serialize_pem());
     let files: [(&str, &[u8]); 3] = [
-        ("agnhost", &fs::read(kit.dir().join("agnhost"))?),
+        ("agnhost", &fs::read(toolchain.dir().join("agnhost"))?),
         ("localhost.crt", certificate.as_bytes()),
         ("localhost.key", key.as_bytes()),
     ];

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::wait;
 
-/// Each bed has a folder here, locked by its janitor while it lives.
+/// Each bed has a folder here, locked by its reaper while it lives.
 pub const ROOT: &str = "/run/mercato-lab";
 
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -91,7 +91,7 @@ fn remove_group(group: &Path) -> std::io::Result<()> {
     fs::remove_dir(group)
 }
 
-/// Every bed's folder, and whether its janitor lives.
+/// Every bed's folder, and whether its reaper lives.
 ///
 /// # Errors
 /// When [`ROOT`] cannot be read.
@@ -116,7 +116,7 @@ pub fn beds() -> Result<Vec<(PathBuf, bool)>> {
     Ok(all)
 }
 
-/// Removes what beds left whose janitor was killed; returns how many there were.
+/// Removes what beds left whose reaper was killed; returns how many there were.
 ///
 /// # Errors
 /// When something cannot be removed.

@@ -1,6 +1,6 @@
 //! The test bed: whole, real Kubernetes clusters on one machine, in seconds.
 //!
-//! A [`Bed`] is a set of namespaces with a LAN in it; a [`cluster::Cluster`] is
+//! A [`Testbed`] is a set of namespaces with a LAN in it; a [`cluster::Cluster`] is
 //! real etcd, API server, controllers and scheduler on that LAN, with real nodes
 //! (kubelet, containerd, kube-proxy, CoreDNS), simulated ones (kwok), or none.
 //! The programs come from the [`toolchain`], built once from Go modules. Nothing of a
@@ -36,7 +36,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-pub use testbed::{Bed, Place};
+pub use testbed::{Place, Testbed};
 
 /// A runtime whose threads live where the calling thread does, with the process's
 /// TLS provider settled.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-/// Programs that are not built by the kit, with the Debian package of each.
+/// Programs that are not built by the toolchain, with the Debian package of each.
 const PROGRAMS: [(&str, &str); 11] = [
     ("/bin/busybox", "busybox-static"),
     ("/usr/bin/containerd", "containerd"),

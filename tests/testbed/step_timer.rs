@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result};
 
 /// Since when the present step is under way.
 #[derive(Debug)]
-pub struct Told(Instant);
+pub struct StepTimer(Instant);
 
-impl Told {
+impl StepTimer {
     /// The first step begins.
     #[must_use]
     pub fn start() -> Self {

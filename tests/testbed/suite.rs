@@ -13,8 +13,8 @@ use futures::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::cluster::{Cluster, ClusterSpec};
-use crate::toolchain::Kit;
-use crate::{Bed, requirements, runtime};
+use crate::toolchain::Toolchain;
+use crate::{Testbed, requirements, runtime};
 
 /// When a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub fn level() -> Level {
 #[derive(Debug)]
 pub struct Stage {
     /// The bed, for what concerns more than one cluster.
-    pub bed: Bed,
+    pub bed: Testbed,
     /// What the clusters are made of.
-    pub kit: Kit,
+    pub toolchain: Toolchain,
     /// Where the programs of this workspace are built.
     programs: PathBuf,
     clusters: Vec<Cluster>,
@@ -125,7 +125,7 @@ fn play(
     tests: Vec<Test>,
     arguments: &Arguments,
 ) -> ExitCode {
-    let theatre = Arc::new(Theatre { suite: name, lab, specs, stage: OnceLock::new() });
+    let run = Arc::new(SuiteRun { suite: name, lab, specs, stage: OnceLock::new() });
     let missing = requirements::met().err().map(|why| format!("{why:#}"));
     let mut trials = Vec::new();
     for test in tests {
@@ -135,15 +135,15 @@ fn play(
         }
         trials.push(match &missing {
             None => {
-                let theatre = Arc::clone(&theatre);
-                Trial::test(test.name, move || theatre.play(&test))
+                let run = Arc::clone(&run);
+                Trial::test(test.name, move || run.play(&test))
             }
             Some(why) => skipped(test.name, why),
         });
     }
     let conclusion = libtest_mimic::run(arguments, trials);
-    if let Some(theatre) = Arc::into_inner(theatre) {
-        theatre.close();
+    if let Some(run) = Arc::into_inner(run) {
+        run.close();
     }
     conclusion.exit_code()
 }
@@ -159,14 +159,14 @@ fn skipped(name: &'static str, why: &str) -> Trial {
 }
 
 /// Where a suite is played.
-struct Theatre {
+struct SuiteRun {
     suite: &'static str,
     lab: &'static str,
     specs: Vec<ClusterSpec>,
     stage: OnceLock<Result<Stage, String>>,
 }
 
-impl Theatre {
+impl SuiteRun {
     fn play(&self, test: &Test) -> Result<(), Failed> {
         let stage = self.stage.get_or_init(|| self.set().map_err(|error| format!("{error:#}")));
         let stage = stage.as_ref().map_err(|error| Failed::from(format!("no stage: {error}")))?;
@@ -188,12 +188,12 @@ impl Theatre {
 
     /// Brings the suite's clusters up.
     fn set(&self) -> Result<Stage> {
-        let kit = Kit::build(&mut |line| eprintln!("{line}"))?;
-        let bed = Bed::start_anonymous(Path::new(self.lab))?;
+        let toolchain = Toolchain::build(&mut |line| eprintln!("{line}"))?;
+        let bed = Testbed::start_anonymous(Path::new(self.lab))?;
         let clusters = self
             .specs
             .iter()
-            .map(|spec| Cluster::new(&bed, &kit, spec.clone()))
+            .map(|spec| Cluster::new(&bed, &toolchain, spec.clone()))
             .collect::<Result<Vec<_>>>()?;
         bed.scope(|| {
             runtime()?.block_on(async {
@@ -207,7 +207,7 @@ impl Theatre {
             })
         })?;
         let programs = Path::new(self.lab).parent().unwrap_or(Path::new(".")).to_owned();
-        Ok(Stage { bed, kit, programs, clusters })
+        Ok(Stage { bed, toolchain, programs, clusters })
     }
 
     fn close(self) {

@@ -18,13 +18,13 @@ use crate::{leftovers, wait};
 
 /// A running bed.
 ///
-/// The one that [`Bed::start`] returns ends the bed when it is dropped, and the
+/// The one that [`Testbed::start`] returns ends the bed when it is dropped, and the
 /// bed ends, too, when the process that holds it does, however that happens.
 #[derive(Debug)]
-pub struct Bed {
+pub struct Testbed {
     place: Place,
-    /// The janitor; the closing of its input ends the bed.
-    janitor: Option<Child>,
+    /// The reaper; the closing of its input ends the bed.
+    reaper: Option<Child>,
 }
 
 /// Where a running bed is, and what can be done in it.
@@ -34,7 +34,7 @@ pub struct Place {
     supervisor: Supervisor,
 }
 
-impl Bed {
+impl Testbed {
     /// Starts a bed under a name that no other bed has.
     ///
     /// `lab` is the binary of this crate, which holds the bed.
@@ -45,33 +45,33 @@ impl Bed {
         leftovers::sweep()?;
         let dir = Path::new(leftovers::ROOT).join(name);
         ensure!(!dir.exists(), "a bed named {name} is up already");
-        let mut janitor = Command::new(lab)
-            .arg("janitor")
+        let mut reaper = Command::new(lab)
+            .arg("reaper")
             .arg(&dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            // Ctrl-C on the terminal is for the starter; the janitor tidies up after it.
+            // Ctrl-C on the terminal is for the starter; the reaper tidies up after it.
             .process_group(0)
             .spawn()
             .with_context(|| format!("start {}", lab.display()))?;
         let control = dir.join("control");
         wait::until_blocking("the bed answers", Duration::from_secs(20), || {
-            Ok(control.exists() || janitor.try_wait()?.is_some())
+            Ok(control.exists() || reaper.try_wait()?.is_some())
         })?;
         if !control.exists() {
             let mut why = String::new();
-            janitor.stderr.take().context("piped above")?.read_to_string(&mut why)?;
+            reaper.stderr.take().context("piped above")?.read_to_string(&mut why)?;
             bail!("the bed did not start: {}", why.trim());
         }
         let supervisor = Supervisor::connect(&control)?;
-        Ok(Self { place: Place { dir, supervisor }, janitor: Some(janitor) })
+        Ok(Self { place: Place { dir, supervisor }, reaper: Some(reaper) })
     }
 
     /// Starts a bed under a random name, as a test does.
     ///
     /// # Errors
-    /// As [`Bed::start`].
+    /// As [`Testbed::start`].
     pub fn start_anonymous(lab: &Path) -> Result<Self> {
         let nanos = std::time::UNIX_EPOCH.elapsed()?.subsec_nanos();
         Self::start(&format!("{}-{nanos:x}", std::process::id()), lab)
@@ -84,16 +84,16 @@ impl Bed {
     pub fn attach(name: &str) -> Result<Self> {
         let dir = Path::new(leftovers::ROOT).join(name);
         let supervisor = Supervisor::connect(&dir.join("control"))?;
-        Ok(Self { place: Place { dir, supervisor }, janitor: None })
+        Ok(Self { place: Place { dir, supervisor }, reaper: None })
     }
 
-    /// Lets the bed stay when its starter ends. [`Bed::end`] ends it then.
+    /// Lets the bed stay when its starter ends. [`Testbed::end`] ends it then.
     ///
     /// # Errors
-    /// When the janitor is gone.
+    /// When the reaper is gone.
     pub fn detach(mut self) -> Result<()> {
-        if let Some(mut janitor) = self.janitor.take() {
-            let mut input = janitor.stdin.take().context("the janitor's input is a pipe")?;
+        if let Some(mut reaper) = self.reaper.take() {
+            let mut input = reaper.stdin.take().context("the reaper's input is a pipe")?;
             input.write_all(DETACH.as_bytes())?;
         }
         Ok(())
@@ -105,8 +105,8 @@ impl Bed {
     /// When something of it stays for twenty seconds.
     pub fn end(mut self) -> Result<()> {
         fs::write(self.dir.join("end"), "")?;
-        if let Some(mut janitor) = self.janitor.take() {
-            janitor.wait()?;
+        if let Some(mut reaper) = self.reaper.take() {
+            reaper.wait()?;
         }
         wait::until_blocking("nothing of the bed is left", Duration::from_secs(20), || {
             Ok(!self.dir.exists())
@@ -114,17 +114,17 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Testbed {
     fn drop(&mut self) {
-        if let Some(mut janitor) = self.janitor.take() {
+        if let Some(mut reaper) = self.reaper.take() {
             // Closes its input, which ends the bed; then waits until it has tidied up.
-            drop(janitor.stdin.take());
-            let _ = janitor.wait();
+            drop(reaper.stdin.take());
+            let _ = reaper.wait();
         }
     }
 }
 
-impl Deref for Bed {
+impl Deref for Testbed {
     type Target = Place;
 
     fn deref(&self) -> &Place {

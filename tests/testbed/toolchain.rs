@@ -1,4 +1,4 @@
-//! The kit: every program and image of a cluster, built once into a cache.
+//! The toolchain: every program and image of a cluster, built once into a cache.
 //!
 //! The programs come from the Go module `kubernetes/` beside this folder, the
 //! images from those programs and Debian's busybox. The cache lies outside the
@@ -51,13 +51,13 @@ const KWOK_STAGES: [&str; 5] = [
 /// What a build prints progress through; it is given one line at a time.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
-/// A built kit.
+/// A built toolchain.
 #[derive(Clone, Debug)]
-pub struct Kit {
+pub struct Toolchain {
     dir: PathBuf,
 }
 
-impl Kit {
+impl Toolchain {
     /// Builds what is missing; some eight minutes on two cores the first time.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Kit {
             .with_context(|| format!("make the cache {}", dir.display()))?;
         let lock = File::create(dir.join("lock"))?;
         lock.lock().context("lock the cache")?;
-        let kit = Self { dir };
+        let toolchain = Self { dir };
 
         let name = |variable: &str, value: &str| format!("-X {variable}={value}");
         let (major, minor) = ("1", "35");
@@ -79,29 +79,29 @@ impl Kit {
             name("k8s.io/client-go/pkg/version.gitVersion", &format!("v{KUBERNETES_VERSION}")),
         ];
         let agnhost = "k8s.io/kubernetes/test/images/agnhost";
-        kit.go("kubernetes", ".", &["build", "."], &version.join(" "), progress)?;
-        kit.go("agnhost", ".", &["build", agnhost], "", progress)?;
-        kit.go("pause", ".", &["build", "./pause"], "", progress)?;
+        toolchain.go("kubernetes", ".", &["build", "."], &version.join(" "), progress)?;
+        toolchain.go("agnhost", ".", &["build", agnhost], "", progress)?;
+        toolchain.go("pause", ".", &["build", "./pause"], "", progress)?;
         // In modules of their own: they take other versions of the libraries.
         for (name, package) in OTHERS {
-            kit.go(&format!("bin/{name}"), name, &["build", package], "", progress)?;
+            toolchain.go(&format!("bin/{name}"), name, &["build", package], "", progress)?;
         }
-        kit.stages()?;
+        toolchain.stages()?;
         for program in PROGRAMS {
-            let link = kit.dir.join("bin").join(program);
+            let link = toolchain.dir.join("bin").join(program);
             if link.symlink_metadata().is_err() {
                 std::os::unix::fs::symlink("../kubernetes", &link)?;
             }
         }
-        image::build(&kit, progress)?;
-        Ok(kit)
+        image::build(&toolchain, progress)?;
+        Ok(toolchain)
     }
 
     /// Builds the Kubernetes project's end-to-end suite as well, and ginkgo, which runs
     /// several of its specs at a time; some two minutes.
     ///
     /// # Errors
-    /// As [`Kit::build`].
+    /// As [`Toolchain::build`].
     pub fn build_e2e(&self, progress: Progress) -> Result<PathBuf> {
         let lock = File::create(self.dir.join("lock"))?;
         lock.lock().context("lock the cache")?;
@@ -130,7 +130,7 @@ impl Kit {
         self.dir.join("bin")
     }
 
-    /// The kit's own folder.
+    /// The toolchain's own folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

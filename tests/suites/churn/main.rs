@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
 use mercato_tests::cluster::{Cluster, ClusterSpec};
 use mercato_tests::daemon::{Daemon, PART, deploy_file};
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Level, Stage, Test};
 use mercato_tests::wait;
 use serde_json::Value;
@@ -47,7 +47,7 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
         true => (5, 50, Duration::from_secs(60)),
         false => (1, 25, Duration::from_secs(6)),
     };
-    let mut told = Told::start();
+    let mut timer = StepTimer::start();
     let program = stage.program("mercato")?;
     let [rome, milan, turin] = ["rome", "milan", "turin"].map(|name| stage.cluster(name));
     let (all, chosen, provider) = futures::join!(
@@ -61,22 +61,22 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
     for home in [&all, &chosen] {
         home.leases_from(&provider, namespaces * PODS_EACH).await?;
     }
-    told.step("three daemons have two leases");
+    timer.step("three daemons have two leases");
     let daemons = [&all, &chosen, &provider];
     // What is done once for a lease is done by then.
     let before = try_join_all(daemons.map(|daemon| quiet(daemon, window))).await?;
-    told.step("nothing happens: requests are counted");
+    timer.step("nothing happens: requests are counted");
     for wave in 0..waves {
         let wave = |opt_in| Wave { number: wave, namespaces, opt_in };
         let (rome, milan) = (wave(OptIn::All), wave(OptIn::NamespaceOffload));
         futures::try_join!(rome.comes(&all), milan.comes(&chosen))?;
         ensure!(Figures::of(&provider).await?.guest_namespaces >= namespaces as u64, "no guests");
-        told.step("all pods run");
+        timer.step("all pods run");
         futures::try_join!(rome.goes(&all), milan.goes(&chosen))?;
-        told.step("all namespaces are gone at home");
+        timer.step("all namespaces are gone at home");
     }
     guests_go(turin).await?;
-    told.step("the guest namespaces are gone");
+    timer.step("the guest namespaces are gone");
     for (daemon, (before, _)) in daemons.iter().zip(&before) {
         let name = daemon.cluster.name();
         wait::until(&format!("{name} has ended what it began"), PATIENCE, || async {
@@ -85,12 +85,12 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
         })
         .await?;
     }
-    told.step("each daemon has what it had before");
+    timer.step("each daemon has what it had before");
     let after = try_join_all(daemons.map(|daemon| quiet(daemon, window))).await?;
     for ((daemon, before), after) in daemons.iter().zip(before).zip(after) {
         compare(daemon, &before, &after, window)?;
     }
-    told.step("as many requests as before");
+    timer.step("as many requests as before");
     Ok(())
 }
 

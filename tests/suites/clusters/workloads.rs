@@ -113,7 +113,7 @@ pub(crate) async fn same_ranges(stage: &Stage) -> Result<()> {
 
 pub(crate) async fn own_api_server(stage: &Stage) -> Result<()> {
     let rome = stage.cluster("rome");
-    let kit = stage.kit.dir().display();
+    let toolchain = stage.toolchain.dir().display();
     rome.apply(&format!(
         "
 apiVersion: v1
@@ -121,12 +121,12 @@ kind: Pod
 metadata: {{name: whoami}}
 spec:
   restartPolicy: Never
-  volumes: [{{name: kit, hostPath: {{path: '{kit}'}}}}]
+  volumes: [{{name: toolchain, hostPath: {{path: '{toolchain}'}}}}]
   containers:
   - name: kubectl
     image: mercato.test/busybox:1
-    command: [/kit/kubernetes, kubectl, auth, whoami, -o, 'jsonpath={{.status.userInfo.username}}']
-    volumeMounts: [{{name: kit, mountPath: /kit, readOnly: true}}]
+    command: [/toolchain/kubernetes, kubectl, auth, whoami, -o, 'jsonpath={{.status.userInfo.username}}']
+    volumeMounts: [{{name: toolchain, mountPath: /toolchain, readOnly: true}}]
 "
     ))
     .await?;

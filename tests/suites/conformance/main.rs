@@ -121,12 +121,12 @@ async fn buy_all(stage: &Stage) -> Result<()> {
 /// Runs the specs in the cluster, several at a time but for those that ginkgo knows as
 /// `Serial`; what the suite prints goes beside the dumps.
 async fn e2e(stage: &Stage, cluster: &Cluster, focus: &str, skip: &str) -> Result<Vec<Outcome>> {
-    let e2e = stage.kit.build_e2e(&mut |line| eprintln!("{line}"))?;
+    let e2e = stage.toolchain.build_e2e(&mut |line| eprintln!("{line}"))?;
     let dir = tempfile::tempdir()?;
     let said = suite::dumps().join("conformance").join(format!("e2e-{}.log", cluster.name()));
     std::fs::create_dir_all(said.parent().context("a folder")?)?;
     cluster
-        .command(stage.kit.program("ginkgo"))?
+        .command(stage.toolchain.program("ginkgo"))?
         .args(["--procs=4", "--timeout=3h", "--no-color"])
         .args([format!("--focus={focus}"), format!("--skip={skip}")])
         .args([format!("--output-dir={}", dir.path().display()), format!("--json-report={REPORT}")])

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::fault_proxy::Front;
+use mercato_tests::fault_proxy::FaultProxy;
 use mercato_tests::suite::Stage;
 use tokio::time::sleep;
 
@@ -41,34 +41,34 @@ pub(crate) async fn stopped(stage: &Stage) -> Result<()> {
 /// was done; and every connection is cut again and again.
 pub(crate) async fn answers_badly(stage: &Stage) -> Result<()> {
     let pair = Pair::open(stage).await?;
-    let fronts = [Front::start(pair.rome()).await?, Front::start(pair.turin()).await?];
-    for (daemon, front) in [&pair.home, &pair.provider].into_iter().zip(&fronts) {
-        daemon.behind(Some(front)).await?;
+    let proxies = [FaultProxy::start(pair.rome()).await?, FaultProxy::start(pair.turin()).await?];
+    for (daemon, proxy) in [&pair.home, &pair.provider].into_iter().zip(&proxies) {
+        daemon.behind(Some(proxy)).await?;
     }
-    let agreed = behind(&pair, &fronts).await;
-    // Also if they did not: the tests that follow have no front.
+    let agreed = behind(&pair, &proxies).await;
+    // Also if they did not: the tests that follow have no proxy.
     pair.home.behind(None).await?;
     pair.provider.behind(None).await?;
     agreed
 }
 
-async fn behind(pair: &Pair<'_>, fronts: &[Front]) -> Result<()> {
-    agreement::reached(pair).await.context("behind fronts")?;
+async fn behind(pair: &Pair<'_>, proxies: &[FaultProxy]) -> Result<()> {
+    agreement::reached(pair).await.context("behind proxies")?;
     let churn = Churn::default();
     let breaking = async {
-        fronts.iter().for_each(|front| front.fail_every(EVERY));
+        proxies.iter().for_each(|proxy| proxy.fail_every(EVERY));
         for _ in 0..at_level(6, 150) {
             sleep(2 * SECOND).await;
-            fronts.iter().for_each(Front::cut);
+            proxies.iter().for_each(FaultProxy::cut);
         }
-        fronts.iter().for_each(|front| front.fail_every(0));
+        proxies.iter().for_each(|proxy| proxy.fail_every(0));
         churn.end();
     };
     let ((), steps) = futures::join!(breaking, churn.run(pair));
     let steps = steps?;
     let took = agreement::reached(pair).await.context("after bad answers")?;
-    for (name, front) in ["home", "the provider"].iter().zip(fronts) {
-        let (all, failed) = front.counts();
+    for (name, proxy) in ["home", "the provider"].iter().zip(proxies) {
+        let (all, failed) = proxy.counts();
         println!("of {all} requests of {name} {failed} failed");
         ensure!(failed > 5, "hardly anything has failed");
     }

@@ -16,7 +16,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::workload::Uid;
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 use mercato_tests::user::User;
 
@@ -47,11 +47,11 @@ pub(crate) struct Scene<'a> {
 }
 
 async fn lies(stage: &Stage) -> Result<()> {
-    let mut told = Told::start();
+    let mut timer = StepTimer::start();
     let scene = honestly(stage).await?;
     let lab = User::new(scene.milan.cluster, "lab");
     lab.on("mercato-siena").run("honest", "while true; do echo well; sleep 1; done").await?;
-    told.step("three daemons have three contracts");
+    timer.step("three daemons have three contracts");
     let impostor = Impostor::replace(&scene.pisa).await?;
     let other = Other { contract: scene.of_milan, uid: uid(&lab).await? };
     let (consumer, provider) = futures::join!(
@@ -60,9 +60,9 @@ async fn lies(stage: &Stage) -> Result<()> {
     );
     let consumer = consumer.context("a hostile consumer")?;
     let provider = provider.context("a hostile provider")?;
-    told.step("each lie was refused or had no effect");
+    timer.step("each lie was refused or had no effect");
     flood::goes_on(&scene, consumer, provider).await.context("a long attack")?;
-    told.step("a long attack");
+    timer.step("a long attack");
     unharmed(&lab, &other.uid).await.context("the honest pod")?;
     for daemon in [&scene.milan, &scene.siena] {
         daemon.kept_to_its_rights()?;

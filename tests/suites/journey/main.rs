@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::Daemon;
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 
 fn main() -> ExitCode {
@@ -28,50 +28,50 @@ async fn journey(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     let program = stage.program("mercato")?;
-    let mut told = Told::start();
+    let mut timer = StepTimer::start();
     demo::leaves_nothing(rome, turin, &program).await.context("the demo")?;
-    told.step("a demo has come and gone, twice");
+    timer.step("a demo has come and gone, twice");
     let home = Daemon::start(rome, &program, "").await?;
     let provider = Daemon::start(turin, &program, OFTEN).await?;
-    told.step("both daemons answer");
+    timer.step("both daemons answer");
     let before = (rome.objects().await?, turin.objects().await?);
 
     market::found(&home).await.context("find each other")?;
-    told.step("found on the LAN");
+    timer.step("found on the LAN");
     market::share(&provider).await.context("share")?;
     market::browse(&home).await.context("browse")?;
-    told.step("offered and browsed");
+    timer.step("offered and browsed");
     market::stranger(&home).await.context("order from a stranger")?;
     market::trust(&home).await.context("trust")?;
     let contract = market::order(&home, &provider).await.context("order")?;
-    told.step("bought, the node is ready");
+    timer.step("bought, the node is ready");
 
     home.offload("shop", "Remote").await?;
     pods::deployment(rome, turin).await.context("a deployment")?;
     pods::told_of(rome).await.context("events of guests")?;
-    told.step("a deployment runs over there");
+    timer.step("a deployment runs over there");
     pods::used(rome).await.context("kubectl on the pods")?;
-    told.step("logs, exec, attach, cp, port-forward");
+    timer.step("logs, exec, attach, cp, port-forward");
     pods::rolled(rome).await.context("scaled and rolled")?;
-    told.step("scaled and rolled");
+    timer.step("scaled and rolled");
     pods::config_map(rome).await.context("a config map changes")?;
-    told.step("a config map's change arrived");
+    timer.step("a config map's change arrived");
     pods::job(rome).await.context("a job fails")?;
     pods::deleted(rome, turin).await.context("pods are deleted")?;
-    told.step("a job failed with its code, pods were deleted");
+    timer.step("a job failed with its code, pods were deleted");
 
     market::statement(&home, &provider, &contract).await.context("the statement")?;
-    told.step("usage is signed");
+    timer.step("usage is signed");
     changes::many(&home, &provider, &contract).await.context("twenty changes")?;
-    told.step("extended and resized twenty times");
+    timer.step("extended and resized twenty times");
     ending::cancel(&home, &provider, &contract).await.context("cancel")?;
     changes::ready(&home, &provider).await.context("ready after the contract")?;
-    told.step("cancelled, drained");
+    timer.step("cancelled, drained");
     pods::clean_up(rome).await?;
-    told.step("the test has tidied up after itself");
+    timer.step("the test has tidied up after itself");
     rome.is_as_before(&before.0).await.context("in rome")?;
     turin.is_as_before(&before.1).await.context("in turin")?;
-    told.step("nothing is left");
+    timer.step("nothing is left");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::cluster::ClusterSpec;
 use mercato_tests::daemon::{Daemon, deploy_file};
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use mercato_tests::suite::{self, Stage, Test};
 
 fn main() -> ExitCode {
@@ -25,7 +25,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
     rome.kubectl(&["create", "namespace", "shop"]).await?.ok()?;
     let program = stage.program("mercato")?;
-    let mut told = Told::start();
+    let mut timer = StepTimer::start();
     for side in [rome, turin] {
         deploy_file(side, "rbac.yaml").await?;
     }
@@ -35,45 +35,45 @@ async fn journey(stage: &Stage) -> Result<()> {
     for side in [&home, &provider] {
         objects::installed(side).await.context("custom resources come later")?;
     }
-    told.step("custom resources are installed, and noticed");
+    timer.step("custom resources are installed, and noticed");
     let before = (rome.objects().await?, turin.objects().await?);
 
     refused::by_schema(rome).await.context("what the API server refuses")?;
-    told.step("what cannot be is refused by the API server");
+    timer.step("what cannot be is refused by the API server");
     seller::shares(&provider).await.context("share")?;
-    told.step("shared by MarketPolicy");
+    timer.step("shared by MarketPolicy");
     buyer::browses(rome).await.context("browse")?;
-    told.step("candidates seen in an Order");
+    timer.step("candidates seen in an Order");
     buyer::trusts(rome, turin).await.context("trust")?;
     let contract = buyer::orders(rome).await.context("order")?;
     buyer::restarted(&home, &contract).await.context("the daemon restarts in between")?;
     seller::accepts(turin, &contract).await.context("accept")?;
     buyer::ready(&home, &contract).await.context("ready")?;
-    told.step("bought once, in spite of a restart; the node is ready");
+    timer.step("bought once, in spite of a restart; the node is ready");
     buyer::changes(rome, turin, &contract).await.context("extend and resize")?;
-    told.step("longer and larger");
+    timer.step("longer and larger");
     objects::made_again(rome, &contract).await.context("a deleted Contract")?;
-    told.step("a deleted Contract was made again");
+    timer.step("a deleted Contract was made again");
     buyer::offloads(rome, turin).await.context("offload")?;
     objects::readable(rome, turin, &contract).await.context("kubectl get")?;
-    told.step("offloaded to one provider; each table fits a screen");
+    timer.step("offloaded to one provider; each table fits a screen");
     place::chosen(rome, turin).await.context("a chosen namespace")?;
-    told.step("a name that is taken is said to be; under another the pod runs");
+    timer.step("a name that is taken is said to be; under another the pod runs");
     let written = objects::versions(rome).await?;
     buyer::runs(rome).await.context("a deployment")?;
-    told.step("a deployment runs over there, with logs");
+    timer.step("a deployment runs over there, with logs");
     ensure!(objects::versions(rome).await? == written, "what did not change was written again");
 
     buyer::deletes(rome, turin, &contract).await.context("delete the order")?;
-    told.step("its Order deleted: the contract is closed");
+    timer.step("its Order deleted: the contract is closed");
     seller::closes(rome, turin).await.context("close a second contract")?;
-    told.step("a second contract closed by spec.desired");
+    timer.step("a second contract closed by spec.desired");
     seller::withdraws(&provider).await.context("withdraw")?;
     buyer::tidies_up(rome).await?;
     objects::closed_ones_go(rome, turin).await?;
     rome.is_as_before(&before.0).await.context("in rome")?;
     turin.is_as_before(&before.1).await.context("in turin")?;
-    told.step("nothing is left");
+    timer.step("nothing is left");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
 }

@@ -24,7 +24,7 @@ const GONE: Duration = Duration::from_secs(10);
 fn main() -> ExitCode {
     let tests = vec![
         Test::ci("up_and_down_leave_nothing", |s| Box::pin(up_and_down(s))),
-        Test::ci("a_killed_janitor_is_tidied_up_after", |s| Box::pin(killed_janitor(s))),
+        Test::ci("a_killed_reaper_is_tidied_up_after", |s| Box::pin(killed_reaper(s))),
         Test::ci("a_panic_ends_the_bed", |s| Box::pin(panic(s))),
         Test::ci("ctrl_c_ends_the_bed", |s| Box::pin(interrupt(s))),
         Test::ci("a_bed_is_not_started_twice", |s| Box::pin(twice(s))),
@@ -92,17 +92,17 @@ async fn gone(bed: &str) -> Result<()> {
     .await
 }
 
-/// The janitor itself is killed with the bed: the next run removes what it could not.
-async fn killed_janitor(_: &Stage) -> Result<()> {
+/// The reaper itself is killed with the bed: the next run removes what it could not.
+async fn killed_reaper(_: &Stage) -> Result<()> {
     let bed = name("orphan");
     finish(lab(&bed, &["up", "rome"]).spawn()?)?;
-    let janitor = machine::process(&["janitor", &bed])?.context("the janitor lives")?;
-    kill(Pid::from_raw(janitor), Signal::SIGKILL)?;
+    let reaper = machine::process(&["reaper", &bed])?.context("the reaper lives")?;
+    kill(Pid::from_raw(reaper), Signal::SIGKILL)?;
     wait::until("every process of the bed has ended", GONE, || async {
         Ok(machine::process(&[&bed])?.is_none())
     })
     .await?;
-    ensure!(!machine::named(&bed)?.is_empty(), "a killed janitor cannot have tidied up");
+    ensure!(!machine::named(&bed)?.is_empty(), "a killed reaper cannot have tidied up");
     finish(lab(&name("other"), &["down"]).spawn()?)?;
     gone(&bed).await
 }
@@ -112,7 +112,7 @@ async fn panic(stage: &Stage) -> Result<()> {
     let bed = name("panic");
     let dropped = std::thread::scope(|scope| {
         let started = scope.spawn(|| {
-            let _bed = mercato_tests::Bed::start(&bed, Path::new(LAB)).expect("a bed starts");
+            let _bed = mercato_tests::Testbed::start(&bed, Path::new(LAB)).expect("a bed starts");
             panic!("on purpose");
         });
         started.join().is_err()
@@ -138,7 +138,7 @@ async fn interrupt(_: &Stage) -> Result<()> {
 }
 
 async fn twice(stage: &Stage) -> Result<()> {
-    let again = mercato_tests::Bed::start(stage.bed.name(), Path::new(LAB));
+    let again = mercato_tests::Testbed::start(stage.bed.name(), Path::new(LAB));
     let error = again.err().context("a second bed of one name started")?;
     ensure!(error.to_string().contains("is up already"), "{error:#}");
     Ok(())

@@ -55,15 +55,15 @@ impl Cluster {
     }
 
     /// A program to run in the network of the cluster's first machine, with
-    /// `KUBECONFIG` and the kit's programs on its path. It ends with the thread
+    /// `KUBECONFIG` and the toolchain's programs on its path. It ends with the thread
     /// that starts it.
     ///
     /// # Errors
     /// When the machine is not up.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let kit = [self.kit.programs()];
-        let paths = kit.into_iter().chain(std::env::split_paths(&path));
+        let toolchain = [self.toolchain.programs()];
+        let paths = toolchain.into_iter().chain(std::env::split_paths(&path));
         let mut command = self.system_command(1, program)?;
         let kubeconfig = control_plane::kubeconfig_path(self, "admin");
         command.env("KUBECONFIG", self.place.from_outside(&kubeconfig));
@@ -103,7 +103,7 @@ impl Cluster {
     /// # Errors
     /// When it cannot be started; its own failure is in the answer.
     pub async fn kubectl(&self, args: &[&str]) -> Result<Output> {
-        self.run(&self.kit.program("kubectl"), args, "").await
+        self.run(&self.toolchain.program("kubectl"), args, "").await
     }
 
     /// Runs kubectl with text on its standard input.
@@ -111,7 +111,7 @@ impl Cluster {
     /// # Errors
     /// As [`Cluster::kubectl`].
     pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Result<Output> {
-        self.run(&self.kit.program("kubectl"), args, input).await
+        self.run(&self.toolchain.program("kubectl"), args, input).await
     }
 
     /// Runs a program as [`Cluster::command`] does, with text on its standard input.

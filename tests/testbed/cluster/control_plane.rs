@@ -69,7 +69,7 @@ pub(super) fn write_files(cluster: &Cluster) -> Result<()> {
     let authority = Authority::new(&format!("{}-ca", layout.name))?;
     let front_proxy = Authority::new(&format!("{}-front-proxy-ca", layout.name))?;
     let webhooks = Authority::new(&format!("{}-webhook-client-ca", layout.name))?;
-    // Beside its own addresses that of the bed, where a test's front may stand before it.
+    // Beside its own addresses that of the bed, where a test may put a fault proxy before it.
     let server = authority.server(
         "kube-apiserver",
         &["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"],

@@ -34,7 +34,7 @@ pub use usage::Usage;
 
 use crate::supervisor::Program;
 use crate::testbed::Place;
-use crate::toolchain::Kit;
+use crate::toolchain::Toolchain;
 use crate::wait;
 use spec::Layout;
 
@@ -45,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Cluster {
     place: Place,
-    kit: Kit,
+    toolchain: Toolchain,
     spec: ClusterSpec,
     layout: Layout,
 }
@@ -62,14 +62,14 @@ impl Cluster {
     ///
     /// # Errors
     /// When one of that name is there, or the name is no DNS label.
-    pub fn new(place: &Place, kit: &Kit, spec: ClusterSpec) -> Result<Self> {
+    pub fn new(place: &Place, toolchain: &Toolchain, spec: ClusterSpec) -> Result<Self> {
         let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         ensure!(
             !spec.name.is_empty() && spec.name.len() <= 40 && spec.name.chars().all(label),
             "{:?} is no name for a cluster: lower-case letters, digits and dashes",
             spec.name
         );
-        let others = Self::all(place, kit)?;
+        let others = Self::all(place, toolchain)?;
         ensure!(others.iter().all(|c| c.spec.name != spec.name), "{} is up already", spec.name);
         let taken = |index: &u8| others.iter().any(|other| other.layout.index == *index);
         let index =
@@ -77,20 +77,20 @@ impl Cluster {
         let layout = Layout::new(&spec, index)?;
         let entry = serde_json::to_vec(&Entry { spec: spec.clone(), layout: layout.clone() })?;
         fs::write(place.dir().join(format!("{}.cluster", spec.name)), entry)?;
-        Ok(Self { place: place.clone(), kit: kit.clone(), spec, layout })
+        Ok(Self { place: place.clone(), toolchain: toolchain.clone(), spec, layout })
     }
 
     /// The clusters of a bed, by name.
     ///
     /// # Errors
     /// When the bed's folder cannot be read.
-    pub fn all(place: &Place, kit: &Kit) -> Result<Vec<Self>> {
+    pub fn all(place: &Place, toolchain: &Toolchain) -> Result<Vec<Self>> {
         let mut all = Vec::new();
         for entry in fs::read_dir(place.dir())? {
             let path = entry?.path();
             if path.extension().is_some_and(|end| end == "cluster") {
                 let Entry { spec, layout } = serde_json::from_slice(&fs::read(&path)?)?;
-                all.push(Self { place: place.clone(), kit: kit.clone(), spec, layout });
+                all.push(Self { place: place.clone(), toolchain: toolchain.clone(), spec, layout });
             }
         }
         all.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
@@ -101,8 +101,8 @@ impl Cluster {
     ///
     /// # Errors
     /// When there is none; says which there are.
-    pub fn attach(place: &Place, kit: &Kit, name: &str) -> Result<Self> {
-        let all = Self::all(place, kit)?;
+    pub fn attach(place: &Place, toolchain: &Toolchain, name: &str) -> Result<Self> {
+        let all = Self::all(place, toolchain)?;
         let names: Vec<_> = all.iter().map(|cluster| cluster.spec.name.clone()).collect();
         let found = all.into_iter().find(|cluster| cluster.spec.name == name);
         found.with_context(|| format!("no cluster {name}; there are: {}", names.join(", ")))
@@ -210,16 +210,16 @@ impl Cluster {
         self.data().join(name).to_string_lossy().into_owned()
     }
 
-    /// Starts a program of the kit on one of the cluster's machines.
+    /// Starts a program of the toolchain on one of the cluster's machines.
     fn start(&self, number: u8, name: &str, program: &str, args: &[String]) -> Result<()> {
-        let path = self.kit.program(program);
+        let path = self.toolchain.program(program);
         self.start_system(number, name, &path.to_string_lossy(), args)
     }
 
     /// The same, for one that ends when it has lost its API server and counts on its kubelet to
     /// start it again.
     fn keep_up(&self, name: &str, args: &[String]) -> Result<()> {
-        let path = self.kit.program(name);
+        let path = self.toolchain.program(name);
         let program = self.program(1, name, &path.to_string_lossy(), args)?;
         self.place.supervisor().start(Program { restarts: true, ..program })
     }

@@ -35,7 +35,7 @@ pub(super) async fn start_runtime(cluster: &Cluster, number: u8) -> Result<()> {
         .arg("--address")
         .arg(&socket)
         .args(["--namespace", "k8s.io", "images", "import"])
-        .arg(image::archive(&cluster.kit))
+        .arg(image::archive(&cluster.toolchain))
         .output()
         .await?;
     ensure!(

@@ -21,7 +21,7 @@ const AT_ONCE: usize = 16;
 pub(super) async fn start(cluster: &Cluster) -> Result<()> {
     let flags = flags(&[
         ("kubeconfig", cluster.file("kwok.kubeconfig")),
-        ("config", cluster.kit.kwok_stages().to_string_lossy().into_owned()),
+        ("config", cluster.toolchain.kwok_stages().to_string_lossy().into_owned()),
         ("manage-all-nodes", "false".into()),
         ("manage-nodes-with-annotation-selector", format!("{SIMULATED}=fake")),
         ("node-lease-duration-seconds", "40".into()),

@@ -1,6 +1,6 @@
 //! The processes that hold a bed, and how to ask them for something.
 //!
-//! A bed is two processes. The *janitor* stays in the host's namespaces: it
+//! A bed is two processes. The *reaper* stays in the host's namespaces: it
 //! starts the bed, outlives it, and removes what the kernel does not. *Init* is
 //! pid 1 of the bed's own process, mount and network namespaces: it starts and
 //! reaps every program of the bed and listens on a socket. When either dies,

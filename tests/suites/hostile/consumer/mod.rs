@@ -14,7 +14,7 @@ use mercato_protocol::id::{Digest, PublicKey};
 use mercato_protocol::workload::{
     Item, ObjectKey, ObjectKind, PodId, Refusal, Report, Route, ToGuest, ToHome, Uid,
 };
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use serde_json::{Value, json};
 
 use crate::Scene;
@@ -35,15 +35,15 @@ pub(crate) async fn attack<'a>(
     let victim = impostor.meet(&scene.siena).await?;
     let line = Line::open(impostor, victim, scene.bought).await?;
     let mut consumer = Consumer { line, impostor, victim, said: BTreeMap::new() };
-    let (it, mut told) = (&mut consumer, Told::start());
-    told.take("fields that are refused", fields::are_refused(it)).await?;
-    told.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
-    told.take("frames that are none", frames::are_no_messages(scene, it)).await?;
-    told.take("streams into others", streams::into_others(scene, it, other)).await?;
-    told.take("one uid twice", numbers::of_lives(scene, it)).await?;
-    told.take("two namespaces", numbers::of_namespaces(scene, it)).await?;
-    told.take("too many pods", numbers::of_pods(scene, it)).await?;
-    told.take("too many streams", streams::too_many(scene, it)).await?;
+    let (it, mut timer) = (&mut consumer, StepTimer::start());
+    timer.take("fields that are refused", fields::are_refused(it)).await?;
+    timer.take("fields that are dropped", fields::are_dropped(scene, it)).await?;
+    timer.take("frames that are none", frames::are_no_messages(scene, it)).await?;
+    timer.take("streams into others", streams::into_others(scene, it, other)).await?;
+    timer.take("one uid twice", numbers::of_lives(scene, it)).await?;
+    timer.take("two namespaces", numbers::of_namespaces(scene, it)).await?;
+    timer.take("too many pods", numbers::of_pods(scene, it)).await?;
+    timer.take("too many streams", streams::too_many(scene, it)).await?;
     Ok(consumer)
 }
 

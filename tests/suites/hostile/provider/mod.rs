@@ -11,7 +11,7 @@ use mercato_protocol::workload::{
     EventKind, Item, ObjectKey, ObjectKind, Outcome, PodEvent, PodId, Refusal, Report, Stage,
     ToGuest, ToHome, Uid,
 };
-use mercato_tests::step_timer::Told;
+use mercato_tests::step_timer::StepTimer;
 use mercato_tests::user::User;
 use serde_json::{Value, json};
 
@@ -44,13 +44,13 @@ pub(crate) async fn attack<'a>(
     let victim = PodId { uid: Uid(String::new()), namespace: String::new(), name: String::new() };
     let mut provider = Provider { line, impostor, pod: victim, puts: Vec::new() };
     provider.pod = provider.is_sent("victim").await?;
-    let (it, mut told) = (&mut provider, Told::start());
-    told.take("restart counts that fall", counts_fall(&lab, it)).await?;
-    told.take("a status that is none", nonsense(&lab, it)).await?;
-    told.take("pods of others", of_others(scene, &lab, it, honest)).await?;
-    told.take("events without end", events_without_end(&lab, it)).await?;
-    told.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
-    told.take("answers to streams", streams::answers(scene, it)).await?;
+    let (it, mut timer) = (&mut provider, StepTimer::start());
+    timer.take("restart counts that fall", counts_fall(&lab, it)).await?;
+    timer.take("a status that is none", nonsense(&lab, it)).await?;
+    timer.take("pods of others", of_others(scene, &lab, it, honest)).await?;
+    timer.take("events without end", events_without_end(&lab, it)).await?;
+    timer.take("a phase that goes backwards", from_the_dead(&lab, it)).await?;
+    timer.take("answers to streams", streams::answers(scene, it)).await?;
     Ok(provider)
 }
 
