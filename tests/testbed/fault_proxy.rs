@@ -1,15 +1,21 @@
-//! A proxy of an API server, on the bed's own address: TLS on both sides. It passes
-//! requests on, each on a connection of its own, or fails them as a test wants.
+//! A proxy of an API server, on the testbed's own address: TLS on both sides. It passes requests
+//! on, each over a connection of its own, or fails them as a test wants.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Either, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -17,9 +23,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::cluster::Cluster;
 use crate::supervisor::init::BED_V4;
-
-/// Of a request without its body.
-const HEAD_BYTES: usize = 64 << 10;
 
 /// A proxy that is up. It ends, with all that goes through it, when it is dropped.
 #[derive(Debug)]
@@ -43,19 +46,22 @@ struct Faults {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// Answered so, and never passed on.
-    Answer(u16, &'static str),
+    Answer(StatusCode, &'static str),
     /// Passed on, and done; the answer is lost.
     Lost,
 }
 
-const GONE: Fault = Fault::Answer(410, "Expired");
-const CONFLICT: Fault = Fault::Answer(409, "Conflict");
-const BUSY: Fault = Fault::Answer(429, "TooManyRequests");
-const BROKEN: Fault = Fault::Answer(500, "InternalError");
+const GONE: Fault = Fault::Answer(StatusCode::GONE, "Expired");
+const CONFLICT: Fault = Fault::Answer(StatusCode::CONFLICT, "Conflict");
+const BUSY: Fault = Fault::Answer(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests");
+const BROKEN: Fault = Fault::Answer(StatusCode::INTERNAL_SERVER_ERROR, "InternalError");
+
+/// The API server's own answer, or a failure in its place.
+type Answer = Response<Either<Incoming, Full<Bytes>>>;
 
 impl FaultProxy {
     /// A proxy of this cluster's API server, under that one's own certificate. The
-    /// caller's runtime lives in the bed's network.
+    /// caller's runtime lives in the testbed's network.
     ///
     /// # Errors
     /// When the cluster has no keys yet.
@@ -74,9 +80,9 @@ impl FaultProxy {
         let listener = TcpListener::bind((BED_V4, 0)).await?;
         let address = listener.local_addr()?;
         let (upstream, faults) = (cluster.api_server(), Arc::new(Faults::default()));
-        let passing = Passing { acceptor, connector, upstream, faults: faults.clone() };
+        let route = Route { acceptor, connector, upstream, faults: faults.clone() };
         let mut accepting = JoinSet::new();
-        accepting.spawn(passing.accept_all(listener));
+        accepting.spawn(route.accept_all(listener));
         Ok(Self { address, faults, _accepting: accepting })
     }
 
@@ -105,29 +111,32 @@ impl FaultProxy {
 }
 
 impl Faults {
-    fn next(&self, head: &str) -> Option<Fault> {
+    fn next(&self, method: &Method) -> Option<Fault> {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed);
         let every = self.every.load(Ordering::Relaxed);
         if every == 0 || !seen.is_multiple_of(every) {
             return None;
         }
         let turn = self.failed.fetch_add(1, Ordering::Relaxed);
-        let reads = head.starts_with("GET ");
-        let all: &[Fault] =
-            if reads { &[GONE, BUSY, BROKEN] } else { &[CONFLICT, BUSY, BROKEN, Fault::Lost] };
+        let all: &[Fault] = if method == Method::GET {
+            &[GONE, BUSY, BROKEN]
+        } else {
+            &[CONFLICT, BUSY, BROKEN, Fault::Lost]
+        };
         all.get(turn % all.len()).copied()
     }
 }
 
+/// The way from the daemon to the API server.
 #[derive(Clone)]
-struct Passing {
+struct Route {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
     upstream: SocketAddr,
     faults: Arc<Faults>,
 }
 
-impl Passing {
+impl Route {
     async fn accept_all(self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {
@@ -135,117 +144,100 @@ impl Passing {
             let (this, mut cuts) = (self.clone(), self.faults.cuts.subscribe());
             connections.spawn(async move {
                 // One that breaks is the daemon's to make good.
-                tokio::select! { _ = this.pass(socket) => {} _ = cuts.changed() => {} }
+                tokio::select! { _ = this.serve(socket) => {} _ = cuts.changed() => {} }
             });
         }
     }
 
-    async fn pass(&self, socket: TcpStream) -> Result<()> {
-        let mut client = self.acceptor.accept(socket).await?;
-        let (head, mut body) = read_head(&mut client).await?;
-        let fault = self.faults.next(&head);
-        if fault.is_some() {
-            // Read to its end: a connection that is closed before that is no answer.
-            let read = body.len();
-            body.resize(length(&head).max(read), 0);
-            client.read_exact(&mut body[read..]).await?;
-        }
-        let upstream = async {
-            let name = ServerName::IpAddress(self.upstream.ip().into());
-            let socket = TcpStream::connect(self.upstream).await?;
-            let mut server = self.connector.connect(name, socket).await?;
-            server.write_all(once(&head).as_bytes()).await?;
-            server.write_all(&body).await?;
-            anyhow::Ok(server)
-        };
-        match fault {
-            None => {
-                let mut server = upstream.await?;
-                copy_bidirectional(&mut client, &mut server).await?;
-            }
-            Some(Fault::Answer(code, reason)) => answer(&mut client, code, reason).await?,
-            Some(Fault::Lost) => {
-                upstream.await?.read_to_end(&mut Vec::new()).await?;
-                answer(&mut client, 500, "InternalError").await?;
-            }
-        }
+    /// Serves one connection, and whatever its requests turned into, to the end.
+    async fn serve(&self, socket: TcpStream) -> Result<()> {
+        let client = TokioIo::new(self.acceptor.accept(socket).await?);
+        let tasks = Tasks::default();
+        let service = service_fn(|request| self.answer(request, &tasks));
+        let connection = hyper::server::conn::http1::Builder::new();
+        connection.serve_connection(client, service).with_upgrades().await?;
+        tasks.finish().await;
         Ok(())
     }
-}
 
-/// The head of a request, and what came behind it already.
-async fn read_head(from: &mut (impl AsyncRead + Unpin)) -> Result<(String, Vec<u8>)> {
-    let mut bytes = Vec::new();
-    loop {
-        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        if let Some(end) = end {
-            let body = bytes.split_off(end + 4);
-            return Ok((String::from_utf8(bytes)?, body));
+    async fn answer(&self, request: Request<Incoming>, tasks: &Tasks) -> Result<Answer> {
+        match self.faults.next(request.method()) {
+            None => self.forward(request, tasks).await.map(|answer| answer.map(Either::Left)),
+            Some(Fault::Answer(code, reason)) => {
+                // Read to its end: a connection that is closed before that is no answer.
+                request.into_body().collect().await?;
+                failure(code, reason)
+            }
+            Some(Fault::Lost) => {
+                self.forward(request, tasks).await?.into_body().collect().await?;
+                failure(StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
+            }
         }
-        ensure!(bytes.len() < HEAD_BYTES, "a request without an end");
-        let read = from.read_buf(&mut bytes).await?;
-        ensure!(read > 0, "closed before a request");
+    }
+
+    async fn forward(
+        &self,
+        mut request: Request<Incoming>,
+        tasks: &Tasks,
+    ) -> Result<Response<Incoming>> {
+        let name = ServerName::IpAddress(self.upstream.ip().into());
+        let socket = TcpStream::connect(self.upstream).await?;
+        let server = TokioIo::new(self.connector.connect(name, socket).await?);
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(server).await?;
+        tasks.spawn(async move { Ok(connection.with_upgrades().await?) });
+        let client = hyper::upgrade::on(&mut request);
+        let mut response = sender.send_request(request).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let server = hyper::upgrade::on(&mut response);
+            tasks.spawn(async move {
+                let (mut client, mut server) =
+                    (TokioIo::new(client.await?), TokioIo::new(server.await?));
+                copy_bidirectional(&mut client, &mut server).await?;
+                Ok(())
+            });
+        }
+        Ok(response)
     }
 }
 
-/// Of the body, as the head says it.
-fn length(head: &str) -> usize {
-    let fields = head.lines().filter_map(|line| line.split_once(':'));
-    let mut lengths = fields.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    lengths.next().and_then(|(_, length)| length.trim().parse().ok()).unwrap_or(0)
-}
+/// What runs beside a connection; it ends, at the latest, when this is dropped.
+#[derive(Default)]
+struct Tasks(Mutex<JoinSet<Result<()>>>);
 
-/// The head of a request after which the connection ends, unless it becomes another.
-fn once(head: &str) -> String {
-    let upgrades = head.to_ascii_lowercase().contains("\r\nupgrade:");
-    match head.split_once("\r\n") {
-        Some((first, rest)) if !upgrades => format!("{first}\r\nConnection: close\r\n{rest}"),
-        _ => head.to_owned(),
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = Result<()>> + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+    }
+
+    async fn finish(self) {
+        let tasks = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        tasks.join_all().await;
     }
 }
 
 /// A failure as an API server tells of it.
-async fn answer(
-    client: &mut (impl tokio::io::AsyncWrite + Unpin),
-    code: u16,
-    reason: &str,
-) -> Result<()> {
+fn failure(code: StatusCode, reason: &str) -> Result<Answer> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "code": code, "reason": reason, "message": format!("{reason}, as a test wants it"),
+        "code": code.as_u16(), "reason": reason, "message": format!("{reason}, as a test wants it"),
     });
-    let status = status.to_string();
-    let head = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Retry-After: 1\r\nConnection: close\r\n\r\n",
-        status.len()
-    );
-    client.write_all(head.as_bytes()).await?;
-    client.write_all(status.as_bytes()).await?;
-    client.shutdown().await.context("close")
+    let answer = Response::builder()
+        .status(code)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::RETRY_AFTER, 1);
+    Ok(answer.body(Either::Right(Full::from(status.to_string())))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_request_is_read_and_passed_on_once() {
-        let request = "PUT /a HTTP/1.1\r\nhost: b\r\nContent-Length: 3\r\n\r\nab";
-        let (head, body) = read_head(&mut request.as_bytes()).await.unwrap();
-        assert_eq!((length(&head), body.as_slice()), (3, &b"ab"[..]));
-        assert!(once(&head).starts_with("PUT /a HTTP/1.1\r\nConnection: close\r\nhost: b\r\n"));
-        let upgrade = "GET /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-        assert_eq!(once(upgrade), upgrade);
-        assert!(read_head(&mut &b"GET /"[..]).await.is_err(), "it has no end");
-    }
-
     #[test]
     fn every_so_many_requests_fail_each_in_another_way() {
         let faults = Faults::default();
-        assert!(faults.next("GET /").is_none(), "none is to fail");
+        assert!(faults.next(&Method::GET).is_none(), "none is to fail");
         faults.every.store(2, Ordering::Relaxed);
-        let failed = (0..8).filter_map(|_| faults.next("PATCH /")).collect::<Vec<_>>();
+        let failed = (0..8).filter_map(|_| faults.next(&Method::PATCH)).collect::<Vec<_>>();
         assert_eq!(failed, [CONFLICT, BUSY, BROKEN, Fault::Lost]);
     }
 }
