@@ -1,16 +1,17 @@
 //! Load from the first end of the cable to the second, the same for whatever lies between.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg, setsockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::cable::Cable;
@@ -23,6 +24,8 @@ const QUESTIONS: usize = 2_000;
 const SMALL_BYTES: usize = 64;
 /// Small packets under way at most, so that none of the queues on the way is full.
 const WINDOW: u64 = 256;
+/// Of them, sent and received by one call, so that the load leaves the processor to the tunnel.
+const AT_ONCE: usize = 16;
 /// The sender, if it waits, is woken after so many.
 const WAKE: u64 = WINDOW / 4;
 /// After so long without a packet those under way count as lost.
@@ -87,8 +90,7 @@ fn read_all(listener: &TcpListener) -> std::io::Result<u64> {
     }
 }
 
-/// Carries small packets of UDP, as fast as they arrive, one call for each. Gives how many arrived,
-/// and the time.
+/// Carries small packets of UDP, as fast as they arrive. Gives how many arrived, and the time.
 pub(super) fn small_packets(
     cable: &Cable,
     (from, to): Pair,
@@ -105,11 +107,10 @@ pub(super) fn small_packets(
     let receiver = {
         let (received, is_over) = (received.clone(), is_over.clone());
         std::thread::spawn(move || {
-            let mut room = [0; SMALL_BYTES];
             while !is_over.load(Ordering::Relaxed) {
-                if there.recv(&mut room).is_ok()
-                    && (received.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(WAKE)
-                {
+                let arrived = receive_small(&there);
+                let before = received.fetch_add(arrived, Ordering::Relaxed);
+                if before / WAKE != (before + arrived) / WAKE {
                     sender.unpark();
                 }
             }
@@ -119,9 +120,8 @@ pub(super) fn small_packets(
     let (mut sent, mut lost) = (0, 0);
     while began.elapsed() < time {
         let arrived = received.load(Ordering::Relaxed);
-        if sent - lost < arrived + WINDOW {
-            here.send(&[7; SMALL_BYTES]).context("a small packet was not taken")?;
-            sent += 1;
+        if sent - lost + AT_ONCE as u64 <= arrived + WINDOW {
+            sent += send_small(&here).context("small packets were not taken")?;
         } else {
             // Without using the processor, which the tunnel needs.
             std::thread::park_timeout(LOST);
@@ -135,6 +135,26 @@ pub(super) fn small_packets(
     is_over.store(true, Ordering::Relaxed);
     receiver.join().map_err(|_| anyhow!("a receiver panicked"))?;
     Ok((arrived, took))
+}
+
+/// Sends some. Gives how many.
+fn send_small(socket: &UdpSocket) -> nix::Result<u64> {
+    let bytes = [7; SMALL_BYTES];
+    let packets = [[IoSlice::new(&bytes)]; AT_ONCE];
+    let mut headers = MultiHeaders::<()>::preallocate(AT_ONCE, None);
+    let flags = MsgFlags::empty();
+    let all = sendmmsg(socket.as_raw_fd(), &mut headers, &packets, [None; AT_ONCE], [], flags)?;
+    Ok(all.count() as u64)
+}
+
+/// Waits for one, and takes those that are there with it. Gives how many; none if none came.
+fn receive_small(socket: &UdpSocket) -> u64 {
+    let mut bytes = [[0; SMALL_BYTES]; AT_ONCE];
+    let mut packets = bytes.each_mut().map(|packet| [IoSliceMut::new(packet)]);
+    let mut headers = MultiHeaders::<()>::preallocate(AT_ONCE, None);
+    let flags = MsgFlags::MSG_WAITFORONE;
+    let all = recvmmsg(socket.as_raw_fd(), &mut headers, &mut packets, flags, None);
+    all.map_or(0, |all| all.count() as u64)
 }
 
 /// The median time from a question of one byte to its answer, by TCP.
