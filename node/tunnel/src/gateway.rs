@@ -14,10 +14,11 @@ use mercato_session::{
     RateLimit, RemoteEntry, Start, Suites,
 };
 use thiserror::Error;
+use tracing::Span;
 
 use crate::clock::Clock;
 use crate::device::Device;
-use crate::handle::{Command, GatewayHandle, LeaseRates};
+use crate::handle::{Command, GatewayHandle, LeaseRates, peer_span};
 use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
 use crate::order::{self, Inbox, Mailbox, Notice, Order};
@@ -76,6 +77,8 @@ pub struct Gateway {
     notices: Inbox<Notice>,
     commands: Inbox<Command>,
     peers: BTreeMap<PublicKey, PeerIndex>,
+    /// What is logged of each.
+    spans: BTreeMap<PeerIndex, Span>,
     /// What all shards saw of each peer, and the endpoint was not told yet.
     activities: BTreeMap<PeerIndex, Activity>,
     report_ms: Option<u64>,
@@ -122,6 +125,7 @@ impl Gateway {
             notices,
             commands,
             peers: BTreeMap::new(),
+            spans: BTreeMap::new(),
             activities: BTreeMap::new(),
             report_ms: None,
             is_stopped: false,
@@ -248,22 +252,30 @@ impl Gateway {
             Effect::Send(to, datagram) => self.lane.send(self.clock.mono_ms(), to, &datagram),
             // Done before the others.
             Effect::Install(..) => {}
-            Effect::SealWith(peer, index) => self.order(&Order::SealWith(peer, index)),
+            Effect::SealWith(peer, index) => {
+                self.within(peer, || tracing::debug!(index, "a session seals from now on"));
+                self.order(&Order::SealWith(peer, index));
+            }
             Effect::Keepalive(peer) => self.lane.keep_alive(self.clock.mono_ms(), peer),
             Effect::Control(peer, control) => {
                 self.lane.send_control(self.clock.mono_ms(), peer, control);
             }
             Effect::Path(peer, path) => {
-                tracing::debug!(?peer, ?path, "the path to another gateway");
+                self.within(peer, || tracing::debug!(?path, "the path to another gateway"));
                 self.order(&Order::Path(peer, path));
             }
             Effect::RemoveSession(index) => self.order(&Order::RemoveSession(index)),
             Effect::Address(peer, address) => self.order(&Order::Address(peer, address)),
-            Effect::Link(peer, link) => match link {
-                Link::Up => tracing::info!(?peer, "the tunnel is up"),
-                Link::Down => tracing::info!(?peer, "the tunnel is down"),
-            },
+            Effect::Link(peer, link) => self.within(peer, || match link {
+                Link::Up => tracing::info!("the tunnel is up"),
+                Link::Down => tracing::info!("the tunnel is down"),
+            }),
         }
+    }
+
+    /// Logs something of a peer.
+    fn within(&self, peer: PeerIndex, log: impl FnOnce()) {
+        self.spans.get(&peer).map_or_else(Span::none, Span::clone).in_scope(log);
     }
 
     /// Orders all lanes to do something.
@@ -275,18 +287,23 @@ impl Gateway {
     }
 
     fn obey(&mut self, command: Command) {
+        let _within = command.span().entered();
         match command {
             Command::AddPeer { key, secret, addresses } => {
                 match self.endpoint.add_peer(PeerConfig { key, secret, addresses }) {
-                    Ok(index) => drop(self.peers.insert(key, index)),
+                    Ok(index) => {
+                        self.peers.insert(key, index);
+                        self.spans.insert(index, peer_span(&key));
+                    }
                     // Once for each command.
-                    Err(error) => tracing::warn!(?key, %error, "no room for this gateway"),
+                    Err(error) => tracing::warn!(%error, "no room for this gateway"),
                 }
             }
             Command::RemovePeer(key) => {
                 if let Some(index) = self.peers.remove(&key) {
                     self.endpoint.remove_peer(index);
                     self.activities.remove(&index);
+                    self.spans.remove(&index);
                     self.order(&Order::RemovePeer(index));
                 }
             }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use mercato_protocol::id::ContractId;
 use mercato_session::{LocalEntry, PublicKey, Rate, SharedSecret};
 use thiserror::Error;
+use tracing::Span;
 
 use crate::limits;
 use crate::order::Mailbox;
@@ -53,6 +54,25 @@ pub enum Command {
     Count(SyncSender<Traffic>),
     /// End.
     Stop,
+}
+
+impl Command {
+    /// Of whom it is: a peer or a lease.
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::AddPeer { key, .. } | Self::RemovePeer(key) => peer_span(key),
+            Self::AddLocal(LocalEntry { lease, .. })
+            | Self::AddRemote { lease, .. }
+            | Self::LimitLease { lease, .. }
+            | Self::RemoveLease(lease) => tracing::info_span!("lease", %lease),
+            Self::Count(_) | Self::Stop => Span::none(),
+        }
+    }
+}
+
+/// Of what happens with a peer.
+pub(crate) fn peer_span(key: &PublicKey) -> Span {
+    tracing::info_span!("tunnel_peer", ?key)
 }
 
 /// How much a lease may carry, each way; none if there is no limit.

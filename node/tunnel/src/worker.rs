@@ -25,6 +25,7 @@ impl Worker {
 
     /// Works until it is ordered to stop, or its device or socket is gone.
     pub(crate) fn run(mut self) {
+        let _within = tracing::info_span!("tunnel_shard", number = self.lane.number()).entered();
         let result = self.work();
         let gateway = self.gateway.clone();
         // Nobody waits for a lane that has ended.

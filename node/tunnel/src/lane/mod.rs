@@ -87,6 +87,11 @@ impl Lane {
         }
     }
 
+    /// Of its shard.
+    pub(crate) fn number(&self) -> u8 {
+        self.number
+    }
+
     /// Waits until there is something to do, at most so long.
     ///
     /// # Errors
