@@ -65,7 +65,7 @@ impl Config {
         before.chain([self.key.public()]).collect()
     }
 
-    /// This cluster.
+    /// The id of this cluster itself.
     pub fn cluster(&self) -> ClusterId {
         self.identity.cluster_id()
     }

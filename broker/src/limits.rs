@@ -4,11 +4,11 @@
 pub const BOOK_PROVIDERS: usize = 22_000;
 /// Offers of one answer: more than anybody looks at.
 pub const CANDIDATES: usize = 200;
-/// Terms of a selector.
+/// Terms that a selector may have.
 pub const SELECTOR_TERMS: usize = 32;
-/// Values of one term.
+/// Values that one term may name.
 pub const SELECTOR_VALUES: usize = 64;
-/// A selector as text.
+/// The longest selector, as it is written.
 pub const SELECTOR_BYTES: usize = 4_096;
 /// Rules of what is shared: a guess.
 pub const RULES: usize = 64;

@@ -22,9 +22,9 @@ pub enum Command {
     Buy(Option<BuyPolicy>),
     /// Think this of a peer.
     Peer(ClusterId, Standing),
-    /// Buy.
+    /// Buy what matches best, from a trusted provider.
     Order {
-        /// What.
+        /// What is to be bought, and how it is chosen.
         demand: Demand,
         /// A word to the provider's owner; may be empty.
         note: String,
@@ -33,7 +33,7 @@ pub enum Command {
     },
     /// Ask several providers at once for a firm offer; nothing is ordered yet.
     Rfq {
-        /// What.
+        /// What is asked for, and how offers are chosen.
         demand: Demand,
         /// A word to the providers' owners; may be empty.
         note: String,
@@ -56,7 +56,7 @@ pub enum Command {
     Accept(NegotiationId),
     /// Buyer: extend or resize a running lease. Its provider is asked.
     Amend {
-        /// Which.
+        /// The contract that is to change.
         contract: ContractId,
         /// So much from now on; none: as it is.
         quantity: Option<Resources>,
@@ -67,7 +67,7 @@ pub enum Command {
     Withdraw(ContractId),
     /// Deny a request, or a change.
     Deny {
-        /// Which.
+        /// The request, or the contract whose change is asked for.
         request: NegotiationId,
         /// Told to the buyer; may be empty.
         text: String,
@@ -75,7 +75,7 @@ pub enum Command {
     /// Provider: take back what was sold, with notice. Less notice than the contract promises
     /// is a credit on the invoice.
     Reclaim {
-        /// Which.
+        /// The contract under which it was sold.
         contract: ContractId,
         /// In seconds; none: as the contract promises.
         notice_s: Option<u64>,
@@ -84,7 +84,7 @@ pub enum Command {
     },
     /// End an order or a lease, on either side.
     Cancel {
-        /// Which.
+        /// The order, or the contract, that is to end.
         deal: NegotiationId,
         /// Told to the other side; may be empty.
         text: String,
@@ -94,24 +94,24 @@ pub enum Command {
     Stop,
 }
 
-/// It was done.
+/// What became of a command that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reply {
-    /// It was.
+    /// It was done, and that is all.
     Done,
-    /// An order was sent.
+    /// An order was sent to a provider.
     Ordered {
         /// Its id, and that of the contract to come.
         id: NegotiationId,
-        /// To whom.
+        /// The provider that was chosen.
         provider: ClusterId,
     },
     /// A round of firm offers was opened.
     Asked {
         /// Its id; that of each offer is its own.
         round: NegotiationId,
-        /// How many were asked.
+        /// How many providers were asked for an offer.
         providers: usize,
     },
 }
@@ -125,12 +125,12 @@ pub enum Refusal {
     Untrusted {
         /// The best of them; its id is the fingerprint.
         provider: ClusterId,
-        /// What it calls itself.
+        /// The name that it gives itself.
         name: String,
         /// The key that signed its advertisement.
         key: PublicKey,
     },
-    /// No offer matches.
+    /// No offer matches what was asked for.
     #[error("{}", nothing_matches(*.seen))]
     NoMatch {
         /// How many offers were looked at.
@@ -157,7 +157,7 @@ pub enum Refusal {
     /// Only the side that bought can do it.
     #[error("{0:.8} was sold by this cluster: only its consumer can change it")]
     NotConsumer(ContractId),
-    /// The peer is blocked.
+    /// The peer is blocked by this owner.
     #[error("{0:.8} is blocked")]
     Blocked(ClusterId),
     /// The policy, or the demand, cannot be.

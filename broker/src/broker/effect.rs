@@ -25,14 +25,14 @@ pub enum Effect {
     Forget(RecordKey),
     /// Say this to a peer. May be lost, come late or twice: it is said again as needed.
     Send {
-        /// To whom.
+        /// The cluster that it goes to.
         to: ClusterId,
-        /// What.
+        /// The message, signed by this cluster.
         message: Signed<Message>,
     },
-    /// Spread this advertisement.
+    /// Spread this advertisement among the neighbours.
     Publish {
-        /// Signed and numbered.
+        /// The part that is signed and numbered.
         lease: Signed<AdLease>,
         /// The body that it names.
         body: Blob,
@@ -47,6 +47,11 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Keeps a record under its key, or nothing any more.
+    pub(super) fn keep(record: Option<Record>, key: RecordKey) -> Self {
+        record.map_or(Self::Forget(key), Self::Persist)
+    }
+
     /// How the lease of a deal is to be, if there is one.
     pub(crate) fn lease(deal: &Deal) -> Option<Self> {
         let (desired, agreement) = (deal.phase().desired(deal.side())?, deal.agreement()?);
@@ -72,7 +77,7 @@ impl From<Announcement> for Effect {
 pub struct LeaseSpec {
     /// Which side this cluster is on.
     pub side: Side,
-    /// What both signed.
+    /// The contract that both sides signed.
     pub contract: Contract,
     /// How it is to be.
     pub desired: Desired,

@@ -12,7 +12,7 @@ use super::command::Command;
 use crate::catalogue::Membership;
 use crate::sale::Inventory;
 
-/// What happened.
+/// What happened, as the caller tells it.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A deadline came. Any other input serves as well.

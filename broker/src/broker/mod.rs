@@ -12,7 +12,6 @@ mod requests;
 mod rfq;
 mod view;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mercato_protocol::envelope::Verified;
@@ -55,21 +54,8 @@ pub struct Broker {
 impl Broker {
     /// The broker that these records tell of. The first `handle` says again all that they imply.
     pub fn restore(config: Config, seed: u64, records: impl IntoIterator<Item = Record>) -> Self {
-        let (mut kept, mut named) = (Kept::default(), BTreeMap::new());
-        let (mut series, mut share, mut buy) = (None, None, None);
-        for record in records {
-            match record {
-                Record::Series { epoch, next_seq } => series = Some(Series { epoch, next_seq }),
-                Record::Share(policy) => share = Some(policy),
-                Record::Buy(policy) => buy = Some(policy),
-                Record::Peer(cluster, standing) => drop(named.insert(cluster, standing)),
-                Record::Deal(deal) => kept.deal(*deal),
-                Record::Earlier(id, number, agreement) => kept.earlier(id, number, *agreement),
-                Record::Dispute(id, number, dispute) => kept.dispute(id, number, dispute),
-            }
-        }
+        let Kept { deals, unwritten, named, series, share, buy } = Kept::of(records);
         let config = Arc::new(config);
-        let (deals, unwritten) = kept.whole();
         Self {
             deals: Deals::restore(Arc::clone(&config), deals),
             catalogue: Catalogue::new(named, buy),
@@ -167,7 +153,9 @@ impl Broker {
         }
         if let Some(deal) = self.deals.get(&message.negotiation) {
             if self.deals.is_of_peer(deal, message) {
-                let asked = self.judge_amendment(now, deal, &message.body);
+                let (buyer, all) = (self.catalogue.buyer(&deal.peer()), self.deals.current());
+                let asked = self.supply.judge_amendment(now, buyer, deal, &message.body, all);
+                let asked = asked.filter(|_| !self.degraded);
                 self.deals.on_message(now, message, asked, effects);
             }
             return;
@@ -195,10 +183,10 @@ impl Broker {
             tracing::warn!(%error, "no advertisement");
         }
     }
+}
 
-    fn random_id(&mut self) -> NegotiationId {
-        let mut id = NegotiationId([0; 16]);
-        self.rng.fill_bytes(&mut id.0);
-        id
-    }
+fn random_id(rng: &mut ChaCha12Rng) -> NegotiationId {
+    let mut id = NegotiationId([0; 16]);
+    rng.fill_bytes(&mut id.0);
+    id
 }

@@ -1,22 +1,23 @@
 //! What the owner asks for: each command, and orders. What others ask for is answered by
 //! `requests`.
 
+use mercato_protocol::ad::Ad;
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::limits::LABEL_BYTES;
-use mercato_protocol::negotiation::{Body, CloseReason, Request, TerminateReason};
+use mercato_protocol::negotiation::{CloseReason, Request, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 use rand_chacha::rand_core::Rng as _;
 
-use super::Broker;
 use super::command::{Command, Refusal, Reply};
 use super::effect::Effect;
 use super::record::{Record, RecordKey};
 use super::requests::Changes;
-use crate::catalogue::{Audience, BuyPolicy, Candidate, Demand, Standing};
-use crate::deal::{Conversation, Deal, EndReason, Kind, Negotiation, Order, Side};
+use super::{Broker, random_id};
+use crate::catalogue::{Audience, Candidate, Demand, Standing};
+use crate::deal::{Conversation, Deal, EndReason, Negotiation, Order, Phase, Side};
 use crate::limits;
-use crate::sale::{Purchase, SharePolicy, size, terms_of};
+use crate::sale::{Purchase, size, terms_of};
 
 /// One order, or one question of a round.
 pub(super) struct Opening<'a> {
@@ -29,6 +30,36 @@ pub(super) struct Opening<'a> {
     pub(super) round: Option<NegotiationId>,
 }
 
+impl Opening<'_> {
+    fn deal(self, now: Now, ad: &Ad) -> Result<Deal, Refusal> {
+        let Self { id, chosen, demand, note, round } = self;
+        let names = &demand.namespaces;
+        if names.len() > limits::ORDER_NAMESPACES || names.iter().any(|it| it.len() > LABEL_BYTES) {
+            let text = format!(
+                "an order is for at most {} namespaces, by names of at most {LABEL_BYTES} bytes",
+                limits::ORDER_NAMESPACES
+            );
+            return Err(Refusal::Invalid(text));
+        }
+        let offered = ad.body.terms.classes.first().copied();
+        let class = demand.class.or(offered).unwrap_or_default();
+        let purchase = Purchase { quantity: &demand.quantity, class, term_s: demand.term_s };
+        let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, purchase);
+        let limit = demand.max_price.filter(|_| round.is_none());
+        let order = Order {
+            side: Side::Consumer,
+            request: Request { ad: ad.digest, terms, note },
+            rfq: round,
+            limit: limit.map(|rate| rate.over(demand.term_s)),
+            namespaces: names.clone(),
+            opened_ms: now.wall_ms,
+        };
+        let conversation = Conversation::new(id, chosen.provider, chosen.key);
+        let asked = Negotiation::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
+        Ok(Deal::new(order, conversation, asked))
+    }
+}
+
 impl Broker {
     pub(super) fn command(
         &mut self,
@@ -37,8 +68,15 @@ impl Broker {
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         match command {
-            Command::Share(policy) => self.set_share(policy, effects)?,
-            Command::Buy(policy) => self.set_buy(policy, effects)?,
+            Command::Share(policy) => {
+                self.supply.set_policy(policy.clone()).map_err(Refusal::Invalid)?;
+                effects.push(Effect::keep(policy.map(Record::Share), RecordKey::Share));
+            }
+            Command::Buy(policy) => {
+                let set = self.catalogue.set_policy(policy.clone());
+                set.map_err(|text| Refusal::Invalid(text.to_owned()))?;
+                effects.push(Effect::keep(policy.map(Record::Buy), RecordKey::Buy));
+            }
             Command::Peer(cluster, standing) => {
                 let named = &mut self.catalogue.peers.named;
                 if !named.contains_key(&cluster) && named.len() >= limits::PEERS {
@@ -75,38 +113,6 @@ impl Broker {
         Ok(Reply::Done)
     }
 
-    fn set_share(
-        &mut self,
-        policy: Option<SharePolicy>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        if let Some(policy) = &policy {
-            policy.check().map_err(Refusal::Invalid)?;
-        }
-        effects.push(match &policy {
-            Some(policy) => Effect::Persist(Record::Share(policy.clone())),
-            None => Effect::Forget(RecordKey::Share),
-        });
-        self.supply.set_policy(policy);
-        Ok(())
-    }
-
-    fn set_buy(
-        &mut self,
-        policy: Option<BuyPolicy>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Refusal> {
-        if let Some(policy) = &policy {
-            policy.check().map_err(|text| Refusal::Invalid(text.to_owned()))?;
-        }
-        effects.push(match &policy {
-            Some(policy) => Effect::Persist(Record::Buy(policy.clone())),
-            None => Effect::Forget(RecordKey::Buy),
-        });
-        self.catalogue.set_policy(policy);
-        Ok(())
-    }
-
     /// Orders, unless that was done under this id before.
     fn order(
         &mut self,
@@ -123,7 +129,7 @@ impl Broker {
         }
         self.can_order(&demand.quantity, &note, 1)?;
         let chosen = self.choose(now, demand)?;
-        let id = id.unwrap_or_else(|| self.random_id());
+        let id = id.unwrap_or_else(|| random_id(&mut self.rng));
         let opening = Opening { id, chosen: &chosen, demand, note, round: None };
         self.open_order(now, opening, effects)?;
         Ok(Reply::Ordered { id, provider: chosen.provider })
@@ -139,16 +145,10 @@ impl Broker {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let is_open = |deal: &&Deal| deal.side() == Side::Consumer && deal.phase().is_open();
-        let full = self.deals.current().filter(is_open).count() + more > limits::OPEN_ORDERS;
-        if full || self.deals.is_full_with(more) {
+        if self.deals.is_full_with_orders(more) {
             return Err(Refusal::TooMany);
         }
-        size::check(quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
-        if note.len() > limits::TEXT_BYTES {
-            return Err(Refusal::Invalid(format!("a note of over {} bytes", limits::TEXT_BYTES)));
-        }
-        Ok(())
+        check(quantity, note)
     }
 
     /// Opens a negotiation: an order, or a question in a round of firm offers.
@@ -158,40 +158,9 @@ impl Broker {
         opening: Opening<'_>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let Opening { id, chosen, demand, note, round } = opening;
-        let names = &demand.namespaces;
-        if names.len() > limits::ORDER_NAMESPACES || names.iter().any(|it| it.len() > LABEL_BYTES) {
-            let text = format!(
-                "an order is for at most {} namespaces, by names of at most {LABEL_BYTES} bytes",
-                limits::ORDER_NAMESPACES
-            );
-            return Err(Refusal::Invalid(text));
-        }
-        let ad = self.catalogue.ad(&chosen.provider).ok_or(Refusal::NoMatch { seen: 0 })?;
-        let offered = ad.body.terms.classes.first().copied();
-        let class = demand.class.or(offered).unwrap_or_default();
-        let purchase = Purchase { quantity: &demand.quantity, class, term_s: demand.term_s };
-        let terms = terms_of(&ad.body, &chosen.pool, &chosen.price, purchase);
-        let request = Request { ad: ad.digest, terms, note };
-        let body = match round {
-            Some(_) => Body::Rfq(request.clone()),
-            None => Body::Request(request.clone()),
-        };
-        let limit = demand.max_price.filter(|_| round.is_none());
-        let order = Order {
-            side: Side::Consumer,
-            request,
-            rfq: round,
-            limit: limit.map(|rate| rate.over(demand.term_s)),
-            namespaces: names.clone(),
-            opened_ms: now.wall_ms,
-        };
-        let conversation = Conversation::new(id, chosen.provider, chosen.key);
-        let asked = Negotiation::Requested { until_ms: now.wall_ms + limits::REQUEST_MS };
-        let deal = Deal::new(order, conversation, asked);
-        self.deals.step(now, deal, effects, |deal, step| {
-            deal.edit(step, |_, exchange| exchange.ask(Kind::Request, body))
-        })?;
+        let ad = self.catalogue.ad(&opening.chosen.provider);
+        let deal = opening.deal(now, ad.ok_or(Refusal::NoMatch { seen: 0 })?)?;
+        self.deals.step(now, deal, effects, |deal, step| deal.edit(step, Phase::ask))?;
         self.deals.forget_ended(|peer| self.catalogue.peers.is_stranger(peer), effects);
         Ok(())
     }
@@ -242,4 +211,13 @@ impl Broker {
         })?;
         Ok(())
     }
+}
+
+/// Whether so much can be ordered, with these words.
+fn check(quantity: &Resources, note: &str) -> Result<(), Refusal> {
+    size::check(quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    if note.len() > limits::TEXT_BYTES {
+        return Err(Refusal::Invalid(format!("a note of over {} bytes", limits::TEXT_BYTES)));
+    }
+    Ok(())
 }

@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{BuyPolicy, Standing};
 use crate::deal::{Agreement, Deal, Dispute};
-use crate::sale::SharePolicy;
+use crate::sale::{Series, SharePolicy};
 
-/// What must be remembered.
+/// What must be remembered over a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// Numbers of advertisements below `next_seq` may have been used.
     Series {
-        /// Of the numbers.
+        /// The epoch that the numbers are of.
         epoch: u64,
         /// The first that was surely never used.
         next_seq: u64,
     },
-    /// What the owner shares.
+    /// What the owner shares from now on.
     Share(SharePolicy),
-    /// What may be bought.
+    /// What may be bought from now on.
     Buy(BuyPolicy),
     /// What the owner thinks of a peer.
     Peer(ClusterId, Standing),
@@ -38,19 +38,19 @@ pub enum Record {
 /// What a record is kept under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RecordKey {
-    /// Of [`Record::Series`].
+    /// The one key of [`Record::Series`].
     Series,
-    /// Of [`Record::Share`].
+    /// The one key of [`Record::Share`].
     Share,
-    /// Of [`Record::Buy`].
+    /// The one key of [`Record::Buy`].
     Buy,
-    /// Of [`Record::Peer`].
+    /// The key of a [`Record::Peer`].
     Peer(ClusterId),
-    /// Of [`Record::Deal`].
+    /// The key of a [`Record::Deal`].
     Deal(NegotiationId),
-    /// Of [`Record::Earlier`].
+    /// The key of a [`Record::Earlier`].
     Earlier(NegotiationId, u32),
-    /// Of [`Record::Dispute`].
+    /// The key of a [`Record::Dispute`].
     Dispute(NegotiationId, u32),
 }
 
@@ -78,9 +78,9 @@ impl Record {
         }
         let id = deal.id();
         let written = |of: fn(&Deal) -> usize| before.map_or(0, of);
-        let earlier = (0..).zip(earlier(deal)).skip(written(|it| earlier(it).len()));
+        let earlier = (0..).zip(earlier_of(deal)).skip(written(|it| earlier_of(it).len()));
         let earlier = earlier.map(|(n, it)| Self::Earlier(id, n, Box::new(Agreement::clone(it))));
-        let disputes = (0..).zip(disputes(deal)).skip(written(|it| disputes(it).len()));
+        let disputes = (0..).zip(disputes_of(deal)).skip(written(|it| disputes_of(it).len()));
         let disputes = disputes.map(|(n, it)| Self::Dispute(id, n, it.clone()));
         let itself = Self::Deal(Box::new(deal.without_grown()));
         earlier.chain(disputes).chain([itself]).collect()
@@ -91,52 +91,58 @@ impl RecordKey {
     /// Where all of a deal is kept.
     pub(crate) fn of_deal(deal: &Deal) -> Vec<Self> {
         let id = deal.id();
-        let earlier = (0..).zip(earlier(deal)).map(|(n, _)| Self::Earlier(id, n));
-        let disputes = (0..).zip(disputes(deal)).map(|(n, _)| Self::Dispute(id, n));
+        let earlier = (0..).zip(earlier_of(deal)).map(|(n, _)| Self::Earlier(id, n));
+        let disputes = (0..).zip(disputes_of(deal)).map(|(n, _)| Self::Dispute(id, n));
         [Self::Deal(id)].into_iter().chain(earlier).chain(disputes).collect()
     }
 }
 
-fn earlier(deal: &Deal) -> &[Arc<Agreement>] {
+fn earlier_of(deal: &Deal) -> &[Arc<Agreement>] {
     deal.lease().map_or(&[], |lease| lease.agreements().earlier())
 }
 
-fn disputes(deal: &Deal) -> &[Dispute] {
+fn disputes_of(deal: &Deal) -> &[Dispute] {
     deal.lease().map_or(&[], |lease| lease.settlement().disputes())
 }
 
-/// Deals, and what lies in records of its own, put together again.
+/// What the records tell of, put together again.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    deals: BTreeMap<NegotiationId, Deal>,
-    earlier: BTreeMap<(NegotiationId, u32), Arc<Agreement>>,
-    disputes: BTreeMap<(NegotiationId, u32), Dispute>,
+    pub(crate) deals: BTreeMap<NegotiationId, Deal>,
+    /// What is yet to be written, since an earlier release kept it in the deal.
+    pub(crate) unwritten: Vec<Record>,
+    pub(crate) named: BTreeMap<ClusterId, Standing>,
+    pub(crate) series: Option<Series>,
+    pub(crate) share: Option<SharePolicy>,
+    pub(crate) buy: Option<BuyPolicy>,
 }
 
 impl Kept {
-    pub(crate) fn deal(&mut self, deal: Deal) {
-        self.deals.insert(deal.id(), deal);
-    }
-
-    pub(crate) fn earlier(&mut self, id: NegotiationId, number: u32, agreement: Agreement) {
-        self.earlier.insert((id, number), Arc::new(agreement));
-    }
-
-    pub(crate) fn dispute(&mut self, id: NegotiationId, number: u32, dispute: Dispute) {
-        self.disputes.insert((id, number), dispute);
-    }
-
-    /// The deals, and what is yet to be written, since an earlier release kept it in the deal.
-    pub(crate) fn whole(mut self) -> (BTreeMap<NegotiationId, Deal>, Vec<Record>) {
-        let grown = |deal: &&Deal| !earlier(deal).is_empty() || !disputes(deal).is_empty();
-        let inside = self.deals.values().filter(grown);
-        let unwritten = inside.flat_map(|deal| Record::changes(deal, None)).collect();
-        for ((id, _), earlier) in self.earlier {
-            self.deals.entry(id).and_modify(|deal| deal.restore_earlier(earlier));
+    pub(crate) fn of(records: impl IntoIterator<Item = Record>) -> Self {
+        let mut kept = Self::default();
+        let (mut earlier, mut disputes) = (BTreeMap::new(), BTreeMap::new());
+        for record in records {
+            match record {
+                Record::Series { epoch, next_seq } => {
+                    kept.series = Some(Series { epoch, next_seq });
+                }
+                Record::Share(policy) => kept.share = Some(policy),
+                Record::Buy(policy) => kept.buy = Some(policy),
+                Record::Peer(cluster, standing) => drop(kept.named.insert(cluster, standing)),
+                Record::Deal(deal) => drop(kept.deals.insert(deal.id(), *deal)),
+                Record::Earlier(id, n, it) => drop(earlier.insert((id, n), Arc::from(it))),
+                Record::Dispute(id, n, it) => drop(disputes.insert((id, n), it)),
+            }
         }
-        for ((id, _), dispute) in self.disputes {
-            self.deals.entry(id).and_modify(|deal| deal.restore_dispute(dispute));
+        let grown = |deal: &&Deal| !earlier_of(deal).is_empty() || !disputes_of(deal).is_empty();
+        let inside = kept.deals.values().filter(grown);
+        kept.unwritten = inside.flat_map(|deal| Record::changes(deal, None)).collect();
+        for ((id, _), earlier) in earlier {
+            kept.deals.entry(id).and_modify(|deal| deal.restore_earlier(earlier));
         }
-        (self.deals, unwritten)
+        for ((id, _), dispute) in disputes {
+            kept.deals.entry(id).and_modify(|deal| deal.restore_dispute(dispute));
+        }
+        kept
     }
 }

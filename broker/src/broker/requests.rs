@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Verified;
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::{Body, Message, Request, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
@@ -14,9 +14,9 @@ use super::Broker;
 use super::command::Refusal;
 use super::deals::is_amendment_asked;
 use super::effect::Effect;
-use crate::deal::{Asked, Conversation, Deal, Lease, Negotiation, Order, Side, Verdict};
+use crate::deal::{Conversation, Deal, Lease, Negotiation, Order, Side, Verdict};
 use crate::limits;
-use crate::sale::{Buyer, size};
+use crate::sale::size;
 use crate::syntax::PriceChange;
 
 /// How a firm offer differs from what was asked for; none: as asked for.
@@ -25,6 +25,25 @@ pub(super) struct Changes {
     pub(super) quantity: Option<Resources>,
     /// Held so long, in seconds.
     pub(super) hold_s: Option<u64>,
+}
+
+impl Changes {
+    /// The terms with these changes.
+    fn apply(self, asked: &Terms) -> Result<Terms, Refusal> {
+        let Self { price, quantity, hold_s } = self;
+        let mut terms = asked.clone();
+        terms.quantity = quantity.unwrap_or(terms.quantity);
+        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        if let Some(price) = price {
+            let changed = price.of(&terms.price, &terms.quantity);
+            terms.price = changed.map_err(|error| Refusal::Invalid(error.to_string()))?;
+        }
+        if hold_s.is_some_and(|hold_s| hold_s < limits::HOLD_LEAST_S) {
+            let text = format!("an offer is held for {} seconds at least", limits::HOLD_LEAST_S);
+            return Err(Refusal::Invalid(text));
+        }
+        Ok(terms)
+    }
 }
 
 impl Broker {
@@ -48,22 +67,13 @@ impl Broker {
             let is_partner = |peer: &ClusterId| !peers.is_stranger(peer) || leased.contains(peer);
             return self.early.keep(now, message, is_partner);
         }
-        let (from, is_full) = (message.from, self.is_full(&message.from));
-        let buyer = self.buyer(&from);
+        let from = message.from;
+        let is_full = self.catalogue.is_full(&from, self.deals.current());
+        let buyer = self.catalogue.buyer(&from);
         let verdict = self.supply.judge(buyer, &request.terms, is_full, self.deals.current());
         let until_ms = now.wall_ms.saturating_add(limits::REVIEW_MS);
-        let order = Order {
-            side: Side::Provider,
-            request: request.clone(),
-            rfq: matches!(message.body, Body::Rfq(_)).then_some(message.negotiation),
-            limit: None,
-            namespaces: BTreeSet::new(),
-            opened_ms: now.wall_ms,
-        };
         let key = self.deals.latest_key(&from, *message.key());
-        let mut conversation = Conversation::new(message.negotiation, from, key);
-        conversation.receive(message);
-        let deal = Deal::new(order, conversation, Negotiation::Review { until_ms });
+        let deal = requested(now, message, request, key, until_ms);
         let answered = self.deals.step(now, deal, effects, |deal, step| {
             deal.edit(step, |phase, exchange| match verdict {
                 Verdict::Grant(None) => phase.agree(exchange, limits::COMMIT_MS),
@@ -85,61 +95,9 @@ impl Broker {
         self.deals.forget_ended(|peer| self.catalogue.peers.is_stranger(peer), effects);
     }
 
-    /// Who asks, as far as that is known.
-    fn buyer(&self, cluster: &ClusterId) -> Buyer<'_> {
-        let peers = &self.catalogue.peers;
-        let ad = self.catalogue.ad(cluster);
-        Buyer {
-            cluster: *cluster,
-            standing: peers.as_buyer(cluster),
-            affiliations: peers.affiliations(cluster),
-            jurisdiction: ad.and_then(|ad| ad.body.jurisdiction.as_deref()),
-        }
-    }
-
-    /// Whether the buyer's organisation has as much open as it may.
-    fn is_full(&self, buyer: &ClusterId) -> bool {
-        let peers = &self.catalogue.peers;
-        let organisation = peers.organisation(buyer);
-        let open = self.deals.current().filter(|deal| {
-            deal.side() == Side::Provider
-                && deal.phase().is_open()
-                && peers.organisation(&deal.peer()) == organisation
-        });
-        let most = if peers.is_stranger(buyer) {
-            limits::OPEN_OF_STRANGERS
-        } else {
-            limits::OPEN_PER_ORGANISATION
-        };
-        open.count() >= most
-    }
-
-    /// Provider: what becomes of a change, if it is new. None: that is not what was said, or
-    /// nothing can be promised now, and the buyer asks again.
-    pub(super) fn judge_amendment<'m>(
-        &self,
-        now: Now,
-        deal: &Deal,
-        body: &'m Body,
-    ) -> Option<Asked<'m>> {
-        let Body::Amend { number, terms } = body else { return None };
-        if deal.side() != Side::Provider || deal.lease().is_none() || self.degraded {
-            return None;
-        }
-        let (buyer, all) = (self.buyer(&deal.peer()), self.deals.current());
-        let verdict = self.supply.judge_amendment(now, buyer, deal, terms, all);
-        Some(Asked { number: *number, terms, verdict })
-    }
-
     /// What waits for the owner's answer, when something can be promised.
     fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
         if self.degraded { Err(Refusal::Degraded) } else { self.deals.asked(id) }
-    }
-
-    /// Whether so much of the pool of these terms can be promised now.
-    fn has_room(&self, terms: &Terms, quantity: &Resources) -> Result<(), Refusal> {
-        let shortage = self.supply.shortage(terms, quantity, self.deals.current());
-        shortage.map_or(Ok(()), |shortage| Err(shortage.into()))
     }
 
     /// Grants a request, or a change.
@@ -152,11 +110,11 @@ impl Broker {
         let deal = self.promisable(id)?;
         if let Some(change) = deal.lease().and_then(|lease| lease.amendments().in_review()) {
             let more = change.terms().quantity.saturating_sub(&deal.terms().quantity);
-            self.has_room(change.terms(), &more)?;
+            self.supply.has_room(change.terms(), &more, self.deals.current())?;
             self.deals.edit_lease(now, id, effects, Lease::agree_to_amendment)?;
         } else {
             let terms = &deal.request().terms;
-            self.has_room(terms, &terms.quantity)?;
+            self.supply.has_room(terms, &terms.quantity, self.deals.current())?;
             let hold_ms = hold_ms(deal, now, None);
             self.deals.edit(now, id, effects, |phase, exchange| phase.agree(exchange, hold_ms))?;
         }
@@ -176,20 +134,9 @@ impl Broker {
             let text = "a change is at the price of its contract, as asked for or not at all";
             return Err(Refusal::Invalid(text.to_owned()));
         }
-        let Changes { price, quantity, hold_s } = changes;
-        let mut terms = asked.request().terms.clone();
-        terms.quantity = quantity.unwrap_or(terms.quantity);
-        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
-        if let Some(price) = price {
-            let changed = price.of(&terms.price, &terms.quantity);
-            terms.price = changed.map_err(|error| Refusal::Invalid(error.to_string()))?;
-        }
-        if hold_s.is_some_and(|hold_s| hold_s < limits::HOLD_LEAST_S) {
-            let text = format!("an offer is held for {} seconds at least", limits::HOLD_LEAST_S);
-            return Err(Refusal::Invalid(text));
-        }
+        let (hold_s, terms) = (changes.hold_s, changes.apply(&asked.request().terms)?);
         let hold_ms = hold_ms(asked, now, hold_s);
-        self.has_room(&terms, &terms.quantity)?;
+        self.supply.has_room(&terms, &terms.quantity, self.deals.current())?;
         let offer = self
             .deals
             .edit(now, request, effects, |phase, exchange| phase.offer(exchange, terms, hold_ms));
@@ -225,11 +172,7 @@ impl Broker {
         text: &str,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        let deal = self.deals.get(&contract).filter(|deal| deal.side() == Side::Provider);
-        let runs = |deal: &&Deal| matches!(deal.state(), State::Active | State::Suspended);
-        let lease = deal.filter(runs).and_then(Deal::lease);
-        let lease = lease.filter(|lease| lease.settlement().reclaim().is_none());
-        let lease = lease.ok_or(Refusal::Unknown(contract))?;
+        let lease = self.deals.reclaimable(contract)?;
         let notice_s = notice_s.unwrap_or(lease.agreements().terms().reclaim_notice_s);
         let until_ms = now.wall_ms.saturating_add(notice_s.saturating_mul(1_000));
         if lease.ends_ms() <= until_ms {
@@ -253,22 +196,7 @@ impl Broker {
         if self.degraded {
             return Err(Refusal::Degraded);
         }
-        let lease = self.deals.bought(contract)?;
-        if lease.amendments().open().is_some() {
-            return Err(Refusal::ChangeOpen(contract));
-        }
-        if lease.agreements().earlier().len() >= limits::CHANGES {
-            let text = format!("a lease is changed at most {} times", limits::CHANGES);
-            return Err(Refusal::Invalid(text));
-        }
-        let before = lease.agreements().terms();
-        let mut terms = before.clone();
-        terms.quantity = quantity.unwrap_or(terms.quantity);
-        terms.term_s = term_s.unwrap_or(terms.term_s);
-        if terms == *before {
-            return Err(Refusal::Invalid("that is what the contract says".to_owned()));
-        }
-        size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+        let terms = amended(self.deals.bought(contract)?, contract, quantity, term_s)?;
         let asked = self.deals.edit_lease(now, contract, effects, |lease, exchange| {
             lease.ask_amendment(exchange, terms)
         });
@@ -291,6 +219,52 @@ impl Broker {
         open.filter(|change| waits(change.state())).ok_or(Refusal::NoChange(contract))?;
         Ok(self.deals.edit_lease(now, contract, effects, Lease::withdraw_amendment)?)
     }
+}
+
+/// What the contract of a lease is to say; all else stays.
+fn amended(
+    lease: &Lease,
+    contract: ContractId,
+    quantity: Option<Resources>,
+    term_s: Option<u64>,
+) -> Result<Terms, Refusal> {
+    if lease.amendments().open().is_some() {
+        return Err(Refusal::ChangeOpen(contract));
+    }
+    if lease.agreements().earlier().len() >= limits::CHANGES {
+        let text = format!("a lease is changed at most {} times", limits::CHANGES);
+        return Err(Refusal::Invalid(text));
+    }
+    let before = lease.agreements().terms();
+    let mut terms = before.clone();
+    terms.quantity = quantity.unwrap_or(terms.quantity);
+    terms.term_s = term_s.unwrap_or(terms.term_s);
+    if terms == *before {
+        return Err(Refusal::Invalid("that is what the contract says".to_owned()));
+    }
+    size::check(&terms.quantity).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    Ok(terms)
+}
+
+/// A deal of a request that its owner is asked about until then.
+fn requested(
+    now: Now,
+    message: &Verified<Message>,
+    request: &Request,
+    key: PublicKey,
+    until_ms: u64,
+) -> Deal {
+    let order = Order {
+        side: Side::Provider,
+        request: request.clone(),
+        rfq: matches!(message.body, Body::Rfq(_)).then_some(message.negotiation),
+        limit: None,
+        namespaces: BTreeSet::new(),
+        opened_ms: now.wall_ms,
+    };
+    let mut conversation = Conversation::new(message.negotiation, message.from, key);
+    conversation.receive(message);
+    Deal::new(order, conversation, Negotiation::Review { until_ms })
 }
 
 /// How long an offer that answers this request is held: as its owner says, and no longer than

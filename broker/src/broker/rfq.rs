@@ -5,13 +5,12 @@ use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::time::Now;
 
-use super::Broker;
 use super::command::{Refusal, Reply};
 use super::effect::Effect;
 use super::orders::Opening;
-use crate::catalogue::{Audience, Candidate, Demand};
+use super::{Broker, random_id};
+use crate::catalogue::Demand;
 use crate::deal::{Deal, EndReason, Phase, Side};
-use crate::limits;
 
 impl Broker {
     /// Asks each trusted provider for its best pool that suits, the best first.
@@ -23,24 +22,16 @@ impl Broker {
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
         self.can_order(&demand.quantity, note, 1)?;
-        let all = self.deals.all();
-        let ranked = self.catalogue.browse(now, demand, Audience::Trusted, false, all).offers;
-        let mut asked: Vec<Candidate> = Vec::new();
-        for one in ranked {
-            let known = asked.iter().any(|known| known.provider == one.provider);
-            if !known && asked.len() < limits::ROUND {
-                asked.push(one);
-            }
-        }
+        let asked = self.catalogue.best_of_each(now, demand, self.deals.all());
         if asked.is_empty() {
             // The same as an order would be told.
             let seen = self.catalogue.book.offers(now);
             return self.choose(now, demand).and(Err(Refusal::NoMatch { seen }));
         }
         self.can_order(&demand.quantity, note, asked.len())?;
-        let round = self.random_id();
+        let round = random_id(&mut self.rng);
         for chosen in &asked {
-            let (id, note, round) = (self.random_id(), note.to_owned(), Some(round));
+            let (id, note, round) = (random_id(&mut self.rng), note.to_owned(), Some(round));
             self.open_order(now, Opening { id, chosen, demand, note, round }, effects)?;
         }
         Ok(Reply::Asked { round, providers: asked.len() })
@@ -64,12 +55,7 @@ impl Broker {
         if deal.state() != State::Offered {
             return Err(Refusal::Unknown(offer));
         }
-        let (provider, round) = (deal.peer(), deal.rfq());
-        let others = self.deals.current().filter(|other| {
-            let same = round.is_some() && other.rfq() == round;
-            same && other.side() == Side::Consumer && other.id() != offer
-        });
-        let others: Vec<&Deal> = others.collect();
+        let (provider, others) = (deal.peer(), self.deals.others_of_round(deal));
         let is_taken = |other: &&&Deal| other.state() == State::Agreed || other.is_leased();
         if let Some(taken) = others.iter().find(is_taken) {
             return Err(Refusal::Taken(taken.id()));

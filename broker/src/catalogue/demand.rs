@@ -18,9 +18,9 @@ use crate::syntax::{Rate, Seconds, Show as _, quantity};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Demand {
-    /// Of which kind.
+    /// Of which kind: terms that all must hold.
     pub selector: Selector,
-    /// How much.
+    /// How much of each resource.
     pub quantity: Resources,
     /// How long, in seconds; zero: that is not said, and an order must.
     pub term_s: u64,
@@ -55,7 +55,7 @@ pub enum Exclusion {
     /// Another provider was asked for.
     #[error("another provider was asked for")]
     OtherProvider,
-    /// Not of this class.
+    /// It is not offered as this class.
     #[error("not offered as {}", match .0 { Class::Spot => "spot", Class::Reserved => "reserved" })]
     Class(Class),
     /// The term is too short for it.
@@ -64,10 +64,10 @@ pub enum Exclusion {
     /// The term is too long for it.
     #[error("not for more than {}", Seconds(*.0).show())]
     TermTooLong(u64),
-    /// Too little is free.
+    /// Too little of a resource is free.
     #[error("{} {resource} free", quantity::show(.resource, *.free))]
     Short {
-        /// Of what.
+        /// The resource that is short.
         resource: Resource,
         /// What is free, in the smallest unit.
         free: u64,
@@ -93,7 +93,7 @@ pub enum Exclusion {
     OverBudget {
         /// Its price for the whole term.
         total: Money,
-        /// What is left.
+        /// What is left of the budget.
         left: Money,
     },
     /// The owner's policy does not allow so long a term.

@@ -19,6 +19,7 @@ use mercato_protocol::time::Now;
 
 use crate::deal::{Deal, EndReason, Side};
 use crate::limits;
+use crate::sale::Buyer;
 use book::{Book, BuyerContext, SearchInputs};
 use reputation::unfaithful;
 
@@ -39,20 +40,18 @@ pub(crate) struct Catalogue {
     pub(crate) book: Book,
     pub(crate) peers: Peers,
     policy: Option<BuyPolicy>,
-    /// Microseconds, by key.
+    /// The last round trip in microseconds, by key.
     round_trips: BTreeMap<PublicKey, u64>,
 }
 
 impl Catalogue {
     pub(crate) fn new(named: BTreeMap<ClusterId, Standing>, policy: Option<BuyPolicy>) -> Self {
-        let mut catalogue = Self {
+        Self {
             book: Book::default(),
-            peers: Peers { named, ..Peers::default() },
-            policy: None,
+            peers: Peers { named, policy: trusted(policy.as_ref()), ..Peers::default() },
+            policy,
             round_trips: BTreeMap::new(),
-        };
-        catalogue.set_policy(policy);
-        catalogue
+        }
     }
 
     /// What may be bought; none: anything.
@@ -60,9 +59,12 @@ impl Catalogue {
         self.policy.as_ref()
     }
 
-    pub(crate) fn set_policy(&mut self, policy: Option<BuyPolicy>) {
-        self.peers.policy = policy.iter().flat_map(|policy| policy.trust.clone()).collect();
+    /// The owner buys otherwise from now on; an error says why that cannot be.
+    pub(crate) fn set_policy(&mut self, policy: Option<BuyPolicy>) -> Result<(), &'static str> {
+        policy.as_ref().map_or(Ok(()), BuyPolicy::check)?;
+        self.peers.policy = trusted(policy.as_ref());
         self.policy = policy;
+        Ok(())
     }
 
     pub(crate) fn set_round_trips(&mut self, trips: BTreeMap<PublicKey, u64>) {
@@ -92,6 +94,23 @@ impl Catalogue {
     ) -> Vec<Candidate> {
         let inputs = self.inputs(now, demand, deals);
         self.book.best(now, demand, self.context(&inputs), audience)
+    }
+
+    /// The best pool that suits of each trusted provider, the best first, as many as a round asks.
+    pub(crate) fn best_of_each<'d>(
+        &self,
+        now: Now,
+        demand: &Demand,
+        deals: impl Iterator<Item = &'d Deal> + Clone,
+    ) -> Vec<Candidate> {
+        let mut best: Vec<Candidate> = Vec::new();
+        for one in self.browse(now, demand, Audience::Trusted, false, deals).offers {
+            let known = best.iter().any(|known| known.provider == one.provider);
+            if !known && best.len() < limits::ROUND {
+                best.push(one);
+            }
+        }
+        best
     }
 
     /// What has to be worked out before the book is asked.
@@ -142,4 +161,38 @@ impl Catalogue {
     pub(crate) fn ad(&self, provider: &ClusterId) -> Option<&Ad> {
         self.book.ad(provider)
     }
+
+    /// Who asks, as far as that is known.
+    pub(crate) fn buyer(&self, cluster: &ClusterId) -> Buyer<'_> {
+        Buyer {
+            cluster: *cluster,
+            standing: self.peers.as_buyer(cluster),
+            affiliations: self.peers.affiliations(cluster),
+            jurisdiction: self.ad(cluster).and_then(|ad| ad.body.jurisdiction.as_deref()),
+        }
+    }
+
+    /// Whether a buyer's organisation has as much open as it may.
+    pub(crate) fn is_full<'d>(
+        &self,
+        buyer: &ClusterId,
+        deals: impl Iterator<Item = &'d Deal>,
+    ) -> bool {
+        let organisation = self.peers.organisation(buyer);
+        let open = deals.filter(|deal| {
+            deal.side() == Side::Provider
+                && deal.phase().is_open()
+                && self.peers.organisation(&deal.peer()) == organisation
+        });
+        let most = if self.peers.is_stranger(buyer) {
+            limits::OPEN_OF_STRANGERS
+        } else {
+            limits::OPEN_PER_ORGANISATION
+        };
+        open.count() >= most
+    }
+}
+
+fn trusted(policy: Option<&BuyPolicy>) -> BTreeSet<ClusterId> {
+    policy.map_or_else(BTreeSet::new, |policy| policy.trust.clone())
 }

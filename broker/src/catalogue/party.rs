@@ -15,7 +15,7 @@ use super::trust::Affiliation;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Party {
-    /// One cluster.
+    /// One cluster, by its id.
     Cluster(ClusterId),
     /// Every cluster that a joined federation certifies as this organisation's.
     Organisation(Slug),

@@ -26,9 +26,9 @@ pub enum Sort {
 pub(crate) struct Merits {
     /// For the whole term; none when free, or without a term.
     pub(crate) cost: Option<(Currency, u64)>,
-    /// Microseconds.
+    /// The last round trip, in microseconds.
     pub(crate) rtt_us: Option<u64>,
-    /// Grams for each kilowatt-hour.
+    /// Grams of CO2 for each kilowatt-hour.
     pub(crate) carbon: Option<u64>,
     /// Thousandths of the best there is.
     pub(crate) reputation: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Merits {
 /// The better one is less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// None is for free.
+    /// None: it is for free.
     currency: Option<Currency>,
     key: u64,
 }
@@ -58,7 +58,7 @@ const USUAL_RTT_US: u64 = 50_000;
 const USUAL_CARBON: u64 = 250;
 const BEST_REPUTATION: u64 = 1_000;
 
-/// One, as a score.
+/// One, as a score counts it.
 const ONE: u64 = 1_000_000;
 
 /// How offers are to be ranked among each other.

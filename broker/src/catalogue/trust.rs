@@ -18,7 +18,7 @@ pub enum Standing {
     Stranger,
     /// Accepted by the owner, who saw the fingerprint, or certified by a joined federation.
     Trusted,
-    /// Never traded with.
+    /// Blocked by the owner: never traded with.
     Blocked,
 }
 
@@ -36,15 +36,15 @@ pub struct Membership {
 /// That a cluster belongs to a federation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affiliation {
-    /// Which.
+    /// The federation that certifies it.
     pub federation: FederationId,
-    /// What that calls itself.
+    /// The name that the federation gives itself.
     pub name: Slug,
     /// Whose cluster it is there.
     pub organisation: Option<Slug>,
-    /// Whether it may sell.
+    /// Whether its certificate lets it sell.
     pub sells: bool,
-    /// Whether it may buy.
+    /// Whether its certificate lets it buy.
     pub buys: bool,
 }
 
@@ -55,16 +55,16 @@ pub(crate) enum Organisation {
     Certified(FederationId, Slug),
     /// An accepted cluster of no organisation, by itself.
     Of(ClusterId),
-    /// All strangers together.
+    /// All strangers together, who cost nothing to make.
     Strangers,
 }
 
 /// The owner's word on peers, and what others prove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peers {
-    /// Whom the owner named.
+    /// Whom the owner named, one by one.
     pub(crate) named: BTreeMap<ClusterId, Standing>,
-    /// Whom the policy trusts.
+    /// Whom the policy on buying trusts.
     pub(crate) policy: BTreeSet<ClusterId>,
     /// What certificates and proofs say.
     pub(crate) membership: Membership,

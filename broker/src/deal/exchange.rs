@@ -68,12 +68,12 @@ impl<'a, 's> Exchange<'a, 's> {
         self.step.config.key.public()
     }
 
-    /// Wall clock, milliseconds.
+    /// When the step is taken, wall clock, milliseconds.
     pub(crate) fn now_ms(&self) -> u64 {
         self.step.now.wall_ms
     }
 
-    /// Sends something once.
+    /// Sends something once: no answer is awaited.
     pub(crate) fn send(&mut self, body: Body) -> Result<(), CodecError> {
         self.message(body).map(drop)
     }

@@ -2,10 +2,13 @@
 //! small state machine of its own; here is what takes several of them.
 
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::contract::Terms;
+use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{Signed, Verified};
 use mercato_protocol::id::Digest;
-use mercato_protocol::negotiation::{Body, CloseReason, DisputeReason, Message, TerminateReason};
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::negotiation::{
+    Answer, Body, CloseReason, DisputeReason, Message, State, TerminateReason,
+};
 use mercato_protocol::price::{Money, PriceError, Usage};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
@@ -15,9 +18,9 @@ use super::agreement::{Agreement, Agreements};
 use super::amendment::{Amendment, Amendments, Asked};
 use super::conversation::Kind;
 use super::exchange::Exchange;
-use super::meter::Meter;
+use super::meter::{Meter, MeterState, Overdue};
 use super::order::Side;
-use super::settlement::{Ended, Settlement};
+use super::settlement::{Ended, Received, Settlement};
 
 /// How a lease is to be in this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +94,98 @@ impl Lease {
         self.agreements.contract().not_after_ms.min(reclaimed_ms)
     }
 
+    /// How far a running lease is, as it is said to the other side.
+    pub(super) fn state(&self) -> State {
+        match self.meter.state() {
+            MeterState::Pending { .. } => State::Pending,
+            MeterState::Running { .. } if self.settlement.reclaim().is_some() => State::Reclaiming,
+            MeterState::Running { .. } => State::Active,
+            MeterState::Suspended { .. } => State::Suspended,
+            MeterState::Ended { .. } => State::Closed,
+        }
+    }
+
+    /// How a running lease is to be in this cluster.
+    pub(super) fn desired(&self, side: Side) -> Desired {
+        let skew_ms = if side == Side::Consumer { CLOCK_SKEW_MS } else { 0 };
+        match self.meter.state() {
+            MeterState::Suspended { .. } => Desired::Suspended,
+            MeterState::Pending { .. } | MeterState::Running { .. } | MeterState::Ended { .. } => {
+                Desired::Open { admit_until_ms: self.ends_ms().saturating_sub(skew_ms) }
+            }
+        }
+    }
+
+    /// The next deadline of a running lease on this side, wall clock.
+    pub(super) fn deadline_ms(&self, side: Side) -> Option<u64> {
+        let lapses_ms = self.amendments.deadline_ms(side);
+        let all = match (side, self.meter.state()) {
+            (Side::Provider, MeterState::Pending { until_ms }) => {
+                [Some(until_ms), Some(self.ends_ms()), None]
+            }
+            (Side::Provider, _) => {
+                let metered_ms = self.meter.deadline_ms(&self.agreements);
+                [Some(self.ends_ms()), metered_ms, lapses_ms]
+            }
+            (Side::Consumer, _) => {
+                // The provider ends what it takes back; a longer term may have been agreed.
+                let reclaimed = self.settlement.reclaim().is_some();
+                let skew_ms = if reclaimed { CLOCK_SKEW_MS } else { 0 };
+                let end_ms = self.ends_ms().saturating_add(skew_ms);
+                [Some(end_ms).filter(|_| !self.amendments.is_in_doubt(side)), lapses_ms, None]
+            }
+        };
+        all.into_iter().flatten().min()
+    }
+
+    /// The deadline of a running lease has come. Why it has to be closed, and the same for a
+    /// person; none: it runs on.
+    pub(super) fn on_deadline(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Result<Option<(CloseReason, String)>, CodecError> {
+        if self.amendments.on_deadline(exchange)? {
+            return Ok(None);
+        }
+        let now_ms = exchange.now_ms();
+        if exchange.side() == Side::Consumer {
+            return Ok(Some(self.end_in_time()));
+        }
+        if matches!(self.meter.state(), MeterState::Pending { until_ms } if now_ms >= until_ms) {
+            let text = "it was not ready in time".to_owned();
+            return Ok(Some((CloseReason::ProvisioningFailed, text)));
+        }
+        if now_ms >= self.ends_ms() {
+            return Ok(Some(self.end_in_time()));
+        }
+        Ok(match self.meter.on_deadline(exchange, &self.agreements)? {
+            Overdue::Nothing => None,
+            Overdue::Close => {
+                Some((CloseReason::Unsigned, "usage reports stayed unsigned".to_owned()))
+            }
+        })
+    }
+
+    /// Provider: the next deadline of a lease that has ended, wall clock.
+    pub(super) fn ended_deadline_ms(&self) -> Option<u64> {
+        self.meter.deadline_ms(&self.agreements).or(self.invoice_due_ms())
+    }
+
+    /// Provider: the deadline of a lease that has ended for this reason has come.
+    pub(super) fn on_ended_deadline(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        closed: CloseReason,
+    ) -> Result<(), CodecError> {
+        if self.amendments.on_deadline(exchange)? {
+            return Ok(());
+        }
+        if self.invoice_due_ms().is_some() {
+            return self.send_invoice(exchange, closed);
+        }
+        self.meter.on_deadline(exchange, &self.agreements).map(drop)
+    }
+
     /// What the whole term costs; none when free.
     pub(crate) fn total(&self) -> Result<Option<Money>, PriceError> {
         let contract = self.agreements.contract();
@@ -119,7 +214,7 @@ impl Lease {
     }
 
     /// Why it ends when it has come to [`ends_ms`](Self::ends_ms), and the same for a person.
-    pub(super) fn end_in_time(&self) -> (CloseReason, String) {
+    fn end_in_time(&self) -> (CloseReason, String) {
         let not_after_ms = self.agreements.contract().not_after_ms;
         match self.settlement.reclaim().filter(|notice| notice.until_ms < not_after_ms) {
             Some(_) => (CloseReason::Reclaimed, self.settlement.reclaim_text().to_owned()),
@@ -191,6 +286,57 @@ impl Lease {
         self.settlement.give_notice(exchange, until_ms, text)
     }
 
+    /// Provider: the consumer says something of the lease alone.
+    pub(super) fn on_consumer(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        message: &Verified<Message>,
+    ) -> Result<(), CodecError> {
+        if let Body::UsageReceipt { receipt } = &message.body {
+            self.meter.on_receipt(exchange, receipt);
+        } else if let Body::InvoiceReceipt { invoice } = &message.body {
+            self.settlement.on_invoice_receipt(exchange, invoice);
+        } else if let Body::Dispute { about, reason, text } = &message.body {
+            self.settlement.note_dispute(exchange, *about, *reason, text);
+        } else if let Body::Amendment { number, answer } = &message.body {
+            return self.on_answer(exchange, *number, answer);
+        }
+        Ok(())
+    }
+
+    /// Either side hears what becomes of a change.
+    pub(super) fn on_answer(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        number: u32,
+        answer: &Answer,
+    ) -> Result<(), CodecError> {
+        self.amendments.on_answer(exchange, &mut self.agreements, number, answer)
+    }
+
+    /// Provider: what is answered to a buyer's signature, as long as the lease runs.
+    pub(super) fn on_signed(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        signed: &Signed<Contract>,
+        runs: bool,
+    ) -> Body {
+        let answer = self.amendments.on_signed(exchange, &mut self.agreements, signed, runs);
+        answer.unwrap_or(Body::Finalized)
+    }
+
+    /// Consumer: the provider says what the lease came to, which ended for this reason.
+    pub(super) fn on_invoice(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+        closed: CloseReason,
+        received: &Received<'_>,
+    ) -> Result<(), CodecError> {
+        let contract = self.agreements.contract();
+        let ended = self.meter.last().map(|last| Ended { contract, last, closed });
+        self.settlement.on_invoice(exchange, ended.as_ref(), closed, received)
+    }
+
     /// Consumer: the provider reports. What it cannot agree to stays unsigned.
     pub(super) fn on_report(
         &mut self,
@@ -214,12 +360,12 @@ impl Lease {
 
     /// When the provider owes the invoice of a lease that is over, wall clock: it has all
     /// receipts.
-    pub(super) fn invoice_due_ms(&self) -> Option<u64> {
+    fn invoice_due_ms(&self) -> Option<u64> {
         self.meter.settled_ms().filter(|_| self.settlement.invoice().is_none())
     }
 
     /// Provider: sends the invoice, of a lease that ended for this reason.
-    pub(super) fn send_invoice(
+    fn send_invoice(
         &mut self,
         exchange: &mut Exchange<'_, '_>,
         closed: CloseReason,

@@ -131,7 +131,7 @@ impl Meter {
         is_news
     }
 
-    /// The lease has ended.
+    /// The lease has ended, at that time.
     pub(crate) fn end(&mut self, ended_ms: u64) {
         self.state = MeterState::Ended { started_ms: self.started_ms(), ended_ms };
     }
@@ -160,7 +160,7 @@ impl Meter {
         }
     }
 
-    /// [`deadline_ms`](Self::deadline_ms) may have come.
+    /// The time of [`deadline_ms`](Self::deadline_ms) may have come.
     pub(crate) fn on_deadline(
         &mut self,
         exchange: &mut Exchange<'_, '_>,

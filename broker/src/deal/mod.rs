@@ -107,7 +107,7 @@ impl Deal {
         matches!(self.state(), State::Active | State::Reclaiming)
     }
 
-    /// What was asked for.
+    /// What was asked for, by the first message.
     pub fn request(&self) -> &Request {
         &self.order.request
     }
@@ -209,32 +209,24 @@ impl Deal {
 
     /// Its next deadline, wall clock.
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
-        let own = match self.side() {
-            _ if self.over().is_some_and(Over::is_archived) => None,
-            Side::Provider => self.phase.provider_deadline_ms(),
-            Side::Consumer => {
-                self.phase.consumer_deadline_ms(self.conversation.awaits(Kind::Verification))
-            }
-        };
+        let archived = self.over().is_some_and(Over::is_archived);
+        let verifies = self.conversation.awaits(Kind::Verification);
+        let own = self.phase.deadline_ms(self.side(), verifies).filter(|_| !archived);
         let kept = self.over().map(|over| [over.archive_ms(), over.forget_ms()]);
         let kept = kept.into_iter().flatten();
         [own, self.gives_up_ms()].into_iter().chain(kept).flatten().min()
     }
 
-    /// Its deadline has come.
+    /// Its next deadline, wall clock, has come.
     pub(crate) fn on_deadline(&mut self, step: &mut Step<'_>) -> Result<(), CodecError> {
         if self.gives_up_ms().is_some_and(|at_ms| at_ms <= step.now.wall_ms) {
             self.conversation.wait_only_for(|_| false);
             return Ok(());
         }
-        let side = self.side();
-        self.edit(step, |phase, exchange| match side {
-            Side::Provider => phase.on_provider_deadline(exchange),
-            Side::Consumer => phase.on_consumer_deadline(exchange),
-        })
+        self.edit(step, Phase::on_deadline)
     }
 
-    /// Takes a step.
+    /// Takes a step: what becomes of the phase.
     pub(crate) fn edit<R>(
         &mut self,
         step: &mut Step<'_>,

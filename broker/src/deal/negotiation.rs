@@ -10,6 +10,7 @@ use mercato_protocol::price::{Money, PriceError, Usage};
 
 use super::agreement::Agreement;
 use super::exchange::Exchange;
+use super::order::Side;
 use crate::limits;
 use crate::sale::size;
 
@@ -44,6 +45,35 @@ impl Negotiation {
         match self {
             Self::Requested { until_ms } | Self::Review { until_ms } => Some(*until_ms),
             Self::Offered { .. } | Self::Agreed { .. } => None,
+        }
+    }
+
+    /// Its next deadline on this side, wall clock. `verifies`: the consumer's signature waits for
+    /// an answer.
+    pub(super) fn deadline_ms(&self, side: Side, verifies: bool) -> Option<u64> {
+        let skew_ms = if side == Side::Consumer { CLOCK_SKEW_MS } else { 0 };
+        match (side, self) {
+            (Side::Consumer, Self::Requested { until_ms }) => Some(*until_ms),
+            (Side::Provider, Self::Requested { .. }) => None,
+            (_, Self::Review { until_ms }) => Some(until_ms.saturating_add(skew_ms)),
+            (Side::Consumer, Self::Agreed { .. }) if !verifies => None,
+            (_, Self::Offered { agreement } | Self::Agreed { agreement, .. }) => {
+                Some(agreement.contract.commit_by_ms.saturating_add(skew_ms))
+            }
+        }
+    }
+
+    /// Why nothing comes of it at its deadline, for people; none: a consumer that has signed is
+    /// in doubt, and asks.
+    pub(super) fn lapse(&self, side: Side) -> Option<&'static str> {
+        match (side, self) {
+            (_, Self::Requested { .. }) => Some("no answer in time"),
+            (_, Self::Review { .. }) => Some("the owner did not decide in time"),
+            (Side::Consumer, Self::Offered { .. }) => Some("the offer was not taken in time"),
+            (Side::Consumer, Self::Agreed { .. }) => None,
+            (Side::Provider, Self::Offered { .. } | Self::Agreed { .. }) => {
+                Some("not signed by the buyer in time")
+            }
         }
     }
 

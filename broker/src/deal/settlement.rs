@@ -66,7 +66,7 @@ pub(crate) struct Ended<'a> {
     pub(crate) contract: &'a Contract,
     /// The last receipt that both signed.
     pub(crate) last: &'a Receipt,
-    /// Why the lease ended.
+    /// Why the lease came to its end.
     pub(crate) closed: CloseReason,
 }
 

@@ -17,9 +17,9 @@ use super::lease::Lease;
 pub struct Statement {
     /// The contract that it is about.
     pub contract: ContractId,
-    /// The cluster that sells.
+    /// The cluster that sells the capacity.
     pub provider: ClusterId,
-    /// The cluster that buys.
+    /// The cluster that buys the capacity.
     pub consumer: ClusterId,
     /// The first moment that is billed, wall clock; none: nothing is yet.
     pub from_ms: Option<u64>,

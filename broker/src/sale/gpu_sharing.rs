@@ -74,7 +74,7 @@ fn part(gpu: &GpuPool, device_mib: u64) -> u64 {
 }
 
 /// How many more of one kind can be promised, whatever the others do.
-pub(crate) fn room(kinds: &[Kind<'_>], model: &GpuModel) -> u64 {
+pub(crate) fn capacity(kinds: &[Kind<'_>], model: &GpuModel) -> u64 {
     let Some(own) = kinds.iter().find(|kind| kind.model == model) else { return 0 };
     let devices = devices(kinds);
     // Kinds of which nothing is promised need no place.
@@ -138,7 +138,7 @@ mod tests {
         let names = models();
         let of = |wholes, slices| {
             let kinds = kinds(&names, &[(700, 8, wholes), (100, 56, slices)]);
-            (room(&kinds, &names[0]), room(&kinds, &names[1]))
+            (capacity(&kinds, &names[0]), capacity(&kinds, &names[1]))
         };
         assert_eq!(of(0, 0), (8, 56));
         assert_eq!(of(0, 3), (5, 53));
@@ -200,8 +200,8 @@ mod tests {
             let mut of: Vec<_> =
                 parts.iter().map(|part| (*part, devices * (WHOLE / part), 0u64)).collect();
             for (kind, count) in sales {
-                let left = room(&kinds(&names, &of), &names[kind]);
-                // What the room says is what the check on all promises says.
+                let left = capacity(&kinds(&names, &of), &names[kind]);
+                // What the capacity says is what the check on all promises says.
                 let mut with = of.clone();
                 with[kind].2 += left;
                 prop_assert!(left == 0 || is_kept(&kinds(&names, &with)));

@@ -15,7 +15,7 @@ pub struct Inventory {
 /// Nodes of one platform and one kind of GPU, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolInventory {
-    /// Processor and operating system.
+    /// Processor and operating system of the nodes.
     pub platform: Platform,
     /// What pods may ask for in all.
     pub allocatable: Resources,

@@ -9,7 +9,7 @@ use mercato_protocol::ad::Pool;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
 
-use super::gpu_sharing::{is_kept, room, sharers};
+use super::gpu_sharing::{capacity, is_kept, sharers};
 use super::offer::Sellable;
 use crate::deal::Deal;
 
@@ -39,7 +39,7 @@ impl<'a> Ledger<'a> {
         let (sellable, taken) = self.of(pool);
         let mut free = sellable.saturating_sub(taken);
         for (model, count) in &mut free.gpus {
-            *count = (*count).min(room(&sharers(pool, model, sellable, taken), model));
+            *count = (*count).min(capacity(&sharers(pool, model, sellable, taken), model));
         }
         free.gpus.retain(|_, count| *count > 0);
         free

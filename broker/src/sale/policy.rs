@@ -23,13 +23,13 @@ pub struct SharePolicy {
     pub amounts: BTreeMap<Resource, Amount>,
     /// Kept free for home beside what its pods ask for.
     pub keep_free: Resources,
-    /// Asked for it.
+    /// The price that is asked for it.
     pub price: Price,
     /// How firmly it is held.
     pub class: Class,
     /// Nothing is sold unless this is enforced. `None` sells without, and says so.
     pub network_isolation: NetworkIsolation,
-    /// Of the guest namespaces.
+    /// The pod-security level of the guest namespaces.
     pub pod_security: PodSecurity,
     /// What becomes of a request that no rule decides.
     pub approve: Approve,
@@ -48,7 +48,7 @@ pub struct SharePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ShareRule {
-    /// From one of these.
+    /// Requests from one of these; empty: from anybody.
     pub buyers: BTreeSet<Party>,
     /// From whom the owner thinks so of.
     pub standing: Option<Standing>,
@@ -56,7 +56,7 @@ pub struct ShareRule {
     pub jurisdictions: BTreeSet<String>,
     /// For some of these resources.
     pub resources: BTreeSet<Resource>,
-    /// As firm as this.
+    /// Requests for this class; none: for any.
     pub class: Option<Class>,
     /// For no more than this of each resource that it names.
     pub most: Resources,
@@ -66,7 +66,7 @@ pub struct ShareRule {
     pub longest_s: Option<u64>,
     /// For no shorter than this, in seconds.
     pub shortest_s: Option<u64>,
-    /// This becomes of them.
+    /// What becomes of the requests it covers.
     pub then: Approve,
     /// At this price, in the place of the posted one.
     pub price: Option<Price>,
@@ -76,12 +76,12 @@ pub struct ShareRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Approve {
-    /// Granted.
+    /// It is granted without asking.
     Auto,
-    /// The owner is asked.
+    /// The owner is asked, and decides.
     #[default]
     Ask,
-    /// Denied.
+    /// It is denied without asking.
     Deny,
 }
 
@@ -126,7 +126,7 @@ impl SharePolicy {
         said.into_iter().find(|(good, _)| !good).map_or(Ok(()), |(_, wrong)| Err(wrong.to_owned()))
     }
 
-    /// Of all lists together.
+    /// How many entries all lists have together.
     fn entries(&self) -> usize {
         let lines = |price: &Price| match price {
             Price::Free => 0,

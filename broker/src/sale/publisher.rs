@@ -48,7 +48,7 @@ pub(crate) struct Series {
 pub(crate) enum Announcement {
     /// Keep this before anything that follows.
     Reserve(Series),
-    /// Spread this advertisement.
+    /// Spread this advertisement among the neighbours.
     Publish { lease: Signed<AdLease>, body: Blob },
     /// Spread that nothing is offered any more.
     Withdraw(Signed<Withdraw>),

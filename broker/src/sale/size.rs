@@ -15,7 +15,7 @@ pub enum SizeError {
     /// Less than one pod needs.
     #[error("pods need processors and memory: at least {} of {resource}", show(.resource, *.least))]
     BelowOnePod {
-        /// Of what.
+        /// The resource that is short.
         resource: Resource,
         /// What one pod needs, in the smallest unit.
         least: u64,
@@ -26,7 +26,7 @@ pub enum SizeError {
     /// More than any cluster has.
     #[error("too much {resource}: at most {}", show(.resource, *.most))]
     TooMuch {
-        /// Of what.
+        /// The resource that is too much.
         resource: Resource,
         /// The most that can be asked for, in the smallest unit.
         most: u64,

@@ -9,7 +9,7 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Terms;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::limits::GPU_MODELS;
-use mercato_protocol::negotiation::{State, TerminateReason};
+use mercato_protocol::negotiation::{Body, State, TerminateReason};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::PoolId;
 use mercato_protocol::time::Now;
@@ -21,13 +21,13 @@ use super::policy::{Approve, Buyer, SharePolicy};
 use super::publisher::{Announcement, Publisher, Series};
 use super::size;
 use crate::config::Config;
-use crate::deal::{Deal, Verdict};
+use crate::deal::{Asked, Deal, Side, Verdict};
 use crate::limits;
 
 /// What a buyer is told that asks for nothing that pods can use.
 const WRONG_SIZE: &str = "too small for a pod, or larger than any cluster";
 
-/// What this cluster sells.
+/// What this cluster sells, and to whom.
 #[derive(Debug)]
 pub(crate) struct Supply {
     config: Arc<Config>,
@@ -80,14 +80,17 @@ impl Supply {
         }
     }
 
-    /// What the owner shares.
+    /// What the owner shares; none: nothing.
     pub(crate) fn policy(&self) -> Option<&SharePolicy> {
         self.policy.as_ref()
     }
 
-    pub(crate) fn set_policy(&mut self, policy: Option<SharePolicy>) {
+    /// The owner shares something else from now on; an error says why that cannot be.
+    pub(crate) fn set_policy(&mut self, policy: Option<SharePolicy>) -> Result<(), String> {
+        policy.as_ref().map_or(Ok(()), SharePolicy::check)?;
         self.policy = policy;
         self.rebuild_offer();
+        Ok(())
     }
 
     pub(crate) fn set_inventory(&mut self, inventory: Inventory) {
@@ -149,15 +152,16 @@ impl Supply {
         Some((offer, offer.pool(&terms.pool)?))
     }
 
-    /// Why so much of the pool of these terms cannot be promised now; none: it can.
-    pub(crate) fn shortage<'d>(
+    /// Whether so much of the pool of these terms can be promised now.
+    pub(crate) fn has_room<'d>(
         &self,
         terms: &Terms,
         quantity: &Resources,
         deals: impl IntoIterator<Item = &'d Deal>,
-    ) -> Option<Shortage> {
-        let Some((offer, pool)) = self.pool(terms) else { return Some(Shortage::NotShared) };
-        Ledger::new(&offer.sellable, deals).shortage(pool, quantity).map(Shortage::Of)
+    ) -> Result<(), Shortage> {
+        let (offer, pool) = self.pool(terms).ok_or(Shortage::NotShared)?;
+        let short = Ledger::new(&offer.sellable, deals).shortage(pool, quantity);
+        short.map_or(Ok(()), |resource| Err(Shortage::Of(resource)))
     }
 
     /// What becomes of a request. `is_full`: the buyer has as much open as it may.
@@ -206,8 +210,23 @@ impl Supply {
         }
     }
 
-    /// What becomes of a change of a lease, if it is new.
-    pub(crate) fn judge_amendment<'d>(
+    /// What becomes of a change of a lease that this cluster sold, if it is new. None: that is not
+    /// what was said.
+    pub(crate) fn judge_amendment<'m, 'd>(
+        &self,
+        now: Now,
+        buyer: Buyer<'_>,
+        deal: &Deal,
+        body: &'m Body,
+        deals: impl IntoIterator<Item = &'d Deal>,
+    ) -> Option<Asked<'m>> {
+        let Body::Amend { number, terms } = body else { return None };
+        let sold = deal.side() == Side::Provider && deal.lease().is_some();
+        let verdict = || self.verdict_on_amendment(now, buyer, deal, terms, deals);
+        sold.then(|| Asked { number: *number, terms, verdict: verdict() })
+    }
+
+    fn verdict_on_amendment<'d>(
         &self,
         now: Now,
         buyer: Buyer<'_>,

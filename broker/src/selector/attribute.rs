@@ -9,19 +9,19 @@ use crate::syntax::{Seconds, Show as _, quantity};
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Any word.
+    /// Any word, as it was said.
     Text,
-    /// One of these words.
+    /// One of these words, and no other.
     Choice(&'static [&'static str]),
-    /// A whole number.
+    /// A whole number, without a unit.
     Count,
-    /// `8`, `500m`.
+    /// Processors, such as `8` or `500m`.
     Cpu,
-    /// `80Gi`.
+    /// An amount of memory, such as `80Gi`.
     Memory,
-    /// `1h30m`.
+    /// A length of time, such as `1h30m`.
     Time,
-    /// `30ms`, in microseconds.
+    /// A round trip, such as `30ms`, in microseconds.
     Latency,
     /// `12.4`, in up to three parts.
     Version,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
 }
 
 /// A name, what it is about, how its value is written, and a term to learn from.
-pub(super) type Known = (&'static str, Attribute, Kind, &'static str);
+pub(super) type Named = (&'static str, Attribute, Kind, &'static str);
 
 // The words are in the order of the types that they name.
 pub(crate) const TRUST: [&str; 3] = ["stranger", "trusted", "blocked"];
@@ -44,7 +44,7 @@ pub(super) const PRICE: [&str; 2] = ["free", "posted"];
 
 /// Every name but those of prices and claims.
 #[rustfmt::skip]
-pub(super) const NAMES: [Known; 37] = [
+pub(super) const NAMES: [Named; 37] = [
     ("provider", Attribute::Ad(AdFact::Provider), Kind::Text, "provider=turin"),
     ("trust", Attribute::Ad(AdFact::Trust), Kind::Choice(&TRUST), "trust=trusted"),
     ("organisation", Attribute::Ad(AdFact::Organisation), Kind::Text, "organisation in (polito,sapienza)"),

@@ -13,7 +13,7 @@ use super::{AdFact, GpuFact, PoolFact, Value};
 /// A value as it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said<'a> {
-    /// In words.
+    /// It is said in words.
     Word(&'a str),
     /// In the smallest unit of its attribute.
     Number(u64),
@@ -49,7 +49,7 @@ pub(crate) fn of_ad<'a>(body: &'a AdBody, name: &'a str) -> Vec<(AdFact, Said<'a
     said
 }
 
-/// Of one pool.
+/// What an advertisement says of one pool.
 pub(crate) fn of_pool<'a>(
     pool: &'a Pool,
     row: &'a PoolRow,

@@ -30,10 +30,10 @@ pub struct Selector {
     terms: Vec<Term>,
 }
 
-/// One condition.
+/// One condition that an offer must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// As it was written.
+    /// The term as it was written.
     text: String,
     attribute: Attribute,
     test: Test,
@@ -46,16 +46,16 @@ pub(crate) enum Attribute {
     Ad(AdFact),
     /// Something that somebody vouches for.
     Claim {
-        /// Fingerprint of its name.
+        /// The fingerprint of the name of the claim.
         name: u64,
         /// Who must say so, at least.
         least: Assurance,
     },
-    /// Of one pool.
+    /// What is said of one pool.
     Pool(PoolFact),
     /// Of one kind of GPU in a pool.
     Gpu(GpuFact),
-    /// What one unit costs.
+    /// What one unit of it costs.
     Price(Priced, Currency),
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum PoolFact {
 }
 
 impl PoolFact {
-    /// How many there are.
+    /// How many facts of a pool there are.
     pub(crate) const COUNT: usize = Self::Price as usize + 1;
 }
 
@@ -125,11 +125,11 @@ pub(crate) enum GpuFact {
 }
 
 impl GpuFact {
-    /// How many there are.
+    /// How many facts of GPUs there are.
     pub(crate) const COUNT: usize = Self::Interconnect as usize + 1;
 }
 
-/// What has a price.
+/// A resource that has a price of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priced {
     Cpu,
@@ -141,7 +141,7 @@ pub(crate) enum Priced {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     /// It is said at all.
-    Said,
+    Present,
     /// It is one of these, or, if `not`, none of them.
     OneOf { values: Vec<Value>, not: bool },
     /// It is on this side of a number.
@@ -259,7 +259,7 @@ impl Term {
                 said.peek().is_some() && said.all(|value| !values.contains(&value))
             }
             Test::OneOf { values, not: false } => said.any(|value| values.contains(&value)),
-            Test::Said => said.peek().is_some(),
+            Test::Present => said.peek().is_some(),
             Test::Than(side, than) => said.any(|value| match side {
                 Side::Less => value < *than,
                 Side::AtMost => value <= *than,
@@ -273,7 +273,7 @@ impl Term {
     pub(crate) fn gap(&self, said: Option<Value>) -> u64 {
         match (&self.test, said) {
             (Test::Than(_, than), Some(value)) => value.gap(*than),
-            (Test::Said | Test::OneOf { .. } | Test::Than(..), _) => 1_000,
+            (Test::Present | Test::OneOf { .. } | Test::Than(..), _) => 1_000,
         }
     }
 }

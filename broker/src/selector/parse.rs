@@ -52,7 +52,7 @@ fn term(reader: &mut Reader<'_>) -> Result<Term, SyntaxError> {
     let attribute = assurance(reader, attribute)?;
     let mut end = reader.at();
     reader.spaces();
-    let mut test = Test::Said;
+    let mut test = Test::Present;
     if !reader.rest().is_empty() && !reader.rest().starts_with(',') {
         test = comparison(reader, name, kind)?;
         end = reader.at();
@@ -154,7 +154,7 @@ fn comparison(reader: &mut Reader<'_>, name: &str, kind: Kind) -> Result<Test, S
     Ok(Test::Than(side, value(reader, kind)?))
 }
 
-/// `(a, b)`
+/// Several values in parentheses: `(a, b)`.
 fn values(reader: &mut Reader<'_>, kind: Kind) -> Result<Vec<Value>, SyntaxError> {
     reader.spaces();
     reader.expect('(')?;

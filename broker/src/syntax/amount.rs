@@ -36,7 +36,7 @@ pub fn of(resource: &Resource, text: &str) -> Result<Amount, SyntaxError> {
     })
 }
 
-/// `30%`, or so much.
+/// As people write it: `30%`, or so much.
 pub fn show(resource: &Resource, amount: Amount) -> String {
     match amount {
         Amount::Percent(percent) => format!("{percent}%"),

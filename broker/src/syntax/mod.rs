@@ -29,7 +29,7 @@ const AROUND: usize = 34;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct SyntaxError {
     text: String,
-    /// Where, in bytes.
+    /// Where it is wrong, in bytes.
     at: usize,
     expected: String,
     example: &'static str,
@@ -75,7 +75,7 @@ pub trait FromText: Sized {
 
 /// What a person can read: the shortest text that [`FromText`] takes for the value.
 pub trait Show {
-    /// The text.
+    /// The value as people write it.
     fn show(&self) -> String;
 }
 

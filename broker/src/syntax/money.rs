@@ -14,11 +14,11 @@ const RATE: &str = "3 EUR/h";
 const FREE: &str = "free";
 const PRICE: &str = "cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h";
 
-/// Money for a time.
+/// Money for a length of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rate {
-    /// So much.
+    /// The money for that time.
     pub amount: Money,
     /// For so many seconds; never zero.
     pub per_s: u32,
@@ -73,7 +73,7 @@ pub enum PriceChangeError {
     /// A line for what is neither bought nor priced.
     #[error("{0} is neither asked for nor priced: leave it out")]
     Unknown(Resource),
-    /// Lines of two currencies.
+    /// The lines are in two currencies.
     #[error("the price is in {0}: say every line in it")]
     Currency(Currency),
 }

@@ -76,7 +76,7 @@ pub(crate) fn put(to: &mut Resources, resource: Resource, quantity: u64) {
     }
 }
 
-/// `cpu=2,memory=4Gi`
+/// Resources by name, such as `cpu=2,memory=4Gi`.
 impl FromText for Resources {
     fn from_text(text: &str) -> Result<Self, SyntaxError> {
         Reader::whole(text, "cpu=2,memory=4Gi", |reader| {
@@ -92,7 +92,7 @@ impl FromText for Resources {
     }
 }
 
-/// GPUs by model: `h100=2,l4=4`.
+/// GPUs by model, such as `h100=2,l4=4`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gpus(pub BTreeMap<GpuModel, u64>);
 

@@ -14,7 +14,7 @@ pub(crate) struct Reader<'a> {
 pub(crate) struct Decimal {
     digits: u128,
     decimals: u32,
-    /// Where it began.
+    /// Where in the text it began.
     at: usize,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         if reader.rest().is_empty() { Ok(value) } else { Err(reader.error("nothing more")) }
     }
 
-    /// `KEY=VALUE, KEY=VALUE, …`
+    /// Pairs such as `KEY=VALUE, KEY=VALUE`, in their order.
     pub(crate) fn pairs<V>(
         &mut self,
         mut each: impl FnMut(&mut Self, &'a str, usize) -> Result<V, SyntaxError>,
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// What was read since.
+    /// What was read since that place.
     pub(crate) fn since(&self, at: usize) -> &'a str {
         &self.text[at..self.at]
     }
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What is wrong here.
+    /// What is wrong at this place.
     pub(crate) fn error(&self, expected: &str) -> SyntaxError {
         self.error_at(self.at, expected)
     }

@@ -80,6 +80,13 @@ impl Deals {
         count + more > limits::DEALS
     }
 
+    /// Whether there is no room for so many more orders of this cluster's own.
+    pub(crate) fn is_full_with_orders(&self, more: usize) -> bool {
+        let is_open = |deal: &&Deal| deal.side() == Side::Consumer && deal.phase().is_open();
+        let open = self.current().filter(is_open);
+        open.count() + more > limits::OPEN_ORDERS || self.is_full_with(more)
+    }
+
     /// What waits for the owner's answer: a request, or a change.
     pub(crate) fn asked(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
         let waits = |deal: &&Deal| {
@@ -95,6 +102,23 @@ impl Deals {
         let lease = deal.and_then(|deal| Some((deal, deal.lease()?)));
         let (deal, lease) = lease.ok_or(Refusal::Unknown(contract))?;
         if deal.side() == Side::Consumer { Ok(lease) } else { Err(Refusal::NotConsumer(contract)) }
+    }
+
+    /// A running lease that this cluster sold, and has not taken back.
+    pub(crate) fn reclaimable(&self, contract: ContractId) -> Result<&Lease, Refusal> {
+        let deal = self.get(&contract).filter(|deal| deal.side() == Side::Provider);
+        let runs = |deal: &&Deal| matches!(deal.state(), State::Active | State::Suspended);
+        let lease = deal.filter(runs).and_then(Deal::lease);
+        let lease = lease.filter(|lease| lease.settlement().reclaim().is_none());
+        lease.ok_or(Refusal::Unknown(contract))
+    }
+
+    /// The others of a round of firm offers that this cluster asked for.
+    pub(crate) fn others_of_round(&self, offer: &Deal) -> Vec<&Deal> {
+        let same = |other: &&Deal| offer.rfq().is_some() && other.rfq() == offer.rfq();
+        let others = self.current().filter(same);
+        let others = others.filter(|other| other.side() == Side::Consumer);
+        others.filter(|other| other.id() != offer.id()).collect()
     }
 
     /// The key that speaks for `cluster`, of which `key` is one.

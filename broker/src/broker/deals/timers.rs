@@ -6,7 +6,7 @@ use mercato_protocol::id::NegotiationId;
 
 use crate::deal::Deal;
 
-/// Monotonic, milliseconds.
+/// When something is sent again: monotonic, milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Resend {
     pub(crate) at_ms: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Those of the deals.
+    /// The deadlines of all these deals.
     pub(super) fn of<'d>(deals: impl IntoIterator<Item = &'d Deal>) -> Self {
         let mut all = Self::default();
         deals.into_iter().for_each(|deal| all.set(deal.id(), deal.deadline_ms()));
@@ -39,7 +39,7 @@ impl Deadlines {
         }
     }
 
-    /// The earliest.
+    /// The earliest of them, wall clock.
     pub(crate) fn first_ms(&self) -> Option<u64> {
         self.first.first().map(|(at_ms, _)| *at_ms)
     }

@@ -22,7 +22,7 @@ pub(crate) enum Audience {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuyerContext<'a> {
     pub(crate) peers: &'a Peers,
-    /// Microseconds, by key.
+    /// The last round trip in microseconds, by key.
     pub(crate) round_trips: &'a BTreeMap<PublicKey, u64>,
     pub(crate) policy: Option<&'a BuyPolicy>,
     pub(crate) inputs: &'a SearchInputs,
@@ -31,7 +31,7 @@ pub(crate) struct BuyerContext<'a> {
 /// The part of it that is worked out for each search.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchInputs {
-    /// Thousandths of the best.
+    /// By provider, in thousandths of the best.
     pub(crate) reputation: BTreeMap<ClusterId, u64>,
     /// Those that lately would not sign what they offer.
     pub(crate) unfaithful: BTreeSet<ClusterId>,

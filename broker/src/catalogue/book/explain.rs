@@ -36,11 +36,11 @@ pub struct Excluded {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Miss {
-    /// Who offers.
+    /// The cluster that makes the offer.
     pub provider: ClusterId,
-    /// What it calls itself.
+    /// The name that it gives itself.
     pub name: String,
-    /// Which pool.
+    /// The pool that is offered.
     pub pool: PoolId,
     /// All that it lacks, this need first.
     pub lacks: Vec<Exclusion>,
@@ -54,7 +54,7 @@ struct Tally {
     nearest: Option<Near>,
 }
 
-/// The less, the nearer.
+/// How near an offer comes: the less, the nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Near {
     misses: u32,
@@ -64,7 +64,7 @@ struct Near {
     bits: u128,
 }
 
-/// What misses each need.
+/// Counts what misses each need, and remembers the nearest.
 pub(super) struct Explanation<'s> {
     needs: &'s Needs<'s>,
     listings: &'s [&'s Listing],
@@ -123,7 +123,7 @@ impl<'s> Explanation<'s> {
         groups
     }
 
-    /// A need in words.
+    /// A need in words for people.
     fn said(&self, need: &Need<'_>) -> String {
         let demand = self.needs.demand;
         let asked = |resource: Resource| {

@@ -61,12 +61,12 @@ struct Row {
 pub(crate) struct Tariff {
     /// The pools at this price.
     pub(super) rows: PoolSet,
-    /// None is for free.
+    /// None: all of it is free.
     currency: Option<Currency>,
     cpu: Option<UnitPrice>,
     memory: Option<UnitPrice>,
     pods: Option<UnitPrice>,
-    /// By the model's fingerprint.
+    /// What a GPU costs, by the model's fingerprint.
     gpus: Vec<(u64, UnitPrice)>,
 }
 

@@ -47,15 +47,15 @@ pub struct Market {
     pub excluded: Vec<Excluded>,
 }
 
-/// An offer that suits.
+/// An offer that meets the whole demand.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Candidate {
-    /// Who offers.
+    /// The cluster that makes the offer.
     pub provider: ClusterId,
-    /// What it calls itself.
+    /// The name that it gives itself.
     pub name: String,
-    /// The key that signed.
+    /// The key that signed the advertisement.
     pub key: PublicKey,
     /// What the owner thinks of it.
     pub standing: Standing,
@@ -72,11 +72,11 @@ pub struct Candidate {
     /// How good it is, in thousandths of the best there could be: 1000 is the best, and the
     /// higher the better. None unless offers are sorted by it.
     pub score: Option<u64>,
-    /// Which pool.
+    /// The pool that is offered.
     pub pool: Pool,
     /// What is free, in buckets.
     pub free: Resources,
-    /// At what price.
+    /// The price that is asked for it.
     pub price: Price,
     /// For the whole term; none: free, or no term was stated.
     pub total: Option<Money>,

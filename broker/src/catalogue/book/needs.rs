@@ -46,13 +46,13 @@ pub(super) enum Need<'a> {
 }
 
 impl<'a> Need<'a> {
-    /// That of a selector.
+    /// The term of a selector, if it is one.
     pub(super) fn term(&self) -> Option<&'a Term> {
         if let Self::Holds(term) | Self::Permitted(term) = self { Some(term) } else { None }
     }
 }
 
-/// A demand, taken apart.
+/// A demand, taken apart into its needs.
 pub(super) struct Needs<'a> {
     pub(super) demand: &'a Demand,
     pub(super) all: Vec<Need<'a>>,

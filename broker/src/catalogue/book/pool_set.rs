@@ -10,7 +10,7 @@ pub(super) struct PoolSet(u64);
 const _: () = assert!(POOLS <= u64::BITS as usize, "every pool has its bit");
 
 impl PoolSet {
-    /// The first so many.
+    /// The first so many pools of an advertisement.
     pub(super) fn first(count: usize) -> Self {
         Self(!u64::MAX.checked_shl(count as u32).unwrap_or(0))
     }
@@ -55,7 +55,7 @@ impl PoolSet {
         self.0.count_ones() as usize
     }
 
-    /// Their places, ascending.
+    /// Their places in the advertisement, ascending.
     pub(super) fn iter(self) -> impl Iterator<Item = usize> {
         let mut left = self.0;
         std::iter::from_fn(move || {

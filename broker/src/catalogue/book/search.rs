@@ -11,7 +11,7 @@ use super::pool_set::{Filter, PoolSet};
 use crate::catalogue::rank::{Merits, Rank, Ranking, Sort};
 use crate::selector::{AdFact, Value};
 
-/// What suits.
+/// All offers that suit a demand.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     bunches: Vec<Bunch>,
@@ -26,7 +26,7 @@ struct Bunch {
     merits: Merits,
 }
 
-/// One offer that suits.
+/// One offer that suits, with its rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     pub(super) listing: usize,
@@ -84,7 +84,7 @@ fn merits(facts: &ProviderFacts<'_>, listing: &Listing, cost: Option<(Currency, 
 }
 
 impl Found {
-    /// How many.
+    /// How many offers there are.
     pub(super) fn len(&self) -> usize {
         self.bunches.iter().map(|bunch| bunch.rows.len()).sum()
     }

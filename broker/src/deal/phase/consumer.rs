@@ -6,7 +6,6 @@
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
 
 use super::{Over, Phase};
@@ -14,11 +13,21 @@ use crate::deal::agreement::Agreement;
 use crate::deal::conversation::{Kind, shortened};
 use crate::deal::exchange::Exchange;
 use crate::deal::negotiation::{Negotiation, total};
-use crate::deal::order::Side;
-use crate::deal::settlement::{Ended, Received};
+use crate::deal::settlement::Received;
 use crate::limits;
 
 impl Phase {
+    /// The consumer asks: it orders, or wants a firm offer.
+    pub(crate) fn ask(&mut self, exchange: &mut Exchange<'_, '_>) -> Result<(), CodecError> {
+        let order = exchange.order();
+        let request = order.request.clone();
+        let body = match order.rfq {
+            Some(_) => Body::Rfq(request),
+            None => Body::Request(request),
+        };
+        exchange.ask(Kind::Request, body)
+    }
+
     /// The consumer receives a message of the provider's.
     pub(crate) fn on_provider(
         &mut self,
@@ -46,16 +55,11 @@ impl Phase {
             }
             Body::Invoice { invoice } => {
                 let Self::Over(Over::Closed(over)) = self else { return Ok(()) };
-                let (lease, closed) = (&mut over.lease, over.reason);
-                let contract = lease.agreements.contract();
-                let ended = lease.meter.last().map(|last| Ended { contract, last, closed });
                 let received = Received { invoice, message: message.digest() };
-                lease.settlement.on_invoice(exchange, ended.as_ref(), closed, &received)
+                over.lease.on_invoice(exchange, over.reason, &received)
             }
             Body::Amendment { number, answer } => match self.lease_mut() {
-                Some(lease) => {
-                    lease.amendments.on_answer(exchange, &mut lease.agreements, *number, answer)
-                }
+                Some(lease) => lease.on_answer(exchange, *number, answer),
                 None => Ok(()),
             },
             Body::Close { reason, text } => {
@@ -234,59 +238,6 @@ impl Phase {
         match lease.meter.start(exchange.now_ms()) {
             true => exchange.ask(Kind::Ready, Body::Ready),
             false => Ok(()),
-        }
-    }
-
-    /// The consumer's next deadline, wall clock. `verifies`: its signature waits for an answer.
-    pub(in crate::deal) fn consumer_deadline_ms(&self, verifies: bool) -> Option<u64> {
-        match self {
-            Self::Negotiating(Negotiation::Requested { until_ms }) => Some(*until_ms),
-            Self::Negotiating(Negotiation::Review { until_ms }) => {
-                Some(until_ms.saturating_add(CLOCK_SKEW_MS))
-            }
-            Self::Negotiating(Negotiation::Agreed { .. }) if !verifies => None,
-            Self::Negotiating(
-                Negotiation::Offered { agreement } | Negotiation::Agreed { agreement, .. },
-            ) => Some(agreement.contract.commit_by_ms.saturating_add(CLOCK_SKEW_MS)),
-            Self::Leased(lease) => {
-                // The provider ends what it takes back; a longer term may have been agreed.
-                let reclaimed = lease.settlement.reclaim().is_some();
-                let skew_ms = if reclaimed { CLOCK_SKEW_MS } else { 0 };
-                let end_ms = lease.ends_ms().saturating_add(skew_ms);
-                let in_doubt = lease.amendments.is_in_doubt(Side::Consumer);
-                let end_ms = Some(end_ms).filter(|_| !in_doubt);
-                let lapses_ms = lease.amendments.deadline_ms(Side::Consumer);
-                [end_ms, lapses_ms].into_iter().flatten().min()
-            }
-            Self::Over(_) => None,
-        }
-    }
-
-    /// The consumer's deadline has come.
-    pub(in crate::deal) fn on_consumer_deadline(
-        &mut self,
-        exchange: &mut Exchange<'_, '_>,
-    ) -> Result<(), CodecError> {
-        let expired = TerminateReason::Expired;
-        match self {
-            Self::Negotiating(Negotiation::Requested { .. }) => {
-                self.terminate(exchange, expired, "no answer in time")
-            }
-            Self::Negotiating(Negotiation::Review { .. }) => {
-                self.terminate(exchange, expired, "the owner did not decide in time")
-            }
-            Self::Negotiating(Negotiation::Offered { .. }) => {
-                self.terminate(exchange, expired, "the offer was not taken in time")
-            }
-            Self::Negotiating(Negotiation::Agreed { .. }) => {
-                exchange.answered(Kind::Verification);
-                exchange.ask(Kind::Query, Body::StatusQuery)
-            }
-            Self::Leased(lease) => match lease.amendments.on_deadline(exchange)? {
-                true => Ok(()),
-                false => self.close_in_time(exchange),
-            },
-            Self::Over(_) => Ok(()),
         }
     }
 }

@@ -6,7 +6,6 @@ mod over;
 mod provider;
 
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::{Body, CloseReason, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 
@@ -40,15 +39,7 @@ impl Phase {
     pub(crate) fn state(&self) -> State {
         match self {
             Self::Negotiating(negotiation) => negotiation.state(),
-            Self::Leased(lease) => match lease.meter.state() {
-                MeterState::Pending { .. } => State::Pending,
-                MeterState::Running { .. } if lease.settlement.reclaim().is_some() => {
-                    State::Reclaiming
-                }
-                MeterState::Running { .. } => State::Active,
-                MeterState::Suspended { .. } => State::Suspended,
-                MeterState::Ended { .. } => State::Closed,
-            },
+            Self::Leased(lease) => lease.state(),
             Self::Over(Over::Terminated(_)) => State::Terminated,
             Self::Over(Over::Closed(_)) => State::Closed,
         }
@@ -121,17 +112,7 @@ impl Phase {
     /// How the lease is to be in this cluster; none: there never was one.
     pub(crate) fn desired(&self, side: Side) -> Option<Desired> {
         match self {
-            Self::Leased(lease) => Some(match lease.meter.state() {
-                MeterState::Suspended { .. } => Desired::Suspended,
-                MeterState::Pending { .. }
-                | MeterState::Running { .. }
-                | MeterState::Ended { .. } => Desired::Open {
-                    admit_until_ms: match side {
-                        Side::Provider => lease.ends_ms(),
-                        Side::Consumer => lease.ends_ms().saturating_sub(CLOCK_SKEW_MS),
-                    },
-                },
-            }),
+            Self::Leased(lease) => Some(lease.desired(side)),
             Self::Over(Over::Closed(over)) => {
                 Some(if over.cleaned_up { Desired::Gone } else { Desired::Drained })
             }
@@ -149,6 +130,43 @@ impl Phase {
             Self::Leased(lease) => Some(lease.claim()),
             Self::Over(Over::Closed(over)) => (!over.cleaned_up).then(|| over.lease.claim()),
             Self::Over(Over::Terminated(_)) => None,
+        }
+    }
+
+    /// Its next deadline on this side, wall clock. `verifies`: the consumer's signature waits for
+    /// an answer.
+    pub(super) fn deadline_ms(&self, side: Side, verifies: bool) -> Option<u64> {
+        match self {
+            Self::Negotiating(negotiation) => negotiation.deadline_ms(side, verifies),
+            Self::Leased(lease) => lease.deadline_ms(side),
+            Self::Over(Over::Closed(Closed { lease, .. })) => {
+                lease.ended_deadline_ms().filter(|_| side == Side::Provider)
+            }
+            Self::Over(Over::Terminated(_)) => None,
+        }
+    }
+
+    /// Its next deadline, wall clock, has come.
+    pub(super) fn on_deadline(
+        &mut self,
+        exchange: &mut Exchange<'_, '_>,
+    ) -> Result<(), CodecError> {
+        match self {
+            Self::Negotiating(negotiation) => match negotiation.lapse(exchange.side()) {
+                Some(text) => self.terminate(exchange, TerminateReason::Expired, text),
+                None => {
+                    exchange.answered(Kind::Verification);
+                    exchange.ask(Kind::Query, Body::StatusQuery)
+                }
+            },
+            Self::Leased(lease) => match lease.on_deadline(exchange)? {
+                Some((reason, text)) => self.close(exchange, reason, &text),
+                None => Ok(()),
+            },
+            Self::Over(Over::Closed(over)) if exchange.side() == Side::Provider => {
+                over.lease.on_ended_deadline(exchange, over.reason)
+            }
+            Self::Over(_) => Ok(()),
         }
     }
 
@@ -211,12 +229,6 @@ impl Phase {
     ) -> Result<(), CodecError> {
         self.end_lease(exchange, reason, text);
         exchange.ask(Kind::Close, Body::Close { reason, text: shortened(text) })
-    }
-
-    fn close_in_time(&mut self, exchange: &mut Exchange<'_, '_>) -> Result<(), CodecError> {
-        let Self::Leased(lease) = self else { return Ok(()) };
-        let (reason, text) = lease.end_in_time();
-        self.close(exchange, reason, &text)
     }
 
     fn end_lease(&mut self, exchange: &mut Exchange<'_, '_>, reason: CloseReason, text: &str) {

@@ -13,7 +13,7 @@ use crate::limits;
 pub(crate) enum Over {
     /// The negotiation came to nothing.
     Terminated(Terminated),
-    /// The lease has ended.
+    /// The lease has ended, for whatever reason.
     Closed(Closed),
 }
 
@@ -40,10 +40,10 @@ pub(crate) struct Closed {
     pub(in crate::deal) archived: bool,
 }
 
-/// How a deal ended.
+/// Why and when a deal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End<'a> {
-    /// Why it ended.
+    /// Why the deal came to its end.
     pub reason: EndReason,
     /// The reason in words for a person; may be empty.
     pub text: &'a str,
@@ -56,7 +56,7 @@ pub struct End<'a> {
 pub enum EndReason {
     /// The negotiation came to nothing.
     Terminated(TerminateReason),
-    /// The lease has ended.
+    /// The lease has ended, for this reason.
     Closed(CloseReason),
 }
 

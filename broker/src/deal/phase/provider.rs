@@ -6,14 +6,12 @@
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::negotiation::{Body, CloseReason, Message, State, TerminateReason};
+use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
 
 use super::{Closed, Over, Phase};
 use crate::deal::conversation::Kind;
 use crate::deal::exchange::Exchange;
-use crate::deal::meter::{MeterState, Overdue};
 use crate::deal::negotiation::Negotiation;
-use crate::deal::order::Side;
 use crate::limits;
 
 impl Phase {
@@ -99,28 +97,11 @@ impl Phase {
             }
             Body::Close { reason, text } => self.on_close(exchange, *reason, text),
             Body::Take => self.on_take(exchange),
-            Body::UsageReceipt { receipt } => {
-                if let Some(lease) = self.lease_mut() {
-                    lease.meter.on_receipt(exchange, receipt);
-                }
-                Ok(())
-            }
-            Body::InvoiceReceipt { invoice } => {
-                if let Some(lease) = self.lease_mut() {
-                    lease.settlement.on_invoice_receipt(exchange, invoice);
-                }
-                Ok(())
-            }
-            Body::Dispute { about, reason, text } => {
-                if let Some(lease) = self.lease_mut() {
-                    lease.settlement.note_dispute(exchange, *about, *reason, text);
-                }
-                Ok(())
-            }
-            Body::Amendment { number, answer } => match self.lease_mut() {
-                Some(lease) => {
-                    lease.amendments.on_answer(exchange, &mut lease.agreements, *number, answer)
-                }
+            Body::UsageReceipt { .. }
+            | Body::InvoiceReceipt { .. }
+            | Body::Dispute { .. }
+            | Body::Amendment { .. } => match self.lease_mut() {
+                Some(lease) => lease.on_consumer(exchange, message),
                 None => Ok(()),
             },
             // It was judged where there is a ledger.
@@ -174,91 +155,12 @@ impl Phase {
                     }
                 }
             }
-            Self::Leased(lease) => {
-                let agreements = &mut lease.agreements;
-                let answer = lease.amendments.on_signed(exchange, agreements, signed, true);
-                answer.unwrap_or(Body::Finalized)
-            }
+            Self::Leased(lease) => lease.on_signed(exchange, signed, true),
             Self::Over(Over::Closed(Closed { lease, .. })) => {
-                let agreements = &mut lease.agreements;
-                let answer = lease.amendments.on_signed(exchange, agreements, signed, false);
-                answer.unwrap_or(Body::Finalized)
+                lease.on_signed(exchange, signed, false)
             }
             Self::Negotiating(_) | Self::Over(Over::Terminated(_)) => self.outcome(),
         };
         exchange.reply(message.digest(), reply)
-    }
-
-    /// The provider's next deadline, wall clock.
-    pub(in crate::deal) fn provider_deadline_ms(&self) -> Option<u64> {
-        match self {
-            Self::Negotiating(Negotiation::Requested { .. }) => None,
-            Self::Negotiating(Negotiation::Review { until_ms }) => Some(*until_ms),
-            Self::Negotiating(
-                Negotiation::Offered { agreement } | Negotiation::Agreed { agreement, .. },
-            ) => Some(agreement.contract.commit_by_ms),
-            Self::Leased(lease) => match lease.meter.state() {
-                MeterState::Pending { until_ms } => Some(until_ms.min(lease.ends_ms())),
-                MeterState::Running { .. }
-                | MeterState::Suspended { .. }
-                | MeterState::Ended { .. } => {
-                    let metered_ms = lease.meter.deadline_ms(&lease.agreements);
-                    let lapses_ms = lease.amendments.deadline_ms(Side::Provider);
-                    [Some(lease.ends_ms()), metered_ms, lapses_ms].into_iter().flatten().min()
-                }
-            },
-            Self::Over(Over::Closed(Closed { lease, .. })) => {
-                lease.meter.deadline_ms(&lease.agreements).or(lease.invoice_due_ms())
-            }
-            Self::Over(Over::Terminated(_)) => None,
-        }
-    }
-
-    /// The provider's deadline has come.
-    pub(in crate::deal) fn on_provider_deadline(
-        &mut self,
-        exchange: &mut Exchange<'_, '_>,
-    ) -> Result<(), CodecError> {
-        let now_ms = exchange.now_ms();
-        if let Some(lease) = self.lease_mut()
-            && lease.amendments.on_deadline(exchange)?
-        {
-            return Ok(());
-        }
-        match self {
-            Self::Negotiating(Negotiation::Requested { .. }) => Ok(()),
-            Self::Negotiating(Negotiation::Review { .. }) => {
-                let text = "the owner did not decide in time";
-                self.terminate(exchange, TerminateReason::Expired, text)
-            }
-            Self::Negotiating(Negotiation::Offered { .. } | Negotiation::Agreed { .. }) => {
-                let text = "not signed by the buyer in time";
-                self.terminate(exchange, TerminateReason::Expired, text)
-            }
-            Self::Leased(lease) => {
-                let state = lease.meter.state();
-                if matches!(state, MeterState::Pending { until_ms } if now_ms >= until_ms) {
-                    let reason = CloseReason::ProvisioningFailed;
-                    return self.close(exchange, reason, "it was not ready in time");
-                }
-                if now_ms >= lease.ends_ms() {
-                    return self.close_in_time(exchange);
-                }
-                match lease.meter.on_deadline(exchange, &lease.agreements)? {
-                    Overdue::Nothing => Ok(()),
-                    Overdue::Close => {
-                        let text = "usage reports stayed unsigned";
-                        self.close(exchange, CloseReason::Unsigned, text)
-                    }
-                }
-            }
-            Self::Over(Over::Closed(Closed { lease, reason, .. })) => {
-                if lease.invoice_due_ms().is_some() {
-                    return lease.send_invoice(exchange, *reason);
-                }
-                lease.meter.on_deadline(exchange, &lease.agreements).map(drop)
-            }
-            Self::Over(Over::Terminated(_)) => Ok(()),
-        }
     }
 }
