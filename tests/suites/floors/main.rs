@@ -3,12 +3,16 @@
 //! tested, on a small clean workspace that is spoilt in one place.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod circles;
+mod comments;
 mod documents;
 mod fixture;
+mod inside;
 mod manifests;
 mod paths;
 mod providers;
 mod rules;
+mod signatures;
 mod sources;
 mod tables;
 mod types;
@@ -60,6 +64,10 @@ fn check(workspace: &Workspace, long_files: &[(&str, &str)]) -> Result<Vec<Viola
     providers::one(workspace, &mut found)?;
     tables::ruled(workspace, &mut found)?;
     types::own_module(workspace, &mut found)?;
+    types::size(workspace, &mut found)?;
+    circles::none(workspace, &mut found)?;
+    signatures::no_tuples(workspace, &mut found)?;
+    comments::stand_alone(workspace, &mut found)?;
     found.sort();
     Ok(found)
 }

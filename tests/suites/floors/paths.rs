@@ -11,9 +11,21 @@ use proc_macro2::{Delimiter, LexError, TokenStream, TokenTree};
 pub(crate) struct Named {
     pub(crate) path: Vec<String>,
     pub(crate) line: usize,
+    /// By a `pub use`, which passes on what is elsewhere.
+    pub(crate) passed_on: bool,
+}
+
+/// What a source names, and what the names that it brings in stand for.
+pub(crate) struct Names {
+    pub(crate) named: Vec<Named>,
+    pub(crate) imported: BTreeMap<String, Vec<String>>,
 }
 
 pub(crate) fn paths(source: &str) -> Result<Vec<Named>, LexError> {
+    Ok(names(source)?.named)
+}
+
+pub(crate) fn names(source: &str) -> Result<Names, LexError> {
     let mut tokens = Vec::new();
     flatten(TokenStream::from_str(source)?, &mut tokens);
     let mut reader = Reader { tokens, ..Reader::default() };
@@ -87,17 +99,38 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self) {
+        let mut public = false;
         while let Some(token) = self.tokens.get(self.at) {
             if token.text == "use" && self.peek(1) != Some("<") {
                 self.at += 1;
-                self.use_tree(&[]);
+                self.use_tree(&[], public);
+            } else if token.text == "pub" {
+                self.visibility();
+                public = true;
+                continue;
+            } else if token.text == "mod" {
+                // Its own name, which says nothing of what is used of it.
+                self.at += 2;
             } else if token.is_word {
                 let line = token.line;
                 let path = self.path();
-                self.named.push(Named { path, line });
+                self.named.push(Named { path, line, passed_on: false });
             } else {
                 self.at += 1;
             }
+            public = false;
+        }
+    }
+
+    /// `pub`, with whom it names in parentheses, which uses nothing of theirs.
+    fn visibility(&mut self) {
+        self.at += 1;
+        let of = ["crate", "super", "self", "in"];
+        if self.peek(0) == Some("(") && self.peek(1).is_some_and(|word| of.contains(&word)) {
+            while self.peek(0).is_some_and(|text| text != ")") {
+                self.at += 1;
+            }
+            self.at += 1;
         }
     }
 
@@ -112,7 +145,7 @@ impl Reader {
         path
     }
 
-    fn use_tree(&mut self, prefix: &[String]) {
+    fn use_tree(&mut self, prefix: &[String], passed_on: bool) {
         let mut path = prefix.to_vec();
         let line = self.tokens.get(self.at).map_or(0, |token| token.line);
         while self.peek(0).is_some() {
@@ -121,7 +154,7 @@ impl Reader {
                 Some("{") => {
                     self.at += 1;
                     while !matches!(self.peek(0), None | Some("}")) {
-                        self.use_tree(&path);
+                        self.use_tree(&path, passed_on);
                         self.at += usize::from(self.peek(0) == Some(","));
                     }
                     self.at += 1;
@@ -140,17 +173,18 @@ impl Reader {
         if let Some(name) = name {
             self.imported.insert(name, path.clone());
         }
-        self.named.push(Named { path, line });
+        self.named.push(Named { path, line, passed_on });
     }
 
-    fn resolved(self) -> Vec<Named> {
+    fn resolved(self) -> Names {
         let resolve = |mut named: Named| {
             if let Some(origin) = named.path.first().and_then(|first| self.imported.get(first)) {
                 named.path.splice(..1, origin.iter().cloned());
             }
             named
         };
-        self.named.into_iter().map(resolve).collect()
+        let named = self.named.into_iter().map(resolve).collect();
+        Names { named, imported: self.imported }
     }
 
     fn peek(&self, ahead: usize) -> Option<&str> {
@@ -168,14 +202,14 @@ impl Reader {
 mod tests {
     use super::*;
 
-    fn names(source: &str) -> Vec<String> {
+    fn named(source: &str) -> Vec<String> {
         paths(source).unwrap().into_iter().map(|named| named.path.join("::")).collect()
     }
 
     #[test]
     fn use_trees_are_spread_out() {
         assert_eq!(
-            names("use std::{fs::{self, File}, io as input, net::*};"),
+            named("use std::{fs::{self, File}, io as input, net::*};"),
             ["std::fs", "std::fs::File", "std::io", "std::net::*"],
         );
     }
@@ -183,7 +217,7 @@ mod tests {
     #[test]
     fn imported_names_are_followed() {
         assert!(
-            names("use std::time as t; const A: u8 = t::Instant::now();")
+            named("use std::time as t; const A: u8 = t::Instant::now();")
                 .contains(&"std::time::Instant::now".to_owned())
         );
     }
@@ -196,13 +230,13 @@ mod tests {
             #[cfg(test)] mod tests { use std::fs; }
             #[cfg(test)] use std::fs;
         "##;
-        assert!(!names(source).iter().any(|name| name.contains("fs")), "{:?}", names(source));
+        assert!(!named(source).iter().any(|name| name.contains("fs")), "{:?}", named(source));
     }
 
     #[test]
     fn the_inside_of_macros_counts() {
         assert!(
-            names("fn f() { assert!(vec![::std::fs::exists(p)]); }")
+            named("fn f() { assert!(vec![::std::fs::exists(p)]); }")
                 .contains(&"std::fs::exists".to_owned())
         );
     }

@@ -127,6 +127,11 @@ fn floor_of(file: &str) -> Option<&'static Row> {
         .max_by_key(|row| row.folder.len())
 }
 
+/// A source without its tests at the end.
+pub(crate) fn product(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
 /// Of a path from the crate's folder: code in a folder of tests or benches, or a `tests.rs`.
 pub(crate) fn is_test(file_in_crate: &str) -> bool {
     let (folders, name) = file_in_crate.rsplit_once('/').unwrap_or(("", file_in_crate));

@@ -9,8 +9,8 @@ use anyhow::Result;
 
 use crate::{
     Violation,
-    rules::{SCATTERED, TABLE},
-    sources::is_test,
+    rules::{LARGE, MOST_METHODS, MOST_TYPE_LINES, SCATTERED, TABLE},
+    sources::{is_test, product},
     workspace::Workspace,
 };
 
@@ -34,6 +34,71 @@ pub(crate) fn excused_for_nothing(workspace: &Workspace) -> Result<Vec<(&str, &s
     Ok(SCATTERED.iter().copied().filter(|excuse| !needed.contains(excuse)).collect())
 }
 
+/// No type is larger than a reader can keep in mind, all its inherent `impl`s together. Types of
+/// [`LARGE`] are excused.
+pub(crate) fn size(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
+    for large in large(workspace)? {
+        if !LARGE.contains(&(large.folder, large.name.as_str())) {
+            let Large { file, name, lines, methods, .. } = large;
+            let message =
+                format!("{name} has {lines} lines and {methods} methods of inherent impl");
+            found.push(Violation::new(&file, 1, message));
+        }
+    }
+    Ok(())
+}
+
+/// Excuses for types that are not large any more.
+pub(crate) fn large_for_nothing(workspace: &Workspace) -> Result<Vec<(&str, &str)>> {
+    let large = large(workspace)?;
+    let is_needed = |(folder, name): &(&str, &str)| {
+        large.iter().any(|large| large.folder == *folder && large.name == *name)
+    };
+    Ok(LARGE.iter().copied().filter(|excuse| !is_needed(excuse)).collect())
+}
+
+struct Large {
+    folder: &'static str,
+    name: String,
+    /// One of the files of its `impl`s.
+    file: String,
+    lines: usize,
+    methods: usize,
+}
+
+fn large(workspace: &Workspace) -> Result<Vec<Large>> {
+    let mut all = Vec::new();
+    for row in TABLE {
+        let mut types = BTreeMap::<String, Large>::new();
+        for file in workspace.files.iter().filter(|file| is_of(file, row.folder)) {
+            let text = workspace.text(file)?;
+            let mut inside: Option<String> = None;
+            for line in product(&text).lines() {
+                inside = inside.or_else(|| implemented(line).map(str::to_owned));
+                let Some(name) = &inside else { continue };
+                let (folder, file) = (row.folder, file.clone());
+                let new = Large { folder, name: name.clone(), file, lines: 0, methods: 0 };
+                let of = types.entry(name.clone()).or_insert(new);
+                of.lines += 1;
+                of.methods += usize::from(is_method(line));
+                let empty = line.starts_with("impl") && line.ends_with("{}");
+                inside = inside.filter(|_| line != "}" && !empty);
+            }
+        }
+        let is_large = |of: &Large| of.lines > MOST_TYPE_LINES || of.methods > MOST_METHODS;
+        all.extend(types.into_values().filter(is_large));
+    }
+    Ok(all)
+}
+
+/// Whether a line begins a method, as it stands in an `impl`.
+fn is_method(line: &str) -> bool {
+    let begins = line.strip_prefix("    ").filter(|rest| !rest.starts_with(' '));
+    begins.is_some_and(|rest| {
+        rest.split('(').any(|part| part.contains("fn ")) && !rest.starts_with("//")
+    })
+}
+
 /// An `impl` away from its type.
 struct Scattered {
     folder: &'static str,
@@ -55,8 +120,7 @@ fn scattered(workspace: &Workspace) -> Result<Vec<Scattered>> {
         let (mut homes, mut impls) = (BTreeMap::<String, Vec<&str>>::new(), Vec::new());
         for file in workspace.files.iter().filter(|file| is_of(file, row.folder)) {
             let text = workspace.text(file)?;
-            let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-            for (nth, line) in product.lines().enumerate() {
+            for (nth, line) in product(&text).lines().enumerate() {
                 if let Some(name) = defined(line) {
                     homes.entry(name.to_owned()).or_default().push(file);
                 } else if let Some(name) = implemented(line) {
@@ -77,7 +141,7 @@ fn scattered(workspace: &Workspace) -> Result<Vec<Scattered>> {
 }
 
 /// A source of this crate's, and of none within it, that is no test.
-fn is_of(file: &str, folder: &str) -> bool {
+pub(crate) fn is_of(file: &str, folder: &str) -> bool {
     let inner = TABLE.iter().filter(|row| row.folder.len() > folder.len());
     let is_inner = inner.into_iter().any(|row| is_below(file, row.folder));
     let rest = file.strip_prefix(folder).unwrap_or_default();
