@@ -48,9 +48,10 @@ pub enum CutError {
     #[error(transparent)]
     NoPacket(#[from] NoPacket),
     /// It is, or its pieces are, larger than passes: its sender is to be told how much does, by
-    /// [`too_big`](crate::too_big).
-    #[error("a packet that is larger than the {0} bytes that pass")]
-    TooLarge(usize),
+    /// [`too_big`](crate::too_big). None while that is not certain: a sender would go by it for
+    /// minutes.
+    #[error("a packet that is larger than passes")]
+    TooLarge(Option<usize>),
 }
 
 impl<'a> Cut<'a> {

@@ -31,8 +31,8 @@ const SIZES: [usize; 15] = [
 pub struct Path {
     /// The largest outer packet that is known to arrive.
     pub outer_bytes: usize,
-    /// Whether larger ones were tried and did not arrive. Before, nobody is told that a packet is
-    /// too large.
+    /// Whether larger ones were tried and did not arrive, or are refused by the own link. Before,
+    /// nobody is told that a packet is too large.
     pub is_settled: bool,
 }
 
@@ -44,6 +44,8 @@ pub struct PathMtu {
     /// Of [`SIZES`]: the largest that came back.
     confirmed: usize,
     state: State,
+    /// Whether the own link refuses a size that was confirmed before.
+    is_narrowed: bool,
     next_id: u32,
     /// Echoes of probes before this one say nothing of the way as it is now.
     first_id: u32,
@@ -76,13 +78,14 @@ impl PathMtu {
     /// A search in which nothing is known but the own link's MTU.
     pub fn new(link_mtu: usize) -> Self {
         let most = SIZES.iter().rposition(|size| *size <= link_mtu).unwrap_or(0);
-        Self { most, confirmed: 0, state: State::begin(most), next_id: 0, first_id: 0 }
+        let state = State::begin(most);
+        Self { most, confirmed: 0, state, is_narrowed: false, next_id: 0, first_id: 0 }
     }
 
     /// What is known. A link that carries less than IPv6 asks for cannot be told apart from one
     /// that is down.
     pub fn path(&self) -> Path {
-        let is_settled = !matches!(self.state, State::Searching { .. });
+        let is_settled = self.is_narrowed || !matches!(self.state, State::Searching { .. });
         Path { outer_bytes: SIZES[self.confirmed], is_settled }
     }
 
@@ -181,7 +184,7 @@ impl PathMtu {
             return;
         }
         if self.confirmed > most {
-            self.confirmed = 0;
+            (self.confirmed, self.is_narrowed) = (0, true);
         }
         self.first_id = self.next_id;
         self.state = State::begin(most);
@@ -190,7 +193,7 @@ impl PathMtu {
     /// Large packets seem to be lost, or the peer is elsewhere: what was confirmed is in question
     /// again.
     pub fn doubt(&mut self) {
-        self.confirmed = 0;
+        (self.confirmed, self.is_narrowed) = (0, false);
         self.first_id = self.next_id;
         self.state = State::begin(self.most);
     }
@@ -300,6 +303,8 @@ mod tests {
             // The link changes: what is too large for it is refused at once, and never lost.
             let mut sizes = vec![9_000];
             search.on_refused(9_000);
+            let narrowed = Path { outer_bytes: limits::BASE_OUTER_BYTES, is_settled: true };
+            assert_eq!(search.path(), narrowed, "senders are told at once");
             for now_ms in (10_000..20_000).step_by(100) {
                 search.on_sent(now_ms);
                 while let Some(probe) = search.poll(now_ms) {

@@ -46,15 +46,12 @@ impl Room {
     /// link, so that its sender learns of a smaller path.
     pub(crate) fn most(self, may_be_fragmented: bool) -> usize {
         let two = 2 * (self.datagram - HALF_HEADER_BYTES);
-        if may_be_fragmented || !self.is_settled {
-            return two;
-        }
-        self.told().min(two)
+        self.told().filter(|_| !may_be_fragmented).map_or(two, |told| told.min(two))
     }
 
-    /// What a sender of larger packets is told.
-    pub(crate) fn told(self) -> usize {
-        self.datagram.max(limits::LEAST_INNER_BYTES)
+    /// What a sender of larger packets is told, if it is certain.
+    pub(crate) fn told(self) -> Option<usize> {
+        self.settled().map(|datagram| datagram.max(limits::LEAST_INNER_BYTES))
     }
 }
 
@@ -88,7 +85,8 @@ mod tests {
             (1_200, 1_280, 2_398)
         );
         let wide = room(1_500, "192.0.2.1:1", true);
-        assert_eq!((wide.most(false), wide.told()), (1_440, 1_440));
-        assert_eq!(room(1_280, "192.0.2.1:1", false).most(false), 2_438, "nothing is certain yet");
+        assert_eq!((wide.most(false), wide.told()), (1_440, Some(1_440)));
+        let unknown = room(1_280, "192.0.2.1:1", false);
+        assert_eq!((unknown.most(false), unknown.told()), (2_438, None), "nothing is certain yet");
     }
 }

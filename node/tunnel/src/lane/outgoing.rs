@@ -161,7 +161,7 @@ impl Outgoing {
         let room = through.shard.room(peer);
         let mut cut = Cut::new(header, bytes, room).map_err(|error| {
             tracing::debug!(%error, "a packet that cannot be sent");
-            if let CutError::TooLarge(most) = error {
+            if let CutError::TooLarge(Some(most)) = error {
                 self.told.extend(too_big(bytes, most).map(|told| (peer, told)));
             }
             Unsent::Dropped(DropReason::TooLarge)

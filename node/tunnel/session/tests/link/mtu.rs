@@ -120,7 +120,7 @@ fn nobody_is_told_of_a_limit_before_it_is_certain() {
     assert_eq!(passes(&mut network, &large), Ok(true), "over two datagrams");
     network.chatter(30);
     let most = limits::LEAST_INNER_BYTES;
-    assert_eq!(passes(&mut network, &large), Err(CutError::TooLarge(most)));
+    assert_eq!(passes(&mut network, &large), Err(CutError::TooLarge(Some(most))));
     assert_eq!(passes(&mut network, &version_4(most, false, 7)), Ok(true));
     assert_eq!(network.gateway(0).room().settled(), Some(1_280 - 28 - limits::SEALED_BYTES));
 }
