@@ -12,13 +12,13 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
-use crate::grid::Grid;
+use crate::bit_matrix::BitMatrix;
 use crate::interner::{Interner, Keys, Numbers};
 use crate::item::News;
 use crate::limits;
 use crate::neighbour::Neighbour;
 use crate::opened::Opened;
-use crate::shelf::{Shelf, Slot, State};
+use crate::store::{Entry, State, Store};
 use crate::table::{Place, Table};
 use crate::vocabulary::{Effect, Input};
 use crate::want::Wants;
@@ -31,14 +31,14 @@ pub struct Gossip {
     pub(crate) rng: ChaCha12Rng,
     pub(crate) known: Numbers,
     pub(crate) neighbours: Table<Neighbour>,
-    /// Who holds what is on the shelf.
-    pub(crate) holders: Grid,
+    /// Who holds what is in the store.
+    pub(crate) holders: BitMatrix,
     /// Who had the latest from us: a renewal with the same body is sent to it unasked.
-    pub(crate) takers: Grid,
-    pub(crate) shelf: Shelf,
+    pub(crate) delivered_to: BitMatrix,
+    pub(crate) store: Store,
     pub(crate) wants: Wants,
     /// Who brought what is not judged yet, in the order in which it came, in which it is judged.
-    pub(crate) givers: VecDeque<Giver>,
+    pub(crate) pending_verdicts: VecDeque<PendingVerdict>,
     /// Until when they are, monotonic.
     pub(crate) shunned: Bounded<PublicKey, u64>,
     /// Nobody is to be told anything before, monotonic.
@@ -53,13 +53,13 @@ pub struct Gossip {
 }
 
 /// What one input is taken in with, and what comes of it.
-pub(crate) struct Turn<'a> {
+pub(crate) struct Step<'a> {
     pub(crate) now: Now,
     pub(crate) keys: MutexGuard<'a, Keys>,
     pub(crate) effects: Vec<Effect>,
 }
 
-impl Turn<'_> {
+impl Step<'_> {
     pub(crate) fn send(&mut self, peer: PublicKey, message: Message) {
         self.effects.push(Effect::Send { peer, message });
     }
@@ -67,8 +67,8 @@ impl Turn<'_> {
 
 /// The neighbour that brought something.
 #[derive(Debug)]
-pub(crate) struct Giver {
-    /// Of what it brought, on the shelf.
+pub(crate) struct PendingVerdict {
+    /// Of what it brought, in the store.
     pub(crate) place: Place,
     pub(crate) peer: Place,
     pub(crate) unasked: bool,
@@ -82,12 +82,12 @@ impl Gossip {
             me,
             interner,
             known: Numbers::default(),
-            shelf: Shelf::default(),
+            store: Store::default(),
             neighbours: Table::new(rng.random()),
-            holders: Grid::default(),
-            takers: Grid::default(),
+            holders: BitMatrix::default(),
+            delivered_to: BitMatrix::default(),
             wants: Wants::new(),
-            givers: VecDeque::new(),
+            pending_verdicts: VecDeque::new(),
             shunned: Bounded::new(limits::SHUNNED),
             tell_ms: u64::MAX,
             settled_ms: 0,
@@ -100,39 +100,39 @@ impl Gossip {
     /// Takes in what happened; says what is to be done.
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let interner = self.interner.clone();
-        let turn = &mut Turn { now, keys: interner.keys(), effects: Vec::new() };
+        let step = &mut Step { now, keys: interner.keys(), effects: Vec::new() };
         match input {
-            Input::Connected(peer) => self.on_connected(turn, peer),
+            Input::Connected(peer) => self.on_connected(step, peer),
             Input::Disconnected(peer) => {
                 if let Some(place) = self.neighbours.find(&peer) {
-                    self.leave(turn, place);
+                    self.leave(step, place);
                 }
             }
             Input::Received { peer, message } => {
                 // It may be a last word of one that has gone.
                 if let Some(from) = self.neighbours.find(&peer) {
-                    self.on_message(turn, from, message);
+                    self.on_message(step, from, message);
                 }
             }
-            Input::Publish(news) => self.publish(turn, news),
-            Input::Judged(verdicts) => self.on_judged(turn, &verdicts),
+            Input::Publish(news) => self.publish(step, news),
+            Input::Judged(verdicts) => self.on_judged(step, &verdicts),
             Input::Known(publishers) => {
-                self.known.clear(&mut turn.keys);
-                publishers.iter().for_each(|key| self.known.insert(&mut turn.keys, *key));
-                self.recount(&mut turn.keys);
+                self.known.clear(&mut step.keys);
+                publishers.iter().for_each(|key| self.known.insert(&mut step.keys, *key));
+                self.recount(&mut step.keys);
             }
             Input::AlsoKnown(publisher) => {
-                self.known.insert(&mut turn.keys, publisher);
-                let at = turn.keys.find(&publisher);
-                let again = at.filter(|at| self.shelf.acquaint(*at));
-                self.forget(&mut turn.keys, again);
+                self.known.insert(&mut step.keys, publisher);
+                let at = step.keys.find(&publisher);
+                let again = at.filter(|at| self.store.acquaint(*at));
+                self.forget(&mut step.keys, again);
             }
             Input::Tick => {}
         }
-        self.ask_due(turn);
-        self.reconcile_due(turn);
-        self.tell_due(turn);
-        std::mem::take(&mut turn.effects)
+        self.ask_due(step);
+        self.reconcile_due(step);
+        self.tell_due(step);
+        std::mem::take(&mut step.effects)
     }
 
     /// When [`Input::Tick`] is next needed.
@@ -150,7 +150,7 @@ impl Gossip {
     /// What is held of `publisher`.
     pub fn latest(&self, publisher: &PublicKey) -> Option<&News> {
         let place = self.interner.keys().find(publisher)?;
-        self.shelf.slot(place).filter(|slot| slot.is_held()).map(|slot| &slot.news)
+        self.store.slot(place).filter(|slot| slot.is_held()).map(|slot| &slot.news)
     }
 
     /// Neighbours that are not shunned.
@@ -160,7 +160,7 @@ impl Gossip {
 
     /// What is held, of each publisher one, with its body.
     pub fn news(&self) -> impl Iterator<Item = &News> {
-        self.shelf.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
+        self.store.slots().filter(|(_, slot)| slot.is_held()).map(|(_, slot)| &slot.news)
     }
 
     /// Whether nothing is taken from this peer now, since it brought too much that is forged.
@@ -168,8 +168,8 @@ impl Gossip {
         self.shunned.get(peer).is_some_and(|until_ms| *until_ms > now.mono_ms)
     }
 
-    fn on_connected(&mut self, turn: &mut Turn<'_>, peer: PublicKey) {
-        let now = turn.now;
+    fn on_connected(&mut self, step: &mut Step<'_>, peer: PublicKey) {
+        let now = step.now;
         if self.shuns(now, &peer) || self.neighbours.len() == limits::NEIGHBOURS {
             return;
         }
@@ -177,47 +177,47 @@ impl Gossip {
             let phase_ms = self.rng.random_range(0..limits::RECONCILE_MS);
             self.reconcile_ms = now.mono_ms + phase_ms;
         }
-        let slots = self.shelf.slots();
+        let slots = self.store.slots();
         let young = slots.filter(|(_, slot)| slot.is_held() && !slot.is_settled(now));
         let untold = young.map(|(place, _)| place).collect();
         let place = self.neighbours.insert(Neighbour::new(now, peer, untold));
         self.tell_ms = 0;
         self.settled_ms = now.mono_ms + limits::UNSETTLED_MS;
-        self.recount(&mut turn.keys);
+        self.recount(&mut step.keys);
         // One of the two is enough.
         if self.me < peer {
-            self.reconcile(turn, place);
+            self.reconcile(step, place);
         }
     }
 
     /// `peer` is no neighbour any more.
-    pub(crate) fn leave(&mut self, turn: &mut Turn<'_>, peer: Place) {
-        let now = turn.now;
+    pub(crate) fn leave(&mut self, step: &mut Step<'_>, peer: Place) {
+        let now = step.now;
         if self.neighbours.remove(peer).is_some() {
             self.wants.lose(peer, now.mono_ms);
             self.holders.clear_peer(peer);
-            self.takers.clear_peer(peer);
-            self.givers.retain(|giver| giver.peer != peer);
+            self.delivered_to.clear_peer(peer);
+            self.pending_verdicts.retain(|giver| giver.peer != peer);
             // Others tell us later what it told.
             self.reconcile_ms = now.mono_ms;
-            self.recount(&mut turn.keys);
+            self.recount(&mut step.keys);
         }
     }
 
-    fn on_message(&mut self, turn: &mut Turn<'_>, peer: Place, opened: Opened) {
+    fn on_message(&mut self, step: &mut Step<'_>, peer: Place, opened: Opened) {
         let forged = opened.forged() as u64;
         match opened.message {
-            Message::Announce { marks } => self.on_announced(turn, peer, &marks),
-            Message::Pull { wants } => self.on_pull(turn, peer, &wants),
+            Message::Announce { marks } => self.on_announced(step, peer, &marks),
+            Message::Pull { wants } => self.on_pull(step, peer, &wants),
             Message::Push { .. } => {
-                self.on_push(turn, peer, forged, (opened.carried, opened.unopened));
+                self.on_push(step, peer, forged, (opened.carried, opened.unopened));
             }
-            Message::Root { session, root } => self.on_root(turn, peer, session, root),
+            Message::Root { session, root } => self.on_root(step, peer, session, root),
             Message::Buckets { session, fingerprints } => {
-                self.on_buckets(turn, peer, session, &fingerprints);
+                self.on_buckets(step, peer, session, &fingerprints);
             }
             Message::Ids { session, buckets, marks } => {
-                self.on_ids(turn, peer, session, &buckets, &marks);
+                self.on_ids(step, peer, session, &buckets, &marks);
             }
         }
     }
@@ -226,51 +226,51 @@ impl Gossip {
     /// things in the time of one if it need not know one for the next. So what is about to be
     /// worked on is looked at before, without a question.
     pub(crate) fn read_ahead(&self, places: impl Iterator<Item = Place> + Clone) {
-        let shelf: usize = places.clone().map(|place| self.shelf.peek(place)).sum();
-        let rows = |place| self.holders.peek(place) + self.takers.peek(place);
+        let entries: usize = places.clone().map(|place| self.store.peek(place)).sum();
+        let rows = |place| self.holders.peek(place) + self.delivered_to.peek(place);
         let rows: usize = places.clone().map(rows).sum();
-        let lacked = places.filter(|place| self.shelf.peek(*place) == 0);
+        let lacked = places.filter(|place| self.store.peek(*place) == 0);
         let wants: usize = lacked.map(|place| self.wants.peek(place)).sum();
-        black_box((shelf, rows, wants));
+        black_box((entries, rows, wants));
     }
 
     /// What we say ourselves needs no judgement.
-    fn publish(&mut self, turn: &mut Turn<'_>, news: News) {
-        let at = turn.keys.find(&news.mark().publisher);
-        let held = at.and_then(|at| self.shelf.slot(at)).map(|slot| slot.news.mark());
+    fn publish(&mut self, step: &mut Step<'_>, news: News) {
+        let at = step.keys.find(&news.mark().publisher);
+        let held = at.and_then(|at| self.store.slot(at)).map(|slot| slot.news.mark());
         if held.is_none_or(|held| news.mark().supersedes(held)) {
-            let place = self.shelve(turn, news, State::Held, at);
-            let renews = self.takers.any(place);
-            let audience = self.audience(turn.now);
+            let place = self.shelve(step, news, State::Held, at);
+            let renews = self.delivered_to.any(place);
+            let audience = self.audience(step.now);
             self.tell_others(&audience, place, renews);
         }
     }
 
-    /// Puts what is later on the shelf, at the number of its publisher if that has one. Nobody
+    /// Puts what is later in the store, at the number of its publisher if that has one. Nobody
     /// is known to hold it.
     pub(crate) fn shelve(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         news: News,
         state: State,
         at: Option<Place>,
     ) -> Place {
-        let before = at.and_then(|at| self.shelf.slot(at));
-        if before.is_some_and(Slot::is_new) {
-            self.givers.retain(|giver| Some(giver.place) != at);
+        let before = at.and_then(|at| self.store.slot(at));
+        if before.is_some_and(Entry::is_new) {
+            self.pending_verdicts.retain(|giver| Some(giver.place) != at);
         }
         let stranger = !self.is_known(&news.mark().publisher, at);
         if stranger && before.is_none() {
-            let leave = self.shelf.crowded(1);
-            self.forget(&mut turn.keys, leave);
+            let leave = self.store.crowded(1);
+            self.forget(&mut step.keys, leave);
         }
-        let (place, renews) = self.shelf.put(turn, news, state, at, stranger);
-        for grid in [&mut self.holders, &mut self.takers] {
-            grid.expect(self.shelf.room());
+        let (place, renews) = self.store.put(step, news, state, at, stranger);
+        for grid in [&mut self.holders, &mut self.delivered_to] {
+            grid.expect(self.store.room());
         }
         self.holders.clear_place(place);
         if !renews {
-            self.takers.clear_place(place);
+            self.delivered_to.clear_place(place);
         }
         place
     }
@@ -282,20 +282,20 @@ impl Gossip {
 
     /// Whoever was a neighbour may be a stranger now: there is no more room for those for that.
     fn recount(&mut self, keys: &mut Keys) {
-        let Self { me, known, neighbours, shelf, .. } = self;
+        let Self { me, known, neighbours, store, .. } = self;
         let is_known = |key: &PublicKey, at| is_known(*me, known, neighbours, key, Some(at));
-        let again = shelf.recount(is_known);
+        let again = store.recount(is_known);
         self.forget(keys, again);
-        let leave = self.shelf.crowded(0);
+        let leave = self.store.crowded(0);
         self.forget(keys, leave);
     }
 
     /// Nothing is known of the publishers there any more.
     fn forget(&mut self, keys: &mut Keys, places: impl IntoIterator<Item = Place>) {
         for place in places {
-            self.shelf.remove(keys, place);
+            self.store.remove(keys, place);
             self.holders.clear_place(place);
-            self.takers.clear_place(place);
+            self.delivered_to.clear_place(place);
         }
     }
 }
@@ -314,7 +314,7 @@ impl Drop for Gossip {
     /// Others may use the numbers.
     fn drop(&mut self) {
         let mut keys = self.interner.keys();
-        self.shelf.slots().for_each(|(place, _)| keys.release(place));
+        self.store.slots().for_each(|(place, _)| keys.release(place));
         self.wants.publishers().for_each(|place| keys.release(place));
         self.known.clear(&mut keys);
     }

@@ -36,7 +36,7 @@ impl Interner {
         Self(Arc::new(Mutex::new(Keys(Table::new(seed)))))
     }
 
-    /// For as long as one turn takes. No step leaves it half done.
+    /// For as long as one input takes. No step leaves it half done.
     pub(crate) fn keys(&self) -> MutexGuard<'_, Keys> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

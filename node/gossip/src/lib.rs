@@ -12,8 +12,8 @@
 //! comes in ([`Opened`]); what an offer means, and whether to take it, is the broker's;
 //! connections are the network layer's.
 
+mod bit_matrix;
 mod gossip;
-mod grid;
 mod interner;
 mod item;
 mod judge;
@@ -25,7 +25,7 @@ mod pull;
 mod push;
 mod reconcile;
 mod screen;
-mod shelf;
+mod store;
 mod table;
 mod vocabulary;
 mod want;

@@ -83,7 +83,7 @@ impl Neighbour {
     }
 
     /// Whether it is still a neighbour with so much more against it.
-    pub(crate) fn bears(&mut self, now_ms: u64, points: u64) -> bool {
+    pub(crate) fn within_budget(&mut self, now_ms: u64, points: u64) -> bool {
         self.points.fill(now_ms, limits::FORGIVE_MS, points, limits::SHUN_POINTS - 1)
     }
 
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn what_counts_against_a_neighbour_is_forgiven_slowly() {
         let mut neighbour = Neighbour::new(Now::default(), PublicKey([0; 32]), Vec::new());
-        assert!(neighbour.bears(0, 99));
-        assert!(!neighbour.bears(9_999, 1));
-        assert!(neighbour.bears(10_000, 1));
-        assert!(!neighbour.bears(10_001, 1));
+        assert!(neighbour.within_budget(0, 99));
+        assert!(!neighbour.within_budget(9_999, 1));
+        assert!(neighbour.within_budget(10_000, 1));
+        assert!(!neighbour.within_budget(10_001, 1));
     }
 
     #[test]

@@ -8,12 +8,12 @@ use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublicat
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 
-use crate::gossip::{Giver, Gossip, Turn};
+use crate::gossip::{Gossip, PendingVerdict, Step};
 use crate::item::News;
 use crate::limits;
 use crate::opened::{Carried, Claim};
 use crate::push::in_messages;
-use crate::shelf::{Slot, State};
+use crate::store::{Entry, State};
 use crate::table::Place;
 use crate::vocabulary::Effect;
 use crate::want::Want;
@@ -33,12 +33,12 @@ pub(crate) enum Relation {
 
 impl Gossip {
     /// `peer` holds these. Those that we do, too, it has of somebody else.
-    pub(crate) fn on_announced(&mut self, turn: &mut Turn<'_>, peer: Place, marks: &[Mark]) {
-        let places = turn.keys.find_each(marks.iter().map(|mark| &mark.publisher));
+    pub(crate) fn on_announced(&mut self, step: &mut Step<'_>, peer: Place, marks: &[Mark]) {
+        let places = step.keys.find_each(marks.iter().map(|mark| &mark.publisher));
         self.read_ahead(places.iter().flatten().copied());
         for (mark, at) in marks.iter().zip(places) {
-            if let Some(place) = self.on_mark(turn, peer, mark, at) {
-                self.takers.clear(place, peer);
+            if let Some(place) = self.on_mark(step, peer, mark, at) {
+                self.delivered_to.clear(place, peer);
             }
         }
     }
@@ -46,12 +46,12 @@ impl Gossip {
     /// `peer` holds this, of the publisher there; says where we do.
     pub(crate) fn on_mark(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         mark: &Mark,
         at: Option<Place>,
     ) -> Option<Place> {
-        let now_ms = turn.now.mono_ms;
+        let now_ms = step.now.mono_ms;
         let (held, due_ms) = match self.relation(mark, at) {
             Relation::New => (false, now_ms),
             Relation::Later(rested_ms) => (true, rested_ms.max(now_ms)),
@@ -63,12 +63,12 @@ impl Gossip {
             Relation::Older => return None,
         };
         // It may have a number since a moment ago.
-        let at = at.or_else(|| turn.keys.find(&mark.publisher));
+        let at = at.or_else(|| step.keys.find(&mark.publisher));
         if let Some(want) = at.and_then(|at| self.wants.get_mut(at)) {
             want.claim(peer, mark);
-        } else if self.has_room(turn.now, peer, mark, at, held) {
+        } else if self.has_room(step.now, peer, mark, at, held) {
             self.count_want(Some(peer));
-            let publisher = turn.keys.hold(mark.publisher, at);
+            let publisher = step.keys.hold(mark.publisher, at);
             self.wants.insert(publisher, mark, peer, due_ms);
         }
         None
@@ -89,7 +89,7 @@ impl Gossip {
     }
 
     pub(crate) fn relation(&self, mark: &Mark, at: Option<Place>) -> Relation {
-        let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else { return Relation::New };
+        let Some(slot) = at.and_then(|at| self.store.slot(at)) else { return Relation::New };
         let held = slot.news.mark();
         if mark.digest == held.digest {
             Relation::Same
@@ -113,7 +113,7 @@ impl Gossip {
         held: bool,
     ) -> bool {
         let known = held || self.is_known(&mark.publisher, at);
-        let others = self.shelf.known();
+        let others = self.store.known();
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return false };
         if neighbour.wants >= limits::WANTS_PER_NEIGHBOUR {
             return false;
@@ -126,37 +126,37 @@ impl Gossip {
     }
 
     /// Asks for whatever is due, each of the next that has it.
-    pub(crate) fn ask_due(&mut self, turn: &mut Turn<'_>) {
-        let now = turn.now;
+    pub(crate) fn ask_due(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
         let mut pulls: BTreeMap<Place, Vec<Pull>> = BTreeMap::new();
         while self.wants.wakeup_ms().is_some_and(|due_ms| due_ms <= now.mono_ms) {
             let due = self.wants.take_due(now.mono_ms);
             let room = due.len().min(limits::ASKED_OF_NEIGHBOUR);
             for publisher in &due {
-                if let Some((peer, pull)) = self.ask(turn, *publisher) {
+                if let Some((peer, pull)) = self.ask(step, *publisher) {
                     pulls.entry(peer).or_insert_with(|| Vec::with_capacity(room)).push(pull);
                 }
             }
         }
         for (peer, wants) in pulls {
             let Some(neighbour) = self.neighbours.get(peer) else { continue };
-            in_messages(wants, |wants| turn.send(neighbour.key, Message::Pull { wants }));
+            in_messages(wants, |wants| step.send(neighbour.key, Message::Pull { wants }));
         }
     }
 
     /// Whom to ask next for what is wanted of this publisher, if there is anybody.
-    fn ask(&mut self, turn: &mut Turn<'_>, publisher: Place) -> Option<(Place, Pull)> {
-        let now = turn.now;
+    fn ask(&mut self, step: &mut Step<'_>, publisher: Place) -> Option<(Place, Pull)> {
+        let now = step.now;
         if let Some(late) = self.wants.get_mut(publisher)?.give_up() {
             if let Some(neighbour) = self.neighbours.get_mut(late) {
                 neighbour.slow();
             }
             self.released(now, late);
-            self.blame(turn, late, limits::EMPTY_POINTS);
+            self.penalize(step, late, limits::EMPTY_POINTS);
         }
         let want = self.wants.get_mut(publisher)?;
         let Some(peer) = want.next() else {
-            self.drop_want(turn, publisher);
+            self.drop_want(step, publisher);
             return None;
         };
         let neighbour = self.neighbours.get_mut(peer)?;
@@ -168,9 +168,9 @@ impl Gossip {
         let due_ms = now.mono_ms + neighbour.patience_ms();
         let due_ms = due_ms.next_multiple_of(limits::PATIENCE_STEP_MS);
         let whole = self.wants.ask(publisher, peer, now, due_ms);
-        let body = self.shelf.slot(publisher).and_then(|slot| slot.news.0.body());
+        let body = self.store.slot(publisher).and_then(|slot| slot.news.0.body());
         let held = body.filter(|_| !whole).map(|body| prefix(body.digest()));
-        Some((peer, Pull { publisher: turn.keys.key(publisher)?, held }))
+        Some((peer, Pull { publisher: step.keys.key(publisher)?, held }))
     }
 
     /// One answer of `peer` is not waited for any more: it is asked for what waits.
@@ -188,8 +188,8 @@ impl Gossip {
         }
     }
 
-    fn drop_want(&mut self, turn: &mut Turn<'_>, publisher: Place) {
-        if let Some(want) = self.wants.remove(&mut turn.keys, publisher) {
+    fn drop_want(&mut self, step: &mut Step<'_>, publisher: Place) {
+        if let Some(want) = self.wants.remove(&mut step.keys, publisher) {
             self.discount_want(want.first);
         }
     }
@@ -198,49 +198,49 @@ impl Gossip {
     /// announced. Whoever sends unasked what is here already is told so, and no longer does.
     pub(crate) fn on_push(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         forged: u64,
         (carried, unopened): (Vec<Carried>, Vec<Claim>),
     ) {
-        self.blame(turn, peer, forged * limits::FORGED_POINTS);
+        self.penalize(step, peer, forged * limits::FORGED_POINTS);
         if self.neighbours.get(peer).is_none() {
             return;
         }
         let publishers = carried.iter().map(|carried| &carried.item.mark().publisher);
-        let places = turn.keys.find_each(publishers);
+        let places = step.keys.find_each(publishers);
         self.read_ahead(places.iter().flatten().copied());
-        turn.effects.reserve(carried.len());
+        step.effects.reserve(carried.len());
         let mut here = Vec::new();
         for (carried, at) in carried.into_iter().zip(places) {
             let mark = carried.item.mark();
             // It may have a number since a moment ago.
-            let at = at.or_else(|| turn.keys.find(&mark.publisher));
+            let at = at.or_else(|| step.keys.find(&mark.publisher));
             let asked = at.filter(|at| self.is_asked_of(*at, peer));
             if let Some(publisher) = asked {
-                self.answered(turn.now, peer, publisher);
+                self.answered(step.now, peer, publisher);
             }
             let claim = Claim::of(&carried.item);
-            let unasked = || self.may_come_unasked(turn.now, &claim, at);
-            if asked.is_some() || unasked() && self.admits_unasked(turn.now, peer, mark, at) {
-                self.on_carried(turn, peer, carried, at, asked.is_none());
+            let unasked = || self.may_come_unasked(step.now, &claim, at);
+            if asked.is_some() || unasked() && self.admits_unasked(step.now, peer, mark, at) {
+                self.on_carried(step, peer, carried, at, asked.is_none());
             } else {
-                self.on_unopened(turn, peer, &claim, at, &mut here);
+                self.on_unopened(step, peer, &claim, at, &mut here);
             }
         }
         for claim in unopened {
-            let at = turn.keys.find(&claim.mark.publisher);
-            self.on_unopened(turn, peer, &claim, at, &mut here);
+            let at = step.keys.find(&claim.mark.publisher);
+            self.on_unopened(step, peer, &claim, at, &mut here);
         }
         if let Some(neighbour) = self.neighbours.get(peer).filter(|_| !here.is_empty()) {
-            turn.send(neighbour.key, Message::Announce { marks: here });
+            step.send(neighbour.key, Message::Announce { marks: here });
         }
     }
 
     /// The word of a publisher that is wanted, or may come unasked.
     fn on_carried(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         carried: Carried,
         at: Option<Place>,
@@ -249,31 +249,31 @@ impl Gossip {
         let mark = carried.item.mark();
         match self.relation(mark, at) {
             Relation::New | Relation::Later(_) => match self.complete(carried, at) {
-                Some(news) => self.learn(turn, peer, news, at, unasked),
-                None => self.miss_body(turn.now, peer, at),
+                Some(news) => self.learn(step, peer, news, at, unasked),
+                None => self.miss_body(step.now, peer, at),
             },
             // Another of our own: a copy of this cluster's state. Whoever numbers has to know.
             Relation::Conflict if mark.publisher == self.me => {
-                self.settle(turn, at, mark);
-                turn.effects.extend(self.complete(carried, at).map(Effect::Learned));
+                self.settle(step, at, mark);
+                step.effects.extend(self.complete(carried, at).map(Effect::Learned));
             }
             Relation::Conflict => {
-                let held = at.and_then(|at| self.shelf.slot(at)).map(|slot| &slot.news);
+                let held = at.and_then(|at| self.store.slot(at)).map(|slot| &slot.news);
                 let proof = held.and_then(|held| {
                     Equivocation::between(held.publication(), carried.item.publication())
                 });
                 let news = proof.and_then(|p| News::plain(VerifiedPublication::Equivocation(p)));
                 if let Some(news) = news {
-                    self.learn(turn, peer, news, at, unasked);
+                    self.learn(step, peer, news, at, unasked);
                 }
             }
             Relation::Same => {
                 at.into_iter().for_each(|place| self.holders.set(place, peer));
-                self.settle(turn, at, mark);
+                self.settle(step, at, mark);
             }
             // Less than it said that it had: the next is asked at once.
             Relation::Older => {
-                at.into_iter().for_each(|at| self.wants.schedule(at, turn.now.mono_ms));
+                at.into_iter().for_each(|at| self.wants.schedule(at, step.now.mono_ms));
             }
         }
     }
@@ -281,7 +281,7 @@ impl Gossip {
     /// With the body that is here or came along.
     fn complete(&self, carried: Carried, at: Option<Place>) -> Option<News> {
         let Carried { item, whole } = carried;
-        let held = at.and_then(|at| self.shelf.slot(at)?.news.0.body());
+        let held = at.and_then(|at| self.store.slot(at)?.news.0.body());
         let shared = held.and_then(|held| item.sharing(held));
         shared.or_else(|| whole.then_some(item)).map(News)
     }
@@ -298,33 +298,33 @@ impl Gossip {
 
     fn learn(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         news: News,
         at: Option<Place>,
         unasked: bool,
     ) {
-        let place = self.shelve(turn, news.clone(), State::New, at);
+        let place = self.shelve(step, news.clone(), State::New, at);
         self.holders.set(place, peer);
-        self.givers.push_back(Giver { place, peer, unasked });
-        self.settle(turn, Some(place), news.mark());
-        turn.effects.push(Effect::Learned(news));
+        self.pending_verdicts.push_back(PendingVerdict { place, peer, unasked });
+        self.settle(step, Some(place), news.mark());
+        step.effects.push(Effect::Learned(news));
     }
 
     /// Of what is wanted of this publisher only what is later than `held` still is, or what
     /// contradicts it.
-    pub(crate) fn settle(&mut self, turn: &mut Turn<'_>, at: Option<Place>, held: &Mark) {
+    pub(crate) fn settle(&mut self, step: &mut Step<'_>, at: Option<Place>, held: &Mark) {
         let Some(publisher) = at else { return };
         let Some(want) = self.wants.get_mut(publisher) else { return };
-        let slot = self.shelf.slot(publisher);
+        let slot = self.store.slot(publisher);
         if slot.is_some() {
             want.holders(held).iter().for_each(|peer| self.holders.set(publisher, peer));
         }
         let (first, asked) = (want.first, want.give_up());
-        let rest = self.wants.narrow(&mut turn.keys, publisher, held).map(|want| {
+        let rest = self.wants.narrow(&mut step.keys, publisher, held).map(|want| {
             let at_once = want.proves(held) || want.is_proof();
-            let due_ms = slot.filter(|_| !at_once).map_or(0, Slot::rested_ms);
-            (want.first, due_ms.max(turn.now.mono_ms))
+            let due_ms = slot.filter(|_| !at_once).map_or(0, Entry::rested_ms);
+            (want.first, due_ms.max(step.now.mono_ms))
         });
         self.discount_want(first);
         if let Some((first, due_ms)) = rest {
@@ -332,7 +332,7 @@ impl Gossip {
             self.wants.schedule(publisher, due_ms);
         }
         if let Some(asked) = asked {
-            self.released(turn.now, asked);
+            self.released(step.now, asked);
         }
     }
 
@@ -349,7 +349,7 @@ impl Gossip {
 }
 
 /// When this is taken of the publisher there: a proof against it at once.
-fn due_ms(slot: &Slot, mark: &Mark) -> u64 {
+fn due_ms(slot: &Entry, mark: &Mark) -> u64 {
     if mark.epoch == LAST_EPOCH { 0 } else { slot.rested_ms() }
 }
 

@@ -8,13 +8,13 @@ use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
-use crate::gossip::{Gossip, Turn};
+use crate::gossip::{Gossip, Step};
 use crate::item::{ITEM_BYTES, News, size};
 use crate::limits;
 use crate::neighbour::Neighbour;
 use crate::peers::Peers;
 use crate::pull::prefix;
-use crate::shelf::Slot;
+use crate::store::Entry;
 use crate::table::Place;
 
 impl Gossip {
@@ -42,14 +42,14 @@ impl Gossip {
     /// A renewal `on_its_way`, as the last went, goes at once to those alone that took the last
     /// from us, and to new neighbours.
     pub(crate) fn tell_others(&mut self, to: &Audience, place: Place, on_its_way: bool) {
-        let Some(slot) = self.shelf.slot(place) else { return };
+        let Some(slot) = self.store.slot(place) else { return };
         let lack = to.all.without(self.holders.peers(place));
         let own = slot.news.mark().publisher == self.me;
         let at_once = if slot.news.is_urgent() || !on_its_way && (own || to.unsettled) {
             lack
         } else {
             let first = if on_its_way { Peers::default() } else { to.first };
-            lack.within(to.new.with(first).with(self.takers.peers(place)))
+            lack.within(to.new.with(first).with(self.delivered_to.peers(place)))
         };
         let later = lack.without(at_once).within(to.later);
         for peer in at_once.with(later).iter() {
@@ -66,8 +66,8 @@ impl Gossip {
 
     /// Tells whom it is time to tell. What ends something is hardly larger than its mark,
     /// and its publisher may be about to stop: it goes whole. So does what the neighbour takes.
-    pub(crate) fn tell_due(&mut self, turn: &mut Turn<'_>) {
-        let now = turn.now;
+    pub(crate) fn tell_due(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
         if now.mono_ms < self.tell_ms {
             return;
         }
@@ -93,15 +93,15 @@ impl Gossip {
             untold.sort_unstable();
             untold.dedup();
             let lacks = |place: &Place| {
-                self.shelf.slot(*place).is_some_and(Slot::is_held) && !self.holders.has(*place, at)
+                self.store.slot(*place).is_some_and(Entry::is_held) && !self.holders.has(*place, at)
             };
             untold.retain(lacks);
             let (mut marks, mut whole) = (Vec::with_capacity(untold.len()), Batch::default());
-            for (place, slot) in untold.iter().filter_map(|at| Some((*at, self.shelf.slot(*at)?))) {
+            for (place, slot) in untold.iter().filter_map(|at| Some((*at, self.store.slot(*at)?))) {
                 if slot.news.is_urgent() {
-                    whole.add(turn, peer, &slot.news, None);
-                } else if self.takers.has(place, at) {
-                    whole.add(turn, peer, &slot.news, None);
+                    whole.add(step, peer, &slot.news, None);
+                } else if self.delivered_to.has(place, at) {
+                    whole.add(step, peer, &slot.news, None);
                     if slot.news.mark().publisher != self.me {
                         neighbour.unpulled = 0;
                     }
@@ -112,33 +112,33 @@ impl Gossip {
             untold.clear();
             untold.shrink_to(limits::UNTOLD_ROOM);
             neighbour.untold = untold;
-            whole.send(turn, peer);
+            whole.send(step, peer);
             neighbour.unpulled += marks.len();
-            in_messages(marks, |marks| turn.send(peer, Message::Announce { marks }));
+            in_messages(marks, |marks| step.send(peer, Message::Announce { marks }));
         }
     }
 
-    pub(crate) fn on_pull(&mut self, turn: &mut Turn<'_>, from: Place, wants: &[Pull]) {
+    pub(crate) fn on_pull(&mut self, step: &mut Step<'_>, from: Place, wants: &[Pull]) {
         let Some(neighbour) = self.neighbours.get_mut(from) else { return };
         if wants.iter().any(|want| want.publisher != self.me) {
             neighbour.unpulled = 0;
         }
         let peer = neighbour.key;
         let mut batch = Batch::with_capacity(wants.len());
-        let places = turn.keys.find_each(wants.iter().map(|want| &want.publisher));
+        let places = step.keys.find_each(wants.iter().map(|want| &want.publisher));
         self.read_ahead(places.iter().flatten().copied());
         for (want, at) in wants.iter().zip(places) {
-            let held = at.and_then(|at| Some((at, self.shelf.slot(at)?)));
+            let held = at.and_then(|at| Some((at, self.store.slot(at)?)));
             let Some((place, slot)) = held.filter(|(_, slot)| slot.is_held()) else { continue };
             let news = &slot.news;
             let body = news.0.body();
             if body.is_some() {
-                self.takers.set(place, from);
+                self.delivered_to.set(place, from);
             }
             let body = body.filter(|body| want.held != Some(prefix(body.digest())));
-            batch.add(turn, peer, news, body.map(|body| body.bytes()));
+            batch.add(step, peer, news, body.map(|body| body.bytes()));
         }
-        batch.send(turn, peer);
+        batch.send(step, peer);
     }
 }
 
@@ -180,21 +180,21 @@ impl Batch {
     }
 
     /// Adds one, sending first what it would not fit with.
-    fn add(&mut self, turn: &mut Turn<'_>, peer: PublicKey, news: &News, body: Option<&Blob>) {
+    fn add(&mut self, step: &mut Step<'_>, peer: PublicKey, news: &News, body: Option<&Blob>) {
         let publication = news.publication().publication();
         let size = size(&publication) + body.map_or(0, |body| body.0.len() + ITEM_BYTES);
         if self.publications.len() == PUSH_ITEMS || self.bytes + size > ROOM_BYTES {
-            self.send(turn, peer);
+            self.send(step, peer);
         }
         self.bytes += size;
         self.publications.push(publication);
         self.bodies.extend(body.cloned());
     }
 
-    fn send(&mut self, turn: &mut Turn<'_>, peer: PublicKey) {
+    fn send(&mut self, step: &mut Step<'_>, peer: PublicKey) {
         let Self { publications, bodies, .. } = std::mem::take(self);
         if !publications.is_empty() {
-            turn.send(peer, Message::Push { publications, bodies });
+            step.send(peer, Message::Push { publications, bodies });
         }
     }
 }

@@ -9,24 +9,25 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::limits::GOSSIP_ITEMS;
 use rand::RngExt as _;
 
-use crate::gossip::{Gossip, Turn};
+use crate::gossip::{Gossip, Step};
 use crate::limits;
-use crate::shelf::Slot;
+use crate::store::Entry;
 use crate::table::Place;
 
 impl Gossip {
     /// With a random neighbour, now and then; also drops what is over.
-    pub(crate) fn reconcile_due(&mut self, turn: &mut Turn<'_>) {
-        let now = turn.now;
+    pub(crate) fn reconcile_due(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
         if self.neighbours.len() == 0 || self.reconcile_ms > now.mono_ms {
             return;
         }
         self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
-        for place in self.shelf.sweep(&mut turn.keys, now) {
+        for place in self.store.sweep(&mut step.keys, now) {
             self.holders.clear_place(place);
-            self.takers.clear_place(place);
+            self.delivered_to.clear_place(place);
         }
-        self.givers.retain(|giver| self.shelf.slot(giver.place).is_some_and(Slot::is_new));
+        self.pending_verdicts
+            .retain(|giver| self.store.slot(giver.place).is_some_and(Entry::is_new));
         let count = self.neighbours.len() as u32;
         for (_, neighbour) in self.neighbours.iter_mut() {
             neighbour.is_told_later = self.rng.random_ratio(limits::TOLD_LATER.min(count), count);
@@ -34,43 +35,43 @@ impl Gossip {
         let nth = self.rng.random_range(0..self.neighbours.len());
         let peer = self.neighbours.iter().nth(nth).map(|(peer, _)| peer);
         if let Some(peer) = peer {
-            self.reconcile(turn, peer);
+            self.reconcile(step, peer);
         }
     }
 
     /// Opens a reconciliation, in the place of one that is under way.
-    pub(crate) fn reconcile(&mut self, turn: &mut Turn<'_>, peer: Place) {
+    pub(crate) fn reconcile(&mut self, step: &mut Step<'_>, peer: Place) {
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         let session = self.rng.random();
         neighbour.opened = Some(session);
-        let root = self.shelf.root(turn.now, session);
-        turn.send(neighbour.key, Message::Root { session, root });
+        let root = self.store.root(step.now, session);
+        step.send(neighbour.key, Message::Root { session, root });
     }
 
     pub(crate) fn on_root(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         session: u64,
         root: Fingerprint,
     ) {
-        let now = turn.now;
+        let now = step.now;
         let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
         if neighbour.answer_ms > now.mono_ms {
             return;
         }
         neighbour.answer_ms = now.mono_ms + limits::ANSWER_ROOT_MS;
-        if self.shelf.root(now, session) != root {
+        if self.store.root(now, session) != root {
             neighbour.answered = Some(session);
-            let fingerprints = self.shelf.buckets(now, session);
-            turn.send(neighbour.key, Message::Buckets { session, fingerprints });
+            let fingerprints = self.store.buckets(now, session);
+            step.send(neighbour.key, Message::Buckets { session, fingerprints });
         }
     }
 
     /// Sends all our marks in the buckets that differ, each bucket whole in one message.
     pub(crate) fn on_buckets(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         session: u64,
         theirs: &[Fingerprint],
@@ -80,7 +81,7 @@ impl Gossip {
             return;
         }
         let peer = neighbour.key;
-        let ours = self.shelf.buckets(turn.now, session);
+        let ours = self.store.buckets(step.now, session);
         let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
         let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs);
         let mut differ: BTreeMap<u32, Vec<Mark>> =
@@ -96,19 +97,19 @@ impl Gossip {
         for (bucket, more) in differ {
             if marks.len() + more.len() > GOSSIP_ITEMS {
                 let (buckets, marks) = (std::mem::take(&mut buckets), std::mem::take(&mut marks));
-                turn.send(peer, Message::Ids { session, buckets, marks });
+                step.send(peer, Message::Ids { session, buckets, marks });
             }
             buckets.push(bucket);
             marks.extend(more);
         }
         if !buckets.is_empty() {
-            turn.send(peer, Message::Ids { session, buckets, marks });
+            step.send(peer, Message::Ids { session, buckets, marks });
         }
     }
 
     pub(crate) fn on_ids(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         session: u64,
         buckets: &[u32],
@@ -120,13 +121,13 @@ impl Gossip {
         }
         // These marks are all that it holds there, whatever it said before.
         let is_there = |mark: &Mark| buckets.binary_search(&mark.bucket()).is_ok();
-        let ours = self.shelf.slots().filter(|(_, slot)| is_there(slot.news.mark()));
+        let ours = self.store.slots().filter(|(_, slot)| is_there(slot.news.mark()));
         let ours: Vec<(Place, Mark)> =
             ours.map(|(place, slot)| (place, *slot.news.mark())).collect();
         ours.iter().for_each(|(place, _)| self.holders.clear(*place, peer));
-        let places = turn.keys.find_each(marks.iter().map(|mark| &mark.publisher));
+        let places = step.keys.find_each(marks.iter().map(|mark| &mark.publisher));
         for (mark, at) in marks.iter().zip(places) {
-            self.on_mark(turn, peer, mark, at);
+            self.on_mark(step, peer, mark, at);
         }
         let theirs: BTreeSet<&Mark> = marks.iter().collect();
         let later = |ours: &Mark| {

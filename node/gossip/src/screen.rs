@@ -5,7 +5,7 @@ use mercato_protocol::gossip::{Mark, Message};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
-use crate::gossip::{Gossip, Turn};
+use crate::gossip::{Gossip, Step};
 use crate::interner::Keys;
 use crate::opened::{Claim, Kind, Screened};
 use crate::pull::Relation;
@@ -16,7 +16,7 @@ impl Gossip {
     /// or it is what is here, or older.
     pub(crate) fn on_unopened(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         peer: Place,
         claim: &Claim,
         at: Option<Place>,
@@ -24,16 +24,16 @@ impl Gossip {
     ) {
         let Claim { mark, kind } = claim;
         if let Some(publisher) = at.filter(|at| self.is_asked_of(*at, peer)) {
-            self.answered(turn.now, peer, publisher);
+            self.answered(step.now, peer, publisher);
             match self.relation(mark, at) {
-                Relation::Same => self.settle(turn, at, mark),
+                Relation::Same => self.settle(step, at, mark),
                 // Less than it said that it had: the next is asked at once.
-                Relation::Older => self.wants.schedule(publisher, turn.now.mono_ms),
+                Relation::Older => self.wants.schedule(publisher, step.now.mono_ms),
                 Relation::New | Relation::Later(_) | Relation::Conflict => {}
             }
-            self.on_mark(turn, peer, mark, at);
-        } else if let Some(place) = self.on_mark(turn, peer, mark, at) {
-            self.takers.clear(place, peer);
+            self.on_mark(step, peer, mark, at);
+        } else if let Some(place) = self.on_mark(step, peer, mark, at) {
+            self.delivered_to.clear(place, peer);
             if matches!(kind, Kind::Lease(_)) {
                 here.push(*mark);
             }
@@ -83,7 +83,7 @@ impl Gossip {
         at: Option<Place>,
     ) -> bool {
         let is_chosen = at.is_some_and(|at| self.known.has(at)) || mark.publisher == self.me;
-        let is_held = at.is_some_and(|at| self.shelf.slot(at).is_some());
+        let is_held = at.is_some_and(|at| self.store.slot(at).is_some());
         let neighbour = self.neighbours.get_mut(peer);
         is_chosen || is_held || neighbour.is_some_and(|neighbour| neighbour.admit(now.mono_ms))
     }
@@ -96,7 +96,7 @@ impl Gossip {
     /// renew what we hold at the pace of all leases.
     pub(crate) fn may_come_unasked(&self, now: Now, claim: &Claim, at: Option<Place>) -> bool {
         let Claim { mark, kind } = claim;
-        let Some(slot) = at.and_then(|at| self.shelf.slot(at)) else {
+        let Some(slot) = at.and_then(|at| self.store.slot(at)) else {
             return !matches!(kind, Kind::Lease(_)) && self.is_known(&mark.publisher, at);
         };
         let body = slot.news.0.body();

@@ -41,7 +41,7 @@ pub enum Input {
 pub enum Verdict {
     /// It is passed on.
     Accept,
-    /// It is not, and its neighbour is not to blame.
+    /// It is not, and its neighbour is not penalized.
     Ignore,
     /// It is not, and no neighbour should have passed it on.
     Reject,

@@ -1,11 +1,11 @@
-//! For each place on the shelf a set of neighbours, by their places: a bit for each, those of
+//! For each place in the store a set of neighbours, by their places: a bit for each, those of
 //! one publication side by side.
 
 use crate::peers::Peers;
 use crate::table::Place;
 
 #[derive(Debug, Default)]
-pub(crate) struct Grid {
+pub(crate) struct BitMatrix {
     /// Bytes for each publication.
     width: usize,
     rows: Vec<u8>,
@@ -13,7 +13,7 @@ pub(crate) struct Grid {
     places: usize,
 }
 
-impl Grid {
+impl BitMatrix {
     pub(crate) fn has(&self, place: Place, peer: Place) -> bool {
         let (byte, bit) = split(peer);
         self.row(place).get(byte).is_some_and(|byte| byte & bit != 0)
@@ -44,7 +44,7 @@ impl Grid {
         }
     }
 
-    /// There is room for so many on the shelf.
+    /// There is room for so many in the store.
     pub(crate) fn expect(&mut self, places: usize) {
         self.places = places;
     }
@@ -116,7 +116,7 @@ mod tests {
         fn it_is_a_set_of_pairs(
             steps in prop::collection::vec((0_u32..40, 0_u32..20, 0..8), 0..200),
         ) {
-            let (mut grid, mut model) = (Grid::default(), BTreeSet::new());
+            let (mut grid, mut model) = (BitMatrix::default(), BTreeSet::new());
             for (place, peer, kind) in steps {
                 match kind {
                     0 => {

@@ -6,7 +6,7 @@ use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::{AD_TTL_S, BUCKETS, CLOCK_SKEW_MS};
 use mercato_protocol::time::Now;
 
-use crate::gossip::Turn;
+use crate::gossip::Step;
 use crate::interner::Keys;
 use crate::item::News;
 use crate::limits;
@@ -14,7 +14,7 @@ use crate::table::Place;
 
 /// What is known of one publisher.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Entry {
     /// Its latest publication. It stays after its time, or after it was refused, without
     /// its body: what is older could come back.
     pub(crate) news: News,
@@ -28,7 +28,7 @@ pub(crate) struct Slot {
     pub(crate) stranger: bool,
 }
 
-/// How far what is on the shelf has come.
+/// How far what is in the store has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Not judged yet.
@@ -39,7 +39,7 @@ pub(crate) enum State {
     Over,
 }
 
-impl Slot {
+impl Entry {
     /// Not judged yet.
     pub(crate) fn is_new(&self) -> bool {
         self.state == State::New
@@ -99,25 +99,25 @@ impl Slot {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct Store {
     /// By number.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<Entry>>,
     /// How many there are.
     full: usize,
     strangers: usize,
 }
 
-impl Shelf {
+impl Store {
     /// See [`Gossip::read_ahead`](crate::gossip::Gossip::read_ahead).
     pub(crate) fn peek(&self, place: Place) -> usize {
         self.slots.get(place as usize).map_or(0, |slot| usize::from(slot.is_some()))
     }
 
-    pub(crate) fn slot(&self, place: Place) -> Option<&Slot> {
+    pub(crate) fn slot(&self, place: Place) -> Option<&Entry> {
         self.slots.get(place as usize)?.as_ref()
     }
 
-    pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Slot> {
+    pub(crate) fn slot_mut(&mut self, place: Place) -> Option<&mut Entry> {
         self.slots.get_mut(place as usize)?.as_mut()
     }
 
@@ -127,7 +127,7 @@ impl Shelf {
     }
 
     /// Every slot with its place.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = (Place, &Slot)> {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (Place, &Entry)> {
         (0..).zip(&self.slots).filter_map(|(place, slot)| Some((place, slot.as_ref()?)))
     }
 
@@ -169,7 +169,7 @@ impl Shelf {
             return Vec::new();
         }
         let may_leave = self.slots().filter(|(_, slot)| slot.stranger && !slot.is_new());
-        let age = |(place, slot): (Place, &Slot)| (slot.is_held(), slot.since_ds, place);
+        let age = |(place, slot): (Place, &Entry)| (slot.is_held(), slot.since_ds, place);
         let mut ages: Vec<(bool, u32, Place)> = may_leave.map(age).collect();
         let count = over.max(limits::UNKNOWN_LEAVE).min(ages.len());
         if count < ages.len() {
@@ -182,23 +182,23 @@ impl Shelf {
     /// number, if it has one; says where that is and whether it has the same body.
     pub(crate) fn put(
         &mut self,
-        turn: &mut Turn<'_>,
+        step: &mut Step<'_>,
         news: News,
         state: State,
         at: Option<Place>,
         stranger: bool,
     ) -> (Place, bool) {
-        let now = turn.now;
+        let now = step.now;
         if let Some(place) = at
             && let Some(slot) = self.slot_mut(place)
         {
             return (place, slot.replace(now, news, state));
         }
-        let slot = Slot { news, since_ds: tenths(now), changes_s: 0, state, stranger };
-        (self.insert(&mut turn.keys, slot, at), false)
+        let slot = Entry { news, since_ds: tenths(now), changes_s: 0, state, stranger };
+        (self.insert(&mut step.keys, slot, at), false)
     }
 
-    fn insert(&mut self, keys: &mut Keys, slot: Slot, at: Option<Place>) -> Place {
+    fn insert(&mut self, keys: &mut Keys, slot: Entry, at: Option<Place>) -> Place {
         let place = keys.hold(slot.news.mark().publisher, at);
         let at = place as usize;
         if self.slots.len() <= at {
