@@ -134,9 +134,8 @@ impl Broker {
                 self.deals.edit_as(now, id, Side::Consumer, effects, Phase::on_usable);
             }
             Input::Unprovidable(id, text) => {
-                let reason = CloseReason::ProvisioningFailed;
                 self.deals.edit_as(now, id, Side::Provider, effects, |phase, exchange| {
-                    if phase.is_leased() { phase.close(exchange, reason, &text) } else { Ok(()) }
+                    phase.close(exchange, CloseReason::ProvisioningFailed, &text)
                 });
             }
             Input::CleanedUp(id) => self.deals.on_cleaned_up(now, id, effects),
@@ -170,14 +169,16 @@ impl Broker {
     }
 
     fn publish(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        if let Some(grown) = self.deals.take_promises() {
-            self.supply.on_promised(&grown, self.deals.current());
+        let grown = self.deals.take_promises();
+        if grown.is_some() {
+            self.supply.on_promised();
         }
         if self.degraded {
             return;
         }
         let (jitter, mut said) = (self.rng.next_u64(), Vec::new());
-        let published = self.supply.publish(now, jitter, self.deals.current(), &mut said);
+        let (grown, all) = (grown.as_deref().unwrap_or_default(), self.deals.current());
+        let published = self.supply.publish(now, jitter, grown, all, &mut said);
         effects.extend(said.into_iter().map(Effect::from));
         if let Err(error) = published {
             tracing::warn!(%error, "no advertisement");

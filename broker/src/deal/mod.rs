@@ -99,7 +99,7 @@ impl Deal {
 
     /// Whether both have signed and the lease has not ended.
     pub fn is_leased(&self) -> bool {
-        self.phase.is_leased()
+        matches!(self.phase, Phase::Leased(_))
     }
 
     /// Whether the lease is in use, and billed, be it taken back soon.
@@ -263,11 +263,9 @@ impl Deal {
 
     /// As its record holds it: what grows with the lease lies in records of its own.
     pub(crate) fn without_grown(&self) -> Self {
-        let mut bare = self.clone();
-        if let Some(lease) = bare.phase.lease_mut() {
-            *lease = lease.without_grown();
-        }
-        bare
+        let Self { order, conversation, phase } = self;
+        let (order, conversation) = (order.clone(), conversation.clone());
+        Self { order, conversation, phase: phase.without_grown() }
     }
 
     /// Takes an earlier contract of its lease from its record.

@@ -276,27 +276,9 @@ impl Supply {
         }
     }
 
-    /// What was promised has changed, and by so much more of these pools.
-    ///
-    /// # Panics
-    ///
-    /// If more is promised than can be sold, of anything of which the promise has grown.
-    pub(crate) fn on_promised<'d>(
-        &mut self,
-        grown: &[Growth],
-        deals: impl IntoIterator<Item = &'d Deal>,
-    ) {
+    /// What was promised has changed: what is advertised has to be compared with it.
+    pub(crate) fn on_promised(&mut self) {
         self.offer_dirty = true;
-        if grown.is_empty() {
-            return;
-        }
-        let offer = self.offer.as_ref().expect("only what is on offer is promised");
-        let ledger = Ledger::new(&offer.sellable, deals);
-        for Growth { pool, more } in grown {
-            let pool = offer.pool(pool).expect("only pools on offer are promised");
-            let short = ledger.overdrawn(pool, more);
-            assert!(short.is_none(), "more {short:?} of {} is promised than sold", pool.id);
-        }
     }
 
     /// When something is to be published, monotonic; none: nothing is.
@@ -304,20 +286,33 @@ impl Supply {
         self.publisher.due_ms().filter(|_| !self.stopped)
     }
 
-    /// Publishes what is due. `jitter` is any number.
+    /// Publishes what is due; of these pools more is promised since the last time. `jitter` is any
+    /// number.
+    ///
+    /// # Panics
+    ///
+    /// If more is promised than can be sold, of anything of which the promise has grown.
     pub(crate) fn publish<'d>(
         &mut self,
         now: Now,
         jitter: u64,
+        grown: &[Growth],
         deals: impl IntoIterator<Item = &'d Deal>,
         said: &mut Vec<Announcement>,
     ) -> Result<(), CodecError> {
+        if !grown.is_empty() || self.offer_dirty && !self.stopped {
+            self.offer_dirty = self.stopped;
+            let ledger = self.offer.as_ref().map(|offer| Ledger::new(&offer.sellable, deals));
+            for Growth { pool, more } in grown {
+                let offered = self.offer.as_ref().and_then(|offer| offer.pool(pool));
+                let sold = offered.zip(ledger.as_ref());
+                let short = sold.map(|(pool, ledger)| ledger.overdrawn(pool, more));
+                assert!(short == Some(None), "more {short:?} of {pool} is promised than sold");
+            }
+            self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
+        }
         if self.stopped {
             return Ok(());
-        }
-        if std::mem::take(&mut self.offer_dirty) {
-            let ledger = self.offer.as_ref().map(|offer| Ledger::new(&offer.sellable, deals));
-            self.publisher.refresh(self.offer.as_ref(), ledger.as_ref());
         }
         self.publisher.publish(now, &self.config, jitter, said)
     }

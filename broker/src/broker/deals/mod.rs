@@ -211,7 +211,7 @@ impl Deals {
         })
     }
 
-    /// The same where nobody waits for the answer, and only on one side.
+    /// The same of a running lease on one side, where nobody waits for the answer.
     pub(crate) fn edit_as(
         &mut self,
         now: Now,
@@ -220,7 +220,7 @@ impl Deals {
         effects: &mut Vec<Effect>,
         change: impl FnOnce(&mut Phase, &mut Exchange<'_, '_>) -> Result<(), CodecError>,
     ) {
-        if self.get(&id).is_some_and(|deal| deal.side() == side) {
+        if self.get(&id).is_some_and(|deal| deal.side() == side && deal.is_leased()) {
             log(id, self.edit(now, id, effects, change));
         }
     }

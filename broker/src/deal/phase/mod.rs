@@ -96,16 +96,19 @@ impl Phase {
         matches!(self, Self::Negotiating(Negotiation::Offered { .. } | Negotiation::Agreed { .. }))
     }
 
-    /// Whether both have signed and the lease has not ended.
-    pub(crate) fn is_leased(&self) -> bool {
-        matches!(self, Self::Leased(_))
-    }
-
     /// What is over, and how; none: something may come of it.
     pub(crate) fn over(&self) -> Option<&Over> {
         match self {
             Self::Over(over) => Some(over),
             Self::Negotiating(_) | Self::Leased(_) => None,
+        }
+    }
+
+    pub(super) fn without_grown(&self) -> Self {
+        match self {
+            Self::Leased(lease) => Self::Leased(lease.without_grown()),
+            Self::Over(Over::Closed(over)) => Self::Over(Over::Closed(over.without_grown())),
+            Self::Negotiating(_) | Self::Over(Over::Terminated(_)) => self.clone(),
         }
     }
 
@@ -235,10 +238,8 @@ impl Phase {
         let Self::Leased(lease) = self else { return };
         lease.end(exchange);
         let lease = lease.clone();
-        let (text, at_ms) = (shortened(text), exchange.now_ms());
-        let (cleaned_up, archived) = (false, false);
-        *self =
-            Self::Over(Over::Closed(Closed { reason, text, at_ms, lease, cleaned_up, archived }));
+        let closed = Closed::new(lease, reason, shortened(text), exchange.now_ms());
+        *self = Self::Over(Over::Closed(closed));
     }
 
     /// The other side says that the lease has ended.

@@ -60,6 +60,18 @@ pub enum EndReason {
     Closed(CloseReason),
 }
 
+impl Closed {
+    pub(super) fn new(lease: Lease, reason: CloseReason, text: String, at_ms: u64) -> Self {
+        Self { reason, text, at_ms, lease, cleaned_up: false, archived: false }
+    }
+
+    pub(super) fn without_grown(&self) -> Self {
+        let Self { reason, at_ms, cleaned_up, archived, .. } = *self;
+        let (text, lease) = (self.text.clone(), self.lease.without_grown());
+        Self { reason, text, at_ms, lease, cleaned_up, archived }
+    }
+}
+
 impl Over {
     /// How it ended, for people.
     pub(crate) fn end(&self) -> End<'_> {
