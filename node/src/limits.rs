@@ -12,7 +12,7 @@ pub(crate) const PART_BYTES: usize = 32 << 10;
 pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
 /// A write that takes longer has failed.
 pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);
-/// How often the lock of records that were closed is looked at, and how long between.
+/// How often the lock of records that another holds is looked at, and how long between.
 pub(crate) const STORE_LOCK_LOOKS: u32 = 50;
 /// See [`STORE_LOCK_LOOKS`].
 pub(crate) const STORE_LOCK_LOOK: Duration = Duration::from_millis(20);

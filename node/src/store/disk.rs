@@ -119,7 +119,7 @@ impl Store for Disk {
         if !self.path.join(DATA).exists() {
             return Err(disk(&self.path, others()));
         }
-        let (open, commits) = reopen(&self.path)?;
+        let (open, commits) = open(&self.path)?;
         if commits < self.commits {
             return Err(disk(&self.path, others()));
         }
@@ -172,8 +172,19 @@ impl Open {
     }
 }
 
-/// The database, and how many commits it has seen.
+/// The database, and how many commits it has seen. Of one that was open here just now, sled's
+/// threads hold the lock for a moment longer, and a daemon that was killed may still be ending.
 fn open(path: &Path) -> Result<(Open, u64), StoreError> {
+    for _ in 0..limits::STORE_LOCK_LOOKS {
+        match open_at_once(path) {
+            Err(StoreError::InUse(_)) => std::thread::sleep(limits::STORE_LOCK_LOOK),
+            opened => return opened,
+        }
+    }
+    open_at_once(path)
+}
+
+fn open_at_once(path: &Path) -> Result<(Open, u64), StoreError> {
     let failed_here = |error| failed(path, error);
     fs::create_dir_all(path).map_err(|source| disk(path, source))?;
     remove_unfinished(path).map_err(|source| disk(path, source))?;
@@ -199,17 +210,6 @@ fn open(path: &Path) -> Result<(Open, u64), StoreError> {
     }
     let file = File::open(path.join(DATA)).map_err(|source| disk(path, source))?;
     Ok((Open { db, records, rest, meta, file }, commits))
-}
-
-/// The same, of one that was open here: sled's threads hold its lock for a moment longer.
-fn reopen(path: &Path) -> Result<(Open, u64), StoreError> {
-    for _ in 0..limits::STORE_LOCK_LOOKS {
-        match open(path) {
-            Err(StoreError::InUse(_)) => std::thread::sleep(limits::STORE_LOCK_LOOK),
-            opened => return opened,
-        }
-    }
-    open(path)
 }
 
 /// The records of a database that cannot be opened where it is, since sled writes as it
