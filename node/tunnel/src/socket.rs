@@ -170,7 +170,7 @@ impl DatagramSocket {
     /// room.
     ///
     /// # Errors
-    /// When the network refuses them; [`is_too_large`] of those that the own link does not carry.
+    /// When the network refuses them; `EMSGSIZE` of those that the own link does not carry.
     pub fn send(&self, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
         assert!(each > 0 && bytes.len() <= limits::SEND_BYTES, "a batch is bounded");
         if bytes.len() <= each {
