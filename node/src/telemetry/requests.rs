@@ -56,10 +56,9 @@ where
 
 /// As Kubernetes names them, but that a list is a `get` as well.
 fn verb<B>(request: &Request<B>) -> &'static str {
-    let watches = request
-        .uri()
-        .query()
-        .is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")));
+    let query = request.uri().query().unwrap_or_default();
+    let watches = form_urlencoded::parse(query.as_bytes())
+        .any(|(name, value)| name == "watch" && matches!(&*value, "true" | "1"));
     match *request.method() {
         Method::GET if watches => "watch",
         Method::GET => "get",

@@ -42,18 +42,3 @@ fn write(value: &Value, text: &mut Vec<u8>) {
 fn plain(value: &impl serde::Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("plain JSON always encodes into memory");
 }
-
-/// The standard alphabet, padded, as in a secret's `data`.
-pub(super) fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        let word = word << (8 * (3 - chunk.len()));
-        for n in 0..4 {
-            let six = (word >> (18 - 6 * n)) & 63;
-            text.push(if n <= chunk.len() { char::from(ALPHABET[six as usize]) } else { '=' });
-        }
-    }
-    text
-}

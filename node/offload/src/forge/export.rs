@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::refs::{each, visit_containers, within};
@@ -46,7 +48,7 @@ pub fn export_token(namespace: &str, name: &str, token: &str) -> Value {
         "kind": "Secret",
         "metadata": { "namespace": namespace, "name": name },
         "type": "Opaque",
-        "data": { "token": super::digest::base64(token.as_bytes()) },
+        "data": { "token": BASE64.encode(token) },
     })
 }
 
