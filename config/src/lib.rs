@@ -1,12 +1,17 @@
-//! Text to typed settings: the configuration file, in the market's own syntax for
-//! quantities, durations and prices.
+//! Text to typed settings: the configuration file, and those of its parts that a manifest may
+//! have, with their schema; in the market's own syntax for quantities, durations and prices.
 //!
 //! Reading files and the environment is left to the daemon, what the settings mean to
-//! the rooms that they are for.
+//! the crates that they are for.
 
-pub mod policy;
+mod policy;
 pub mod settings;
+mod share;
 mod text;
+mod written;
 
 pub use mercato_broker::syntax::{FromText, Gpus, Seconds, Show, SyntaxError, amount, quantity};
+pub use policy::Buy;
 pub use settings::{Settings, SettingsError};
+pub use share::Share;
+pub use written::{DURATION, Text, Written};

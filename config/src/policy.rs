@@ -1,93 +1,47 @@
-//! Rules of what is shared with whom, and what may be bought: as they are written.
+//! What may be bought: as it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::syntax::Seconds;
-use mercato_broker::{Approve, BuyPolicy, Party, Rate, Selector, ShareRule, Standing};
+use mercato_broker::{BuyPolicy, Rate, Selector};
 use mercato_protocol::id::ClusterId;
-use mercato_protocol::price::Price;
-use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::Class;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::text::{some_text, text, texts};
+use crate::written::{DURATION, structural, validation};
 
-/// What becomes of some requests. What is left out does not matter.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Rule {
-    /// From one of these.
-    #[serde(default)]
-    pub buyers: BTreeSet<Party>,
-    /// From whom the owner thinks so of.
-    #[serde(default)]
-    pub standing: Option<Standing>,
-    /// From one of these countries.
-    #[serde(default)]
-    pub jurisdictions: BTreeSet<String>,
-    /// For some of these resources.
-    #[serde(default)]
-    pub resources: BTreeSet<Resource>,
-    /// As firm as this.
-    #[serde(default)]
-    pub class: Option<Class>,
-    /// For no more than this of each resource that is named.
-    #[serde(default, deserialize_with = "some_text")]
-    pub most: Option<Resources>,
-    /// For no less than this.
-    #[serde(default, deserialize_with = "some_text")]
-    pub least: Option<Resources>,
-    /// For no longer than this.
-    #[serde(default, deserialize_with = "some_text")]
-    pub longest: Option<Seconds>,
-    /// For no shorter than this.
-    #[serde(default, deserialize_with = "some_text")]
-    pub shortest: Option<Seconds>,
-    /// At this price, in the place of the posted one.
-    #[serde(default, deserialize_with = "some_text")]
-    pub price: Option<Price>,
-    /// This becomes of them.
-    pub then: Approve,
-}
-
-/// What may be bought.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What may be bought, and of whom.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = structural)]
 pub struct Buy {
-    /// Clusters that are trusted, unless they are blocked.
+    /// Fingerprints of the clusters that are bought from, besides those that were trusted
+    /// by command. Compare them with what their owners see in their own MarketPolicy's
+    /// `status.fingerprint`. Nothing is ever bought from others.
+    #[schemars(with = "Vec<String>", length(max = 256), inner(length(max = 64)))]
+    #[schemars(extend("x-kubernetes-validations" = [validation(FINGERPRINTS, NO_FINGERPRINT)]))]
     pub trust: BTreeSet<ClusterId>,
     /// Every offer that is taken must match it.
     #[serde(deserialize_with = "text")]
+    #[schemars(with = "Option<String>", length(max = 4096))]
     pub selector: Selector,
-    /// The most that is committed in any time of this length.
+    /// The most that is committed in any hour, day or week: `500 EUR/w`.
     #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 64))]
     pub budget: Option<Rate>,
-    /// The same, for orders on behalf of a namespace.
+    /// The same for the orders of a namespace.
     #[serde(deserialize_with = "texts")]
+    #[schemars(with = "BTreeMap<String, String>")]
     pub namespaces: BTreeMap<String, Rate>,
-    /// The longest term.
+    /// The longest term of an order.
     #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
     pub longest: Option<Seconds>,
 }
 
-impl Rule {
-    /// As the broker takes it.
-    pub(crate) fn rule(&self) -> ShareRule {
-        ShareRule {
-            buyers: self.buyers.clone(),
-            standing: self.standing,
-            jurisdictions: self.jurisdictions.clone(),
-            resources: self.resources.clone(),
-            class: self.class,
-            most: self.most.clone().unwrap_or_default(),
-            least: self.least.clone().unwrap_or_default(),
-            longest_s: self.longest.map(|Seconds(seconds)| seconds),
-            shortest_s: self.shortest.map(|Seconds(seconds)| seconds),
-            price: self.price.clone(),
-            then: self.then,
-        }
-    }
-}
+const FINGERPRINTS: &str = "self.all(one, one.matches('^[0-9a-f]{64}$'))";
+const NO_FINGERPRINT: &str = "a fingerprint is 64 hexadecimal digits";
 
 impl Buy {
     /// As the broker takes it.
@@ -105,6 +59,9 @@ impl Buy {
 #[cfg(test)]
 mod tests {
     use mercato_broker::syntax::FromText as _;
+    use mercato_broker::{Approve, ShareRule, Standing};
+    use mercato_protocol::price::Price;
+    use mercato_protocol::resources::Resources;
 
     use super::*;
     use crate::Settings;

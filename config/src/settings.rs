@@ -1,20 +1,16 @@
 //! The configuration file. Each key has a default, and none is needed; an unknown key is
 //! an error.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use mercato_broker::syntax::{Gpus, Seconds, amount};
-use mercato_broker::{Amount, Approve, Party, SharePolicy};
-use mercato_protocol::price::Price;
-use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use mercato_broker::syntax::Seconds;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
-use crate::policy::{Buy, Rule};
-use crate::text::{some_text, text};
+use crate::policy::Buy;
+use crate::share::Share;
+use crate::text::some_text;
 
 /// The annotated example, with every key at its default or at a plausible value.
 pub const EXAMPLE: &str = include_str!("../mercato.yaml");
@@ -41,7 +37,7 @@ pub struct Settings {
     pub public_addresses: Vec<String>,
     /// Clusters to connect to: `HOST:PORT`, or a multiaddr.
     pub peers: Vec<String>,
-    /// Search the local network.
+    /// Whether peers are searched on the local network.
     pub lan: Switch,
     /// Where health and metrics are to be had.
     pub health: Health,
@@ -69,10 +65,10 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Switch {
-    /// On.
+    /// It is on, which is the default.
     #[default]
     On,
-    /// Off.
+    /// It is off, whatever there is.
     Off,
 }
 
@@ -84,7 +80,7 @@ pub enum Health {
     Usual,
     /// There, or the start fails.
     At(SocketAddr),
-    /// Nowhere.
+    /// No port is opened for it.
     Off,
 }
 
@@ -99,7 +95,7 @@ impl<'de> Deserialize<'de> for Health {
     }
 }
 
-/// Which Kubernetes cluster.
+/// The Kubernetes cluster that a daemon works for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Kubernetes {
@@ -171,48 +167,6 @@ impl Default for Kubernetes {
     }
 }
 
-/// What is shared, as it is written; [`policy`](Share::policy) fills in the rest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub struct Share {
-    /// Of the processors.
-    #[serde(deserialize_with = "cpu")]
-    pub cpu: Option<Amount>,
-    /// Of the memory.
-    #[serde(deserialize_with = "memory")]
-    pub memory: Option<Amount>,
-    /// Pods of guests; none: as many as the nodes take.
-    #[serde(deserialize_with = "pods")]
-    pub pods: Option<Amount>,
-    /// GPUs by model, `h100=2`.
-    #[serde(deserialize_with = "gpus")]
-    pub gpu: BTreeMap<Resource, Amount>,
-    /// Kept free for home beside what its pods ask for.
-    #[serde(deserialize_with = "some_text")]
-    pub keep_free: Option<Resources>,
-    /// Asked for it; none: free.
-    #[serde(deserialize_with = "some_text")]
-    pub price: Option<Price>,
-    /// How firmly capacity is held.
-    pub class: Class,
-    /// Whether guests must be kept apart on the network.
-    pub network_isolation: NetworkIsolation,
-    /// Of the guest namespaces.
-    pub pod_security: PodSecurity,
-    /// What becomes of a request.
-    pub approve: Approve,
-    /// Whose requests are granted without asking.
-    pub allow: BTreeSet<Party>,
-    /// The first that a request is a case of decides.
-    pub rules: Vec<Rule>,
-    /// Notice before capacity is taken back; none: an hour.
-    #[serde(deserialize_with = "some_text")]
-    pub reclaim: Option<Seconds>,
-    /// The longest term; none: thirty days.
-    #[serde(deserialize_with = "some_text")]
-    pub max_term: Option<Seconds>,
-}
-
 impl Settings {
     /// Reads a configuration file's text. `name` is what it is called in errors.
     pub fn parse(name: &str, yaml: &str) -> Result<Self, SettingsError> {
@@ -221,30 +175,6 @@ impl Settings {
             return Ok(Self::default());
         }
         serde_saphyr::from_str(yaml).map_err(|error| SettingsError(format!("{name}: {error}")))
-    }
-}
-
-impl Share {
-    /// The policy, with what was not written at its default.
-    pub fn policy(&self) -> SharePolicy {
-        let plain = [(Resource::Cpu, self.cpu), (Resource::Memory, self.memory)];
-        let mut amounts: BTreeMap<Resource, Amount> =
-            plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?))).collect();
-        amounts.extend(self.gpu.clone());
-        amounts.insert(Resource::Pods, self.pods.unwrap_or(Amount::Percent(100)));
-        SharePolicy {
-            amounts,
-            keep_free: self.keep_free.clone().unwrap_or_default(),
-            price: self.price.clone().unwrap_or(Price::Free),
-            class: self.class,
-            network_isolation: self.network_isolation,
-            pod_security: self.pod_security,
-            approve: self.approve,
-            allow: self.allow.clone(),
-            rules: self.rules.iter().map(Rule::rule).collect(),
-            reclaim_notice_s: self.reclaim.map_or(3_600, |reclaim| reclaim.0),
-            max_term_s: self.max_term.map_or(30 * 86_400, |term| term.0),
-        }
     }
 }
 
@@ -257,34 +187,11 @@ fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Er
     Ok(servers)
 }
 
-fn amount<'de, D: Deserializer<'de>>(
-    from: D,
-    resource: &Resource,
-) -> Result<Option<Amount>, D::Error> {
-    let text = String::deserialize(from)?;
-    let amount = amount::of(resource, &text);
-    amount.map(Some).map_err(|error| serde::de::Error::custom(error.line()))
-}
-
-fn cpu<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
-    amount(from, &Resource::Cpu)
-}
-
-fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
-    amount(from, &Resource::Memory)
-}
-
-fn pods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
-    amount(from, &Resource::Pods)
-}
-
-fn gpus<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Resource, Amount>, D::Error> {
-    let Gpus(counts) = text(from)?;
-    Ok(counts.into_iter().map(|(model, n)| (Resource::Gpu(model), Amount::Exactly(n))).collect())
-}
-
 #[cfg(test)]
 mod tests {
+    use mercato_broker::Amount;
+    use mercato_protocol::resources::Resource;
+
     use super::*;
 
     fn refused(yaml: &str) -> String {

@@ -19,7 +19,7 @@ where
     text(from).map(Some)
 }
 
-/// The same, by name.
+/// Fields that are written as text, by name.
 pub(crate) fn texts<'de, D, T>(from: D) -> Result<BTreeMap<String, T>, D::Error>
 where
     D: Deserializer<'de>,

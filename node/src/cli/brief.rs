@@ -71,7 +71,7 @@ fn cores(millis: u64) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use mercato_config::{FromText as _, settings};
+    use mercato_config::{FromText as _, Share};
     use serde_json::json;
 
     use super::*;
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn shares_are_short() {
         let share = json!({ "cpu": "1500m", "memory": "30%", "pods": "40", "gpu": "h100=2" });
-        let policy = serde_json::from_value::<settings::Share>(share).unwrap().policy();
+        let policy = serde_json::from_value::<Share>(share).unwrap().policy();
         assert_eq!(shares(&policy), "1.5 cpu 30% memory 2 h100");
     }
 

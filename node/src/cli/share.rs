@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
 use mercato_broker::{Amount, Approve, ParsePartyError, Party, SharePolicy};
-use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount, settings};
+use mercato_config::{Gpus, Seconds, Show as _, SyntaxError, amount};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
@@ -126,7 +126,7 @@ impl Set {
         before: Option<SharePolicy>,
         allow: Option<BTreeSet<Party>>,
     ) -> Result<SharePolicy, Problem> {
-        let mut policy = before.unwrap_or_else(|| settings::Share::default().policy());
+        let mut policy = before.unwrap_or_else(|| mercato_config::Share::default().policy());
         let plain = [
             (Resource::Cpu, self.cpu),
             (Resource::Memory, self.memory),

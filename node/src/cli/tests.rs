@@ -18,7 +18,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{Joined, Listed};
 use mercato_broker::{Market, Refusal, Side, Standing};
-use mercato_config::settings;
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
 use mercato_protocol::negotiation::State;
 use serde_json::json;
@@ -315,12 +314,12 @@ fn what_is_shared_changes_only_where_it_is_said() {
     let desk = script(&[]);
     mercato(&desk, "share set --cpu 30% --memory 8Gi --approve auto --allow 4f").unwrap();
     let Some(Request::SetShare(Some(policy))) = told(&desk) else { panic!("nothing is set") };
-    let said = settings::Share {
+    let said = mercato_config::Share {
         cpu: Some(mercato_broker::Amount::Percent(30)),
         memory: Some(mercato_broker::Amount::Exactly(8 << 30)),
         approve: mercato_broker::Approve::Auto,
         allow: [mercato_broker::Party::Cluster(TURIN)].into(),
-        ..settings::Share::default()
+        ..mercato_config::Share::default()
     };
     assert_eq!(policy, said.policy());
     assert_eq!(mercato(&desk, "share set --cpu 8").unwrap_err().class, Class::Usage);

@@ -82,8 +82,8 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         off,
         restart: Some(restart.clone()),
         defaults: Defaults {
-            share: settings.share.as_ref().map(mercato_config::settings::Share::policy),
-            buy: settings.buy.as_ref().map(mercato_config::policy::Buy::policy),
+            share: settings.share.as_ref().map(mercato_config::Share::policy),
+            buy: settings.buy.as_ref().map(mercato_config::Buy::policy),
         },
     };
     let cluster = plan.config.cluster();

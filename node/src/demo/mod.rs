@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use mercato_broker::{Approve, Demand, Standing};
-use mercato_config::settings::Share;
+use mercato_config::Share;
 use mercato_config::{FromText as _, Show as _};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;

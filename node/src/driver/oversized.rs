@@ -198,7 +198,7 @@ fn plain_terms() -> Terms {
 async fn what_cannot_be_kept_is_refused_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut driver = driver(dir.path());
-    let policy = |approve| mercato_config::settings::Share { approve, ..Default::default() };
+    let policy = |approve| mercato_config::Share { approve, ..Default::default() };
     let (reply, before) = oneshot::channel();
     let share = Command::Share(Some(policy(Approve::Auto).policy()));
     driver.take(Message::Command(share, reply));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mercato_broker::Approve;
-use mercato_config::settings::Share;
+use mercato_config::Share;
 use mercato_net::{Limits, Net, NetConfig};
 
 use super::*;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use mercato_broker::{Side, Standing};
+use mercato_config::{Buy, Share, Written};
 use mercato_kubelet::resources::{
-    Buy, Condition, Contract, ContractSpec, ContractStatus, Desired, Order, OrderSpec, Share,
+    Condition, Contract, ContractSpec, ContractStatus, Desired, Order, OrderSpec,
 };
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::{ClusterId, NegotiationId, PublicKey};
@@ -113,12 +114,13 @@ fn a_mistake_is_pointed_at_in_its_field() {
     assert!(wrong(|spec| spec.cpu.0 = "0".to_owned()).contains("processors and memory"));
     let said = wrong(|spec| spec.from = Some("turin".to_owned()));
     assert_eq!(said, "spec.from: nobody called \"turin\" offers anything");
-    let share: Share =
+    let share: Written<Share> =
         serde_json::from_value(json!({ "cpu": "30%", "memory": "4Gi", "price": "cpu=0.02 EUR" }))
             .unwrap();
     let said = wanted::share(&share).unwrap_err();
     assert!(said.starts_with("spec.share.price: expected '/' at character 13"), "{said}");
-    let buy: Buy = serde_json::from_value(json!({ "namespaces": { "shop": "10 EUR" } })).unwrap();
+    let buy = json!({ "namespaces": { "shop": "10 EUR" } });
+    let buy: Written<Buy> = serde_json::from_value(buy).unwrap();
     let said = wanted::buy(&buy).unwrap_err();
     assert!(said.starts_with("spec.buy.namespaces: expected '/' at character 7"), "{said}");
 }

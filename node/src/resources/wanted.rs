@@ -4,13 +4,12 @@
 use std::collections::BTreeSet;
 
 use mercato_broker::{BuyPolicy, Demand, SharePolicy, Standing, size};
-use mercato_config::{FromText, Gpus, Seconds, SyntaxError, policy, quantity, settings};
-use mercato_kubelet::resources::{Buy, ContractSpec, OrderSpec, ProviderClass, Share, Sort, Text};
+use mercato_config::{Buy, FromText, Gpus, Seconds, Share, SyntaxError, Text, Written, quantity};
+use mercato_kubelet::resources::{ContractSpec, OrderSpec, ProviderClass, Sort};
 use mercato_protocol::contract::Terms;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::admin::Provider;
@@ -19,18 +18,17 @@ use crate::admin::Provider;
 pub(super) type Wrong = String;
 
 /// What is shared: as in the configuration file.
-pub(super) fn share(spec: &Share) -> Result<SharePolicy, Wrong> {
-    Ok(read::<settings::Share>("spec.share", spec)?.policy())
+pub(super) fn share(spec: &Written<Share>) -> Result<SharePolicy, Wrong> {
+    Ok(read("spec.share", spec)?.policy())
 }
 
 /// What may be bought: as in the configuration file.
-pub(super) fn buy(spec: &Buy) -> Result<BuyPolicy, Wrong> {
-    Ok(read::<policy::Buy>("spec.buy", spec)?.policy())
+pub(super) fn buy(spec: &Written<Buy>) -> Result<BuyPolicy, Wrong> {
+    Ok(read("spec.buy", spec)?.policy())
 }
 
-fn read<T: DeserializeOwned>(part: &str, spec: &impl Serialize) -> Result<T, Wrong> {
-    let spec = serde_json::to_value(spec).map_err(|error| format!("{part}: {error}"))?;
-    serde_path_to_error::deserialize(spec).map_err(|error| {
+fn read<T: DeserializeOwned>(part: &str, spec: &Written<T>) -> Result<T, Wrong> {
+    serde_path_to_error::deserialize(spec.texts()).map_err(|error| {
         let (path, why) = (error.path().to_string(), error.inner());
         if path == "." { format!("{part}: {why}") } else { format!("{part}.{path}: {why}") }
     })

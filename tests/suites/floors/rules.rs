@@ -199,7 +199,6 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[
 /// How many doc comments of a crate may be shorter than a sentence. Numbers fall, and no row is
 /// added.
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
-    ("config", 20),
     ("discovery", 30),
     ("discovery/sources", 10),
     ("node", 270),

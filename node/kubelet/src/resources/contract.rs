@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use kube::{CustomResource, KubeSchema};
+use mercato_config::{DURATION, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{self, Condition};
-use super::market_policy::DURATION;
-use super::text::Text;
 
 /// One agreement with another cluster, or a request for one: made by the daemon, and made
 /// again when it is deleted. What is signed is not here but in the daemon's records.

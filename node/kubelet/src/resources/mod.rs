@@ -18,22 +18,18 @@ mod objects;
 mod order;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as extensions;
 use kube::CustomResourceExt as _;
 
 pub use condition::{Condition, READY};
 pub use contract::{Contract, ContractSpec, ContractStatus, Desired};
-pub use market_policy::{
-    Buy, MarketPolicy, MarketPolicySpec, MarketPolicyStatus, Share, ShareRule,
-};
+pub use market_policy::{MarketPolicy, MarketPolicySpec, MarketPolicyStatus};
 pub use namespace_offload::{
     ApiAccess, NamespaceOffload, NamespaceOffloadSpec, NamespaceOffloadStatus, Secrets, Strategy,
 };
 pub use objects::{EventType, Objects, Resource, installed, is_deleted, is_held};
 pub use order::{Candidate, Order, OrderSpec, OrderStatus, ProviderClass, Sort};
-pub use text::Text;
 
 /// What `kubectl get crds` lists.
 pub fn definitions() -> Vec<extensions::CustomResourceDefinition> {

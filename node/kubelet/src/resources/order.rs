@@ -2,12 +2,11 @@
 //! it.
 
 use kube::{CustomResource, KubeSchema};
+use mercato_config::{DURATION, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{self, Condition};
-use super::market_policy::DURATION;
-use super::text::Text;
 
 /// Fields that may be left out, and those that may not, are as they were. (An optional value
 /// would say the first in fewer words, but no API server can tell what comparing it costs.)

@@ -1,6 +1,7 @@
 //! The manifests are what the types give.
 
 use kube::Resource as _;
+use mercato_config::Text;
 
 use super::*;
 use crate::names::GROUP;

@@ -1,0 +1,202 @@
+//! What is shared, and with whom: as it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mercato_broker::syntax::{Gpus, Seconds, amount};
+use mercato_broker::{Amount, Approve, Party, SharePolicy, ShareRule, Standing};
+use mercato_protocol::price::Price;
+use mercato_protocol::resources::{Resource, Resources};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use crate::text::{some_text, text};
+use crate::written::{DURATION, Text, structural, validation};
+
+/// What is shared. [`policy`](Share::policy) fills in what was not written.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = structural, extend("x-kubernetes-validations" = [validation(BOTH, NOT_BOTH)]))]
+pub struct Share {
+    /// Of the processors: `30%`, or `8`.
+    #[serde(deserialize_with = "cpu")]
+    #[schemars(with = "Option<Text>")]
+    pub cpu: Option<Amount>,
+    /// Of the memory: `30%`, or `32Gi`.
+    #[serde(deserialize_with = "memory")]
+    #[schemars(with = "Option<Text>")]
+    pub memory: Option<Amount>,
+    /// Pods of guests; by default as many as the nodes take.
+    #[serde(deserialize_with = "pods")]
+    #[schemars(with = "Option<Text>")]
+    pub pods: Option<Amount>,
+    /// GPUs by model, such as `h100=2`.
+    #[serde(deserialize_with = "gpus")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub gpu: BTreeMap<Resource, Amount>,
+    /// Left free for the cluster's own pods beside what they ask for: `cpu=2,memory=4Gi`.
+    #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub keep_free: Option<Resources>,
+    /// For one processor, one GiB, one GPU: `cpu=0.02 EUR/h, gpu.h100=2.40 EUR/h`; or
+    /// `free`, which is the default.
+    #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub price: Option<Price>,
+    /// `reserved` (the default): really held; `spot`: may be taken back at once.
+    #[schemars(with = "Option<String>", extend("enum" = ["reserved", "spot"]))]
+    pub class: Class,
+    /// `required` (the default): sold only where the network keeps guests apart; `none`:
+    /// sold without, and the offer says so.
+    #[schemars(with = "Option<String>", extend("enum" = ["required", "none"]))]
+    pub network_isolation: NetworkIsolation,
+    /// The pod-security level of guest namespaces: `privileged`, `baseline` (the default)
+    /// or `restricted`.
+    #[schemars(with = "Option<String>", extend("enum" = ["privileged", "baseline", "restricted"]))]
+    pub pod_security: PodSecurity,
+    /// What becomes of requests: `auto`, `ask` (the default) or `deny`. One that is asked
+    /// waits as a Contract in state Review for its `spec.desired: Accepted`.
+    #[schemars(with = "Option<String>", extend("enum" = ["auto", "ask", "deny"]))]
+    pub approve: Approve,
+    /// Whose requests are granted without asking: clusters by fingerprint, `org=NAME`,
+    /// `federation=NAME`.
+    #[schemars(with = "Vec<String>", length(max = 256), inner(length(max = 128)))]
+    #[schemars(extend("x-kubernetes-validations" = [validation(PARTIES, NO_PARTY)]))]
+    pub allow: BTreeSet<Party>,
+    /// The first that a request is a case of decides it before all that.
+    #[schemars(length(max = 64))]
+    pub rules: Vec<Rule>,
+    /// Notice before capacity is taken back: `1h` by default.
+    #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
+    pub reclaim: Option<Seconds>,
+    /// The longest term: `30d` by default.
+    #[serde(deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
+    pub max_term: Option<Seconds>,
+}
+
+/// What becomes of some requests. What is left out does not matter.
+#[derive(JsonSchema, Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = structural)]
+pub struct Rule {
+    /// From one of these: clusters by fingerprint, `org=NAME`, `federation=NAME`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 128)))]
+    #[schemars(extend("x-kubernetes-validations" = [validation(PARTIES, NO_PARTY)]))]
+    pub buyers: BTreeSet<Party>,
+    /// From whom the owner thinks so of: `stranger` or `trusted`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", extend("enum" = ["stranger", "trusted"]))]
+    pub standing: Option<Standing>,
+    /// From one of these countries.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 8)))]
+    pub jurisdictions: BTreeSet<String>,
+    /// For some of these resources: `gpu.h100`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", length(max = 64), inner(length(max = 64)))]
+    pub resources: BTreeSet<Resource>,
+    /// As firm as this: `reserved` or `spot`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", extend("enum" = ["reserved", "spot"]))]
+    pub class: Option<Class>,
+    /// For no more than this of each resource that it names: `cpu=8,memory=32Gi`.
+    #[serde(default, deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub most: Option<Resources>,
+    /// For no less than this.
+    #[serde(default, deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub least: Option<Resources>,
+    /// For no longer than this.
+    #[serde(default, deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
+    pub longest: Option<Seconds>,
+    /// For no shorter than this.
+    #[serde(default, deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", regex(pattern = DURATION), length(max = 32))]
+    pub shortest: Option<Seconds>,
+    /// At this price, in the place of the posted one: `cpu=0.01 EUR/h`, or `free`.
+    #[serde(default, deserialize_with = "some_text")]
+    #[schemars(with = "Option<String>", length(max = 1024))]
+    pub price: Option<Price>,
+    /// This becomes of them: `auto`, `ask` or `deny`.
+    #[schemars(with = "String", extend("enum" = ["auto", "ask", "deny"]))]
+    pub then: Approve,
+}
+
+const BOTH: &str = "has(self.cpu) && has(self.memory)";
+const NOT_BOTH: &str = "pods of guests need processors and memory: say how much of both is shared";
+const PARTIES: &str = "self.all(one, one.matches('^([0-9a-f]{64}|(org|federation)=[a-z0-9.-]+)$'))";
+const NO_PARTY: &str = "a fingerprint of 64 hexadecimal digits, org=NAME or federation=NAME";
+
+impl Share {
+    /// The policy, with what was not written at its default.
+    pub fn policy(&self) -> SharePolicy {
+        let plain = [(Resource::Cpu, self.cpu), (Resource::Memory, self.memory)];
+        let mut amounts: BTreeMap<Resource, Amount> =
+            plain.into_iter().filter_map(|(resource, amount)| Some((resource, amount?))).collect();
+        amounts.extend(self.gpu.clone());
+        amounts.insert(Resource::Pods, self.pods.unwrap_or(Amount::Percent(100)));
+        SharePolicy {
+            amounts,
+            keep_free: self.keep_free.clone().unwrap_or_default(),
+            price: self.price.clone().unwrap_or(Price::Free),
+            class: self.class,
+            network_isolation: self.network_isolation,
+            pod_security: self.pod_security,
+            approve: self.approve,
+            allow: self.allow.clone(),
+            rules: self.rules.iter().map(Rule::rule).collect(),
+            reclaim_notice_s: self.reclaim.map_or(3_600, |reclaim| reclaim.0),
+            max_term_s: self.max_term.map_or(30 * 86_400, |term| term.0),
+        }
+    }
+}
+
+fn amount<'de, D: Deserializer<'de>>(
+    from: D,
+    resource: &Resource,
+) -> Result<Option<Amount>, D::Error> {
+    let text = String::deserialize(from)?;
+    let amount = amount::of(resource, &text);
+    amount.map(Some).map_err(|error| serde::de::Error::custom(error.line()))
+}
+
+fn cpu<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Cpu)
+}
+
+fn memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Memory)
+}
+
+fn pods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Amount>, D::Error> {
+    amount(from, &Resource::Pods)
+}
+
+fn gpus<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Resource, Amount>, D::Error> {
+    let Gpus(counts) = text(from)?;
+    Ok(counts.into_iter().map(|(model, n)| (Resource::Gpu(model), Amount::Exactly(n))).collect())
+}
+
+impl Rule {
+    /// As the broker takes it.
+    pub(crate) fn rule(&self) -> ShareRule {
+        ShareRule {
+            buyers: self.buyers.clone(),
+            standing: self.standing,
+            jurisdictions: self.jurisdictions.clone(),
+            resources: self.resources.clone(),
+            class: self.class,
+            most: self.most.clone().unwrap_or_default(),
+            least: self.least.clone().unwrap_or_default(),
+            longest_s: self.longest.map(|Seconds(seconds)| seconds),
+            shortest_s: self.shortest.map(|Seconds(seconds)| seconds),
+            price: self.price.clone(),
+            then: self.then,
+        }
+    }
+}
