@@ -115,6 +115,7 @@ fn an_impl_outside_the_module_of_its_type() {
     let spoilt = Fixture::clean()
         .with("broker/src/stall.rs", "pub struct Stall<T>(T);\n\nimpl<T> Stall<T> {}\n")
         .with("broker/src/stall/prices.rs", "impl<T: Ord> Stall<T> {}\n")
+        .with("broker/src/fruit.rs", "pub struct Fruit;\n\nimpl Stall<Fruit> {}\n")
         .with("broker/src/prices.rs", "impl fmt::Display for Stall<u8> {}\nimpl Stall<u8> {}\n");
     assert_eq!(
         spoilt.report(&[]),

@@ -14,8 +14,9 @@ use crate::{
     workspace::Workspace,
 };
 
-/// An inherent `impl` stands in the file of its type, or in a file of that module's folder. Types
-/// of [`SCATTERED`] are excused until their crates are redesigned.
+/// An inherent `impl` stands in the file of its type, or in a file of that module's folder; that of
+/// a generic type for one argument alone, as of `Signed<Identity>`, with its argument. Types of
+/// [`SCATTERED`] are excused until their crates are redesigned.
 pub(crate) fn own_module(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
     for scattered in scattered(workspace)? {
         if !SCATTERED.contains(&scattered.key()) {
@@ -124,15 +125,17 @@ fn scattered(workspace: &Workspace) -> Result<Vec<Scattered>> {
                 if let Some(name) = defined(line) {
                     homes.entry(name.to_owned()).or_default().push(file);
                 } else if let Some(name) = implemented(line) {
-                    impls.push((name.to_owned(), file.clone(), nth + 1));
+                    let argument = argument(line).unwrap_or(name).to_owned();
+                    impls.push((name.to_owned(), argument, file.clone(), nth + 1));
                 }
             }
         }
-        for (name, file, line) in impls {
+        for (name, argument, file, line) in impls {
             // Of another crate, or made by a macro.
-            let Some(homes) = homes.get(&name) else { continue };
-            if !homes.iter().any(|home| is_within(&file, home)) {
-                let home = homes[0].to_owned();
+            let Some(homes_of_it) = homes.get(&name) else { continue };
+            let of_argument = homes.get(&argument).into_iter().flatten();
+            if !homes_of_it.iter().chain(of_argument).any(|home| is_within(&file, home)) {
+                let home = homes_of_it[0].to_owned();
                 all.push(Scattered { folder: row.folder, name, file, line, home });
             }
         }
@@ -180,6 +183,12 @@ fn implemented(line: &str) -> Option<&str> {
         None => rest.strip_prefix(' ')?,
     };
     (!rest.contains(" for ") && !rest.contains("::")).then(|| word(rest))
+}
+
+/// The one argument for which the line begins an `impl` of a generic type.
+fn argument(line: &str) -> Option<&str> {
+    let (_, argument) = line.strip_prefix("impl ")?.split_once('<')?;
+    (!line.contains(" for ") && !argument.starts_with('\'')).then(|| word(argument))
 }
 
 fn word(text: &str) -> &str {
