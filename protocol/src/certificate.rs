@@ -135,41 +135,42 @@ impl Revoked {
     }
 }
 
-impl Federation {
+impl Member {
     /// Whom a cluster's certificates, of whichever federations, make a member of this one. Only
     /// those that name this federation's root as their signer cost a check of signatures.
-    pub fn member_among(
-        &self,
+    pub fn among(
+        federation: &Federation,
         shown: &[Signed<Certificate>],
         revoked: &Revoked,
         now: Now,
-    ) -> Option<Member> {
+    ) -> Option<Self> {
         let ends = shown
             .iter()
             .enumerate()
-            .filter(|(_, top)| top.claimed_key().as_ref() == Some(self.root()));
+            .filter(|(_, top)| top.claimed_key().as_ref() == Some(federation.root()));
         // With the certificate before it, if it issued that, or else alone.
         let chains = ends.flat_map(|(end, _)| [&shown[end.max(1) - 1..=end], &shown[end..=end]]);
-        let mut members = chains.filter_map(|chain| self.admit(chain, revoked, now).ok());
+        let mut members =
+            chains.filter_map(|chain| Self::admit(federation, chain, revoked, now).ok());
         members.next()
     }
 
     /// Whom these certificates make a member: the member's first, then that of the registrar
     /// that signed it, unless the root did. Each right is within its issuer's.
     pub fn admit(
-        &self,
+        federation: &Federation,
         chain: &[Signed<Certificate>],
         revoked: &Revoked,
         now: Now,
-    ) -> Result<Member, MembershipError> {
-        let trust = Trust { federation: self.id(), signers: Signers::Anyone };
+    ) -> Result<Self, MembershipError> {
+        let trust = Trust { federation: federation.id(), signers: Signers::Anyone };
         let (own, registrar) = match chain {
             [own] => (own.open(trust, now)?, None),
             [own, registrar] => (own.open(trust, now)?, Some(registrar.open(trust, now)?)),
             _ => return Err(MembershipError::Length),
         };
         let top = registrar.as_ref().unwrap_or(&own);
-        if top.key() != self.root() {
+        if top.key() != federation.root() {
             return Err(MembershipError::Issuer(*top.key()));
         }
         let mut certified_by = vec![(*own.key(), own.serial)];
@@ -183,8 +184,7 @@ impl Federation {
             certified_by.push((*registrar.key(), registrar.serial));
         }
         let Certificate { cluster, key, organisation, roles, attributes, .. } = own.into_value();
-        let member =
-            Member { cluster, key, organisation, roles, attributes, certified_by, until_ms };
+        let member = Self { cluster, key, organisation, roles, attributes, certified_by, until_ms };
         match revoked.revokes(&member) {
             Some(serial) => Err(MembershipError::Revoked(serial)),
             None => Ok(member),

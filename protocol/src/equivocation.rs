@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ad::AdLease;
 use crate::codec::{wire_map, wire_union};
 use crate::envelope::{EnvelopeError, Signed, Signers, Trust};
-use crate::gossip::{Mark, VerifiedPublication, Withdraw};
+use crate::gossip::{Mark, Withdraw};
 use crate::id::{Digest, FederationId, PublicKey};
 use crate::limits;
 use crate::time::Now;
@@ -41,19 +41,6 @@ pub struct Proven {
 }
 
 impl Equivocation {
-    /// Of two publications, if they prove it.
-    pub fn between(one: &VerifiedPublication, other: &VerifiedPublication) -> Option<Proven> {
-        let word = |of: &VerifiedPublication| match of {
-            VerifiedPublication::Lease(lease) => Some(Word::Lease(lease.signed().clone())),
-            VerifiedPublication::Withdraw(end) => Some(Word::Withdraw(end.signed().clone())),
-            VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => None,
-        };
-        let (mark, against) = (one.mark(), other.mark());
-        let issued_ms = one.validity_ms().0.max(other.validity_ms().0);
-        let proof = Self { one: word(one)?, other: word(other)? };
-        mark.conflicts(&against).then_some(Proven { publisher: mark.publisher, issued_ms, proof })
-    }
-
     /// Checks both signatures, that they are over other bytes under the same numbers, and
     /// that the proof is still of use.
     pub fn open(&self, federation: FederationId, now: Now) -> Result<Proven, EnvelopeError> {
@@ -63,7 +50,7 @@ impl Equivocation {
             return Err(EnvelopeError::NoEquivocation);
         }
         let issued_ms = one_ms.max(other_ms);
-        let proven = Proven { publisher: one.publisher, issued_ms, proof: self.clone() };
+        let proven = Proven::new(one.publisher, issued_ms, self.clone());
         crate::envelope::in_time(Some(proven.validity_ms()), now)?;
         Ok(proven)
     }
@@ -73,15 +60,26 @@ impl Word {
     /// Whatever its time, as a proof outlives what it is made of.
     fn open(&self, federation: FederationId) -> Result<(Mark, u64), EnvelopeError> {
         let trust = Trust { federation, signers: Signers::Anyone };
-        let opened = match self {
-            Self::Lease(lease) => VerifiedPublication::Lease(lease.open_ageless(trust)?),
-            Self::Withdraw(end) => VerifiedPublication::Withdraw(end.open_ageless(trust)?),
-        };
-        Ok((opened.mark(), opened.validity_ms().0))
+        let mark = |publisher, epoch, seq, digest| Mark { publisher, epoch, seq, digest };
+        Ok(match self {
+            Self::Lease(lease) => {
+                let lease = lease.open_ageless(trust)?;
+                let mark = mark(*lease.key(), lease.epoch, lease.seq, lease.digest());
+                (mark, lease.issued_ms)
+            }
+            Self::Withdraw(end) => {
+                let end = end.open_ageless(trust)?;
+                (mark(*end.key(), end.epoch, end.seq, end.digest()), end.issued_ms)
+            }
+        })
     }
 }
 
 impl Proven {
+    pub(crate) fn new(publisher: PublicKey, issued_ms: u64, proof: Equivocation) -> Self {
+        Self { publisher, issued_ms, proof }
+    }
+
     /// Who did it.
     pub fn publisher(&self) -> &PublicKey {
         &self.publisher

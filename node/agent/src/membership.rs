@@ -224,7 +224,7 @@ impl Membership {
         shown: &[Signed<Certificate>],
         is_partner: &dyn Fn(&ClusterId) -> bool,
     ) -> bool {
-        let Some(member) = self.federation.member_among(shown, &self.revoked, now) else {
+        let Some(member) = Member::among(&self.federation, shown, &self.revoked, now) else {
             return false;
         };
         if member.cluster != cluster || !keys.contains(&member.key) {

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::equivocation::Equivocation;
 use mercato_protocol::gossip::{LAST_EPOCH, Mark, Message, Pull, VerifiedPublication};
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
@@ -259,9 +258,8 @@ impl Gossip {
             }
             Relation::Conflict => {
                 let held = at.and_then(|at| self.store.slot(at)).map(|slot| &slot.news);
-                let proof = held.and_then(|held| {
-                    Equivocation::between(held.publication(), carried.item.publication())
-                });
+                let proof = held
+                    .and_then(|held| held.publication().contradicts(carried.item.publication()));
                 let news = proof.and_then(|p| News::plain(VerifiedPublication::Equivocation(p)));
                 if let Some(news) = news {
                     self.learn(step, peer, news, at, unasked);

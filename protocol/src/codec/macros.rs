@@ -19,7 +19,7 @@ macro_rules! wire_map {
             fn decode(
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<Self, $crate::codec::CodecError> {
-                let mut fields = from.fields()?;
+                let mut fields = $crate::codec::Fields::read(from)?;
                 let value = Self { $($field: fields.take($key)?),+ };
                 fields.finish()?;
                 Ok(value)
@@ -84,7 +84,7 @@ macro_rules! wire_union {
                             Ok(Self::$variant($value))
                         )?
                         $(
-                            let mut fields = from.fields()?;
+                            let mut fields = $crate::codec::Fields::read(from)?;
                             let value = Self::$variant { $($field: fields.take($key)?),* };
                             fields.finish()?;
                             Ok(value)

@@ -1,7 +1,7 @@
 //! Reads CBOR items strictly: what is not canonical is an error, and nothing is
 //! allocated on the word of a length.
 
-use super::{CodecError, Wire, at_most};
+use super::error::{CodecError, at_most};
 use crate::limits;
 
 /// The bytes not yet read.
@@ -75,39 +75,9 @@ impl<'a> Reader<'a> {
         self.at_hand(count)
     }
 
-    /// The fields of a struct, to be taken in ascending order.
-    pub fn fields(&mut self) -> Result<Fields<'_, 'a>, CodecError> {
-        let left = self.map()?;
-        let mut fields = Fields { reader: self, left, key: None };
-        fields.advance()?;
-        if fields.key == Some(0) {
-            fields.reader.extensions()?;
-            fields.advance()?;
-        }
-        Ok(fields)
-    }
-
     /// Whether the next item is a text string.
     pub fn is_text(&self) -> bool {
         self.rest.first().is_some_and(|byte| byte >> 5 == TEXT)
-    }
-
-    /// Unknown fields: `{id: [critical, value]}`. None is known yet, so one that is
-    /// critical is refused and the others are passed over.
-    fn extensions(&mut self) -> Result<(), CodecError> {
-        let count = self.map()?;
-        at_most("extensions", count, limits::EXT_FIELDS)?;
-        for _ in 0..count {
-            let id = self.uint()?;
-            if self.array()? != 2 {
-                return Err(CodecError::Expected("[critical, value]"));
-            }
-            if self.bool()? {
-                return Err(CodecError::CriticalExtension(id));
-            }
-            self.bytes(limits::TEXT_BYTES)?;
-        }
-        Ok(())
     }
 
     fn expect(&mut self, major: u8, what: &'static str) -> Result<u64, CodecError> {
@@ -198,48 +168,6 @@ impl<'a> Reader<'a> {
             }
             self.skip(depth)?;
         }
-        Ok(())
-    }
-}
-
-/// The entries of a struct's map.
-#[derive(Debug)]
-pub struct Fields<'r, 'a> {
-    reader: &'r mut Reader<'a>,
-    left: usize,
-    key: Option<u64>,
-}
-
-impl Fields<'_, '_> {
-    /// The field `key`, or what its absence means.
-    pub fn take<T: Wire>(&mut self, key: u64) -> Result<T, CodecError> {
-        match self.key {
-            Some(next) if next < key => Err(CodecError::UnknownField(next)),
-            Some(next) if next == key => {
-                let value = T::decode(self.reader)?;
-                if value.is_absent() {
-                    return Err(CodecError::EmptyField(key));
-                }
-                self.advance()?;
-                Ok(value)
-            }
-            _ => T::absent().ok_or(CodecError::MissingField(key)),
-        }
-    }
-
-    /// That none is left.
-    pub fn finish(&mut self) -> Result<(), CodecError> {
-        self.key.map_or(Ok(()), |key| Err(CodecError::UnknownField(key)))
-    }
-
-    fn advance(&mut self) -> Result<(), CodecError> {
-        self.key = match self.left.checked_sub(1) {
-            None => None,
-            Some(left) => {
-                self.left = left;
-                Some(self.reader.uint()?)
-            }
-        };
         Ok(())
     }
 }

@@ -1,6 +1,9 @@
 //! How the small values travel: numbers, text, identifiers.
 
-use super::{CodecError, Reader, Wire, Writer};
+use super::error::CodecError;
+use super::reader::Reader;
+use super::wire::Wire;
+use super::writer::Writer;
 use crate::envelope::Signed;
 use crate::gossip::Fingerprint;
 use crate::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};

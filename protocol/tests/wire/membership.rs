@@ -1,7 +1,9 @@
 //! Who is a member, and what a hostile issuer, member or bearer of a token gains: nothing.
 
 use mercato_protocol::ad::Assurance;
-use mercato_protocol::certificate::{Certificate, MembershipError, RevocationList, Revoked, Role};
+use mercato_protocol::certificate::{
+    Certificate, Member, MembershipError, RevocationList, Revoked, Role,
+};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::envelope::{EnvelopeError, KeyPair, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
@@ -15,7 +17,7 @@ use crate::samples;
 
 fn admit(member: &Certificate, registrar: &Certificate) -> Result<(), MembershipError> {
     let chain = samples::signed_chain(member, registrar);
-    samples::federation().admit(&chain, &Revoked::default(), samples::NOW).map(|_| ())
+    Member::admit(&samples::federation(), &chain, &Revoked::default(), samples::NOW).map(|_| ())
 }
 
 fn later(ms: u64) -> Now {
@@ -25,14 +27,16 @@ fn later(ms: u64) -> Now {
 #[test]
 fn a_chain_makes_a_member() {
     let federation = samples::federation();
-    let member = federation.admit(&samples::chain(), &Revoked::default(), samples::NOW).unwrap();
+    let member =
+        Member::admit(&federation, &samples::chain(), &Revoked::default(), samples::NOW).unwrap();
     assert_eq!(member.cluster, samples::provider_identity().cluster_id());
     assert_eq!(member.until_ms, samples::member().not_after_ms);
     let registrar = samples::chain().pop().unwrap();
-    let registrar = federation.admit(&[registrar], &Revoked::default(), samples::NOW).unwrap();
+    let registrar =
+        Member::admit(&federation, &[registrar], &Revoked::default(), samples::NOW).unwrap();
     assert!(registrar.roles.contains(&Role::Registrar));
     let after = later(limits::MEMBERSHIP_MS + limits::CLOCK_SKEW_MS + 1);
-    let over = federation.admit(&samples::chain(), &Revoked::default(), after);
+    let over = Member::admit(&federation, &samples::chain(), &Revoked::default(), after);
     assert_eq!(over, Err(EnvelopeError::Expired.into()));
 }
 
@@ -67,7 +71,7 @@ fn only_the_root_and_its_registrars_issue() {
     let (federation, lan) = (samples::federation(), FederationId::lan());
     let (id, none) = (federation.id(), Revoked::default());
     let (consumer, provider) = (samples::consumer(), samples::provider());
-    let admit = |chain: &[_]| federation.admit(chain, &none, samples::NOW).unwrap_err();
+    let admit = |chain: &[_]| Member::admit(&federation, chain, &none, samples::NOW).unwrap_err();
     // A member issues to another.
     let mut plain = samples::registrar();
     plain.roles.pop();
@@ -104,7 +108,8 @@ fn what_is_revoked_stays_so() {
         let list = RevocationList { number, serials: serials.into(), ..samples::revocations() };
         let list = key.sign(federation.id(), &list).unwrap().open(trust, samples::NOW).unwrap();
         let taken = revoked.learn(list);
-        let outcome = federation.admit(&samples::chain(), &revoked, samples::NOW).map(|_| ());
+        let outcome =
+            Member::admit(&federation, &samples::chain(), &revoked, samples::NOW).map(|_| ());
         let week = later(7 * 86_400_000 + 1);
         (taken, outcome, revoked.is_stale(&issuer, samples::NOW), revoked.is_stale(&issuer, week))
     };
@@ -155,7 +160,8 @@ fn a_root_is_replaced_by_both_keys() {
     assert_eq!(next.id(), federation.id());
     assert_eq!(*next.root(), samples::next_key().public());
     // What the old root signed is no certificate under the new one.
-    let old = next.admit(&samples::chain(), &Revoked::default(), samples::NOW).unwrap_err();
+    let old =
+        Member::admit(&next, &samples::chain(), &Revoked::default(), samples::NOW).unwrap_err();
     assert_eq!(old, MembershipError::Issuer(samples::root_key().public()));
     // Nor does the change count twice, or by one of the keys alone.
     let again = next.follow(&succession, samples::NOW);

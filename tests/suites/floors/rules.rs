@@ -142,8 +142,6 @@ pub(crate) const SCATTERED: &[(&str, &str)] = &[
     ("node/gossip", "Gossip"),
     ("node/offload", "GuestSession"),
     ("node/offload", "HomeSession"),
-    ("protocol", "Federation"),
-    ("protocol", "Signed"),
     ("simnet", "Wiring"),
     ("simnet", "World"),
     ("tests", "Cluster"),
@@ -178,7 +176,6 @@ pub(crate) const CIRCULAR: &[(&str, usize)] = &[
     ("node/offload", 7),
     ("node/tunnel", 5),
     ("node/tunnel/session", 6),
-    ("protocol", 11),
     ("simnet", 35),
 ];
 

@@ -3,7 +3,7 @@
 use mercato_agent::{Answer, Ask, Effect, FederationRefusal, Input, Papers};
 use mercato_broker::Standing;
 use mercato_gossip::Opened;
-use mercato_protocol::certificate::{Certificate, Role};
+use mercato_protocol::certificate::{Certificate, Member, Role};
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::federation::Root;
@@ -78,13 +78,14 @@ fn what_is_issued_is_within_the_issuers_rights_and_counted() {
     let (mut registrar, one) = (registrar(), Node::new(2));
     let secret = registrar.token(1);
     let reply = registrar.let_in(&one, one.key(), Some(secret)).unwrap();
-    let member = federation().admit(&chain(&reply), &Default::default(), at(0)).unwrap();
+    let member = Member::admit(&federation(), &chain(&reply), &Default::default(), at(0)).unwrap();
     assert_eq!(member.roles, [Role::Provider], "a registrar makes no registrars");
     let mut serials = vec![member.certified_by[0].1];
     for _ in 0..2 {
         registrar.restart();
         let reply = registrar.let_in(&one, one.key(), None).unwrap();
-        let member = federation().admit(&chain(&reply), &Default::default(), at(0)).unwrap();
+        let member =
+            Member::admit(&federation(), &chain(&reply), &Default::default(), at(0)).unwrap();
         serials.push(member.certified_by[0].1);
     }
     assert_eq!(serials, [1, 2, 3]);

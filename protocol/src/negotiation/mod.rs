@@ -1,6 +1,8 @@
 //! The messages of a negotiation and of the lease that comes of it. The order they
 //! come in, and what each makes durable, is the broker's.
 
+mod close_reason;
+
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{self, CodecError, ensure, wire_enum, wire_map, wire_union};
@@ -10,6 +12,8 @@ use crate::id::{ClusterId, Digest, NegotiationId, PublicKey};
 use crate::invoice::{Invoice, Notice};
 use crate::limits;
 use crate::receipt::Receipt;
+
+pub use self::close_reason::CloseReason;
 
 /// One signed message between the two parties of a negotiation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,26 +228,6 @@ pub enum TerminateReason {
     NotAsOffered,
 }
 
-/// Why a lease ended: a closed list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum CloseReason {
-    /// Its term is over.
-    Expired,
-    /// The consumer cancelled.
-    Cancelled,
-    /// The provider ended it.
-    EndedByProvider,
-    /// The provider took the capacity back, with notice.
-    Reclaimed,
-    /// Usage reports stayed unsigned.
-    Unsigned,
-    /// What was sold could not be provided.
-    ProvisioningFailed,
-    /// The other side broke the contract.
-    Breach,
-}
-
 /// Where a negotiation, and then its lease, stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -350,15 +334,6 @@ wire_enum!(TerminateReason {
     10 => Malformed,
     11 => Unavailable,
     12 => NotAsOffered,
-});
-wire_enum!(CloseReason {
-    0 => Expired,
-    1 => Cancelled,
-    2 => EndedByProvider,
-    3 => Reclaimed,
-    4 => Unsigned,
-    5 => ProvisioningFailed,
-    6 => Breach,
 });
 wire_enum!(State {
     0 => Unknown,

@@ -1,6 +1,8 @@
 //! The advertisement: a small signed lease, renewed often, that names the hash of a
 //! body, fetched once. How both spread is gossip's; what to offer is the broker's.
 
+mod attribute;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -17,8 +19,10 @@ use crate::limits;
 use crate::price::Price;
 use crate::resources::Resources;
 use crate::terms::{Class, Isolation, NetworkIsolation, Platform, PodSecurity};
-use crate::text::{PoolId, Slug};
+use crate::text::PoolId;
 use crate::time::Now;
+
+pub use self::attribute::{Assurance, Attribute};
 
 /// What is free right now, at what price: the part of an advertisement that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,30 +117,6 @@ pub enum Goods {
     /// Room for pods.
     #[default]
     Compute,
-}
-
-/// Something that is claimed about a provider.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Attribute {
-    /// Such as `cert.iso27001`.
-    pub name: Slug,
-    /// Its value; `true` where there is none.
-    pub value: String,
-    /// Who says so.
-    pub assurance: Assurance,
-}
-
-/// Who vouches for an attribute, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Assurance {
-    /// The provider itself.
-    SelfAsserted,
-    /// The issuer of its membership certificate.
-    Issuer,
-    /// A third party.
-    ThirdParty,
 }
 
 /// What a provider promises to every buyer, and asks of each.
@@ -330,8 +310,6 @@ wire_map!(Pool {
     6 => gpus,
 });
 wire_enum!(Goods { 0 => Compute });
-wire_map!(Attribute { 1 => name, 2 => value, 3 => assurance });
-wire_enum!(Assurance { 0 => SelfAsserted, 1 => Issuer, 2 => ThirdParty });
 wire_map!(OfferTerms {
     1 => classes,
     2 => min_term_s,

@@ -1,0 +1,78 @@
+//! The fields of a struct: a map with ascending numbers as keys, of which 0 is for extensions.
+
+use super::error::{CodecError, at_most};
+use super::reader::Reader;
+use super::wire::Wire;
+use crate::limits;
+
+/// The entries of a struct's map.
+#[derive(Debug)]
+pub struct Fields<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    left: usize,
+    key: Option<u64>,
+}
+
+impl<'r, 'a> Fields<'r, 'a> {
+    /// Those of the map that follows, to be taken in ascending order.
+    pub fn read(reader: &'r mut Reader<'a>) -> Result<Self, CodecError> {
+        let left = reader.map()?;
+        let mut fields = Self { reader, left, key: None };
+        fields.advance()?;
+        if fields.key == Some(0) {
+            extensions(fields.reader)?;
+            fields.advance()?;
+        }
+        Ok(fields)
+    }
+
+    /// The field `key`, or what its absence means.
+    pub fn take<T: Wire>(&mut self, key: u64) -> Result<T, CodecError> {
+        match self.key {
+            Some(next) if next < key => Err(CodecError::UnknownField(next)),
+            Some(next) if next == key => {
+                let value = T::decode(self.reader)?;
+                if value.is_absent() {
+                    return Err(CodecError::EmptyField(key));
+                }
+                self.advance()?;
+                Ok(value)
+            }
+            _ => T::absent().ok_or(CodecError::MissingField(key)),
+        }
+    }
+
+    /// That none is left.
+    pub fn finish(&mut self) -> Result<(), CodecError> {
+        self.key.map_or(Ok(()), |key| Err(CodecError::UnknownField(key)))
+    }
+
+    fn advance(&mut self) -> Result<(), CodecError> {
+        self.key = match self.left.checked_sub(1) {
+            None => None,
+            Some(left) => {
+                self.left = left;
+                Some(self.reader.uint()?)
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Unknown fields: `{id: [critical, value]}`. None is known yet, so one that is
+/// critical is refused and the others are passed over.
+fn extensions(reader: &mut Reader<'_>) -> Result<(), CodecError> {
+    let count = reader.map()?;
+    at_most("extensions", count, limits::EXT_FIELDS)?;
+    for _ in 0..count {
+        let id = reader.uint()?;
+        if reader.array()? != 2 {
+            return Err(CodecError::Expected("[critical, value]"));
+        }
+        if reader.bool()? {
+            return Err(CodecError::CriticalExtension(id));
+        }
+        reader.bytes(limits::TEXT_BYTES)?;
+    }
+    Ok(())
+}
