@@ -1,7 +1,5 @@
 //! One party that may be dialled: when it is next due, and how its last dials went.
 
-use std::collections::BTreeSet;
-
 use mercato_protocol::id::PublicKey;
 use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
@@ -20,7 +18,8 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    pub(crate) fn new(peer: Option<PublicKey>, (source, instance): Name<'_>) -> Self {
+    pub(crate) fn new(peer: Option<PublicKey>, name: Name<'_>) -> Self {
+        let Name { source, instance } = name;
         let unknown = || Box::new(SightingId { source, instance: instance.to_owned() });
         peer.map_or_else(|| Self::Unknown(unknown()), Self::Peer)
     }
@@ -29,14 +28,6 @@ impl Who {
         match self {
             Self::Peer(peer) => Some(*peer),
             Self::Unknown(_) => None,
-        }
-    }
-
-    /// The longest pause between dials to it, where leases need these.
-    pub(crate) fn longest_pause(&self, kept: &BTreeSet<PublicKey>) -> u64 {
-        match self {
-            Self::Peer(peer) if kept.contains(peer) => limits::BACKOFF_MAX_KEPT_MS,
-            Self::Peer(_) | Self::Unknown(_) => limits::BACKOFF_MAX_MS,
         }
     }
 }
@@ -66,7 +57,7 @@ impl Seen {
     }
 
     pub(crate) fn name(&self) -> Name<'_> {
-        (self.source, &self.instance)
+        Name { source: self.source, instance: &self.instance }
     }
 
     /// Whether this says no more than that.

@@ -9,15 +9,19 @@
 //! settled below this crate. Whether to trade with a peer is decided elsewhere.
 
 mod address;
-mod choice;
 mod contact;
+mod contacts;
+mod dials;
 mod directory;
+mod effect;
+mod input;
 pub mod limits;
+mod links;
 mod sample;
 mod sighting;
-mod vocabulary;
 
 pub use address::{Address, Host, ParseAddressError, PublicAddress, Transport, published};
-pub use directory::Directory;
+pub use directory::{Directory, Known};
+pub use effect::Effect;
+pub use input::{DialFailure, Input};
 pub use sighting::{Report, Sighting, SightingId, Source};
-pub use vocabulary::{DialFailure, Effect, Input, Known};

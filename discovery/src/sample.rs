@@ -8,17 +8,13 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
-use mercato_protocol::id::PublicKey;
-use mercato_protocol::time::Now;
 use rand::RngExt as _;
 use rand_chacha::ChaCha12Rng;
 use siphasher::sip::SipHasher13;
 
-use crate::contact::{Seen, Who};
-use crate::directory::Directory;
+use crate::contact::Who;
 use crate::limits;
-use crate::sighting::{Kind, Name, Sighting, Source};
-use crate::vocabulary::Effect;
+use crate::sighting::{Kind, Name, Source};
 
 /// Where a sighting stands among those of its kind, and by what it is found. If two ever have the
 /// same, the second is turned away.
@@ -26,6 +22,12 @@ use crate::vocabulary::Effect;
 pub(crate) struct Rank {
     kind: Kind,
     hash: u64,
+}
+
+impl Rank {
+    pub(crate) fn kind(self) -> Kind {
+        self.kind
+    }
 }
 
 /// A hash that nobody outside can foresee.
@@ -68,14 +70,14 @@ impl Sample {
         Self { secret: Secret::new(rng), kinds: Default::default(), sweep_ms: 0 }
     }
 
-    pub(crate) fn rank(&self, (source, instance): Name<'_>) -> Rank {
-        let instance = instance.as_bytes();
-        let hash = match &source {
+    pub(crate) fn rank(&self, name: Name<'_>) -> Rank {
+        let instance = name.instance.as_bytes();
+        let hash = match &name.source {
             Source::Peer(key) if instance.is_empty() => self.secret.0.hash(&key.0),
             Source::Peer(key) => self.secret.0.hash(&[&key.0, instance].concat()),
             Source::List | Source::Dns | Source::Lan => self.secret.0.hash(instance),
         };
-        Rank { kind: source.kind(), hash }
+        Rank { kind: name.source.kind(), hash }
     }
 
     pub(crate) fn whose(&self, rank: Rank) -> Option<&Who> {
@@ -94,119 +96,49 @@ impl Sample {
         self.kinds[rank.kind as usize].whose.remove(&rank.hash)
     }
 
+    /// How many of a kind there are.
+    pub(crate) fn len(&self, kind: Kind) -> usize {
+        self.kinds[kind as usize].whose.len()
+    }
+
     /// The highest first, but for those of which none may go.
-    fn descending(&self, kind: Kind) -> impl Iterator<Item = (Rank, &Who)> {
+    pub(crate) fn descending(&self, kind: Kind) -> impl Iterator<Item = (Rank, &Who)> {
         let OfKind { whose, bar } = &self.kinds[kind as usize];
         let below = whose.range(..=bar.unwrap_or(u64::MAX)).rev();
         below.map(move |(hash, who)| (Rank { kind, hash: *hash }, who))
     }
 
     /// Whether those are to be looked for that nobody has seen for long.
-    fn sweeps(&self, now_ms: u64, kind: Kind) -> bool {
+    pub(crate) fn sweeps(&self, now_ms: u64, kind: Kind) -> bool {
         kind == Kind::Peer && self.sweep_ms <= now_ms
     }
 
     /// Whether there is none above this that may go, as was found before.
-    fn bars(&self, rank: Rank) -> bool {
+    pub(crate) fn bars(&self, rank: Rank) -> bool {
         self.kinds[rank.kind as usize].bar.is_some_and(|bar| bar < rank.hash)
     }
-}
 
-impl Directory {
-    /// Whether this peer's own word of where it is may be kept: to be asked before it is
-    /// repeated here, where thousands give theirs.
-    pub fn listens_to(&self, now: Now, peer: &PublicKey) -> bool {
-        let rank = self.sample.rank((Source::Peer(*peer), ""));
-        let is_barred = self.is_full(rank.kind) && self.sample.bars(rank);
-        // Those above the bar are kept because their peers have room.
-        let has_room = || self.has_room(&Who::Peer(*peer));
-        !is_barred || self.sample.sweeps(now.mono_ms, rank.kind) || has_room()
+    /// Nobody was found that has not been seen for long: the next look is later.
+    pub(crate) fn put_off_sweep(&mut self, now_ms: u64) {
+        self.sweep_ms = now_ms + limits::SWEEP_MS;
     }
 
-    /// Whether one more sighting may be kept. The oldest by the same peer's word gives way, or
-    /// whoever the sample can do without.
-    pub(crate) fn make_room(
-        &mut self,
-        now_ms: u64,
-        rank: Rank,
-        sighting: &Sighting,
-        effects: &mut Vec<Effect>,
-    ) -> bool {
-        let by_witness = || self.by_witness(sighting.id.name());
-        if by_witness().count() >= limits::SIGHTINGS_PER_WITNESS {
-            let may_go = by_witness().filter(|(who, seen)| self.may_expire(who, seen));
-            let oldest = may_go.min_by_key(|(_, seen)| seen.at_ms);
-            let oldest = oldest.map(|(_, seen)| self.sample.rank(seen.name()));
-            oldest.into_iter().for_each(|oldest| self.remove(oldest, effects));
-            return oldest.is_some();
-        }
-        if !self.is_full(rank.kind) {
-            return true;
-        }
-        let needed = sighting.peer.is_some_and(|peer| self.has_room(&Who::Peer(peer)));
-        let sweeps = self.sample.sweeps(now_ms, rank.kind);
-        if self.sample.bars(rank) && !sweeps && !needed {
-            return false;
-        }
-        let stale = sweeps.then(|| self.stale(now_ms)).flatten();
-        let gives_way = stale.or_else(|| self.worst(rank, needed));
-        gives_way.into_iter().for_each(|rank| self.remove(rank, effects));
-        gives_way.is_some() || needed
-    }
-
-    /// How many of this kind there is room for. Peers that have it in any case do not take it from
-    /// others, or those that connect to us would be all that we know.
-    fn capacity(&self, kind: Kind) -> usize {
-        let besides = match kind {
-            Kind::Peer => self.connected.len() + self.kept.len() + self.released.len(),
-            Kind::List | Kind::Dns | Kind::Lan => 0,
-        };
-        kind.limit() + besides
-    }
-
-    fn is_full(&self, kind: Kind) -> bool {
-        self.sample.kinds[kind as usize].whose.len() >= self.capacity(kind)
-    }
-
-    /// Others may be needed than before: those that there is no room for any more give way.
-    pub(crate) fn trim(&mut self, effects: &mut Vec<Effect>) {
-        self.sample.kinds.iter_mut().for_each(|of_kind| of_kind.bar = None);
-        let count = self.sample.kinds[Kind::Peer as usize].whose.len();
-        let over = count.saturating_sub(self.capacity(Kind::Peer));
-        let may_go = self.sample.descending(Kind::Peer).filter(|(_, who)| !self.has_room(who));
-        let worst: Vec<Rank> = may_go.take(over).map(|(rank, _)| rank).collect();
-        worst.into_iter().for_each(|rank| self.remove(rank, effects));
-    }
-
-    /// Words of the same peer about others.
-    fn by_witness(&self, (source, instance): Name<'_>) -> impl Iterator<Item = (&Who, &Seen)> {
-        let is_witness = source.kind() == Kind::Peer && !instance.is_empty();
-        let all = is_witness.then(|| self.seen()).into_iter().flatten();
-        all.filter(move |(_, seen)| seen.name().0 == source && !seen.name().1.is_empty())
-    }
-
-    /// One that nobody has seen for long, the highest in rank: a name that was said once must not
-    /// be worth as much as one that is said again and again, as peers' own words are.
-    fn stale(&mut self, now_ms: u64) -> Option<Rank> {
-        let is_stale = |(rank, who): &(Rank, &Who)| {
-            let mut seen = self.contacts.get(*who).into_iter().flat_map(|of| &of.sightings);
-            let seen = seen.find(|seen| self.sample.rank(seen.name()) == *rank);
-            seen.is_some_and(|seen| seen.at_ms + limits::STALE_MS < now_ms) && !self.has_room(who)
-        };
-        let stale = self.sample.descending(Kind::Peer).find(is_stale).map(|(rank, _)| rank);
-        if stale.is_none() {
-            self.sample.sweep_ms = now_ms + limits::SWEEP_MS;
-        }
-        stale
+    /// Looks at all again: others may go than before.
+    pub(crate) fn lift_bars(&mut self) {
+        self.kinds.iter_mut().for_each(|of_kind| of_kind.bar = None);
     }
 
     /// The one of its kind that makes room for this: the highest in rank of those that may go,
     /// if that is above its own, or in any case if this one is needed.
-    fn worst(&mut self, rank: Rank, needed: bool) -> Option<Rank> {
-        let may_go = |(_, who): &(Rank, &Who)| rank.kind != Kind::List && !self.has_room(who);
-        let worst = self.sample.descending(rank.kind).find(may_go).map(|(worst, _)| worst);
+    pub(crate) fn worst(
+        &mut self,
+        rank: Rank,
+        needed: bool,
+        may_go: impl Fn(&Who) -> bool,
+    ) -> Option<Rank> {
+        let worst = self.descending(rank.kind).find(|(_, who)| may_go(who)).map(|(worst, _)| worst);
         let bar = worst.map_or(0, |worst| worst.hash);
-        self.sample.kinds[rank.kind as usize].bar = Some(bar);
+        self.kinds[rank.kind as usize].bar = Some(bar);
         worst.filter(|_| needed || bar > rank.hash)
     }
 }

@@ -61,12 +61,16 @@ pub struct SightingId {
 
 impl SightingId {
     pub(crate) fn name(&self) -> Name<'_> {
-        (self.source, &self.instance)
+        Name { source: self.source, instance: &self.instance }
     }
 }
 
 /// A [`SightingId`], wherever it is kept.
-pub(crate) type Name<'a> = (Source, &'a str);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Name<'a> {
+    pub(crate) source: Source,
+    pub(crate) instance: &'a str,
+}
 
 /// Somebody may be found at these addresses. A hint, never trust.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,15 @@
-//! What goes into the directory and what comes out.
+//! What goes into the directory.
 
 use mercato_protocol::id::PublicKey;
 
-use crate::address::Address;
-use crate::sighting::{Report, Source};
+use crate::sighting::Report;
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A source speaks.
     Report(Report),
-    /// The answer to [`Effect::Dial`]: who proved to be there, or why nobody did.
+    /// The answer to [`Effect::Dial`](crate::Effect::Dial): who proved to be there, or why nobody did.
     Dialled {
         /// Of which dial.
         attempt: u64,
@@ -51,39 +50,4 @@ pub enum DialFailure {
     WrongPeer,
     /// We answered ourselves.
     Ourselves,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Try these addresses, the best first, and report [`Input::Dialled`].
-    Dial {
-        /// To be named in the answer.
-        attempt: u64,
-        /// Who has to be there; anybody, if nobody is known to.
-        peer: Option<PublicKey>,
-        /// Where; never empty.
-        addresses: Vec<Address>,
-    },
-    /// Close the connections with this peer: there are enough without it.
-    HangUp(PublicKey),
-    /// No sighting of this peer is left, nor a connection.
-    Forget(PublicKey),
-}
-
-/// What is known of a peer, for display.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Who it is said to be; proven only while connected.
-    pub peer: Option<PublicKey>,
-    /// Who says so, each once.
-    pub sources: Vec<Source>,
-    /// Where it is said to be.
-    pub addresses: Vec<Address>,
-    /// Whether a connection is up.
-    pub connected: bool,
-    /// Whether the owner blocked it.
-    pub blocked: bool,
-    /// Dials that failed, or did not last, since the last that did.
-    pub failures: u32,
 }
