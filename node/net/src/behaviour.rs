@@ -7,7 +7,7 @@ use libp2p::{
     ping, tcp, yamux,
 };
 
-use crate::handle::StartError;
+use crate::error::StartError;
 use crate::limits::{self, Limits};
 use crate::ranks::Ranks;
 use crate::run::Run;

@@ -7,28 +7,12 @@ use libp2p::swarm::{self, ConnectionId, Swarm};
 use libp2p::{Multiaddr, PeerId};
 use mercato_discovery::DialFailure;
 use mercato_protocol::id::PublicKey;
-use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::address::without_peer;
 use crate::behaviour::Behaviour;
+use crate::error::DialError;
 use crate::identity;
-
-/// Why a dial brought nobody.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{reason}")]
-pub struct DialError {
-    /// For the directory.
-    pub failure: DialFailure,
-    /// For people.
-    pub reason: String,
-}
-
-impl DialError {
-    pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
-        Self { failure: DialFailure::Unreachable, reason: reason.into() }
-    }
-}
 
 /// A dial that somebody waits for.
 pub(crate) struct Dial {

@@ -3,18 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use libp2p::swarm::ConnectionId;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 
 use crate::gossip::Turn;
 use crate::kubelet::KubeletAnswer;
 use crate::requests::Responder;
+use crate::session::Session;
 use crate::workload::WorkloadReceiver;
-
-/// From [`Event::Connected`] to [`Event::Disconnected`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session(pub(crate) ConnectionId);
 
 /// See the module. While events wait, peers wait: take them in a task that never waits
 /// for an answer of [`Net`](crate::Net)'s. What a stream had brought may still come after

@@ -1,5 +1,5 @@
-//! Gossip to and from one neighbour: a bounded queue, its writer, and the reader of the
-//! neighbour's stream. What gets lost here, gossip itself repairs.
+//! Gossip with one neighbour: the bounded queue of what goes there, its writer, and the turns of
+//! what comes. What gets lost here, gossip itself repairs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use bytes::Bytes;
 use futures::AsyncWriteExt as _;
 use libp2p::Stream;
 use mercato_protocol::id::PublicKey;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::event::Event;
-use crate::handle::{NetError, Opener};
+use crate::command::Opener;
+use crate::error::NetError;
 use crate::protocols::Protocol;
 use crate::{frame, limits};
 
@@ -109,22 +109,13 @@ async fn write_frame(stream: &mut Stream, frame: &[u8]) -> Result<(), NetError> 
 #[derive(Debug)]
 pub struct Turn(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 
-/// Reads the neighbour's frames as fast as the driver takes them, no faster.
-pub(crate) async fn read(
-    mut stream: Stream,
-    peer: PublicKey,
-    turns: Arc<Semaphore>,
-    events: mpsc::Sender<Event>,
-) -> Result<(), NetError> {
-    while let Some(frame) = frame::read(&mut stream, limits::GOSSIP_BYTES).await? {
-        let turn =
-            u32::try_from(frame.len().div_ceil(1_024).clamp(1, limits::TURNS)).unwrap_or(u32::MAX);
-        let turn = turns.clone().acquire_many_owned(turn);
-        let turn = turn.await.map_err(|_| NetError::Stopped)?;
-        let event = Event::Gossip { peer, frame, turn: Turn(turn) };
-        events.send(event).await.map_err(|_| NetError::Stopped)?;
+impl Turn {
+    /// Waits until so many bytes more may be dealt with.
+    pub(crate) async fn take(turns: &Arc<Semaphore>, bytes: usize) -> Result<Self, NetError> {
+        let turns_taken = bytes.div_ceil(1_024).clamp(1, limits::TURNS) as u32;
+        let turn = turns.clone().acquire_many_owned(turns_taken).await;
+        Ok(Self(turn.map_err(|_| NetError::Stopped)?))
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,32 +1,31 @@
 //! The handle: every call of this crate.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use libp2p::PeerId;
 use libp2p::identity::Keypair;
-use libp2p::{PeerId, Stream};
 use mercato_discovery::{Address, PublicAddress, published};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::PublicKey;
-use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
 use crate::address::{Names, system_names};
-use crate::dial::{Dial, DialError};
-use crate::event::{Event, Session};
+use crate::command::{Command, Opener};
+use crate::dial::Dial;
+use crate::error::{DialError, NetError, StartError};
+use crate::event::Event;
 use crate::kubelet::{self, ByteStream};
 use crate::limits::{self, Limits};
 use crate::listen::{Listen, listen};
 use crate::peers::{PeerInfo, Peers};
 use crate::protocols::Protocol;
 use crate::ranks::Ranks;
-use crate::streams::Opened;
+use crate::session::Session;
 use crate::task::Task;
 use crate::workload::WorkloadSender;
 use crate::{address, behaviour, identity, requests};
@@ -50,68 +49,6 @@ impl NetConfig {
     pub fn new(seed: [u8; 32], listen: Vec<Listen>, limits: Limits) -> Self {
         Self { seed, listen, public: Vec::new(), names: system_names(), limits }
     }
-}
-
-/// Why the network does not start.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// Something of the keys.
-    #[error("cannot set up the peer connections' encryption: {0}")]
-    Keys(String),
-    /// A required address.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// Which.
-        address: Address,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// Why a call failed.
-#[derive(Debug, Error)]
-pub enum NetError {
-    /// There is no connection to the peer.
-    #[error("the peer is not connected")]
-    NotConnected,
-    /// The peer is another or an older program.
-    #[error("the peer does not speak {0}")]
-    Unsupported(&'static str),
-    /// Nothing came in time.
-    #[error("the peer did not answer in time")]
-    TimedOut,
-    /// A message is above its bound; nothing of it was sent.
-    #[error("a message of {bytes} bytes, at most {max}")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-        /// Its bound.
-        max: usize,
-    },
-    /// The stream broke, or what came is no frame.
-    #[error("the stream broke: {0}")]
-    Io(#[from] io::Error),
-    /// The network has been stopped.
-    #[error("the network has stopped")]
-    Stopped,
-}
-
-impl NetError {
-    pub(crate) fn check_size(message: &[u8], max: usize) -> Result<(), Self> {
-        let bytes = message.len();
-        if bytes > max { Err(Self::TooLarge { bytes, max }) } else { Ok(()) }
-    }
-}
-
-/// What the swarm's task is asked to do.
-pub(crate) enum Command {
-    Dial(Dial),
-    Open(PeerId, Protocol, Opened),
-    Disconnect(PeerId),
-    End(PeerId, Session),
-    Block(PeerId),
-    Unblock(PeerId),
-    Stop(oneshot::Sender<()>),
 }
 
 /// The network of one cluster. Clones are the same; when the last is gone, so is the network.
@@ -141,7 +78,7 @@ impl Net {
         let (commands, asked) = mpsc::channel(limits::COMMANDS);
         let (events, happened) = mpsc::channel(limits::EVENTS);
         let peers = Arc::new(Peers::new(config.limits.streams_per_peer));
-        let opener = Opener { commands: commands.downgrade() };
+        let opener = Opener::new(&commands);
         let task = Task::new(swarm, peers.clone(), events, opener.clone(), first);
         tokio::spawn(task.run(asked));
         let (names, public) = (config.names, config.public.into());
@@ -324,31 +261,5 @@ impl Net {
             }
         }
         .boxed()
-    }
-}
-
-/// Opens streams to connected peers, without keeping the network alive.
-#[derive(Clone)]
-pub(crate) struct Opener {
-    commands: mpsc::WeakSender<Command>,
-}
-
-impl Opener {
-    pub(crate) async fn open(
-        &self,
-        peer: PublicKey,
-        protocol: Protocol,
-    ) -> Result<Stream, NetError> {
-        let peer = identity::peer_id(peer).ok_or(NetError::NotConnected)?;
-        let (opened, stream) = oneshot::channel();
-        let command = Command::Open(peer, protocol, opened);
-        let commands = self.commands.upgrade().ok_or(NetError::Stopped)?;
-        commands.send(command).await.map_err(|_| NetError::Stopped)?;
-        drop(commands);
-        match timeout(limits::OPEN_TIMEOUT, stream).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(_)) => Err(NetError::NotConnected),
-            Err(_) => Err(NetError::TimedOut),
-        }
     }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _};
 
-use crate::handle::NetError;
+use crate::error::NetError;
 use crate::peers::Permit;
 use crate::{frame, limits};
 

@@ -9,8 +9,8 @@ use socket2::{Domain, Socket, Type};
 
 use crate::address::multiaddr;
 use crate::behaviour::Behaviour;
+use crate::error::StartError;
 use crate::event::Event;
-use crate::handle::StartError;
 
 /// Where to listen.
 #[derive(Clone, Debug)]

@@ -3,12 +3,10 @@
 use bytes::Bytes;
 use futures::AsyncWriteExt as _;
 use libp2p::Stream;
-use mercato_protocol::id::PublicKey;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::event::Event;
-use crate::handle::NetError;
+use crate::error::NetError;
 use crate::{frame, limits};
 
 /// Answers one request. Dropped, the asker learns that there will be no answer.
@@ -16,6 +14,12 @@ use crate::{frame, limits};
 pub struct Responder(oneshot::Sender<Bytes>);
 
 impl Responder {
+    /// One, and where its answer arrives.
+    pub(crate) fn new() -> (Self, oneshot::Receiver<Bytes>) {
+        let (answer, answered) = oneshot::channel();
+        (Self(answer), answered)
+    }
+
     /// Sends the answer, at most [`limits::RESPONSE_BYTES`]; a longer one is none.
     pub fn respond(self, response: Bytes) {
         // The asker has gone if this fails.
@@ -30,24 +34,4 @@ pub(crate) async fn ask(mut stream: Stream, request: &[u8]) -> Result<Bytes, Net
         frame::expect(&mut stream, limits::RESPONSE_BYTES).await
     };
     Ok(timeout(limits::REQUEST_TIMEOUT, exchange).await.map_err(|_| NetError::TimedOut)??)
-}
-
-pub(crate) async fn answer(
-    mut stream: Stream,
-    peer: PublicKey,
-    request: Bytes,
-    events: mpsc::Sender<Event>,
-) -> Result<(), NetError> {
-    let (answer, answered) = oneshot::channel();
-    let request = Event::Request { peer, request, responder: Responder(answer) };
-    events.send(request).await.map_err(|_| NetError::Stopped)?;
-    let exchange = async {
-        // Dropping the stream says it.
-        let Ok(response) = answered.await else { return Ok(()) };
-        NetError::check_size(&response, limits::RESPONSE_BYTES)?;
-        frame::write(&mut stream, &response).await?;
-        stream.close().await?;
-        Ok(())
-    };
-    timeout(limits::REQUEST_TIMEOUT, exchange).await.map_err(|_| NetError::TimedOut)?
 }

@@ -23,7 +23,7 @@ use libp2p::swarm::{
 use libp2p::{Multiaddr, PeerId, StreamProtocol};
 use tokio::sync::oneshot;
 
-use crate::handle::NetError;
+use crate::error::NetError;
 use crate::protocols::Protocol;
 
 /// Where an opened stream goes. Dropped without an answer: the peer is not connected.
@@ -88,8 +88,9 @@ impl NetworkBehaviour for Behaviour {
         &mut self,
         peer: PeerId,
         _: ConnectionId,
-        (protocol, stream): THandlerOutEvent<Self>,
+        opened: THandlerOutEvent<Self>,
     ) {
+        let (protocol, stream) = opened;
         self.pending.push_back(ToSwarm::GenerateEvent(Inbound { peer, protocol, stream }));
     }
 

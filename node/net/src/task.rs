@@ -15,13 +15,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::behaviour::{Behaviour, BehaviourEvent};
+use crate::command::{Command, Opener};
 use crate::dial::Dials;
-use crate::event::{Event, Session};
+use crate::event::Event;
 use crate::gossip::Queue;
-use crate::handle::{Command, Opener};
 use crate::pace::Pace;
 use crate::peers::Peers;
 use crate::run::Run;
+use crate::session::Session;
 use crate::streams::Inbound;
 use crate::{address, gossip, identity, inbound, limits};
 
@@ -394,7 +395,6 @@ impl Task {
                 self.on_swarm_event(event);
             }
         };
-        // Whoever does not take part in closing is left behind.
-        let _ = timeout(limits::DRAIN, closed).await;
+        drop(timeout(limits::DRAIN, closed).await); // whoever takes no part is left behind
     }
 }

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::{AsyncWriteExt as _, FutureExt as _};
 use libp2p::Stream;
 
-use crate::handle::NetError;
+use crate::error::NetError;
 use crate::peers::Permit;
 use crate::{frame, limits};
 
