@@ -13,11 +13,11 @@ use mercato_session::{
     Activity, Config, Effect, Endpoint, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey,
     RateLimit, RemoteEntry, Start, Suites,
 };
-use thiserror::Error;
 use tracing::Span;
 
 use crate::clock::Clock;
 use crate::device::Device;
+use crate::error::GatewayError;
 use crate::handle::{Command, GatewayHandle, LeaseRates, peer_span};
 use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
@@ -40,28 +40,6 @@ pub struct GatewayConfig {
     pub start: Start,
     /// 32 random bytes for the handshakes, and 16 for the address table.
     pub seeds: ([u8; 32], [u8; 16]),
-}
-
-/// Why a gateway cannot begin, or has ended.
-#[derive(Debug, Error)]
-pub enum GatewayError {
-    /// The machine has no more descriptors.
-    #[error("cannot make what wakes the gateway: {0}")]
-    Wake(#[source] io::Error),
-    /// The machine has no more threads.
-    #[error("cannot start a thread of the tunnel: {0}")]
-    Thread(#[source] io::Error),
-    /// The device or the socket is gone.
-    #[error("the tunnel's {what} failed: {source}")]
-    Io {
-        /// Which.
-        what: &'static str,
-        /// The kernel's word.
-        source: io::Error,
-    },
-    /// A thread has panicked.
-    #[error("a thread of the tunnel panicked")]
-    Panicked,
 }
 
 /// A gateway of one thread for each shard.
@@ -356,9 +334,4 @@ impl Gateway {
         told.iter().for_each(|of_lane| traffic.add(&of_lane));
         Ok(traffic)
     }
-}
-
-/// Says what failed.
-pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> GatewayError {
-    move |source| GatewayError::Io { what, source }
 }

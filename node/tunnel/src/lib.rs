@@ -9,6 +9,7 @@
 
 mod clock;
 mod device;
+mod error;
 mod gateway;
 mod handle;
 mod lane;
@@ -22,7 +23,8 @@ mod traffic;
 mod worker;
 
 pub use device::{Device, DeviceError};
-pub use gateway::{Gateway, GatewayConfig, GatewayError};
+pub use error::GatewayError;
+pub use gateway::{Gateway, GatewayConfig};
 pub use handle::{Command, GatewayHandle, GatewayStopped, LeaseRates};
 pub use offloads::{Offload, OffloadState, Offloads, UnknownOffload};
 pub use socket::{DatagramSocket, Received};

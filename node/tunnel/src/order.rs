@@ -10,7 +10,7 @@ use mercato_protocol::id::ContractId;
 use mercato_session::{Activity, LocalEntry, Path, PeerIndex, RemoteEntry, SessionKeys};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::gateway::GatewayError;
+use crate::error::GatewayError;
 use crate::lane::LeaseLimits;
 use crate::limits;
 use crate::traffic::Traffic;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::gateway::GatewayError;
+use crate::error::GatewayError;
 use crate::lane::Lane;
 use crate::limits;
 use crate::order::{Mailbox, Notice};

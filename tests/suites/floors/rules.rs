@@ -170,8 +170,6 @@ pub(crate) const CIRCULAR: &[(&str, usize)] = &[
     ("node/gossip", 4),
     ("node/kubelet", 28),
     ("node/offload", 7),
-    ("node/tunnel", 5),
-    ("node/tunnel/session", 6),
     ("simnet", 35),
 ];
 
@@ -182,7 +180,6 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[
     ("node/agent", 4),
     ("node/gossip", 1),
     ("node/kubelet", 2),
-    ("node/tunnel", 2),
     ("simnet", 14),
     ("tests", 10),
 ];

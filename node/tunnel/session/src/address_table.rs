@@ -5,6 +5,7 @@
 //! one, which stands in packets between the two gateways. Mostly they are the same.
 
 mod counters;
+mod route;
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -15,9 +16,10 @@ use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
 pub use self::counters::{Count, Counters, DropReason};
-use crate::endpoint::PeerIndex;
+pub use self::route::Route;
 use crate::limits;
 use crate::packet::Layout;
+use crate::peer_index::PeerIndex;
 use crate::translate::{Checksum, Quoted, translate};
 
 /// A pod or node of this cluster, which one lease's other side may reach.
@@ -46,15 +48,6 @@ pub struct RemoteEntry {
     pub inner: IpAddr,
     /// From when on it exists no more, on the monotonic clock.
     pub until_ms: u64,
-}
-
-/// Where a packet goes to, or came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Whose packet it is.
-    pub lease: ContractId,
-    /// Through which gateway.
-    pub peer: PeerIndex,
 }
 
 /// Why an entry was not taken; the table is as it was.

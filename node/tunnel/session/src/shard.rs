@@ -9,12 +9,12 @@ use hashbrown::HashMap;
 use thiserror::Error;
 
 use crate::control::{Content, Control, PROBE_BYTES, Probe};
-use crate::endpoint::PeerIndex;
 use crate::halves::Halves;
 use crate::limits;
 use crate::message::{DATA_HEADER_BYTES, Data, SHARD_BITS};
 use crate::number_hash::BuildNumberHasher;
 use crate::path_mtu::Path;
+use crate::peer_index::PeerIndex;
 use crate::room::{Room, outer_headers};
 use crate::seal::{OpenError, Opener, Sealer};
 use crate::session_keys::SessionKeys;

@@ -13,77 +13,75 @@ use crate::device::Device;
 #[derive(Default)]
 pub(super) struct Incoming {
     coalescer: Coalescer,
-    peer: Option<(PeerIndex, Room)>,
+    sender: Option<Sender>,
+}
+
+/// Who sealed a packet, and how large packets to it may be.
+#[derive(Clone, Copy)]
+struct Sender {
+    peer: PeerIndex,
+    room: Room,
+}
+
+/// What packets on their way in pass through.
+pub(super) struct Inwards<'a> {
+    pub(super) mono_ms: u64,
+    pub(super) device: &'a mut Device,
+    pub(super) table: &'a mut AddressTable,
+    pub(super) leases: &'a mut Leases,
 }
 
 impl Incoming {
     /// Takes what one datagram carried.
-    pub(super) fn push(
-        &mut self,
-        mono_ms: u64,
-        opened: Opened<'_>,
-        device: &mut Device,
-        table: &mut AddressTable,
-        leases: &mut Leases,
-    ) {
+    pub(super) fn push(&mut self, opened: Opened<'_>, inwards: &mut Inwards<'_>) {
         let Opened { peer, packet, room } = opened;
-        if self.peer.is_some_and(|(before, _)| before != peer) {
-            self.finish(mono_ms, device, table, leases);
+        if self.sender.is_some_and(|before| before.peer != peer) {
+            self.finish(inwards);
         }
         if packet.is_empty() {
             return;
         }
-        self.peer = Some((peer, room));
+        let sender = Sender { peer, room };
+        self.sender = Some(sender);
         let is_partial = take_partial_mark(packet);
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
         self.coalescer.push(packet, checksum, |header, packet| {
-            deliver(mono_ms, (peer, room), (header, packet), device, table, leases);
+            inwards.deliver(sender, header, packet);
         });
     }
 
     /// Delivers all that may still grow.
-    pub(super) fn finish(
-        &mut self,
-        mono_ms: u64,
-        device: &mut Device,
-        table: &mut AddressTable,
-        leases: &mut Leases,
-    ) {
-        let Some(peer_and_room) = self.peer.take() else { return };
-        self.coalescer.finish(|header, packet| {
-            deliver(mono_ms, peer_and_room, (header, packet), device, table, leases);
-        });
+    pub(super) fn finish(&mut self, inwards: &mut Inwards<'_>) {
+        let Some(sender) = self.sender.take() else { return };
+        self.coalescer.finish(|header, packet| inwards.deliver(sender, header, packet));
     }
 }
 
-/// Writes a packet to the device, if it may pass.
-fn deliver(
-    mono_ms: u64,
-    (peer, room): (PeerIndex, Room),
-    (header, packet): (OffloadHeader, &mut [u8]),
-    device: &mut Device,
-    table: &mut AddressTable,
-    leases: &mut Leases,
-) {
-    let checksum = if header.checksum.is_some() { Checksum::Partial } else { Checksum::Complete };
-    let count = header.count(packet);
-    let lease = match table.inbound(mono_ms, peer, packet, checksum) {
-        Ok(route) => route.lease,
-        Err(reason) => {
-            if let Some(lease) = table.lease_of_inbound(peer, packet) {
-                leases.drop_inbound(lease, reason, count);
+impl Inwards<'_> {
+    /// Writes a packet to the device, if it may pass.
+    fn deliver(&mut self, from: Sender, header: OffloadHeader, packet: &mut [u8]) {
+        let Self { mono_ms, device, table, leases } = self;
+        let is_partial = header.checksum.is_some();
+        let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
+        let count = header.count(packet);
+        let lease = match table.inbound(*mono_ms, from.peer, packet, checksum) {
+            Ok(route) => route.lease,
+            Err(reason) => {
+                if let Some(lease) = table.lease_of_inbound(from.peer, packet) {
+                    leases.drop_inbound(lease, reason, count);
+                }
+                return;
             }
+        };
+        if !leases.admit_inbound(*mono_ms, lease, count) {
             return;
         }
-    };
-    if !leases.admit_inbound(mono_ms, lease, count) {
-        return;
-    }
-    if let Some(most) = room.settled() {
-        clamp_segment_size(packet, most, checksum);
-    }
-    if let Err(error) = device.write(header, packet) {
-        tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
+        if let Some(most) = from.room.settled() {
+            clamp_segment_size(packet, most, checksum);
+        }
+        if let Err(error) = device.write(header, packet) {
+            tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
+        }
     }
 }
 

@@ -17,12 +17,12 @@ use std::time::Duration;
 use mercato_session::{Activity, AddressTable, Control, PeerIndex, Refused, Shard, ShardError};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use self::incoming::Incoming;
+use self::incoming::{Incoming, Inwards};
 pub(crate) use self::leases::LeaseLimits;
 use self::leases::Leases;
 use self::outgoing::{Outgoing, Through};
 use crate::device::Device;
-use crate::gateway::{GatewayError, failed};
+use crate::error::GatewayError;
 use crate::limits;
 use crate::order::{Astray, Inbox, Mailbox, Notice, Order};
 use crate::socket::{DatagramSocket, Received};
@@ -113,7 +113,7 @@ impl Lane {
         ];
         match poll(&mut files, timeout) {
             Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(error) => return Err(failed("poll")(error.into())),
+            Err(error) => return Err(GatewayError::of("poll")(error.into())),
         }
         if files[2].any().unwrap_or(true) {
             // Nothing there: another has taken it.
@@ -194,7 +194,7 @@ impl Lane {
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(failed("device")(error)),
+            Err(error) => Err(GatewayError::of("device")(error)),
         }
     }
 
@@ -205,7 +205,7 @@ impl Lane {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             // An ICMP error for something that was sent: nothing of ours.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
-            Err(error) => return Err(failed("socket")(error)),
+            Err(error) => return Err(GatewayError::of("socket")(error)),
         };
         let mut datagrams = std::mem::take(&mut self.received);
         self.open(mono_ms, received, &mut datagrams);
@@ -246,7 +246,7 @@ impl Lane {
     /// Gives all that was put together to the device.
     fn deliver(&mut self, mono_ms: u64) {
         let Self { device, table, leases, incoming, .. } = self;
-        incoming.finish(mono_ms, device, table, leases);
+        incoming.finish(&mut Inwards { mono_ms, device, table, leases });
     }
 
     fn open_one(
@@ -257,7 +257,7 @@ impl Lane {
     ) -> Result<(), ShardError> {
         let Self { device, shard, table, leases, incoming, .. } = self;
         let opened = shard.open(mono_ms, from, datagram)?;
-        incoming.push(mono_ms, opened, device, table, leases);
+        incoming.push(opened, &mut Inwards { mono_ms, device, table, leases });
         Ok(())
     }
 

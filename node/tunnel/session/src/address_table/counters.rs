@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Route;
+use super::route::Route;
 use crate::packet::NoPacket;
 use crate::translate::TranslateError;
 

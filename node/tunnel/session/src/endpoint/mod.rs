@@ -4,6 +4,9 @@
 //!
 //! Whoever does not know our public key, and whoever we do not know, gets no answer at all.
 
+mod config;
+mod effect;
+mod ignored;
 mod load;
 mod peer;
 mod sessions;
@@ -20,103 +23,16 @@ use thiserror::Error;
 use self::load::{Load, Verdict};
 use self::peer::Peer;
 use self::table::PeerTable;
-use crate::control::Control;
 use crate::cookie::Checker;
 use crate::handshake::{Choice, Responder, Timestamp};
-use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
-use crate::message::{self, CookieReply, Initiation, Malformed, Message, Response};
-use crate::path_mtu::Path;
-use crate::session_keys::SessionKeys;
+use crate::message::{self, CookieReply, Initiation, Message, Response};
+use crate::peer_index::PeerIndex;
 use crate::shard::Activity;
-use crate::start::Start;
-use crate::suite::Suites;
 
-pub use self::table::PeerIndex;
-
-/// What a gateway is, and what it can do.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Its own keys.
-    pub keys: KeyPair,
-    /// The suites that its processor does well.
-    pub suites: Suites,
-    /// How many shards seal here: from one to [`limits::SHARDS`].
-    pub shards: u8,
-    /// The largest packet of its own link, IP's header included: larger ones are never tried.
-    pub link_mtu: usize,
-    /// When it began: after every earlier start with the same keys.
-    pub start: Start,
-}
-
-/// Another gateway.
-#[derive(Clone, Debug)]
-pub struct PeerConfig {
-    /// Its public key, as the signed contract names it.
-    pub key: PublicKey,
-    /// What the two clusters share.
-    pub secret: SharedSecret,
-    /// Where it may be, the best one first; empty if it only ever comes to us.
-    pub addresses: Vec<SocketAddr>,
-}
-
-/// What is to be done, in this order.
-#[derive(Debug)]
-pub enum Effect {
-    /// Send this datagram.
-    Send(SocketAddr, Vec<u8>),
-    /// Give each shard these keys.
-    Install(PeerIndex, SessionKeys),
-    /// Let each shard seal by the session of this index of ours.
-    SealWith(PeerIndex, u32),
-    /// Let one shard seal an empty packet.
-    Keepalive(PeerIndex),
-    /// Let one shard seal this.
-    Control(PeerIndex, Control),
-    /// Tell each shard what is known of the way to this peer.
-    Path(PeerIndex, Path),
-    /// Let each shard forget the session of this index of ours.
-    RemoveSession(u32),
-    /// Let each shard send to this address.
-    Address(PeerIndex, SocketAddr),
-    /// The link to this peer has come up, or gone down.
-    Link(PeerIndex, Link),
-}
-
-/// Whether packets reach a peer, as far as this gateway can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// They do.
-    Up,
-    /// They do not; what the peer does meanwhile is not known.
-    Down,
-}
-
-/// Why a datagram had no effect; nothing was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Ignored {
-    /// It is no message.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// A sealed packet, which is a shard's.
-    #[error("a sealed packet, which is not part of a handshake")]
-    Data,
-    /// Its sender does not know our public key.
-    #[error("a message by somebody who does not know this gateway's key")]
-    Stranger,
-    /// Its sender is none of our peers, or it is of no handshake under way.
-    #[error("a message of no peer and no handshake of ours")]
-    Unknown,
-    /// It is not authentic.
-    #[error("a message that is not authentic")]
-    NotAuthentic,
-    /// It was recorded and sent again.
-    #[error("a message that was sent before")]
-    Replayed,
-    /// The same peer began a handshake just now; or, under load, somebody at the same address.
-    #[error("a handshake too soon after the last one")]
-    TooSoon,
-}
+pub use self::config::{Config, PeerConfig};
+pub use self::effect::{Effect, Link};
+pub use self::ignored::Ignored;
 
 /// There is no room for one more peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use super::config::{Config, PeerConfig};
+use super::effect::{Effect, Link};
+use super::ignored::Ignored;
 use super::sessions::{Session, Sessions};
-use super::{Config, Effect, Ignored, Link, PeerConfig, PeerIndex};
 use crate::control::Control;
 use crate::cookie::Stamper;
 use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
@@ -12,6 +14,7 @@ use crate::keys::{PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{self, CookieReply, Response};
 use crate::path_mtu::{Path, PathMtu};
+use crate::peer_index::PeerIndex;
 use crate::session_keys::SessionKeys;
 use crate::shard::Activity;
 

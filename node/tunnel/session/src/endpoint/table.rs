@@ -7,16 +7,7 @@ use rand::Rng;
 use super::peer::Peer;
 use crate::keys::PublicKey;
 use crate::limits;
-
-/// Which peer of a gateway; a number is not used again while the gateway runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PeerIndex(u32);
-
-#[cfg(test)]
-impl PeerIndex {
-    /// Of the first peer.
-    pub(crate) const FIRST: Self = Self(0);
-}
+use crate::peer_index::PeerIndex;
 
 /// The peers of a gateway.
 #[derive(Default)]
@@ -33,7 +24,7 @@ impl PeerTable {
         if self.peers.len() >= limits::PEERS {
             return None;
         }
-        let index = PeerIndex(self.next);
+        let index = PeerIndex::new(self.next);
         self.next += 1;
         self.by_key.insert(peer.key(), index);
         self.peers.insert(index, peer);

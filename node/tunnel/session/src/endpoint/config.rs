@@ -1,0 +1,33 @@
+//! What a gateway and its peers are.
+
+use std::net::SocketAddr;
+
+use crate::keys::{KeyPair, PublicKey, SharedSecret};
+use crate::start::Start;
+use crate::suite::Suites;
+
+/// What a gateway is, and what it can do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its own keys.
+    pub keys: KeyPair,
+    /// The suites that its processor does well.
+    pub suites: Suites,
+    /// How many shards seal here: from one to [`limits::SHARDS`].
+    pub shards: u8,
+    /// The largest packet of its own link, IP's header included: larger ones are never tried.
+    pub link_mtu: usize,
+    /// When it began: after every earlier start with the same keys.
+    pub start: Start,
+}
+
+/// Another gateway.
+#[derive(Clone, Debug)]
+pub struct PeerConfig {
+    /// Its public key, as the signed contract names it.
+    pub key: PublicKey,
+    /// What the two clusters share.
+    pub secret: SharedSecret,
+    /// Where it may be, the best one first; empty if it only ever comes to us.
+    pub addresses: Vec<SocketAddr>,
+}
