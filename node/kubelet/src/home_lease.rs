@@ -11,7 +11,7 @@ use mercato_offload::home::Input;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca};
+use crate::api::{Access, Tls, TlsError, VirtualKubelet, follow_client_ca, router};
 use crate::bodies::Bodies;
 use crate::certificate::{self, Serving, Subject};
 use crate::cluster::{Answer, Cluster};
@@ -81,7 +81,7 @@ impl HomeLease {
                 peer,
             };
             let listener =
-                Listener::bind(listen, tls.clone(), kubelet.router(), Some(limits::STRANGERS_TIME))
+                Listener::bind(listen, tls.clone(), router(kubelet), Some(limits::STRANGERS_TIME))
                     .await?;
             node.port = listener.address().port();
             let (tell, serving) = watch::channel(Serving::Waiting { request: String::new() });

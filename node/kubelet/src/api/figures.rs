@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::pass;
-use super::routes::VirtualKubelet;
+use super::virtual_kubelet::VirtualKubelet;
 use crate::clock;
 use crate::limits;
 use crate::packed::Packed;

@@ -12,13 +12,16 @@ mod request;
 mod routes;
 mod run;
 mod target;
+mod text;
 mod tls;
 mod user;
+mod virtual_kubelet;
 
 pub use access::Access;
-pub use routes::{NodePods, VirtualKubelet};
+pub use routes::router;
 pub use tls::{Tls, TlsError, certified_key, follow_client_ca};
 pub use user::User;
+pub use virtual_kubelet::{NodePods, VirtualKubelet};
 
 #[cfg(test)]
 mod tests;

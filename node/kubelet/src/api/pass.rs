@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, copy_bidirectional_with_sizes};
 use tokio_util::io::ReaderStream;
 use tokio_util::sync::CancellationToken;
 
-use super::routes::text;
+use super::text::text;
 use crate::limits;
 use crate::stream::{Duplex, Opened, PeerStreams, Refused, SPDY_PROTOCOL, token};
 

@@ -7,7 +7,6 @@ use mercato_protocol::limits::COMMAND_WORDS;
 use mercato_protocol::stream::{Attach, Exec, Logs, Transport, Upgrade, What};
 use mercato_protocol::text::Blob;
 
-use super::run;
 use crate::limits;
 use crate::query::Query;
 use crate::stream::SPDY_PROTOCOL;
@@ -37,7 +36,7 @@ impl Stream {
                 since_time: query.one("sinceTime").map(str::to_owned),
             })),
             Self::Attach(container) => attach(container, query).map(What::Attach),
-            Self::Run(container) => run::command(container, query),
+            Self::Run(container) => run(container, query),
             Self::Exec(container) => exec(query.all("command"), attach(container, query)?),
             // SPDY names its ports in the streams, WebSocket in the query.
             Self::PortForward => {
@@ -56,11 +55,14 @@ impl Stream {
     }
 }
 
+/// The command of `/run`; as a kubelet reads it, its words are parted by single spaces.
+fn run(container: String, query: &Query) -> Result<What, String> {
+    let attach = Attach { container, stdout: true, stderr: true, ..Attach::default() };
+    exec(query.one("cmd").unwrap_or_default().split(' '), attach)
+}
+
 /// A command and where it runs, if it is one.
-pub(super) fn exec<'a>(
-    words: impl Iterator<Item = &'a str>,
-    attach: Attach,
-) -> Result<What, String> {
+fn exec<'a>(words: impl Iterator<Item = &'a str>, attach: Attach) -> Result<What, String> {
     let command: Vec<Blob> = words.map(Blob::from).collect();
     let length = command.iter().map(|word| word.0.len()).sum::<usize>();
     if length == 0 || length > limits::COMMAND || command.len() > COMMAND_WORDS {

@@ -8,50 +8,25 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json, Router};
-use mercato_protocol::id::ContractId;
 use mercato_protocol::workload::Uid;
 use serde_json::{Value, json};
 
-use super::access::{Access, Verdict};
+use super::access::Verdict;
 use super::figures::Figures;
 use super::request::{Stream, upgrade};
 use super::target::{Asked, Form, NotCanonical, Target};
+use super::text::text;
 use super::user::User;
+use super::virtual_kubelet::VirtualKubelet;
 use super::{figures_text, pass, pods, run};
 use crate::listener::{Caller, Stop};
-use crate::packed::Packed;
 use crate::query::Query;
-use crate::stream::PeerStreams;
 use crate::{clock, limits};
 
-/// The pods of one virtual node, as home has them.
-pub trait NodePods: Send + Sync + 'static {
-    /// The uid of the pod of this name.
-    fn uid(&self, namespace: &str, name: &str) -> Option<String>;
-    /// All of them, as a kubelet lists them.
-    fn list(&self) -> Vec<Packed>;
-}
-
-/// What stands behind one virtual node's listener.
-pub struct VirtualKubelet {
-    /// The node's name.
-    pub name: String,
-    /// The lease that the node stands for.
-    pub contract: ContractId,
-    /// Who may ask.
-    pub access: Arc<Access>,
-    /// The node's pods.
-    pub pods: Arc<dyn NodePods>,
-    /// The way to the provider.
-    pub peer: Arc<dyn PeerStreams>,
-}
-
-impl VirtualKubelet {
-    /// What [`Listener`](crate::Listener) serves.
-    pub fn router(self) -> Router {
-        let served = Served { node: self, figures: Figures::default(), since: clock::now() };
-        Router::new().fallback(answer).with_state(Arc::new(served))
-    }
+/// What [`Listener`](crate::Listener) serves of a node.
+pub fn router(node: VirtualKubelet) -> Router {
+    let served = Served { node, figures: Figures::default(), since: clock::now() };
+    Router::new().fallback(answer).with_state(Arc::new(served))
 }
 
 struct Served {
@@ -162,13 +137,4 @@ fn configz() -> Value {
         "nodeLeaseDurationSeconds": limits::LEASE_SECONDS,
         "nodeStatusReportFrequency": format!("{}s", limits::LEASE_RENEWAL.as_secs()),
     } })
-}
-
-pub(super) fn text(status: StatusCode, body: &str) -> Response {
-    let mut response = (status, body.to_owned()).into_response();
-    if status == StatusCode::UNAUTHORIZED {
-        let challenge = header::HeaderValue::from_static("Bearer");
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    }
-    response
 }

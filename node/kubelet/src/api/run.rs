@@ -4,24 +4,16 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures::{SinkExt, StreamExt};
-use mercato_protocol::stream::{Ask, Attach, RefusedReason, Request, Transport, Upgrade, What};
+use mercato_protocol::stream::{Ask, RefusedReason, Request, Transport, Upgrade};
 use serde_json::Value;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::pass;
-use super::request::exec;
-use super::routes::text;
+use super::text::text;
 use crate::limits;
-use crate::query::Query;
 use crate::stream::{Duplex, Opened, PeerStreams, Refused};
-
-/// What the command is; as a kubelet reads it, its words are parted by single spaces.
-pub(super) fn command(container: String, query: &Query) -> Result<What, String> {
-    let attach = Attach { container, stdout: true, stderr: true, ..Attach::default() };
-    exec(query.one("cmd").unwrap_or_default().split(' '), attach)
-}
 
 /// Runs it, and waits for its end.
 pub(super) async fn run(peer: &dyn PeerStreams, mut asked: Request) -> Response {

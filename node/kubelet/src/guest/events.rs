@@ -3,50 +3,20 @@
 //! of others speak of the provider's own cluster, and stay there. None is worth a second
 //! try, and home bounds how many it takes.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::SelectAll;
 use futures::{FutureExt, StreamExt};
 use mercato_offload::guest::Input;
-use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::{EventKind, PodEvent};
 use serde_json::Value;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::clock;
 use crate::kind::EVENT;
 use crate::limits;
 use crate::watch::{Change, Selection, changes};
-
-/// Which of home's pods a guest pod's uid stands for.
-#[derive(Default)]
-pub(super) struct Guests(Mutex<BTreeMap<String, PodId>>);
-
-impl Guests {
-    /// A guest object is there.
-    pub(super) fn note(&self, item: &Item, present: &Value) {
-        if let (Item::Pod(pod), Some(uid)) = (item, present["metadata"]["uid"].as_str()) {
-            self.lock().insert(uid.to_owned(), pod.clone());
-        }
-    }
-
-    /// It is there no more.
-    pub(super) fn forget(&self, item: &Item) {
-        if let Item::Pod(gone) = item {
-            self.lock().retain(|_, pod| pod != gone);
-        }
-    }
-
-    fn get(&self, uid: &str) -> Option<PodId> {
-        self.lock().get(uid).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, PodId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 pub(super) fn follow(shared: Arc<Shared>) -> BoxFuture<'static, ()> {
     async move {

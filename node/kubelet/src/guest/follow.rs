@@ -8,13 +8,11 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
-use mercato_offload::forge;
 use mercato_offload::guest::{Input, Observed};
 use mercato_offload::key::Item;
-use mercato_protocol::limits::STATUS_BYTES;
 use serde_json::Value;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
 use crate::life::Life;
 use crate::names::CONTRACT;
@@ -90,7 +88,7 @@ impl Seen {
         let labels = format!("{CONTRACT}={}", shared.context().contract);
         let which = life.map(Selection::within).unwrap_or_default().labels(labels);
         let reader = shared.clone();
-        let read = move |object: Value| observe(&reader, &object);
+        let read = move |object: Value| reader.observe(&object);
         let changes = changes(&shared.cluster, kind, which, read);
         streams.push(changes.map(move |change| (source.clone(), change)).boxed());
     }
@@ -120,22 +118,6 @@ impl Seen {
             }
         }
     }
-}
-
-/// Reads a guest object; a pod's status is kept as a body, to be sent home.
-pub(super) fn observe(shared: &Shared, object: &Value) -> Option<Observed> {
-    let observed = forge::observe(shared.context().contract, object)?;
-    shared.capacity().note(&observed.item, object);
-    shared.guests.note(&observed.item, object);
-    if observed.pod.is_some()
-        && let Err(error) =
-            shared.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))
-    {
-        // Once for each status.
-        tracing::warn!(%error, "a guest's status cannot cross");
-        return None;
-    }
-    Some(observed)
 }
 
 #[cfg(test)]

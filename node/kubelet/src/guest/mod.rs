@@ -5,32 +5,33 @@
 
 mod events;
 mod follow;
+mod guests;
 mod pod;
+mod shared;
 mod write;
 
 pub(crate) use write::release_patch;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mercato_offload::forge::GuestContext;
 use mercato_offload::guest::Input;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::message::Route;
-use mercato_offload::placement::{Capacity, IfAbsent};
+use mercato_offload::placement::IfAbsent;
 use mercato_protocol::id::Digest;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use events::Guests;
+use guests::Guests;
+use shared::Shared;
 use write::Body;
 
 use crate::bodies::Bodies;
 use crate::cluster::Cluster;
 use crate::life::{Life, Lives};
 use crate::limits;
-use crate::repeated::Repeated;
 
 /// The provider's side of one lease. Each method starts the work and returns;
 /// what comes of it is an input. Everything ends when this is dropped.
@@ -41,22 +42,6 @@ pub struct GuestSide {
     lives: Mutex<Lives<()>>,
     living: watch::Sender<Vec<Life>>,
     tasks: TaskTracker,
-}
-
-struct Shared {
-    cluster: Cluster,
-    bodies: Bodies,
-    context: watch::Receiver<Arc<GuestContext>>,
-    /// The guest namespaces that there are.
-    living: watch::Receiver<Vec<Life>>,
-    inputs: mpsc::Sender<Input>,
-    capacity: Mutex<Capacity>,
-    guests: Guests,
-    /// Why items could not be written; each entry goes with its item.
-    failing: Mutex<BTreeMap<Item, Repeated>>,
-    /// One lease does not take all the requests of a cluster, nor their memory.
-    turns: Semaphore,
-    stop: CancellationToken,
 }
 
 impl GuestSide {
@@ -139,32 +124,6 @@ impl Drop for GuestSide {
     fn drop(&mut self) {
         self.shared.stop.cancel();
         self.tasks.close();
-    }
-}
-
-impl Shared {
-    fn failing(&self) -> MutexGuard<'_, BTreeMap<Item, Repeated>> {
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn context(&self) -> Arc<GuestContext> {
-        self.context.borrow().clone()
-    }
-
-    fn capacity(&self) -> MutexGuard<'_, Capacity> {
-        self.capacity.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits where the driver is behind; nothing is lost, nothing piles up.
-    async fn tell(&self, input: Input) {
-        if let Input::Gone(item) = &input {
-            self.capacity().release(item);
-            self.guests.forget(item);
-            self.failing().remove(item);
-            self.bodies.forget(item);
-        }
-        // An error means that the driver has gone, and this side with it.
-        let _ = self.inputs.send(input).await;
     }
 }
 

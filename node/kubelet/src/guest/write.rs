@@ -14,8 +14,8 @@ use mercato_offload::placement::{self, IfAbsent, Write};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
-use super::follow::observe;
-use super::{Shared, pod};
+use super::pod;
+use super::shared::Shared;
 use crate::cluster::Deletion;
 use crate::failure::{Class, Failure};
 use crate::kind::{CONFIG_MAP, Kind, POD, SECRET};
@@ -224,7 +224,7 @@ pub(super) fn confirm(shared: Arc<Shared>, item: Item) -> BoxFuture<'static, ()>
             drop(turn);
             match found {
                 Ok(found) => {
-                    let observed = found.and_then(|found| observe(&shared, &found));
+                    let observed = found.and_then(|found| shared.observe(&found));
                     let observed = observed.filter(|observed| observed.item == item);
                     let input = observed.map_or(Input::Gone(item), Input::Observed);
                     return shared.tell(input).await;

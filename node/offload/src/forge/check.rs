@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::schema::HOST;
+pub(super) const HOST: &str = "would reach into the provider's node";
 
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",

@@ -5,7 +5,7 @@
 use mercato_protocol::terms::PodSecurity;
 use serde_json::{Map, Value};
 
-use super::check;
+use super::check::{self, HOST};
 use super::schema_container::{CONTAINER, EPHEMERAL, RESOURCES};
 use crate::message::Refusal;
 
@@ -138,7 +138,6 @@ pub(super) use fields;
 
 use Rule::{Baseline, Carry, Drop, Each, If, In, Refuse};
 
-pub(super) const HOST: &str = "would reach into the provider's node";
 pub(super) const CLAIMS: &str = "device claims cannot leave home yet";
 pub(super) const AIM: &str = "may only aim at the pod itself";
 const STORAGE: &str = "is storage that the provider does not offer";

@@ -1,8 +1,8 @@
 //! The rows of containers: see [`super::schema`].
 
-use super::check;
+use super::check::{self, HOST};
 use super::schema::Rule::{Baseline, Carry, Each, In, Refuse};
-use super::schema::{AIM, CLAIMS, FIELD_REF, Fields, HOST, RESOURCE_FIELD_REF, fields};
+use super::schema::{AIM, CLAIMS, FIELD_REF, Fields, RESOURCE_FIELD_REF, fields};
 
 const BLOCK: &str = "is a block device, which the provider does not offer";
 

@@ -16,7 +16,7 @@ use rcgen::{CertifiedIssuer, KeyPair};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Access, NodePods, Tls, VirtualKubelet, certified_key};
+use super::{Access, NodePods, Tls, VirtualKubelet, certified_key, router};
 use crate::listener::Listener;
 use crate::packed::Packed;
 use crate::stream::{Opened, PeerStreams, Refused};
@@ -109,7 +109,7 @@ async fn bed_within(rights: &'static [&'static str], time: Option<Duration>) -> 
     tls.set_client_ca(&ca.pem()).unwrap();
     let (node, provider, reviews) = node(rights);
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::bind(address, tls, node.router(), time).await.unwrap();
+    let listener = Listener::bind(address, tls, router(node), time).await.unwrap();
     Bed { listener, provider, reviews, ca }
 }
 

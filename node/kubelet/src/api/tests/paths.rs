@@ -24,7 +24,7 @@ async fn outcome(rights: &'static [&'static str], method: &Method, target: &str)
     let (node, provider, reviews) = node(rights);
     let user = User { name: "anna".into(), ..User::default() };
     let stop = Stop(CancellationToken::new());
-    let router = node.router().layer(Extension(Some(user))).layer(Extension(stop));
+    let router = router(node).layer(Extension(Some(user))).layer(Extension(stop));
     let router = router.layer(Extension(Caller::of_test()));
     let request = Request::builder()
         .method(method)

@@ -1,0 +1,78 @@
+//! What following and writing the guests of one lease have in common.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mercato_offload::forge::{self, GuestContext};
+use mercato_offload::guest::{Input, Observed};
+use mercato_offload::key::Item;
+use mercato_offload::placement::Capacity;
+use mercato_protocol::limits::STATUS_BYTES;
+use serde_json::Value;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::guests::Guests;
+use crate::bodies::Bodies;
+use crate::cluster::Cluster;
+use crate::life::Life;
+use crate::repeated::Repeated;
+
+/// Of one lease; each task has it.
+pub(super) struct Shared {
+    pub(super) cluster: Cluster,
+    pub(super) bodies: Bodies,
+    pub(super) context: watch::Receiver<Arc<GuestContext>>,
+    /// The guest namespaces that there are.
+    pub(super) living: watch::Receiver<Vec<Life>>,
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) capacity: Mutex<Capacity>,
+    pub(super) guests: Guests,
+    /// Why items could not be written; each entry goes with its item.
+    pub(super) failing: Mutex<BTreeMap<Item, Repeated>>,
+    /// One lease does not take all the requests of a cluster, nor their memory.
+    pub(super) turns: Semaphore,
+    pub(super) stop: CancellationToken,
+}
+
+impl Shared {
+    pub(super) fn failing(&self) -> MutexGuard<'_, BTreeMap<Item, Repeated>> {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn context(&self) -> Arc<GuestContext> {
+        self.context.borrow().clone()
+    }
+
+    pub(super) fn capacity(&self) -> MutexGuard<'_, Capacity> {
+        self.capacity.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits where the driver is behind; nothing is lost, nothing piles up.
+    pub(super) async fn tell(&self, input: Input) {
+        if let Input::Gone(item) = &input {
+            self.capacity().release(item);
+            self.guests.forget(item);
+            self.failing().remove(item);
+            self.bodies.forget(item);
+        }
+        // An error means that the driver has gone, and this side with it.
+        let _ = self.inputs.send(input).await;
+    }
+
+    /// Reads a guest object; a pod's status is kept as a body, to be sent home.
+    pub(super) fn observe(&self, object: &Value) -> Option<Observed> {
+        let observed = forge::observe(self.context().contract, object)?;
+        self.capacity().note(&observed.item, object);
+        self.guests.note(&observed.item, object);
+        if observed.pod.is_some()
+            && let Err(error) =
+                self.bodies.keep_within(STATUS_BYTES, &observed.item, &forge::guest_status(object))
+        {
+            // Once for each status.
+            tracing::warn!(%error, "a guest's status cannot cross");
+            return None;
+        }
+        Some(observed)
+    }
+}
