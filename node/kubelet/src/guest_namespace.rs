@@ -2,19 +2,15 @@
 //! within its contract, and removed again, only ever where they carry the
 //! contract's label. What runs in them is `guest`'s.
 
-mod network;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::future::ready;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::quantity;
-use mercato_protocol::resources::Resources;
-use mercato_protocol::terms::{self, PodSecurity};
+use mercato_protocol::terms;
 use serde_json::{Value, json};
 
 use crate::account::Account;
@@ -24,33 +20,8 @@ use crate::guest::release_patch;
 use crate::kind::{
     LIMIT_RANGE, NAMESPACE, NETWORK_POLICY, POD, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT,
 };
-use crate::limits;
-use crate::names::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
+use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY};
 use crate::watch::{Change, Selection, changes};
-
-/// What a guest namespace is made of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestNamespace {
-    /// Its name at the provider.
-    pub name: String,
-    /// The home namespace that it stands for.
-    pub home: String,
-    /// The lease.
-    pub contract: ContractId,
-    /// All that may be asked for in it.
-    pub quantity: Resources,
-    /// Extended resources that stand for the GPUs of the quantity, by name
-    /// (`nvidia.com/gpu`).
-    pub extended: BTreeMap<String, u64>,
-    /// The pod-security level.
-    pub pod_security: PodSecurity,
-    /// Requests of a container that names none, as quantities by resource.
-    pub default_requests: BTreeMap<String, String>,
-    /// Limits of a container that names none.
-    pub default_limits: BTreeMap<String, String>,
-    /// The name servers that its pods use, besides the cluster's own.
-    pub name_servers: Vec<IpAddr>,
-}
 
 /// Makes the namespace, or makes it right again. A namespace of that name that
 /// is not this lease's is a conflict, and is not touched. Returns once pods can
@@ -63,11 +34,11 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         let name = wanted.name.as_str();
         match cluster.get(NAMESPACE, None, name).await? {
             None => {
-                let made = cluster.create(NAMESPACE, None, namespace(&wanted)).await;
+                let made = cluster.create(NAMESPACE, None, wanted.namespace()).await;
                 made.map_err(another_was_first)?;
             }
             Some(present) => {
-                owned(&present, &wanted)?;
+                wanted.check(&present).map_err(Failure::conflict)?;
                 if !present["metadata"]["deletionTimestamp"].is_null() {
                     return Ok(());
                 }
@@ -75,9 +46,9 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
         }
         account.bind(&cluster, name).await?;
         for (kind, object) in [
-            (RESOURCE_QUOTA, quota(&wanted)),
-            (LIMIT_RANGE, limit_range(&wanted)),
-            (NETWORK_POLICY, network::policy(&wanted)),
+            (RESOURCE_QUOTA, wanted.quota()),
+            (LIMIT_RANGE, wanted.limit_range()),
+            (NETWORK_POLICY, wanted.network_policy()),
         ] {
             cluster.apply(kind, Some(name), OURS, object).await?;
         }
@@ -95,15 +66,14 @@ pub fn remove(
     contract: &ContractId,
     home: Option<&str>,
 ) -> Answer<bool> {
-    let (cluster, name, contract) = (cluster.clone(), name.to_owned(), contract.to_string());
+    let (cluster, name, contract) = (cluster.clone(), name.to_owned(), *contract);
     let home = home.map(str::to_owned);
     async move {
         let Some(present) = cluster.get(NAMESPACE, None, &name).await? else { return Ok(true) };
-        let metadata = &present["metadata"];
-        let labels = &metadata["labels"];
-        if labels[CONTRACT] != contract || home.is_some_and(|home| labels[HOME_NAMESPACE] != home) {
+        if !is_guest_namespace(&present, &contract, home.as_deref()) {
             return Ok(true);
         }
+        let metadata = &present["metadata"];
         if metadata["deletionTimestamp"].is_null() {
             release(&cluster, &name, &contract).await?;
             let uid = metadata["uid"].as_str().map(str::to_owned);
@@ -116,7 +86,7 @@ pub fn remove(
 
 /// Lets go of the guest pods. It comes first, since the account's rights in the
 /// namespace go with it.
-async fn release(cluster: &Cluster, name: &str, contract: &str) -> Result<(), Failure> {
+async fn release(cluster: &Cluster, name: &str, contract: &ContractId) -> Result<(), Failure> {
     let pods = cluster.list(POD, Some(name), &format!("labelSelector={CONTRACT}={contract}"));
     for pod in pods.await? {
         let pod_name = pod["metadata"]["name"].as_str().unwrap_or_default();
@@ -193,74 +163,9 @@ pub fn remove_priority(cluster: &Cluster) -> Answer<bool> {
     cluster.delete(PRIORITY_CLASS, None, SPOT, Deletion::default())
 }
 
-fn owned(present: &Value, wanted: &GuestNamespace) -> Result<(), Failure> {
-    let metadata = &present["metadata"];
-    if metadata["labels"][CONTRACT] != wanted.contract.to_string()
-        || metadata["labels"][HOME_NAMESPACE] != wanted.home
-    {
-        return Err(Failure::conflict(taken(&wanted.name, &wanted.home)));
-    }
-    Ok(())
-}
-
-/// That another has the name of a guest namespace, and what home can do about it.
-pub fn taken(name: &str, home: &str) -> String {
-    format!(
-        "namespace {name} exists and is not this contract's: \
-        have it called otherwise with mercato offload {home} --name NAME"
-    )
-}
-
 /// It was not there a moment ago: it is looked at again.
 fn another_was_first(failure: Failure) -> Failure {
     if failure.class == Class::Conflict { Failure::transient(failure.message) } else { failure }
-}
-
-fn labels(wanted: &GuestNamespace) -> Value {
-    json!({ MANAGED_BY: FIELD_MANAGER, CONTRACT: wanted.contract.to_string() })
-}
-
-fn namespace(wanted: &GuestNamespace) -> Value {
-    let mut labels = labels(wanted);
-    labels[HOME_NAMESPACE] = wanted.home.as_str().into();
-    labels["pod-security.kubernetes.io/enforce"] = match wanted.pod_security {
-        PodSecurity::Privileged => "privileged",
-        PodSecurity::Baseline => "baseline",
-        PodSecurity::Restricted => "restricted",
-    }
-    .into();
-    json!({
-        "apiVersion": "v1", "kind": "Namespace",
-        "metadata": { "name": wanted.name, "labels": labels },
-    })
-}
-
-/// What was bought, and no way to reach or burden the cluster beside it.
-fn quota(wanted: &GuestNamespace) -> Value {
-    let amount = &wanted.quantity;
-    let mut hard = json!({
-        "requests.cpu": quantity::from_millis(amount.cpu_millis),
-        "requests.memory": amount.memory_bytes.to_string(),
-        "pods": amount.pods.to_string(),
-        "services.loadbalancers": "0",
-        "services.nodeports": "0",
-        "persistentvolumeclaims": "0",
-        "count/configmaps": limits::GUEST_OBJECTS.to_string(),
-        "count/secrets": limits::GUEST_OBJECTS.to_string(),
-    });
-    for (name, count) in &wanted.extended {
-        hard[format!("requests.{name}")] = count.to_string().into();
-    }
-    json!({ "metadata": { "labels": labels(wanted) }, "spec": { "hard": hard } })
-}
-
-fn limit_range(wanted: &GuestNamespace) -> Value {
-    let limit = json!({
-        "type": "Container",
-        "defaultRequest": wanted.default_requests,
-        "default": wanted.default_limits,
-    });
-    json!({ "metadata": { "labels": labels(wanted) }, "spec": { "limits": [limit] } })
 }
 
 /// Until the quota has been counted and the default ServiceAccount made, every
@@ -292,36 +197,21 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::resources::Resources;
+    use mercato_protocol::terms::PodSecurity;
 
     use super::*;
     use crate::testing::{scripted, status};
 
-    pub(super) fn wanted() -> GuestNamespace {
+    fn wanted() -> GuestNamespace {
         GuestNamespace {
             name: "shop-rome".into(),
             home: "shop".into(),
             contract: NegotiationId([5; 16]),
-            quantity: Resources {
-                cpu_millis: 8500,
-                memory_bytes: 1 << 30,
-                pods: 20,
-                gpus: BTreeMap::new(),
-            },
-            extended: BTreeMap::from([("nvidia.com/gpu".into(), 2)]),
+            quantity: Resources::default(),
             pod_security: PodSecurity::Baseline,
-            default_requests: BTreeMap::new(),
-            default_limits: BTreeMap::new(),
             name_servers: Vec::new(),
         }
-    }
-
-    #[test]
-    fn the_quota_is_what_was_bought() {
-        let hard = &quota(&wanted())["spec"]["hard"];
-        assert_eq!(hard["requests.cpu"], "8500m");
-        assert_eq!(hard["pods"], "20");
-        assert_eq!(hard["requests.nvidia.com/gpu"], "2");
-        assert_eq!(hard["services.loadbalancers"], "0");
     }
 
     #[tokio::test]
@@ -334,7 +224,7 @@ mod tests {
                 (200, json!({}))
             }
             _ if path.contains("/pods") => (200, json!({ "items": [] })),
-            _ => (200, namespace(&wanted())),
+            _ => (200, wanted().namespace()),
         });
         let contract = wanted().contract;
         assert_eq!(remove(&cluster, "shop-rome", &contract, Some("other")).await, Ok(true));
@@ -355,18 +245,13 @@ mod tests {
         assert!(made.unwrap_err().is_transient());
     }
 
-    #[test]
-    fn anothers_namespace_is_a_conflict() {
-        let present = namespace(&wanted());
-        assert_eq!(owned(&present, &wanted()), Ok(()));
-        for (key, value) in [(CONTRACT, "other"), (HOME_NAMESPACE, "other")] {
-            let mut present = namespace(&wanted());
-            present["metadata"]["labels"][key] = value.into();
-            let failure = owned(&present, &wanted()).unwrap_err();
-            assert_eq!(failure.class, Class::Conflict);
-            assert!(failure.message.contains("mercato offload shop --name"), "{failure}");
-        }
-        let bare = json!({ "metadata": { "name": "shop-rome" } });
-        assert!(owned(&bare, &wanted()).is_err());
+    #[tokio::test]
+    async fn anothers_namespace_is_a_conflict() {
+        let cluster = scripted(|method, _, _| {
+            assert_eq!(method.as_str(), "GET", "it is never touched");
+            (200, json!({ "metadata": { "name": "shop-rome" } }))
+        });
+        let made = ensure(&cluster, &Account { user: "anna".into() }, wanted()).await;
+        assert_eq!(made.unwrap_err().class, Class::Conflict);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use mercato_offload::home::Input;
+use mercato_offload::placement::spec::NodeSpec;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -18,7 +19,7 @@ use crate::cluster::{Answer, Cluster};
 use crate::home::{HomeConfig, HomeSide};
 use crate::limits;
 use crate::listener::Listener;
-use crate::node::{NodeSpec, VirtualNode};
+use crate::node::VirtualNode;
 use crate::offload_namespace::Known;
 use crate::stream::PeerStreams;
 

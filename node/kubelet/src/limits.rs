@@ -130,8 +130,6 @@ pub const LEASE_SECONDS: i32 = 40;
 pub const TOKEN_SECONDS: i64 = 3600;
 /// A failed renewal is tried again after this long: three times in a Lease.
 pub const LEASE_RETRY: Duration = Duration::from_secs(3);
-/// Config maps, and secrets, that a guest namespace may hold; a guess.
-pub const GUEST_OBJECTS: u64 = 4096;
 /// Rights or webhook of an opted-in namespace that failed are tried again.
 pub const OPT_IN_RETRY: Duration = Duration::from_secs(5);
 /// The longest that they wait for another try.

@@ -7,8 +7,8 @@
 //! - [`message`] is what they say to each other, through an ordered [`channel`];
 //! - [`forge`] turns a home object into a guest object and a guest status into a home
 //!   status, as functions over raw JSON;
-//! - [`placement`] decides at the provider what a write comes to: whose an object is, and whether
-//!   there is room for it.
+//! - [`placement`] decides what is done in a cluster: which pods leave home, how the virtual node
+//!   looks, whose an object is at the provider, and whether there is room for it.
 //!
 //! The bodies of objects stay outside: the sessions hold keys, uids and digests, and
 //! whoever drives them keeps the bytes by digest. Talking to an API server, chunking

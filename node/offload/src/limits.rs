@@ -27,6 +27,9 @@ pub const GRACE_S: u64 = 3_600;
 /// Bytes of all guest objects of one lease in the provider's etcd, which holds 2 GiB.
 pub const GUEST_BYTES: usize = 64 << 20;
 
+/// Config maps, and secrets, that a guest namespace may hold; a guess.
+pub const GUEST_NAMESPACE_OBJECTS: u64 = 4096;
+
 /// Frames sent and not yet acknowledged.
 pub const WINDOW_FRAMES: usize = 16;
 

@@ -45,7 +45,7 @@ pub(crate) use deal::{Asked, Change, Deal};
 pub(crate) use desk::{Desk, unexpected};
 pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
 pub(crate) use join::{Announced, Token, join};
-pub(crate) use offload::{Offload, Secrets, Strategy};
+pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
 pub(crate) use types::{Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status};

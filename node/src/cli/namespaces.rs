@@ -1,14 +1,13 @@
 //! `mercato offload` and `unoffload`: which namespaces may leave home.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use mercato_kubelet::offload_namespace::GuestName;
-
+use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Targets};
 use mercato_protocol::limits::LABEL_BYTES;
 
 use super::lookup;
 use super::screen::Screen;
-use super::text::name;
-use crate::admin::{self, Class, Desk, Problem, Request, Secrets, Strategy};
+use crate::admin::{self, Class, Desk, Problem, Request};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -19,7 +18,7 @@ pub(crate) struct Offload {
     #[arg(value_parser = label)]
     namespace: String,
     /// Where its pods may run
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = strategy(), default_value = "both")]
     strategy: Strategy,
     /// The virtual nodes and providers where they may run, by name or id [default: all]
     #[arg(long, value_name = "NODE|PROVIDER", value_delimiter = ',')]
@@ -49,7 +48,8 @@ enum ApiAccess {
 impl Offload {
     pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
         let Self { namespace, strategy, api_access, name, .. } = self;
-        let called = GuestName::from(name.as_str()).place(&namespace);
+        let name = GuestName::from(name.as_str());
+        let called = name.place(&namespace);
         let called = called.map_err(|why| Problem::new(Class::Usage, why))?;
         let api_access = api_access == ApiAccess::Home;
         let secrets = match (self.secrets, self.except_secrets) {
@@ -64,12 +64,22 @@ impl Offload {
         }
         let called = called.map(|name| format!(", in namespace {name} there")).unwrap_or_default();
         let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
-        let (name, further) = (Some(name), false);
-        let offload =
-            admin::Offload { namespace, strategy, api_access, secrets, to, name, further };
+        let how = OptIn { strategy, api_access, secrets, targets: Targets::new(to), name };
+        let offload = admin::Offload { namespace, how, further: false };
         desk.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }
+}
+
+fn strategy() -> impl TypedValueParser<Value = Strategy> {
+    let help = |strategy: &str| match Strategy::parse(strategy).unwrap_or_default() {
+        Strategy::Local => "At home only",
+        Strategy::Remote => "Elsewhere only",
+        Strategy::Both => "Wherever the scheduler finds best",
+    };
+    let all = Strategy::ALL.map(Strategy::as_str);
+    let all = all.map(|name| PossibleValue::new(name).help(help(name)));
+    PossibleValuesParser::new(all).map(|name| Strategy::parse(&name).unwrap_or_default())
 }
 
 /// The name of a namespace.
@@ -99,7 +109,7 @@ fn place(strategy: Strategy) -> String {
     match strategy {
         Strategy::Local => "at home".to_owned(),
         Strategy::Remote => "at providers".to_owned(),
-        Strategy::Both => format!("at home or at providers ({})", name(strategy)),
+        Strategy::Both => format!("at home or at providers ({})", strategy.as_str()),
     }
 }
 

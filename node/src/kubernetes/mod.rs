@@ -17,6 +17,7 @@ use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
 use mercato_broker::Inventory;
 use mercato_kubelet::stream::{Opened, Refused};
 use mercato_kubelet::{Bodies, Cluster};
+use mercato_offload::placement::spec;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::stream::{Request, Usage};
@@ -211,12 +212,5 @@ impl Drop for LeaseHandle {
 
 /// What the virtual node of a lease is called where no other has that name.
 pub(crate) fn node_name(desire: &LeaseDesire) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = desire.peer_name.iter().flat_map(|name| name.chars().map(plain)).collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() {
-        format!("mercato-{}", desire.contract.provider.cluster.short())
-    } else {
-        format!("mercato-{name:.40}")
-    }
+    spec::node_name(desire.peer_name.as_deref(), &desire.contract.provider.cluster)
 }

@@ -3,16 +3,14 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_kubelet::offload_namespace::GuestName;
 use mercato_kubelet::resources::{
-    self, ApiAccess, Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects,
-    Strategy, is_deleted,
+    Condition, EventType, NamespaceOffload, NamespaceOffloadStatus, Objects, Strategy, is_deleted,
 };
 use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
 use super::{Serve, Service, news, say};
-use crate::admin::{self, Offload, Problem, Request, Secrets};
+use crate::admin::{Offload, Problem, Request};
 
 pub(super) struct Offloads {
     pub(super) service: Service,
@@ -55,22 +53,15 @@ impl Offloads {
         }
         objects.hold(object, true).await?;
         let spec = &object.spec;
-        let strategy = match spec.strategy {
-            Strategy::Local => admin::Strategy::Local,
-            Strategy::Remote => admin::Strategy::Remote,
-            Strategy::Both => admin::Strategy::Both,
-        };
         let place = match spec.strategy {
             Strategy::Local => "at home",
             Strategy::Remote => "elsewhere",
             Strategy::Both => "at home or elsewhere",
         };
-        let api_access = spec.api_access == ApiAccess::Home;
-        let (secrets, to) = (secrets(&spec.secrets), spec.to.clone());
-        let (name, further) = (spec.name.clone(), false);
-        let called = name.as_deref().map(GuestName::from).unwrap_or_default().place(&namespace);
-        let there = called.ok().flatten().map(|name| format!(", there in namespace {name}"));
-        let offload = Offload { namespace, strategy, api_access, secrets, to, name, further };
+        let how = spec.opt_in();
+        let called = how.name.place(&namespace).ok().flatten();
+        let there = called.map(|name| format!(", there in namespace {name}"));
+        let offload = Offload { namespace, how, further: false };
         let done = self.service.desk.tell(Request::Offload(offload)).await;
         let (ready, why) = match done {
             Ok(()) => {
@@ -93,14 +84,4 @@ fn to_line(to: &[String]) -> String {
     let short = |one: &String| one.parse().map_or(one.clone(), |id: ClusterId| id.short());
     let all: Vec<String> = to.iter().map(short).collect();
     if all.is_empty() { "all".to_owned() } else { all.join(",") }
-}
-
-/// The schema lets through one of both.
-fn secrets(spec: &Option<resources::Secrets>) -> Secrets {
-    let names = |names: &[String]| names.iter().cloned().collect();
-    match spec.as_ref().map(|spec| (&spec.allow, &spec.deny)) {
-        None | Some((None, None)) => Secrets::All,
-        Some((Some(allowed), _)) => Secrets::Allow(names(allowed)),
-        Some((None, Some(denied))) => Secrets::Deny(names(denied)),
-    }
 }

@@ -170,21 +170,14 @@ pub(super) fn delete(
         let done = on_ours(&shared, &item, async |place, present| {
             let uid = present["metadata"]["uid"].as_str().map(str::to_owned);
             let longest_s = shared.context().longest_grace_s;
-            let how = Deletion { uid, grace: grace(grace_s, present, longest_s) };
+            let how =
+                Deletion { uid, grace: placement::deletion_grace_s(grace_s, present, longest_s) };
             shared.cluster.delete(place.kind, place.ns(), &place.key.name, how).await
         });
         let done = done.await;
         shared.tell(answer(&shared, item, done)).await;
     }
     .boxed()
-}
-
-/// The grace that is asked for, or the pod's own, within bounds: a pod that was made under
-/// another contract's terms, or by somebody else, may have more.
-fn grace(asked_s: Option<u32>, present: &Value, longest_s: u64) -> Option<u64> {
-    let own = present["spec"]["terminationGracePeriodSeconds"].as_u64();
-    let over = own.filter(|own| *own > longest_s);
-    asked_s.map(u64::from).or(over).map(|grace| grace.min(longest_s))
 }
 
 pub(super) fn release(shared: Arc<Shared>, pod: PodId) -> BoxFuture<'static, ()> {

@@ -1,23 +1,21 @@
 //! Follows the pods of one virtual node, and tells the session of each what would be sent.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use mercato_offload::forge::{self, ApiAccess, HomeContext, Refusal};
+use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input};
-use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
-use mercato_protocol::id::Digest;
-use serde_json::Value;
+use mercato_offload::key::{Item, PodId, Uid};
+use mercato_offload::placement::export::{BoundNode, Departure, Leave, staying};
 use tokio::sync::mpsc;
 
 use super::pods::Seen;
 use super::services::{Environment, Services};
-use super::{Shared, write};
+use super::{HomeConfig, Shared, write};
 use crate::kind::POD;
-use crate::offload_namespace::{Known, Leave, OptIn};
+use crate::offload_namespace::Known;
 use crate::watch::{Change, Selection, changes};
 
 /// Follows the node's pods for ever. Nothing is told before the opted-in
@@ -122,46 +120,25 @@ impl Teller<'_> {
     async fn home_pod(&mut self, seen: &Seen, opted_in: &Known) -> Option<HomePod> {
         let (id, pod) = (&seen.id, &seen.object.open());
         let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
-        let Leave::Now(how) = leave else {
-            // Told of once that is known. The end of a pod needs nothing to be known: a
-            // namespace that is being deleted is never ready again.
-            if leave == Leave::Soon && !seen.deleting {
-                return None;
+        let HomeConfig { node, provider, host_ip } = &self.shared.config;
+        let node = BoundNode { name: node, provider, host_ip: Some(*host_ip) };
+        match Departure::of(pod, leave, node) {
+            Departure::Undecided => None,
+            Departure::Stays { refusal, ends } => {
+                if ends {
+                    tokio::spawn(write::end(self.shared.clone(), id.clone()));
+                }
+                staying(pod, refusal)
             }
-            if !seen.deleting && pod["status"]["phase"] == "Running" {
-                // Its namespace was offloaded until now: its owner makes it again at home.
-                tokio::spawn(write::end(self.shared.clone(), id.clone()));
+            Departure::Leaves(permit) => {
+                let environment = self.environment(id).await;
+                let bodies = &self.shared.bodies;
+                permit.home_pod(pod, &environment, |body| {
+                    let kept = bodies.keep(&Item::Pod(id.clone()), &body);
+                    kept.map_err(|error| Refusal { path: String::new(), reason: error.to_string() })
+                })
             }
-            let path = "metadata.namespace".to_owned();
-            let reason =
-                format!("namespace {} is not offloaded: mercato offload {0}", id.namespace);
-            return Some(told(seen, pod, Err(Refusal { path, reason })));
-        };
-        let config = &self.shared.config;
-        let runs = pod["status"]["phase"] == "Running";
-        if !runs && !how.targets.permit(&config.node, &config.provider) {
-            return Some(told(seen, pod, Err(not_a_target(id, &config.node))));
         }
-        let place = match how.name.place(&id.namespace) {
-            Err(reason) if !runs => {
-                let path = "metadata.namespace".to_owned();
-                return Some(told(seen, pod, Err(Refusal { path, reason })));
-            }
-            place => place.unwrap_or_default(),
-        };
-        let environment = self.environment(id).await;
-        let exported = export(pod, &how, &environment, config.host_ip);
-        let needs = forge::needs(&exported);
-        if let Some(refusal) = kept_at_home(id, &how, &needs) {
-            return Some(told(seen, pod, Err(refusal)));
-        }
-        let kept = self
-            .shared
-            .bodies
-            .keep(&Item::Pod(id.clone()), &exported)
-            .map_err(|error| Refusal { path: String::new(), reason: error.to_string() });
-        let told = told(seen, pod, kept.map(|digest| (digest, needs)));
-        Some(HomePod { place, ..told })
     }
 
     async fn environment(&mut self, pod: &PodId) -> Environment {
@@ -174,58 +151,5 @@ impl Teller<'_> {
         // Bounded by the pods: an entry goes with its pod.
         self.environments.insert(pod.uid.clone(), environment.clone());
         environment
-    }
-}
-
-/// A pod that was put on a node which is none of its namespace's stays.
-fn not_a_target(pod: &PodId, node: &str) -> Refusal {
-    let (path, namespace) = ("spec.nodeName".to_owned(), &pod.namespace);
-    let reason = format!(
-        "pods of namespace {namespace} may not go to {node}: see spec.to of its NamespaceOffload"
-    );
-    Refusal { path, reason }
-}
-
-/// A pod that uses a secret which may not leave stays.
-fn kept_at_home(pod: &PodId, how: &OptIn, needs: &[ObjectKey]) -> Option<Refusal> {
-    let secrets = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
-    let kept = secrets.into_iter().find(|secret| !how.secrets.permit(&secret.name))?;
-    let (path, name) = ("spec".to_owned(), &kept.name);
-    let reason = format!(
-        "secret {name} may not leave namespace {}: see spec.secrets of its NamespaceOffload",
-        pod.namespace
-    );
-    Some(Refusal { path, reason })
-}
-
-fn export(
-    pod: &Value,
-    how: &OptIn,
-    environment: &BTreeMap<String, String>,
-    host_ip: IpAddr,
-) -> Value {
-    let api_access = if how.api_access { ApiAccess::Home } else { ApiAccess::None };
-    let host_ip = Some(host_ip.to_string());
-    let service_env = environment.clone();
-    forge::export_pod(pod, &HomeContext { service_env, api_access, host_ip })
-}
-
-/// What the session is told of a pod: of its own words, and what would be sent.
-fn told(seen: &Seen, pod: &Value, sent: Result<(Digest, Vec<ObjectKey>), Refusal>) -> HomePod {
-    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-    let (digest, needs, refusal) = match sent {
-        Ok((digest, needs)) => (digest, needs, None),
-        Err(refusal) => (forge::digest(&Value::Null), Vec::new(), Some(refusal)),
-    };
-    HomePod {
-        pod: seen.id.clone(),
-        digest,
-        needs,
-        deletion_grace_s: seen.deleting.then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
-        terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
-        gates: forge::open_gates(pod),
-        route: forge::came(pod).map(Box::new),
-        place: None,
-        refusal,
     }
 }

@@ -2,9 +2,8 @@
 //! nothing where it says so already, since each write costs the API server and all who
 //! watch pods.
 
+use mercato_offload::placement::export::REFUSED;
 use serde_json::{Map, Value, json};
-
-use super::write::REFUSED;
 
 /// What can be taken back once it is not said any more; in a patch what is left out stays.
 const TAKEN_BACK: [&str; 4] = ["reason", "message", "allocatedResources", "resources"];

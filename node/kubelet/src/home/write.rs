@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
+use mercato_offload::placement::export::{REFUSED, refusal_text, refused_status};
 use serde_json::{Value, json};
 
 use super::Shared;
@@ -37,8 +38,9 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                 };
                 let host_ip = Some(shared.config.host_ip.to_string());
                 let context = StatusContext { host_ip, pod_ip: None };
-                let status =
-                    |home: &Value| forge::home_status(&guest, home, outcome.as_ref(), &context);
+                let status = |home: &Value| {
+                    Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
+                };
                 write_status(&shared, &pod, status).await
             }
             Write::Refusal(refusal) => refuse(&shared, &pod, refusal).await,
@@ -122,7 +124,7 @@ pub(super) fn object_refused(
             .then(|| shared.pods.uid(&key.namespace, &key.name))
             .flatten();
         let about = About::core(&kind, &key.namespace, &key.name, uid);
-        if let Err(failure) = warn(&shared, about, &text(&refusal)).await {
+        if let Err(failure) = warn(&shared, about, &refusal_text(&refusal)).await {
             // Once for each refusal.
             tracing::warn!(%failure, "an event could not be written");
         }
@@ -140,11 +142,11 @@ async fn present(shared: &Shared, pod: &PodId) -> Result<Option<Value>, Failure>
     Ok(found.filter(meant))
 }
 
-/// True if written, false if there is no such pod any more.
+/// True if written, or if there is nothing to write; false if there is no such pod any more.
 async fn write_status(
     shared: &Shared,
     pod: &PodId,
-    status: impl Fn(&Value) -> Value,
+    status: impl Fn(&Value) -> Option<Value>,
 ) -> Result<bool, Failure> {
     let known = match shared.pods.get(&pod.uid) {
         Some(known) => known.open(),
@@ -153,7 +155,8 @@ async fn write_status(
             None => return Ok(false),
         },
     };
-    let Some(status) = status_patch(&status(&known), &known["status"]) else {
+    let said = status(&known);
+    let Some(status) = said.and_then(|said| status_patch(&said, &known["status"])) else {
         return Ok(true);
     };
     let patch = json!({ "metadata": { "uid": pod.uid }, "status": status });
@@ -178,12 +181,10 @@ async fn write_status(
     }
 }
 
-/// The pod stays Pending, with a reason that people find where they look first. One that
-/// runs goes on as it is: it is a change that is refused, and an event says so.
+/// The pod's status says so, unless it has started, and an event.
 async fn refuse(shared: &Shared, pod: &PodId, refusal: &Refusal) -> Result<bool, Failure> {
-    let message = text(refusal);
-    let started = shared.pods.get(&pod.uid).is_some_and(|home| has_started(&home.open()));
-    let written = started || write_status(shared, pod, |home| waiting(home, &message)).await?;
+    let message = refusal_text(refusal);
+    let written = write_status(shared, pod, |home| refused_status(home, &message)).await?;
     if written {
         let about = About::core(POD.kind, &pod.namespace, &pod.name, Some(pod.uid.0.clone()));
         match warn(shared, about, &message).await {
@@ -205,55 +206,7 @@ async fn warn(shared: &Shared, about: About, message: &str) -> Result<(), Failur
     events::write(&shared.cluster, about, EventType::Warning, REFUSED, message).await
 }
 
-fn has_started(home: &Value) -> bool {
-    matches!(home["status"]["phase"].as_str(), Some("Running" | "Succeeded" | "Failed"))
-}
-
-fn waiting(home: &Value, message: &str) -> Value {
-    let state = json!({ "waiting": { "reason": REFUSED, "message": message } });
-    let statuses = |list: &str| -> Vec<Value> {
-        let containers = home["spec"][list].as_array().into_iter().flatten();
-        let status = |container: &Value| {
-            json!({ "name": container["name"], "image": container["image"], "imageID": "",
-                "ready": false, "started": false, "restartCount": 0, "state": state })
-        };
-        containers.map(status).collect()
-    };
-    json!({
-        "phase": "Pending", "reason": REFUSED, "message": message,
-        "containerStatuses": statuses("containers"),
-        "initContainerStatuses": statuses("initContainers"),
-    })
-}
-
 async fn finish(shared: &Shared, pod: &PodId) -> Result<bool, Failure> {
     let how = Deletion { uid: Some(pod.uid.0.clone()), grace: Some(0) };
     shared.cluster.delete(POD, Some(&pod.namespace), &pod.name, how).await
-}
-
-fn text(refusal: &Refusal) -> String {
-    if refusal.path.is_empty() {
-        refusal.reason.clone()
-    } else {
-        format!("{}: {}", refusal.path, refusal.reason)
-    }
-}
-
-pub(super) const REFUSED: &str = "OffloadRefused";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_pod_says_why_in_each_container() {
-        let home = json!({ "spec": {
-            "containers": [{ "name": "app", "image": "a" }],
-            "initContainers": [{ "name": "init", "image": "b" }] } });
-        let status = waiting(&home, "spec.hostNetwork: is not allowed");
-        assert_eq!(status["phase"], "Pending");
-        let state = &status["containerStatuses"][0]["state"]["waiting"];
-        assert_eq!(state["message"], "spec.hostNetwork: is not allowed");
-        assert_eq!(status["initContainerStatuses"][0]["name"], "init");
-    }
 }

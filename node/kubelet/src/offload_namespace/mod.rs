@@ -3,12 +3,8 @@
 //! holds its rights in it, and a mutating webhook lets the pods of a labelled one
 //! go where its strategy says.
 
-mod guest_name;
-mod mutate;
 mod opt_in;
 mod rights;
-mod secrets;
-mod targets;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -16,16 +12,13 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use mercato_protocol::workload::is_reserved;
+use mercato_offload::placement::export::{Leave, OptIn, Scope, Targets};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-pub use guest_name::GuestName;
 pub use opt_in::{opt_in, opt_out, opted_in};
 use rights::Rights;
-pub use secrets::Secrets;
-pub use targets::Targets;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
@@ -33,95 +26,16 @@ use crate::cluster::Cluster;
 use crate::kind::NAMESPACE;
 use crate::life::{Life, Lives};
 use crate::limits;
-use crate::names::{API_ACCESS, CONTRACT, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS};
+use crate::names::{CONTRACT, OFFLOAD};
 use crate::repeated::Repeated;
 use crate::warn_once;
 use crate::watch::{Change, Selection, changes};
 
-/// Where the pods of a namespace may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Strategy {
-    /// At home only.
-    Local,
-    /// Elsewhere only.
-    Remote,
-    /// Wherever the scheduler finds best.
-    Both,
-}
-
-impl Strategy {
-    /// As the label says it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Remote => "remote",
-            Self::Both => "both",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Local, Self::Remote, Self::Both].into_iter().find(|s| s.as_str() == text)
-    }
-}
-
-/// What an owner allowed for a namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptIn {
-    /// Where its pods may run.
-    pub strategy: Strategy,
-    /// Whether pods elsewhere get tokens for home's API server.
-    pub api_access: bool,
-    /// Which secrets may leave with the pods that use them.
-    pub secrets: Secrets,
-    /// Which virtual nodes they may go to.
-    pub targets: Targets,
-    /// What its guest namespaces are called.
-    pub name: GuestName,
-}
-
-/// Which namespaces may leave home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// Those that carry the label.
-    Labelled,
-    /// All but guest namespaces and the cluster's own; a label says how.
-    All,
-}
-
-impl Scope {
-    fn selection(self) -> Selection {
-        match self {
-            Self::Labelled => Selection::default().labels(OFFLOAD.into()),
-            Self::All => Selection::default().labels(format!("!{CONTRACT}")),
-        }
-    }
-
-    fn wanted(self, namespace: &Value) -> Option<Wanted> {
-        let metadata = &namespace["metadata"];
-        let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
-        let ends = !metadata["deletionTimestamp"].is_null();
-        Some(Wanted { how: self.read(namespace)?, uid, ends })
-    }
-
-    fn read(self, namespace: &Value) -> Option<OptIn> {
-        let metadata = &namespace["metadata"];
-        if is_reserved(metadata["name"].as_str().unwrap_or_default()) {
-            return None;
-        }
-        let labelled = metadata["labels"][OFFLOAD].as_str().and_then(Strategy::parse);
-        let strategy = match self {
-            Self::Labelled => labelled?,
-            Self::All if metadata["deletionTimestamp"].is_null() => {
-                labelled.unwrap_or(Strategy::Both)
-            }
-            Self::All => return None,
-        };
-        let annotations = &metadata["annotations"];
-        let api_access = annotations[API_ACCESS] == "home";
-        let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
-        let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
-        let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
-        Some(OptIn { strategy, api_access, secrets, targets, name })
+/// The namespaces that are followed.
+fn selection(scope: Scope) -> Selection {
+    match scope {
+        Scope::Labelled => Selection::default().labels(OFFLOAD.into()),
+        Scope::All => Selection::default().labels(format!("!{CONTRACT}")),
     }
 }
 
@@ -154,15 +68,14 @@ struct Wanted {
     ends: bool,
 }
 
-/// Whether the pods of a namespace may leave home.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Leave {
-    /// They may.
-    Now(OptIn),
-    /// They may, as soon as all is prepared for it.
-    Soon,
-    /// They may not.
-    Never,
+impl Wanted {
+    /// None where the namespace may not leave home.
+    fn read(scope: Scope, namespace: &Value) -> Option<Self> {
+        let metadata = &namespace["metadata"];
+        let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
+        let ends = !metadata["deletionTimestamp"].is_null();
+        Some(Self { how: scope.read(namespace)?, uid, ends })
+    }
 }
 
 impl OptedIn {
@@ -198,9 +111,7 @@ impl OptedIn {
         match self.namespaces.get(namespace) {
             Some(entry) if entry.ready => Leave::Now(entry.how.clone()),
             Some(_) => Leave::Soon,
-            // It may be so new that the watch has not told of it.
-            None if self.scope == Scope::All && !is_reserved(namespace) => Leave::Soon,
-            None => Leave::Never,
+            None => self.scope.unknown(namespace),
         }
     }
 }
@@ -242,11 +153,10 @@ impl Drop for OptIns {
 
 fn follow(mut rights: Rights, scope: Scope, tell: watch::Sender<Known>) -> BoxFuture<'static, ()> {
     async move {
-        let mut changes =
-            changes(&rights.cluster, NAMESPACE, scope.selection(), move |namespace| {
-                let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                (name, scope.wanted(&namespace))
-            });
+        let mut changes = changes(&rights.cluster, NAMESPACE, selection(scope), move |namespace| {
+            let name = namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            (name, Wanted::read(scope, &namespace))
+        });
         let mut wanted: Option<BTreeMap<String, Wanted>> = None;
         let mut lives = Lives::default();
         let (mut repeated, mut settled, mut wait) =
@@ -317,54 +227,25 @@ mod tests {
 
     use super::*;
 
-    fn namespace(label: &str) -> Value {
-        json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
-            "annotations": { API_ACCESS: "home" } } })
-    }
-
-    #[test]
-    fn a_label_that_is_no_strategy_opts_nothing_in() {
-        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
-        let both = OptIn { strategy: Strategy::Both, api_access: true, secrets, targets, name };
-        assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both.clone()));
-        assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
-        let plain = |name: &str| json!({ "metadata": { "name": name } });
-        assert_eq!(Scope::Labelled.read(&plain("shop")), None);
-        let both = OptIn { api_access: false, ..both };
-        assert_eq!(Scope::All.read(&plain("shop")), Some(both));
-        for own in ["kube-system", "default", "mercato", "openshift-monitoring"] {
-            assert_eq!(Scope::All.read(&plain(own)), None);
-            let mut labelled = namespace("both");
-            labelled["metadata"]["name"] = own.into();
-            assert_eq!(Scope::Labelled.read(&labelled), None);
-        }
-    }
-
-    #[test]
-    fn the_clusters_own_namespaces_stay_whatever_else_may_leave() {
-        let all = OptedIn::ready(Scope::All, BTreeMap::new());
-        assert_eq!(all.leave("shop"), Leave::Soon, "so new that nobody has told of it");
-        for own in ["kube-system", "default", "mercato", "openshift-monitoring"] {
-            assert_eq!(all.leave(own), Leave::Never, "{own}");
-        }
+    fn namespace() -> Value {
+        json!({ "metadata": { "name": "shop", "uid": "7", "labels": { OFFLOAD: "both" } } })
     }
 
     #[test]
     fn one_that_is_being_deleted_is_known_to_end() {
-        let mut ending = namespace("both");
-        ending["metadata"]["uid"] = "7".into();
+        let mut ending = namespace();
         let read = |namespace: &Value| {
-            Scope::Labelled.wanted(namespace).map(|wanted| (wanted.uid, wanted.ends))
+            Wanted::read(Scope::Labelled, namespace).map(|wanted| (wanted.uid, wanted.ends))
         };
         assert_eq!(read(&ending), Some(("7".to_owned(), false)));
         ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(read(&ending), Some(("7".to_owned(), true)));
-        assert_eq!(Scope::All.wanted(&ending), None);
+        assert_eq!(Wanted::read(Scope::All, &ending), None);
     }
 
     #[test]
     fn a_repeated_list_is_no_change() {
-        let how = Scope::Labelled.wanted(&namespace("both"));
+        let how = Wanted::read(Scope::Labelled, &namespace());
         let mut wanted = None;
         assert!(take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));
         assert!(!take(&mut wanted, Change::Synced(vec![("shop".into(), how.clone())])));

@@ -120,16 +120,14 @@ impl Rights {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use mercato_offload::placement::export::OptIn;
     use serde_json::json;
 
-    use super::super::{GuestName, OptIn, Secrets, Strategy, Targets};
     use super::*;
     use crate::testing::{scripted, status};
 
     fn wanted(uid: &str) -> Wanted {
-        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
-        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
-        Wanted { how, uid: uid.to_owned(), ends: false }
+        Wanted { how: OptIn::default(), uid: uid.to_owned(), ends: false }
     }
 
     #[tokio::test]

@@ -13,11 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::placement::export::{Strategy, admission};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
-use super::{Known, Strategy, mutate};
+use super::Known;
 use crate::api::{Tls, TlsError, certified_key};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
@@ -191,7 +192,7 @@ async fn review(
     let mut response = json!({ "uid": uid, "allowed": true });
     let namespace = review["request"]["namespace"].as_str().unwrap_or_default();
     let targets = known.borrow().as_ref().map(|known| known.targets(namespace)).unwrap_or_default();
-    let patch = mutate::patch(strategy, &targets, &review["request"]["object"]);
+    let patch = admission(strategy, &targets, &review["request"]["object"]);
     if !patch.is_empty() {
         response["patchType"] = "JSONPatch".into();
         response["patch"] = BASE64.encode(json!(patch).to_string()).into();

@@ -1,6 +1,7 @@
 //! `NamespaceOffload`: whether the pods of a namespace may leave home, and what with them.
 
 use kube::{CustomResource, KubeSchema};
+use mercato_offload::placement::export;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,29 @@ pub struct NamespaceOffloadSpec {
     /// Whether its pods elsewhere get tokens for this cluster's API server.
     #[serde(default)]
     pub api_access: ApiAccess,
+}
+
+impl NamespaceOffloadSpec {
+    /// What it says, as the daemon takes it.
+    pub fn opt_in(&self) -> export::OptIn {
+        let names = |names: &[String]| names.iter().cloned().collect();
+        export::OptIn {
+            strategy: match self.strategy {
+                Strategy::Local => export::Strategy::Local,
+                Strategy::Remote => export::Strategy::Remote,
+                Strategy::Both => export::Strategy::Both,
+            },
+            api_access: self.api_access == ApiAccess::Home,
+            // The schema lets through one of both.
+            secrets: match self.secrets.as_ref().map(|listed| (&listed.allow, &listed.deny)) {
+                None | Some((None, None)) => export::Secrets::All,
+                Some((Some(allowed), _)) => export::Secrets::Allow(names(allowed)),
+                Some((None, Some(denied))) => export::Secrets::Deny(names(denied)),
+            },
+            targets: export::Targets::new(self.to.clone()),
+            name: export::GuestName::from(self.name.clone()),
+        }
+    }
 }
 
 /// What a node may be called; a fingerprint is so, too.

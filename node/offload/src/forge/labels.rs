@@ -1,5 +1,6 @@
-//! The marks of ownership on guest objects, and how they are read back. What does not
-//! carry them is not ours and is never touched.
+//! The marks that Mercato writes on objects. Those of ownership are on guest objects, guest
+//! namespaces and virtual nodes: what does not carry them is not ours and is never touched. Those
+//! of consent are on namespaces that may leave home.
 
 /// The prefix of every label, annotation and finalizer of ours, and our API group.
 pub const GROUP: &str = "mercato.dev";
@@ -10,13 +11,39 @@ pub const CONTRACT: &str = "mercato.dev/contract";
 /// Taint and label of a virtual node; the value is the provider's short id.
 pub const PROVIDER: &str = "mercato.dev/provider";
 
+/// Label, by Kubernetes' own convention: who made what is no guest object.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Whom [`MANAGED_BY`] names: the one field manager of all our server-side applies, also our user
+/// agent's first word and the `type`-like prefix of what cannot hold a slash.
+pub const FIELD_MANAGER: &str = "mercato";
+
+/// Condition type of a virtual node: the link to the provider is up.
+pub const PEER_REACHABLE: &str = "PeerReachable";
+
+/// Label of a namespace that may leave home; its value is the strategy.
+pub const OFFLOAD: &str = "mercato.dev/offload";
+
+/// Annotation of such a namespace: whether pods may use home's API server.
+pub const API_ACCESS: &str = "mercato.dev/api-access";
+
+/// Annotation of such a namespace: which secrets may leave; without it all that pods use.
+pub const SECRETS: &str = "mercato.dev/secrets";
+
+/// Annotation of such a namespace: which virtual nodes its pods may go to; without it all.
+pub const TARGETS: &str = "mercato.dev/to";
+
+/// Annotation of such a namespace: what its guest namespaces are called; without it the
+/// provider names them.
+pub const GUEST_NAMESPACE: &str = "mercato.dev/guest-namespace";
+
 /// Label of a pod: its uid at home.
 pub const HOME_UID: &str = "mercato.dev/home-uid";
 
 /// Annotation: the kind at home, a variant of [`crate::key::ObjectKind`].
 pub const HOME_KIND: &str = "mercato.dev/home-kind";
 
-/// Annotation: the namespace at home.
+/// The namespace at home: an annotation of guest objects, a label of guest namespaces.
 pub const HOME_NAMESPACE: &str = "mercato.dev/home-namespace";
 
 /// Annotation: the name at home.

@@ -1,7 +1,12 @@
-//! What is decided of guests at the provider, before anything is written: pure, from what is
+//! What is decided of a lease in a cluster, before anything is written: pure, from what is
 //! wanted and what stands in the cluster. Whoever performs the writes, a client of an API server
 //! or a simulated cluster, decides nothing of its own.
 //!
+//! At home:
+//! - [`export`]: which pods leave, by what the owners of namespaces allow;
+//! - [`spec`]: how the virtual node looks, and at the provider a guest namespace.
+//!
+//! At the provider:
 //! - [`Ownership`]: whose an object is that stands where a guest is to be;
 //! - [`Capacity::admit`]: whether a guest object is created, changed, or refused, and what it takes
 //!   of what was bought;
@@ -9,8 +14,10 @@
 //! - [`guest_context`]: what a contract imposes on its guests.
 
 mod capacity;
+pub mod export;
 mod ownership;
 mod requests;
+pub mod spec;
 mod terms;
 mod write;
 
@@ -18,4 +25,4 @@ pub use capacity::{Capacity, keeps_running};
 pub use ownership::Ownership;
 pub use requests::{Amounts, amounts, requests};
 pub use terms::{DEFAULT_REQUESTS, GPUS, ProviderTerms, allocatable, gpus, guest_context};
-pub use write::{IfAbsent, Write, owned};
+pub use write::{IfAbsent, Write, deletion_grace_s, owned};

@@ -63,6 +63,14 @@ pub fn owned<'a>(
     present.filter(|present| Ownership::of(contract, item, present) == Ownership::Ours)
 }
 
+/// The seconds that a guest has for its end: those that are asked for, within bounds; none: its own.
+/// A pod that was made under another contract's terms, or by somebody else, may have more.
+pub fn deletion_grace_s(asked_s: Option<u32>, present: &Value, longest_s: u64) -> Option<u64> {
+    let own = present["spec"]["terminationGracePeriodSeconds"].as_u64();
+    let over = own.filter(|own| *own > longest_s);
+    asked_s.map(u64::from).or(over).map(|grace| grace.min(longest_s))
+}
+
 #[cfg(test)]
 mod tests {
     use mercato_protocol::id::NegotiationId;
@@ -98,6 +106,15 @@ mod tests {
                 assert!(matches!(on_pod(Some(foreign), if_absent), Err(Failure::Refused(_))));
             }
         }
+    }
+
+    #[test]
+    fn nobody_has_longer_for_its_end_than_was_agreed() {
+        let own = |seconds: u64| json!({ "spec": { "terminationGracePeriodSeconds": seconds } });
+        assert_eq!(deletion_grace_s(Some(5), &own(30), 60), Some(5));
+        assert_eq!(deletion_grace_s(Some(90), &own(30), 60), Some(60));
+        assert_eq!(deletion_grace_s(None, &own(30), 60), None);
+        assert_eq!(deletion_grace_s(None, &own(90), 60), Some(60));
     }
 
     #[test]

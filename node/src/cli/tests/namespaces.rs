@@ -1,9 +1,10 @@
 //! What `offload` and `unoffload` ask.
 
 use clap::Parser as _;
+use mercato_offload::placement::export::{GuestName, Secrets, Strategy, Targets};
 
 use super::{mercato, told};
-use crate::admin::{Class, Request, Secrets, Strategy};
+use crate::admin::{Class, Request};
 use crate::cli::args::Cli;
 
 #[test]
@@ -11,13 +12,13 @@ fn a_namespace_leaves_and_comes_back() {
     let desk = super::script(&[]);
     mercato(&desk, "offload shop --strategy remote").unwrap();
     let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
-    assert_eq!((offload.namespace.as_str(), offload.api_access), ("shop", false));
-    assert_eq!(offload.strategy, Strategy::Remote);
-    assert_eq!((offload.secrets, offload.to), (Secrets::All, Vec::new()));
+    assert_eq!((offload.namespace.as_str(), offload.how.api_access), ("shop", false));
+    assert_eq!(offload.how.strategy, Strategy::Remote);
+    assert_eq!((offload.how.secrets, offload.how.targets), (Secrets::All, Targets::All));
     let secrets = |words: &str| {
         mercato(&desk, &format!("offload shop {words}")).unwrap();
         let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
-        offload.secrets
+        offload.how.secrets
     };
     let both = || ["a".to_owned(), "b".to_owned()].into();
     assert_eq!(secrets("--secrets a,b"), Secrets::Allow(both()));
@@ -26,7 +27,7 @@ fn a_namespace_leaves_and_comes_back() {
     for name in ["default", "same", "shop-eu"] {
         mercato(&desk, &format!("offload shop --name {name}")).unwrap();
         let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
-        assert_eq!(offload.name.as_deref(), Some(name));
+        assert_eq!(offload.how.name, GuestName::from(name));
     }
     for words in ["shop --name Shop", "shop --name kube-mine", "default --name same"] {
         let refused = mercato(&desk, &format!("offload {words}")).unwrap_err();

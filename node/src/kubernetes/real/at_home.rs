@@ -11,17 +11,18 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_agent::{HomeWork, Input, LeaseNews, Phase};
 use mercato_kubelet::home::HomeSide;
-use mercato_kubelet::node::{self, Name, NodeState, Taint};
-use mercato_kubelet::offload_namespace::Scope;
+use mercato_kubelet::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
 use mercato_offload::home;
 use mercato_offload::placement::allocatable;
+use mercato_offload::placement::export::Scope;
+use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
 use tokio::sync::{mpsc, watch};
 
 use super::retry::Backoff;
-use super::{Shared, Shown, meaning};
+use super::{Shared, Shown};
 use crate::kubernetes::streams::Streams;
-use crate::kubernetes::{LeaseTask, Work, node_name};
+use crate::kubernetes::{LeaseTask, Work};
 use crate::limits;
 
 pub(super) struct AtHome {
@@ -69,7 +70,7 @@ impl AtHome {
     async fn start(&mut self) -> Result<Option<Started>> {
         let Shared { cluster, opt_ins, address, .. } = &*self.shared;
         let desire = self.task.desire.borrow().clone();
-        let stem = node_name(&desire);
+        let stem = node_name(desire.peer_name.as_deref(), &desire.contract.provider.cluster);
         let name = match node::name(cluster, &self.task.contract, &stem).await? {
             Name::Free(_) if desire.phase >= Phase::Draining => return Ok(None),
             Name::Free(name) | Name::Taken(name) => name,
@@ -79,7 +80,8 @@ impl AtHome {
             Scope::Labelled => Taint::Tainted,
             Scope::All => Taint::Untainted,
         };
-        let node = meaning::node(&desire, name.clone(), *address, version, taint);
+        let node = NodeSpec::of(&desire.contract, name.clone(), *address, version);
+        let node = NodeSpec { taint, reachable: desire.reachable, ..node };
         let mut ports = limits::KUBELET_PORT..limits::KUBELET_PORT + limits::KUBELET_PORTS;
         let (lease, inputs) = loop {
             let port = ports.next().context("no port is free for a kubelet API")?;

@@ -13,19 +13,18 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
-use mercato_kubelet::guest_namespace::{self, GuestNamespace, Seen};
+use mercato_kubelet::guest_namespace::{self, Seen};
 use mercato_kubelet::{Class, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
 use mercato_offload::key::Item;
-use mercato_offload::placement::{self, ProviderTerms};
+use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::namespace::{Namespace, State, make};
-use super::retry::Backoff;
-use super::{Shared, meaning};
+use super::{Shared, retry::Backoff};
 use crate::kubernetes::{LeaseTask, Work};
 use crate::limits;
 
@@ -161,8 +160,9 @@ impl AtProvider {
 
     /// Makes it, and removes one of another name, in which nothing is any more.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
-        let wanted = meaning::namespace(desire, home, name, &self.shared.name_servers);
-        let (cluster, account) = (self.shared.cluster.clone(), self.shared.account.clone());
+        let Shared { cluster, account, name_servers, .. } = &*self.shared;
+        let wanted = GuestNamespace::of(&desire.contract, home, name, name_servers);
+        let (cluster, account) = (cluster.clone(), account.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
         before.iter().for_each(|before| before.making.abort());

@@ -13,9 +13,10 @@ use http::header::USER_AGENT;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::settings;
-use mercato_kubelet::offload_namespace::{OptIns, Reach, Scope, Webhook};
+use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, rights};
+use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 

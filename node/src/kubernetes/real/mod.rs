@@ -9,7 +9,6 @@ mod at_provider;
 mod certificates;
 mod examine;
 mod link;
-mod meaning;
 mod name_servers;
 mod retry;
 
@@ -24,19 +23,18 @@ use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::certificate::Serving;
-use mercato_kubelet::offload_namespace::{
-    GuestName, Leave, OptIn, OptIns, Scope, Secrets, Strategy, Targets, opt_in, opt_out, opted_in,
-};
+use mercato_kubelet::offload_namespace::{OptIns, opt_in, opt_out, opted_in};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
 use mercato_kubelet::usage::Meters;
 use mercato_kubelet::{Account, Cluster, Failure, inventory};
+use mercato_offload::placement::export::{Leave, OptIn, Scope};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
 use super::{Kubernetes, LeaseTask};
-use crate::admin::{self, Attention, AttentionKind, Offload};
+use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::limits;
 use crate::telemetry::Metrics;
@@ -185,46 +183,33 @@ impl Kubernetes for Real {
     }
 
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
-        let strategy = match offload.strategy {
-            admin::Strategy::Local => Strategy::Local,
-            admin::Strategy::Remote => Strategy::Remote,
-            admin::Strategy::Both => Strategy::Both,
-        };
-        let secrets = match offload.secrets {
-            admin::Secrets::All => Secrets::All,
-            admin::Secrets::Allow(names) => Secrets::Allow(names),
-            admin::Secrets::Deny(names) => Secrets::Deny(names),
-        };
-        let (api_access, targets) = (offload.api_access, Targets::new(offload.to));
-        let name = offload.name.as_deref().map(GuestName::from).unwrap_or_default();
-        let called = name.place(&offload.namespace);
-        let how = OptIn { strategy, api_access, secrets, targets, name };
+        let Offload { namespace, how, further } = offload;
+        let called = how.name.place(&namespace);
         let shared = self.now();
         async move {
             called?;
             let shared = shared?;
-            let how = if offload.further {
-                let before = opted_in(&shared.cluster, &offload.namespace).await;
+            let how = if further {
+                let before = opted_in(&shared.cluster, &namespace).await;
                 how.further(before.map_err(|failure| failure.to_string())?)
             } else {
                 how
             };
             let known = shared.opt_ins.known().borrow().clone();
             let wanted = Leave::Now(how.clone());
-            if known.is_some_and(|known| known.leave(&offload.namespace) == wanted) {
+            if known.is_some_and(|known| known.leave(&namespace) == wanted) {
                 return Ok(());
             }
-            let namespace = &offload.namespace;
-            if is_reserved(namespace) {
+            if is_reserved(&namespace) {
                 return Err(format!(
                     "namespace {namespace} is the cluster's own: it stays at home"
                 ));
             }
             // It is marked only where the rights are had.
-            let bound = shared.account.bind(&shared.cluster, namespace).await;
-            bound.map_err(|failure| unbound(namespace, &how, &failure))?;
-            let marked = opt_in(&shared.cluster, &offload.namespace, how.clone());
-            shared.marked(offload.namespace, Some(how), marked).await
+            let bound = shared.account.bind(&shared.cluster, &namespace).await;
+            bound.map_err(|failure| unbound(&namespace, &how, &failure))?;
+            let marked = opt_in(&shared.cluster, &namespace, &how);
+            shared.marked(namespace, Some(how), marked).await
         }
         .boxed()
     }
@@ -314,17 +299,13 @@ fn unbound(namespace: &str, how: &OptIn, failure: &Failure) -> String {
     if !failure.message.contains("mercato-consent") {
         return failure.to_string();
     }
-    let strategy = match how.strategy {
-        Strategy::Local => "Local",
-        Strategy::Remote => "Remote",
-        Strategy::Both => "Both",
-    };
+    let strategy = how.strategy;
     let access = if how.api_access { "home" } else { "none" };
     format!(
         "namespace {namespace} has no NamespaceOffload, by which its people agree: \
         echo '{{\"apiVersion\":\"mercato.dev/v1alpha1\",\"kind\":\"NamespaceOffload\",\
         \"metadata\":{{\"name\":\"default\",\"namespace\":\"{namespace}\"}},\
-        \"spec\":{{\"strategy\":\"{strategy}\",\"apiAccess\":\"{access}\"}}}}' | kubectl apply -f - ; \
+        \"spec\":{{\"strategy\":\"{strategy:?}\",\"apiAccess\":\"{access}\"}}}}' | kubectl apply -f - ; \
         or for all namespaces: kubectl apply -f config/deploy/optional/offload-all.yaml"
     )
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use mercato_agent::{GuestWork, LeaseDesire, LeaseNews, Phase};
 use mercato_cluster_model::Key;
-use mercato_kubelet::guest_namespace::taken;
-use mercato_kubelet::names;
 use mercato_offload::forge::{self, FINALIZER, GuestContext, Refusal};
 use mercato_offload::guest::{Failure, Input, Observed};
 use mercato_offload::key::{Item, ObjectKind};
 use mercato_offload::message::Route;
+use mercato_offload::placement::spec::{GuestNamespace, is_guest_namespace};
 use mercato_offload::placement::{self, Capacity, IfAbsent, ProviderTerms};
 use mercato_protocol::id::Digest;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Simulated;
 use crate::kubernetes::{LeaseTask, Work};
@@ -64,16 +63,19 @@ impl Guest {
     }
 
     fn make_namespaces(&self) {
-        let contract = self.task.contract.to_string();
         let wanted = |name: &str| self.desire.namespaces.values().any(|guest| guest == name);
         self.remove_namespaces(|name| !wanted(name));
-        let missing = |name: &str| self.namespace(name).is_none();
-        for (home, guest) in self.desire.namespaces.iter().filter(|(_, guest)| missing(guest)) {
-            let namespace = json!({ "kind": "Namespace", "metadata": { "name": guest,
-                "labels": { names::CONTRACT: contract, names::HOME_NAMESPACE: home } } });
-            // One that came meanwhile is what was wanted.
-            let _ = self.cluster.change(|cluster, now| cluster.create(now, namespace));
+        for (home, name) in &self.desire.namespaces {
+            if self.namespace(name).is_none() {
+                let namespace = self.spec(home, name).namespace();
+                // One that came meanwhile is what was wanted.
+                let _ = self.cluster.change(|cluster, now| cluster.create(now, namespace));
+            }
         }
+    }
+
+    fn spec(&self, home: &str, name: &str) -> GuestNamespace {
+        GuestNamespace::of(&self.desire.contract, home, name, &[])
     }
 
     fn namespace(&self, name: &str) -> Option<Value> {
@@ -82,18 +84,13 @@ impl Guest {
     }
 
     /// Whether the guest namespace of that name is this lease's, for that home namespace.
-    fn is_ours(&self, home: &str, name: &str) -> bool {
-        let labels = self.namespace(name).map(|found| found["metadata"]["labels"].clone());
-        labels.is_some_and(|labels| {
-            labels[names::CONTRACT] == self.task.contract.to_string()
-                && labels[names::HOME_NAMESPACE] == home
-        })
+    fn check(&self, home: &str, name: &str) -> Result<(), String> {
+        self.spec(home, name).check(&self.namespace(name).unwrap_or_default())
     }
 
     fn namespaces(&self) -> Vec<Value> {
-        let contract = self.task.contract.to_string();
         let mut all = self.cluster.list("Namespace");
-        all.retain(|object| object["metadata"]["labels"][names::CONTRACT] == contract);
+        all.retain(|object| is_guest_namespace(object, &self.task.contract, None));
         all
     }
 
@@ -198,11 +195,13 @@ impl Guest {
         if_absent: IfAbsent,
     ) -> Result<(), Failure> {
         let home = item.namespace();
-        if let Some(name) =
-            self.desire.namespaces.get(home).filter(|name| !self.is_ours(home, name))
+        if let Some(Err(reason)) =
+            self.desire.namespaces.get(home).map(|name| self.check(home, name))
         {
-            let (path, reason) = ("metadata.namespace".to_owned(), taken(name, home));
-            return Err(Failure::Refused(Refusal { path, reason }));
+            return Err(Failure::Refused(Refusal {
+                path: "metadata.namespace".to_owned(),
+                reason,
+            }));
         }
         let body = self.task.bodies.object(&digest).ok_or(Failure::MissingBody)?;
         let context = self.context();
@@ -241,7 +240,7 @@ impl Guest {
 
     fn context(&self) -> GuestContext {
         let all = self.desire.namespaces.iter();
-        let ours = all.filter(|(home, name)| self.is_ours(home, name));
+        let ours = all.filter(|(home, name)| self.check(home, name).is_ok());
         let ours = ours.map(|(home, name)| (home.clone(), name.clone())).collect();
         placement::guest_context(&self.desire.contract, ours, ProviderTerms::default())
     }

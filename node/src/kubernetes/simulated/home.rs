@@ -1,15 +1,16 @@
 //! A lease at home, in the model: the virtual node, its pods and what they need.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use mercato_agent::{HomeWork, LeaseDesire, LeaseNews, Phase};
 use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_config::Show as _;
-use mercato_kubelet::names;
-use mercato_offload::forge::{self, HomeContext, Refusal, StatusContext};
+use mercato_offload::forge::{self, Refusal, StatusContext};
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid};
-use mercato_offload::placement::allocatable;
+use mercato_offload::placement::export::{BoundNode, Departure, staying};
+use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
 use mercato_protocol::id::Digest;
 use serde_json::{Value, json};
 
@@ -47,14 +48,17 @@ pub(super) async fn follow(cluster: Simulated, task: LeaseTask) {
 }
 
 impl Home {
-    fn node_status(&self) -> Value {
-        let room = allocatable(&self.desire.contract.terms.quantity);
-        json!({ "capacity": room, "allocatable": room,
-            "conditions": [{ "type": "Ready", "status": "True" }] })
+    fn spec(&self) -> NodeSpec {
+        let address = Ipv4Addr::UNSPECIFIED.into();
+        NodeSpec::of(&self.desire.contract, self.node.clone(), address, String::new())
+    }
+
+    fn status(&self) -> Value {
+        self.spec().status(&mut Transitions::default(), "")["status"].take()
     }
 
     fn resize(&self) {
-        let (node, status) = (Key::new("Node", "", &self.node), self.node_status());
+        let (node, status) = (Key::new("Node", "", &self.node), self.status());
         let write = |cluster: &mut Cluster, now| cluster.write_status(now, &node, None, status);
         if let Err(error) = self.cluster.change(write) {
             // Once for each change of the lease.
@@ -63,16 +67,8 @@ impl Home {
     }
 
     fn make_node(&self) -> Result<(), ApiError> {
-        let contract = &self.desire.contract;
-        let node = json!({
-            "kind": "Node",
-            "metadata": { "name": self.node, "labels": {
-                "type": "virtual-kubelet",
-                names::PROVIDER: contract.provider.cluster.short(),
-                names::CONTRACT: contract.id.to_string(),
-            } },
-            "status": self.node_status(),
-        });
+        let mut node = self.spec().created();
+        node["status"] = self.status();
         self.cluster.change(|cluster, now| cluster.create(now, node)).map(drop)
     }
 
@@ -80,7 +76,7 @@ impl Home {
         let mut made = self.make_node();
         if made.as_ref().is_err_and(|error| error.code == 409) {
             // An earlier contract with that provider has a node of that name.
-            self.node = format!("{}-{}", self.node, self.desire.contract.id.short());
+            self.node = second_node_name(&self.node, &self.desire.contract.id);
             made = self.make_node();
         }
         let quantity = &self.desire.contract.terms.quantity;
@@ -110,12 +106,13 @@ impl Home {
     fn drain(&self) {
         let mut pods = self.bound();
         pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        for pod in pods {
-            let uid = pod["metadata"]["uid"].as_str();
-            // One that has gone meanwhile is what was wanted.
-            let _ =
-                self.cluster.change(|cluster, now| cluster.delete(now, &place(&pod), uid, None));
-        }
+        pods.iter().for_each(|pod| self.delete(pod));
+    }
+
+    fn delete(&self, pod: &Value) {
+        let uid = pod["metadata"]["uid"].as_str();
+        // One that has gone meanwhile is what was wanted.
+        let _ = self.cluster.change(|cluster, now| cluster.delete(now, &place(pod), uid, None));
     }
 
     fn bound(&self) -> Vec<Value> {
@@ -164,30 +161,21 @@ impl Home {
     /// The pod as the session sees it; its body is kept beside.
     fn home_pod(&self, pod: &Value) -> Option<HomePod> {
         let id = forge::pod_id(pod)?;
-        let exported = forge::export_pod(pod, &HomeContext::default());
-        let digest = self.task.bodies.keep(&Item::Pod(id.clone()), &exported).ok()?;
-        let metadata = &pod["metadata"];
-        let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-        let not_offloaded =
-            || format!("namespace {0} is not offloaded: mercato offload {0}", id.namespace);
-        let name = self.cluster.leaves(&id.namespace).ok_or_else(not_offloaded);
-        let place = name.and_then(|name| name.place(&id.namespace));
-        let refusal = place.as_ref().err().map(|reason| Refusal {
-            path: "metadata.namespace".to_owned(),
-            reason: reason.clone(),
-        });
-        Some(HomePod {
-            pod: id,
-            digest,
-            needs: forge::needs(&exported),
-            deletion_grace_s: (!metadata["deletionTimestamp"].is_null())
-                .then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
-            terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
-            gates: forge::open_gates(pod),
-            route: None,
-            place: place.unwrap_or_default(),
-            refusal,
-        })
+        let provider = &self.desire.contract.provider.cluster;
+        let node = BoundNode { name: &self.node, provider, host_ip: None };
+        match Departure::of(pod, self.cluster.leave(&id.namespace), node) {
+            Departure::Undecided => None,
+            Departure::Stays { refusal, ends } => {
+                if ends {
+                    self.delete(pod);
+                }
+                staying(pod, refusal)
+            }
+            Departure::Leaves(permit) => permit.home_pod(pod, &BTreeMap::new(), |body| {
+                let kept = self.task.bodies.keep(&Item::Pod(id), &body);
+                kept.map_err(|error| Refusal { path: String::new(), reason: error.to_string() })
+            }),
+        }
     }
 
     fn object(&self, key: &ObjectKey) -> Option<Digest> {

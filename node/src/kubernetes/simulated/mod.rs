@@ -12,11 +12,10 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
-use mercato_cluster_model::{Cluster, Key, Script};
-use mercato_kubelet::names;
-use mercato_kubelet::offload_namespace::GuestName;
+use mercato_cluster_model::{ApiError, Cluster, Key, Script};
 use mercato_kubelet::stream::{Opened, Refused};
 use mercato_offload::placement::allocatable;
+use mercato_offload::placement::export::{Leave, OptIn, Scope, admitted};
 use mercato_protocol::gpu::GpuPool;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::resources::Resources;
@@ -109,17 +108,26 @@ impl Simulated {
         self.0.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes a pod, as the webhook lets it be made.
+    pub(crate) fn create_pod(&self, pod: Value) -> Result<Value, ApiError> {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let pod = match self.leave(namespace) {
+            Leave::Now(how) => admitted(how.strategy, &how.targets, pod),
+            Leave::Soon | Leave::Never => pod,
+        };
+        self.change(|cluster, now| cluster.create(now, pod))
+    }
+
     /// Every object of a kind.
     fn list(&self, kind: &str) -> Vec<Value> {
         self.look(|cluster| cluster.list(kind).1)
     }
 
-    /// Whether pods of a namespace may leave, and what their guest namespace is to be called.
-    fn leaves(&self, namespace: &str) -> Option<GuestName> {
+    /// Whether the pods of a namespace may leave home.
+    fn leave(&self, namespace: &str) -> Leave {
         let key = Key::new("Namespace", "", namespace);
-        let metadata = self.look(|cluster| Some(cluster.get(&key)?["metadata"].clone()))?;
-        let name = metadata["annotations"][names::GUEST_NAMESPACE].as_str().map(GuestName::from);
-        (!metadata["labels"][names::OFFLOAD].is_null()).then(|| name.unwrap_or_default())
+        let how = self.look(|cluster| Scope::Labelled.read(cluster.get(&key)?));
+        how.map_or(Leave::Never, Leave::Now)
     }
 }
 
@@ -146,15 +154,10 @@ async fn tick(shared: std::sync::Weak<Shared>) {
 const IDLE_MS: u64 = 50;
 
 impl Simulated {
-    /// Gives a namespace these labels and annotations, and no others.
-    fn mark(
-        &self,
-        namespace: &str,
-        labels: &Value,
-        annotations: &Value,
-    ) -> BoxFuture<'static, Result<(), String>> {
-        let object = json!({ "kind": "Namespace",
-            "metadata": { "name": namespace, "labels": labels, "annotations": annotations } });
+    /// Gives a namespace these marks, and no others.
+    fn mark(&self, namespace: &str, marks: Value) -> BoxFuture<'static, Result<(), String>> {
+        let mut object = json!({ "kind": "Namespace", "metadata": marks });
+        object["metadata"]["name"] = namespace.into();
         let applied = self.change(|cluster, now| cluster.apply(now, object));
         async move { applied.map(drop).map_err(|error| error.to_string()) }.boxed()
     }
@@ -201,13 +204,11 @@ impl Kubernetes for Simulated {
     }
 
     fn offload(&self, offload: Offload) -> BoxFuture<'static, Result<(), String>> {
-        let Offload { namespace, strategy, name, .. } = offload;
-        let annotations = json!({ names::GUEST_NAMESPACE: name });
-        self.mark(&namespace, &json!({ names::OFFLOAD: strategy }), &annotations)
+        self.mark(&offload.namespace, offload.how.marks())
     }
 
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>> {
-        self.mark(&namespace, &json!({}), &json!({}))
+        self.mark(&namespace, OptIn::no_marks())
     }
 
     fn trouble(&self) -> Option<String> {

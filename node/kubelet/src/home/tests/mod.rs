@@ -8,6 +8,7 @@ use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
 use mercato_offload::message::{EventKind, PodEvent};
+use mercato_offload::placement::export::{GuestName, OptIn, Scope, Targets};
 use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
@@ -15,9 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::{HomeConfig, HomeSide};
 use crate::bodies::Bodies;
 use crate::limits;
-use crate::offload_namespace::{
-    GuestName, Known, OptIn, OptedIn, Scope, Secrets, Strategy, Targets,
-};
+use crate::offload_namespace::{Known, OptedIn};
 use crate::testing::{scripted, status};
 
 mod namespaces;
@@ -87,13 +86,7 @@ async fn bed(
         seen.lock().unwrap().push((format!("{method} {path}"), body));
         answer.clone()
     });
-    let both = OptIn {
-        strategy: Strategy::Both,
-        api_access: true,
-        secrets: Secrets::All,
-        targets: Targets::All,
-        name: GuestName::Default,
-    };
+    let both = OptIn { api_access: true, ..OptIn::default() };
     let (opted_in, receiver) = watch::channel(opted_in("shop", both));
     let config = HomeConfig {
         node: "turin".into(),
@@ -171,13 +164,7 @@ async fn a_refusal_is_written_where_no_event_can_be() {
 #[tokio::test]
 async fn a_pod_on_a_node_that_its_namespace_may_not_go_to_is_refused() {
     let (mut bed, _) = bed("shop", None, (200, json!({}))).await;
-    let to = |targets: &str| OptIn {
-        strategy: Strategy::Both,
-        api_access: false,
-        secrets: Secrets::All,
-        targets: Targets::new([targets.to_owned()]),
-        name: GuestName::Default,
-    };
+    let to = |node: &str| OptIn { targets: Targets::new([node.to_owned()]), ..OptIn::default() };
     for (targets, path) in [("lyon", Some("spec.nodeName")), ("turin", None)] {
         bed.opted_in.send_replace(opted_in("shop", to(targets)));
         let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
@@ -189,13 +176,7 @@ async fn a_pod_on_a_node_that_its_namespace_may_not_go_to_is_refused() {
 async fn a_pod_says_where_it_is_to_be() {
     let (mut bed, told) = bed("shop", None, (200, json!({}))).await;
     assert_eq!(told.place, None, "the provider's to name");
-    let called = |name: &str| OptIn {
-        strategy: Strategy::Both,
-        api_access: false,
-        secrets: Secrets::All,
-        targets: Targets::All,
-        name: GuestName::from(name),
-    };
+    let called = |name: &str| OptIn { name: GuestName::from(name), ..OptIn::default() };
     for (name, place) in [("same", Some("shop")), ("shop-eu", Some("shop-eu")), ("kube-x", None)] {
         bed.opted_in.send_replace(opted_in("shop", called(name)));
         let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };

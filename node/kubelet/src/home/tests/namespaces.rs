@@ -29,8 +29,7 @@ fn with_secrets() -> (Cluster, Arc<Mutex<usize>>) {
 async fn what_a_pod_needs_is_followed_in_each_life_of_its_namespace_and_not_between() {
     let (cluster, lists) = with_secrets();
     let known = |lives: &Lives<u8>| {
-        let (secrets, targets, name) = (Secrets::All, Targets::All, GuestName::Default);
-        let how = OptIn { strategy: Strategy::Both, api_access: false, secrets, targets, name };
+        let how = OptIn::default();
         let all = lives.get("shop").map(|life| ("shop".to_owned(), (how, life.clone())));
         Some(Arc::new(OptedIn::living(Scope::Labelled, all)))
     };
@@ -63,14 +62,7 @@ async fn a_namespace_that_is_not_opted_in_is_refused_until_it_is() {
     let (mut bed, told) = bed("other", None, (200, json!({}))).await;
     assert_eq!(told.refusal.unwrap().path, "metadata.namespace");
     assert!(told.needs.is_empty());
-    let both = OptIn {
-        strategy: Strategy::Both,
-        api_access: false,
-        secrets: Secrets::All,
-        targets: Targets::All,
-        name: GuestName::Default,
-    };
-    bed.opted_in.send_replace(opted_in("other", both));
+    bed.opted_in.send_replace(opted_in("other", OptIn::default()));
     let Some(Input::Pod(told)) = bed.inputs.recv().await else { panic!() };
     assert_eq!((told.refusal, told.needs.len()), (None, 1), "no token without api access");
 }

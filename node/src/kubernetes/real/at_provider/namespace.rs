@@ -1,7 +1,7 @@
 //! One guest namespace at the provider: how it is, and what makes it.
 
-use mercato_kubelet::guest_namespace::{self, GuestNamespace};
-use mercato_kubelet::{Account, Cluster, Failure};
+use mercato_kubelet::{Account, Cluster, Failure, guest_namespace};
+use mercato_offload::placement::spec::GuestNamespace;
 use tokio::task::AbortHandle;
 
 use super::super::retry::Backoff;

@@ -4,19 +4,21 @@
 use std::collections::BTreeSet;
 
 use mercato_protocol::id::ClusterId;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::names::PROVIDER;
+use crate::forge::labels::PROVIDER;
 
-/// Which virtual nodes pods may go to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Which virtual nodes pods may go to; written down, a list of names and fingerprints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<String>", into = "Vec<String>")]
 pub enum Targets {
-    /// All.
+    /// All virtual nodes there are.
     #[default]
     All,
-    /// These and no others.
+    /// These virtual nodes and no others.
     These {
-        /// By name.
+        /// Virtual nodes by their names.
         nodes: BTreeSet<String>,
         /// All nodes of these providers.
         providers: BTreeSet<ClusterId>,
@@ -25,6 +27,23 @@ pub enum Targets {
 
 /// What a scheduler knows a node by.
 const HOSTNAME: &str = "kubernetes.io/hostname";
+
+impl From<Vec<String>> for Targets {
+    fn from(all: Vec<String>) -> Self {
+        Self::new(all)
+    }
+}
+
+impl From<Targets> for Vec<String> {
+    fn from(targets: Targets) -> Self {
+        match targets {
+            Targets::All => Self::new(),
+            Targets::These { nodes, providers } => {
+                nodes.into_iter().chain(providers.iter().map(ToString::to_string)).collect()
+            }
+        }
+    }
+}
 
 impl Targets {
     /// Of names and fingerprints; all, if there are none.
@@ -54,10 +73,7 @@ impl Targets {
     pub(super) fn mark(&self) -> Value {
         match self {
             Self::All => Value::Null,
-            Self::These { nodes, providers } => {
-                let providers = providers.iter().map(ToString::to_string);
-                nodes.iter().cloned().chain(providers).collect::<Vec<_>>().join(",").into()
-            }
+            these @ Self::These { .. } => Vec::<String>::from(these.clone()).join(",").into(),
         }
     }
 

@@ -3,20 +3,17 @@
 //! link or a lease stands is told from outside; a link that is down is not a
 //! node that is down.
 
-mod object;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use mercato_offload::placement::spec::{NodeSpec, Transitions, second_node_name};
 use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::interval;
-
-pub use object::{NodeSpec, Taint};
 
 use crate::clock;
 use crate::cluster::{Answer, Cluster, Deletion};
@@ -136,7 +133,7 @@ pub fn name(cluster: &Cluster, contract: &ContractId, stem: &str) -> Answer<Name
             return Ok(Name::Taken(name));
         }
         let free = cluster.get(NODE, None, &stem).await?.is_none();
-        Ok(Name::Free(if free { stem } else { format!("{stem}-{}", contract.short()) }))
+        Ok(Name::Free(if free { stem } else { second_node_name(&stem, &contract) }))
     }
     .boxed()
 }
@@ -196,7 +193,7 @@ fn keep(
 struct Kept {
     uid: Option<String>,
     spec: Option<Arc<NodeSpec>>,
-    transitions: object::Transitions,
+    transitions: Transitions,
 }
 
 impl Kept {
@@ -225,20 +222,20 @@ impl Kept {
     async fn holds(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<bool, Failure> {
         let node = cluster.get(NODE, None, &spec.name).await?.unwrap_or_default();
         let same = self.uid.as_deref() == node["metadata"]["uid"].as_str();
-        Ok(same && object::holds(spec, &mut self.transitions, &node))
+        Ok(same && spec.holds(&mut self.transitions, &node))
     }
 
     async fn write(&mut self, cluster: &Cluster, spec: &NodeSpec) -> Result<Value, Failure> {
         match cluster.get(NODE, None, &spec.name).await? {
-            Some(node) if node["metadata"]["labels"][CONTRACT] != spec.contract.to_string() => {
+            Some(node) if !spec.owns(&node) => {
                 let text = format!("node {} exists and is not of this contract", spec.name);
                 return Err(Failure::conflict(text));
             }
             Some(_) => {}
-            None => drop(cluster.create(NODE, None, object::first(spec)).await?),
+            None => drop(cluster.create(NODE, None, spec.created()).await?),
         }
-        let node = cluster.apply(NODE, None, &spec.name, object::node(spec)).await?;
-        if let Some(taints) = object::taints(spec, &node["spec"]["taints"]) {
+        let node = cluster.apply(NODE, None, &spec.name, spec.applied()).await?;
+        if let Some(taints) = spec.taints(&node["spec"]["taints"]) {
             // The list is one field: others' taints stay, and the version guards them.
             let version = &node["metadata"]["resourceVersion"];
             let patch = json!({ "metadata": { "resourceVersion": version },
@@ -246,7 +243,7 @@ impl Kept {
             cluster.merge(NODE, None, &spec.name, None, patch).await?;
         }
         self.transitions.learn(&node["status"]["conditions"]);
-        let status = object::status(spec, &mut self.transitions, &clock::now());
+        let status = spec.status(&mut self.transitions, &clock::now());
         cluster.apply_status(NODE, None, &spec.name, status).await
     }
 }
@@ -258,11 +255,34 @@ const LEASES: &str = "kube-node-lease";
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use mercato_offload::placement::spec::Taint;
+    use mercato_protocol::id::{ClusterId, NegotiationId};
+    use mercato_protocol::terms::Platform;
+
     use super::*;
     use crate::failure::Class;
     use crate::testing::{scripted, status};
 
     type Requests = Arc<Mutex<Vec<String>>>;
+
+    fn spec() -> NodeSpec {
+        NodeSpec {
+            name: "mercato-turin".into(),
+            contract: NegotiationId([5; 16]),
+            provider: ClusterId([7; 32]),
+            platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
+            region: None,
+            zone: None,
+            labels: BTreeMap::new(),
+            capacity: BTreeMap::from([("cpu".into(), "8".into())]),
+            address: "10.0.0.1".parse().unwrap(),
+            port: 10350,
+            version: "v1.35.4".into(),
+            taint: Taint::Tainted,
+            unschedulable: false,
+            reachable: true,
+        }
+    }
 
     /// A cluster with this node, or with the one that is created.
     fn cluster(node: Option<Value>) -> (Cluster, Requests) {
@@ -290,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn a_node_is_made_kept_and_removed() {
         let (cluster, requests) = cluster(None);
-        let node = VirtualNode::start(cluster, object::tests::spec());
+        let node = VirtualNode::start(cluster, spec());
         assert_eq!(settled(&node).await, NodeState::Kept);
         let made = std::mem::take(&mut *requests.lock().unwrap());
         let did = |what: &str| made.iter().any(|request| request.starts_with(what));
@@ -322,7 +342,7 @@ mod tests {
             }
             (200, node.clone())
         });
-        let (spec, mut renewed) = (Arc::new(object::tests::spec()), Kept::default());
+        let (spec, mut renewed) = (Arc::new(spec()), Kept::default());
         for writes_before in [1, 1] {
             renewed.renew(&cluster, &spec).await.unwrap();
             assert_eq!(*writes.lock().unwrap(), writes_before, "as it stands it is left");
@@ -340,7 +360,7 @@ mod tests {
     #[tokio::test]
     async fn anothers_node_is_a_conflict_and_stays() {
         let (cluster, requests) = cluster(Some(json!({ "metadata": { "name": "mercato-turin" } })));
-        let node = VirtualNode::start(cluster, object::tests::spec());
+        let node = VirtualNode::start(cluster, spec());
         let NodeState::Failing(failure) = settled(&node).await else { panic!() };
         assert_eq!(failure.class, Class::Conflict);
         node.remove().await.unwrap();

@@ -3,31 +3,28 @@
 
 use std::net::IpAddr;
 
+use mercato_protocol::id::ContractId;
 use serde_json::{Value, json};
 
-use super::{GuestNamespace, labels};
-use crate::names::CONTRACT;
+use crate::forge::labels::CONTRACT;
 
-/// Nothing in, nothing out, but among the guests of one contract, and to the name servers
-/// that guests use. Port 53 of any other address would be a way out for anything.
-pub(super) fn policy(wanted: &GuestNamespace) -> Value {
-    let contract = json!({ CONTRACT: wanted.contract.to_string() });
+/// The `spec` of the NetworkPolicy of a guest namespace of this contract, whose pods use these name
+/// servers besides the cluster's own.
+pub(super) fn policy(contract: &ContractId, name_servers: &[IpAddr]) -> Value {
+    let contract = json!({ CONTRACT: contract.to_string() });
     let among = json!([{ "namespaceSelector": { "matchLabels": contract } }]);
     let servers =
-        wanted.name_servers.iter().map(|address| json!({ "ipBlock": { "cidr": one(*address) } }));
+        name_servers.iter().map(|address| json!({ "ipBlock": { "cidr": one(*address) } }));
     let servers: Vec<Value> = std::iter::once(cluster_dns()).chain(servers).collect();
     json!({
-        "metadata": { "labels": labels(wanted) },
-        "spec": {
-            "podSelector": {},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": [{ "from": among }],
-            "egress": [
-                { "to": among },
-                { "to": servers,
-                  "ports": [{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }] },
-            ],
-        },
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{ "from": among }],
+        "egress": [
+            { "to": among },
+            { "to": servers,
+              "ports": [{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }] },
+        ],
     })
 }
 
@@ -46,14 +43,14 @@ fn one(address: IpAddr) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::wanted;
+    use mercato_protocol::id::NegotiationId;
+
     use super::*;
 
     #[test]
     fn port_53_is_open_to_name_servers_alone() {
-        let mut wanted = wanted();
-        wanted.name_servers = ["192.0.2.53", "2001:db8::53"].map(|at| at.parse().unwrap()).into();
-        let spec = &policy(&wanted)["spec"];
+        let servers = ["192.0.2.53", "2001:db8::53"].map(|at| at.parse().unwrap());
+        let spec = policy(&NegotiationId([5; 16]), &servers);
         assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
         let egress = spec["egress"].as_array().unwrap();
         assert!(egress.iter().all(|rule| rule["to"].as_array().is_some_and(|to| !to.is_empty())));

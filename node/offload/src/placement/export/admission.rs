@@ -1,13 +1,13 @@
-//! What the webhook changes of a pod: pure, as a JSON patch.
+//! What the webhook changes of a pod that is being made, as a JSON patch.
 
 use serde_json::{Value, json};
 
 use super::{Strategy, Targets};
-use crate::names::PROVIDER;
+use crate::forge::labels::PROVIDER;
 
 /// The operations of a JSON patch (RFC 6902) on a pod that is being made; none
 /// for one whose node is decided, by a DaemonSet or by name.
-pub(super) fn patch(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
+pub fn admission(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<Value> {
     let owners = pod["metadata"]["ownerReferences"].as_array();
     let placed = owners.is_some_and(|owners| owners.iter().any(|o| o["kind"] == "DaemonSet"));
     if placed || !pod["spec"]["nodeName"].is_null() {
@@ -25,6 +25,17 @@ pub(super) fn patch(strategy: Strategy, targets: &Targets, pod: &Value) -> Vec<V
         (Strategy::Local, _) => (None, require(pod, &[at_home])),
     };
     tolerated.into_iter().chain(required).collect()
+}
+
+/// The pod as it is made where that is changed of it.
+pub fn admitted(strategy: Strategy, targets: &Targets, mut pod: Value) -> Value {
+    for mut operation in admission(strategy, targets, &pod) {
+        let field = operation["path"].as_str().and_then(|path| path.strip_prefix("/spec/"));
+        if let Some(field) = field.map(str::to_owned) {
+            pod["spec"][field] = operation["value"].take();
+        }
+    }
+    pod
 }
 
 fn tolerate(pod: &Value) -> Option<Value> {
@@ -98,12 +109,7 @@ mod tests {
     }
 
     fn to(targets: &Targets, strategy: Strategy, pod: &Value) -> Value {
-        let mut pod = pod.clone();
-        for operation in patch(strategy, targets, &pod.clone()) {
-            let field = operation["path"].as_str().unwrap().strip_prefix("/spec/").unwrap();
-            pod["spec"][field] = operation["value"].clone();
-        }
-        pod
+        admitted(strategy, targets, pod.clone())
     }
 
     const REQUIRED: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -148,7 +154,7 @@ mod tests {
         for strategy in [Strategy::Both, Strategy::Remote, Strategy::Local] {
             for targets in [&Targets::All, &turin] {
                 let once = to(targets, strategy, &json!({ "spec": {} }));
-                assert!(patch(strategy, targets, &once).is_empty(), "{strategy:?} {targets:?}");
+                assert!(admission(strategy, targets, &once).is_empty(), "{strategy:?} {targets:?}");
             }
         }
     }
@@ -175,7 +181,7 @@ mod tests {
     fn what_is_placed_stays() {
         let daemon =
             json!({ "metadata": { "ownerReferences": [{ "kind": "DaemonSet" }] }, "spec": {} });
-        let stays = |pod: &Value| patch(Strategy::Remote, &Targets::All, pod).is_empty();
+        let stays = |pod: &Value| admission(Strategy::Remote, &Targets::All, pod).is_empty();
         assert!(stays(&daemon) && stays(&json!({ "spec": { "nodeName": "n" } })));
     }
 }

@@ -2,17 +2,19 @@
 //! a name.
 
 use mercato_protocol::workload::may_be_chosen;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a guest namespace is called.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<String>", into = "Option<String>")]
 pub enum GuestName {
     /// As the provider names it.
     #[default]
     Default,
-    /// As at home.
+    /// The name that the namespace has at home.
     Same,
-    /// So.
+    /// A name that the namespace's owner chose.
     Chosen(String),
 }
 
@@ -22,6 +24,22 @@ impl From<&str> for GuestName {
             "default" => Self::Default,
             "same" => Self::Same,
             name => Self::Chosen(name.to_owned()),
+        }
+    }
+}
+
+impl From<Option<String>> for GuestName {
+    fn from(text: Option<String>) -> Self {
+        text.as_deref().map(Self::from).unwrap_or_default()
+    }
+}
+
+impl From<GuestName> for Option<String> {
+    fn from(name: GuestName) -> Self {
+        match name {
+            GuestName::Default => None,
+            GuestName::Same => Some("same".to_owned()),
+            GuestName::Chosen(name) => Some(name),
         }
     }
 }
@@ -49,11 +67,7 @@ impl GuestName {
 
     /// As the annotation says; none where there is to be none.
     pub(super) fn mark(&self) -> Value {
-        match self {
-            Self::Default => Value::Null,
-            Self::Same => "same".into(),
-            Self::Chosen(name) => name.as_str().into(),
-        }
+        Option::<String>::from(self.clone()).map_or(Value::Null, Value::from)
     }
 }
 

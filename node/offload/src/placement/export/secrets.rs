@@ -3,22 +3,24 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Which secrets may leave with the pods that use them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Secrets {
-    /// All.
+    /// All that the pods use.
     #[default]
     All,
-    /// These and no others.
+    /// These secrets and no others.
     Allow(BTreeSet<String>),
-    /// All but these.
+    /// All secrets but those named.
     Deny(BTreeSet<String>),
 }
 
 impl Secrets {
-    /// Whether this one may.
+    /// Whether the secret of that name may.
     pub fn permit(&self, name: &str) -> bool {
         match self {
             Self::All => true,

@@ -1,0 +1,18 @@
+//! What leaves home: what the owner of a namespace allows, and what becomes of a pod that is bound
+//! to a virtual node.
+
+mod admission;
+mod guest_name;
+mod opt_in;
+mod pod;
+mod refused;
+mod secrets;
+mod targets;
+
+pub use admission::{admission, admitted};
+pub use guest_name::GuestName;
+pub use opt_in::{Leave, OptIn, Scope, Strategy};
+pub use pod::{BoundNode, Departure, Permit, staying};
+pub use refused::{REFUSED, refusal_text, refused_status};
+pub use secrets::Secrets;
+pub use targets::Targets;

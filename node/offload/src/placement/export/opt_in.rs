@@ -1,0 +1,218 @@
+//! What the owner of a namespace allows, as the marks on it say: a label for where its pods may
+//! run, and annotations for the rest.
+
+use mercato_protocol::workload::is_reserved;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::guest_name::GuestName;
+use super::secrets::Secrets;
+use super::targets::Targets;
+use crate::forge::labels::{API_ACCESS, GUEST_NAMESPACE, OFFLOAD, SECRETS, TARGETS};
+
+/// Where the pods of a namespace may run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Strategy {
+    /// On home's own nodes only.
+    Local,
+    /// On virtual nodes only: elsewhere.
+    Remote,
+    /// Wherever the scheduler finds best.
+    #[default]
+    Both,
+}
+
+impl Strategy {
+    /// All there are, in the order of their names.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Remote, Self::Both];
+
+    /// As the label says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Remote => "remote",
+            Self::Both => "both",
+        }
+    }
+
+    /// The one that the label says.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == text)
+    }
+}
+
+/// What an owner allowed for a namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OptIn {
+    /// Where its pods may run.
+    pub strategy: Strategy,
+    /// Whether pods elsewhere get tokens for home's API server.
+    pub api_access: bool,
+    /// Which secrets may leave with the pods that use them.
+    #[serde(default)]
+    pub secrets: Secrets,
+    /// Which virtual nodes they may go to.
+    #[serde(default, rename = "to")]
+    pub targets: Targets,
+    /// What its guest namespaces are called.
+    #[serde(default)]
+    pub name: GuestName,
+}
+
+impl OptIn {
+    /// The labels and annotations of a namespace of which this is said, as a patch of its
+    /// metadata.
+    pub fn marks(&self) -> Value {
+        let access = if self.api_access { "home" } else { "none" };
+        json!({
+            "labels": { OFFLOAD: self.strategy.as_str() },
+            "annotations": {
+                API_ACCESS: access,
+                SECRETS: self.secrets.mark(),
+                TARGETS: self.targets.mark(),
+                GUEST_NAMESPACE: self.name.mark(),
+            },
+        })
+    }
+
+    /// A patch that takes those marks away.
+    pub fn no_marks() -> Value {
+        let marks = [API_ACCESS, SECRETS, TARGETS, GUEST_NAMESPACE];
+        let none: Value = marks.map(|mark| (mark.to_owned(), Value::Null)).into_iter().collect();
+        json!({ "labels": { OFFLOAD: null }, "annotations": none })
+    }
+
+    /// The same for a namespace of which something was said before: that of secrets, tokens,
+    /// nodes and names stays as it was, and pods that had to stay at home may leave as well.
+    #[must_use]
+    pub fn further(self, before: Option<Self>) -> Self {
+        match before {
+            Some(before) if before.strategy == Strategy::Local => {
+                Self { strategy: self.strategy, ..before }
+            }
+            Some(before) => before,
+            None => self,
+        }
+    }
+}
+
+/// Which namespaces may leave home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that carry the label.
+    Labelled,
+    /// All but guest namespaces and the cluster's own; a label says how.
+    All,
+}
+
+impl Scope {
+    /// What is allowed for this namespace, an object of an API server; none: it stays.
+    pub fn read(self, namespace: &Value) -> Option<OptIn> {
+        let metadata = &namespace["metadata"];
+        if is_reserved(metadata["name"].as_str().unwrap_or_default()) {
+            return None;
+        }
+        let labelled = metadata["labels"][OFFLOAD].as_str().and_then(Strategy::parse);
+        let strategy = match self {
+            Self::Labelled => labelled?,
+            Self::All if metadata["deletionTimestamp"].is_null() => labelled.unwrap_or_default(),
+            Self::All => return None,
+        };
+        let annotations = &metadata["annotations"];
+        let api_access = annotations[API_ACCESS] == "home";
+        let secrets = annotations[SECRETS].as_str().map_or(Secrets::All, Secrets::parse);
+        let targets = annotations[TARGETS].as_str().map_or(Targets::All, Targets::parse);
+        let name = annotations[GUEST_NAMESPACE].as_str().map(GuestName::from).unwrap_or_default();
+        Some(OptIn { strategy, api_access, secrets, targets, name })
+    }
+
+    /// Whether the pods of a namespace of which nothing is known may leave home: it may be so
+    /// new that nobody has told of it.
+    pub fn unknown(self, namespace: &str) -> Leave {
+        if self == Self::All && !is_reserved(namespace) { Leave::Soon } else { Leave::Never }
+    }
+}
+
+/// Whether the pods of a namespace may leave home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leave {
+    /// They may, as its owner allows.
+    Now(OptIn),
+    /// They may, as soon as all is prepared for it.
+    Soon,
+    /// They may not: nobody allows it.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(label: &str) -> Value {
+        json!({ "metadata": { "name": "shop", "labels": { OFFLOAD: label },
+            "annotations": { API_ACCESS: "home" } } })
+    }
+
+    #[test]
+    fn a_label_that_is_no_strategy_opts_nothing_in() {
+        let both = OptIn { api_access: true, ..OptIn::default() };
+        assert_eq!(Scope::Labelled.read(&namespace("both")), Some(both));
+        assert_eq!(Scope::Labelled.read(&namespace("yes")), None);
+        let plain = |name: &str| json!({ "metadata": { "name": name } });
+        assert_eq!(Scope::Labelled.read(&plain("shop")), None);
+        assert_eq!(Scope::All.read(&plain("shop")), Some(OptIn::default()));
+        for own in ["kube-system", "default", "mercato", "openshift-monitoring"] {
+            assert_eq!(Scope::All.read(&plain(own)), None);
+            assert_eq!(Scope::All.unknown(own), Leave::Never, "{own}");
+            let mut labelled = namespace("both");
+            labelled["metadata"]["name"] = own.into();
+            assert_eq!(Scope::Labelled.read(&labelled), None);
+        }
+        assert_eq!(Scope::All.unknown("shop"), Leave::Soon);
+        assert_eq!(Scope::Labelled.unknown("shop"), Leave::Never);
+    }
+
+    #[test]
+    fn every_mark_is_read_and_taken_away() {
+        let how = OptIn {
+            strategy: Strategy::Remote,
+            api_access: true,
+            secrets: Secrets::Deny(["tls".to_owned()].into()),
+            targets: Targets::new(["turin".to_owned()]),
+            name: GuestName::Chosen("shop-eu".to_owned()),
+        };
+        let (put, taken) = (how.marks(), OptIn::no_marks());
+        let mut marked = json!({ "metadata": put });
+        marked["metadata"]["name"] = "shop".into();
+        assert_eq!(Scope::Labelled.read(&marked), Some(how.clone()), "{put}");
+        for kind in ["labels", "annotations"] {
+            for mark in put[kind].as_object().unwrap().keys() {
+                assert_eq!(taken[kind].get(mark), Some(&Value::Null), "{taken}");
+            }
+        }
+        let written = serde_json::to_value(&how).unwrap();
+        assert_eq!((&written["to"], &written["name"]), (&json!(["turin"]), &json!("shop-eu")));
+        assert_eq!(serde_json::from_value::<OptIn>(written).unwrap(), how);
+    }
+
+    #[test]
+    fn what_was_said_before_is_not_widened() {
+        let before = |strategy| OptIn {
+            strategy,
+            secrets: Secrets::Allow(["tls".to_owned()].into()),
+            targets: Targets::new(["mercato-turin".to_owned()]),
+            name: GuestName::Same,
+            ..OptIn::default()
+        };
+        for (was, is) in [
+            (Strategy::Both, Strategy::Both),
+            (Strategy::Remote, Strategy::Remote),
+            (Strategy::Local, Strategy::Both),
+        ] {
+            assert_eq!(OptIn::default().further(Some(before(was))), before(is));
+        }
+        assert_eq!(OptIn::default().further(None), OptIn::default());
+    }
+}

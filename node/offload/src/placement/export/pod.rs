@@ -1,0 +1,240 @@
+//! What becomes of a pod that is bound to a virtual node: by what its namespace allows, and what
+//! it uses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use mercato_protocol::id::{ClusterId, Digest};
+use serde_json::Value;
+
+use super::opt_in::{Leave, OptIn};
+use crate::forge::{self, ApiAccess, HomeContext, Refusal};
+use crate::home::HomePod;
+use crate::key::{ObjectKey, ObjectKind};
+
+/// The virtual node that pods are bound to.
+#[derive(Debug, Clone, Copy)]
+pub struct BoundNode<'a> {
+    /// Its name in home's cluster.
+    pub name: &'a str,
+    /// The cluster that it stands for.
+    pub provider: &'a ClusterId,
+    /// What pods read as the address of their host.
+    pub host_ip: Option<IpAddr>,
+}
+
+/// What becomes of a pod that is bound to a virtual node.
+#[derive(Debug)]
+pub enum Departure {
+    /// It is not known yet whether it may leave: nothing is said of it.
+    Undecided,
+    /// It stays, and its session is told why: see [`staying`].
+    Stays {
+        /// Why the pod stays at home.
+        refusal: Refusal,
+        /// It runs elsewhere, and its namespace is not offloaded any more: it is deleted, so that
+        /// its owner makes it again at home.
+        ends: bool,
+    },
+    /// It leaves, as far as its namespace is concerned.
+    Leaves(Permit),
+}
+
+impl Departure {
+    /// Of `pod`, bound to `node`, where `leave` is said of its namespace.
+    ///
+    /// What runs already runs on, whatever has been said of targets and names since. The end of a
+    /// pod needs nothing to be known: a namespace that is being deleted is never ready again.
+    pub fn of(pod: &Value, leave: Leave, node: BoundNode<'_>) -> Self {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let (deleting, runs) = (is_deleting(pod), pod["status"]["phase"] == "Running");
+        let stays = |path: &str, reason, ends| {
+            let refusal = Refusal { path: path.to_owned(), reason };
+            Self::Stays { refusal, ends }
+        };
+        let how = match leave {
+            Leave::Now(how) => how,
+            Leave::Soon if !deleting => return Self::Undecided,
+            Leave::Soon | Leave::Never => {
+                let reason =
+                    format!("namespace {namespace} is not offloaded: mercato offload {namespace}");
+                return stays("metadata.namespace", reason, runs && !deleting);
+            }
+        };
+        if !runs && !how.targets.permit(node.name, node.provider) {
+            let reason = format!(
+                "pods of namespace {namespace} may not go to {}: see spec.to of its NamespaceOffload",
+                node.name
+            );
+            return stays("spec.nodeName", reason, false);
+        }
+        let place = match how.name.place(namespace) {
+            Err(reason) if !runs => return stays("metadata.namespace", reason, false),
+            place => place.unwrap_or_default(),
+        };
+        Self::Leaves(Permit { how, place, host_ip: node.host_ip })
+    }
+}
+
+/// That a pod may leave, and how.
+#[derive(Debug)]
+pub struct Permit {
+    how: OptIn,
+    place: Option<String>,
+    host_ip: Option<IpAddr>,
+}
+
+impl Permit {
+    /// The pod as its session sees it. `service_env` are the service variables of its namespace;
+    /// `keep` stores the body that would be sent, and answers with its digest. None: what was given
+    /// is no pod of an API server's.
+    pub fn home_pod(
+        self,
+        pod: &Value,
+        service_env: &BTreeMap<String, String>,
+        keep: impl FnOnce(Value) -> Result<Digest, Refusal>,
+    ) -> Option<HomePod> {
+        let api_access = if self.how.api_access { ApiAccess::Home } else { ApiAccess::None };
+        let (service_env, host_ip) = (service_env.clone(), self.host_ip);
+        let host_ip = host_ip.map(|address| address.to_string());
+        let exported = forge::export_pod(pod, &HomeContext { service_env, api_access, host_ip });
+        let needs = forge::needs(&exported);
+        if let Some(refusal) = self.kept_at_home(pod, &needs) {
+            return staying(pod, refusal);
+        }
+        let told = match keep(exported) {
+            Ok(digest) => HomePod { digest, needs, ..staying_as(pod, None)? },
+            Err(refusal) => staying(pod, refusal)?,
+        };
+        Some(HomePod { place: self.place, ..told })
+    }
+
+    /// A pod that uses a secret which may not leave stays.
+    fn kept_at_home(&self, pod: &Value, needs: &[ObjectKey]) -> Option<Refusal> {
+        let mut secrets = needs.iter().filter(|need| need.kind == ObjectKind::Secret);
+        let kept = secrets.find(|secret| !self.how.secrets.permit(&secret.name))?;
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let reason = format!(
+            "secret {} may not leave namespace {namespace}: see spec.secrets of its NamespaceOffload",
+            kept.name
+        );
+        Some(Refusal { path: "spec".to_owned(), reason })
+    }
+}
+
+/// A pod that stays at home, as its session sees it. None: it is no pod of an API server's.
+pub fn staying(pod: &Value, refusal: Refusal) -> Option<HomePod> {
+    staying_as(pod, Some(refusal))
+}
+
+fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
+    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+    Some(HomePod {
+        pod: forge::pod_id(pod)?,
+        digest: forge::digest(&Value::Null),
+        needs: Vec::new(),
+        deletion_grace_s: is_deleting(pod).then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
+        terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        gates: forge::open_gates(pod),
+        route: forge::came(pod).map(Box::new),
+        place: None,
+        refusal,
+    })
+}
+
+fn is_deleting(pod: &Value) -> bool {
+    !pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{GuestName, Secrets, Targets};
+    use super::*;
+
+    const TURIN: ClusterId = ClusterId([0x4f; 32]);
+    const NODE: BoundNode<'_> = BoundNode { name: "turin", provider: &TURIN, host_ip: None };
+
+    fn pod(phase: &str, deleting: bool) -> Value {
+        let mut pod = json!({
+            "metadata": { "name": "web", "namespace": "shop", "uid": "u1" },
+            "spec": {
+                "containers": [{ "name": "app", "image": "a" }],
+                "volumes": [{ "name": "c", "secret": { "secretName": "tls" } }],
+            },
+            "status": { "phase": phase },
+        });
+        if deleting {
+            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        }
+        pod
+    }
+
+    /// What the session is told of a pod, and whether the pod is deleted.
+    fn told(pod: &Value, leave: Leave) -> (Option<HomePod>, bool) {
+        match Departure::of(pod, leave, NODE) {
+            Departure::Undecided => (None, false),
+            Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
+            Departure::Leaves(permit) => {
+                let keep = |body: Value| Ok(forge::digest(&body));
+                (permit.home_pod(pod, &BTreeMap::new(), keep), false)
+            }
+        }
+    }
+
+    fn refused_at(pod: &Value, how: OptIn) -> Option<String> {
+        let (told, _) = told(pod, Leave::Now(how));
+        told.unwrap().refusal.map(|refusal| refusal.path)
+    }
+
+    #[test]
+    fn only_what_may_leave_does_and_only_what_ran_elsewhere_is_deleted() {
+        for (phase, deleting, leave, is_told, ends) in [
+            ("Pending", false, Leave::Soon, false, false),
+            ("Running", false, Leave::Soon, false, false),
+            ("Running", true, Leave::Soon, true, false),
+            ("Pending", false, Leave::Never, true, false),
+            ("Running", false, Leave::Never, true, true),
+            ("Running", true, Leave::Never, true, false),
+        ] {
+            let what = format!("{phase} {deleting} {leave:?}");
+            let (told, ended) = told(&pod(phase, deleting), leave);
+            assert_eq!((told.is_some(), ended), (is_told, ends), "{what}");
+            if let Some(told) = told {
+                let refusal = told.refusal.unwrap();
+                assert!(refusal.reason.contains("mercato offload shop"), "{refusal:?}");
+                assert_eq!(told.deletion_grace_s, deleting.then_some(30), "{what}");
+            }
+        }
+        let (told, _) = told(&pod("Pending", false), Leave::Now(OptIn::default()));
+        let told = told.unwrap();
+        assert_eq!((told.refusal, told.needs.len(), told.place), (None, 1, None));
+    }
+
+    #[test]
+    fn targets_and_names_hold_for_what_does_not_run_yet() {
+        let elsewhere = OptIn { targets: Targets::new(["lyon".into()]), ..OptIn::default() };
+        let unnamed = OptIn { name: GuestName::from("kube-x"), ..OptIn::default() };
+        let (new, running) = (pod("Pending", false), pod("Running", false));
+        for (how, path) in [(elsewhere, "spec.nodeName"), (unnamed, "metadata.namespace")] {
+            assert_eq!(refused_at(&new, how.clone()).as_deref(), Some(path));
+            assert_eq!(refused_at(&running, how), None);
+        }
+        let here = OptIn { targets: Targets::new([TURIN.to_string()]), ..OptIn::default() };
+        assert_eq!(refused_at(&new, here), None);
+    }
+
+    #[test]
+    fn a_secret_that_stays_keeps_its_pods_at_home() {
+        for (secrets, path) in [
+            (Secrets::Deny(["tls".to_owned()].into()), Some("spec")),
+            (Secrets::Allow(["other".to_owned()].into()), Some("spec")),
+            (Secrets::Allow(["tls".to_owned()].into()), None),
+        ] {
+            let how = OptIn { secrets, ..OptIn::default() };
+            assert_eq!(refused_at(&pod("Running", false), how).as_deref(), path);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A guest namespace as objects: made with everything that keeps a guest within its contract.
+
+use std::net::IpAddr;
+
+use mercato_protocol::contract::Contract;
+use mercato_protocol::id::ContractId;
+use mercato_protocol::quantity;
+use mercato_protocol::resources::Resources;
+use mercato_protocol::terms::PodSecurity;
+use serde_json::{Value, json};
+
+use super::network;
+use crate::forge::labels::{CONTRACT, FIELD_MANAGER, HOME_NAMESPACE, MANAGED_BY};
+use crate::limits;
+use crate::placement::terms::{DEFAULT_REQUESTS, GPUS, gpus};
+
+/// What a guest namespace is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestNamespace {
+    /// Its name at the provider.
+    pub name: String,
+    /// The home namespace that it stands for.
+    pub home: String,
+    /// The contract of the lease.
+    pub contract: ContractId,
+    /// All that may be asked for in it.
+    pub quantity: Resources,
+    /// The pod-security level of its guests.
+    pub pod_security: PodSecurity,
+    /// The name servers that its pods use, besides the cluster's own.
+    pub name_servers: Vec<IpAddr>,
+}
+
+impl GuestNamespace {
+    /// Called `name`, for the home namespace `home` of this contract's lease.
+    pub fn of(contract: &Contract, home: &str, name: &str, name_servers: &[IpAddr]) -> Self {
+        let terms = &contract.terms;
+        Self {
+            name: name.to_owned(),
+            home: home.to_owned(),
+            contract: contract.id,
+            quantity: terms.quantity.clone(),
+            pod_security: terms.pod_security,
+            name_servers: name_servers.to_vec(),
+        }
+    }
+
+    /// Whether a namespace of its name is this lease's, for that home namespace.
+    ///
+    /// # Errors
+    /// It is another's, which is never touched: what home can do about it.
+    pub fn check(&self, present: &Value) -> Result<(), String> {
+        if is_guest_namespace(present, &self.contract, Some(&self.home)) {
+            return Ok(());
+        }
+        Err(format!(
+            "namespace {} exists and is not this contract's: \
+            have it called otherwise with mercato offload {} --name NAME",
+            self.name, self.home
+        ))
+    }
+
+    /// The Namespace, for its creation.
+    pub fn namespace(&self) -> Value {
+        let mut labels = self.labels();
+        labels[HOME_NAMESPACE] = self.home.as_str().into();
+        labels["pod-security.kubernetes.io/enforce"] = match self.pod_security {
+            PodSecurity::Privileged => "privileged",
+            PodSecurity::Baseline => "baseline",
+            PodSecurity::Restricted => "restricted",
+        }
+        .into();
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": self.name, "labels": labels },
+        })
+    }
+
+    /// The ResourceQuota: what was bought, and no way to reach or burden the cluster beside it.
+    pub fn quota(&self) -> Value {
+        let amount = &self.quantity;
+        let mut hard = json!({
+            "requests.cpu": quantity::from_millis(amount.cpu_millis),
+            "requests.memory": amount.memory_bytes.to_string(),
+            "pods": amount.pods.to_string(),
+            "services.loadbalancers": "0",
+            "services.nodeports": "0",
+            "persistentvolumeclaims": "0",
+            "count/configmaps": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
+            "count/secrets": limits::GUEST_NAMESPACE_OBJECTS.to_string(),
+        });
+        if let Some(count) = gpus(amount) {
+            hard[format!("requests.{GPUS}")] = count.to_string().into();
+        }
+        json!({ "metadata": { "labels": self.labels() }, "spec": { "hard": hard } })
+    }
+
+    /// The LimitRange: what a container asks for that does not say.
+    pub fn limit_range(&self) -> Value {
+        let requests: Value = DEFAULT_REQUESTS.into_iter().collect();
+        let limit = json!({ "type": "Container", "defaultRequest": requests, "default": {} });
+        json!({ "metadata": { "labels": self.labels() }, "spec": { "limits": [limit] } })
+    }
+
+    /// The NetworkPolicy: nothing in, nothing out, but among the guests of one contract, and to the
+    /// name servers that guests use. Port 53 of any other address would be a way out for anything.
+    pub fn network_policy(&self) -> Value {
+        let spec = network::policy(&self.contract, &self.name_servers);
+        json!({ "metadata": { "labels": self.labels() }, "spec": spec })
+    }
+
+    fn labels(&self) -> Value {
+        json!({ MANAGED_BY: FIELD_MANAGER, CONTRACT: self.contract.to_string() })
+    }
+}
+
+/// Whether a guest namespace is that contract's, and `home`'s where that is said: no other is
+/// removed.
+pub fn is_guest_namespace(present: &Value, contract: &ContractId, home: Option<&str>) -> bool {
+    let labels = &present["metadata"]["labels"];
+    labels[CONTRACT] == contract.to_string()
+        && home.is_none_or(|home| labels[HOME_NAMESPACE] == home)
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+
+    use super::*;
+
+    fn wanted() -> GuestNamespace {
+        GuestNamespace {
+            name: "shop-rome".into(),
+            home: "shop".into(),
+            contract: NegotiationId([5; 16]),
+            quantity: Resources {
+                cpu_millis: 8500,
+                memory_bytes: 1 << 30,
+                pods: 20,
+                gpus: [("h100".parse().unwrap(), 2)].into(),
+            },
+            pod_security: PodSecurity::Baseline,
+            name_servers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_quota_is_what_was_bought() {
+        let hard = &wanted().quota()["spec"]["hard"];
+        assert_eq!(hard["requests.cpu"], "8500m");
+        assert_eq!(hard["pods"], "20");
+        assert_eq!(hard["requests.nvidia.com/gpu"], "2");
+        assert_eq!(hard["services.loadbalancers"], "0");
+    }
+
+    #[test]
+    fn only_the_leases_own_namespace_is_taken_and_removed() {
+        let (wanted, other) = (wanted(), NegotiationId([6; 16]));
+        let present = wanted.namespace();
+        assert_eq!(wanted.check(&present), Ok(()));
+        for (key, value) in [(CONTRACT, "other"), (HOME_NAMESPACE, "other")] {
+            let mut present = present.clone();
+            present["metadata"]["labels"][key] = value.into();
+            let said = wanted.check(&present).unwrap_err();
+            assert!(said.contains("mercato offload shop --name"), "{said}");
+        }
+        assert!(wanted.check(&json!({ "metadata": { "name": "shop-rome" } })).is_err());
+        for (contract, home, is_ours) in [
+            (wanted.contract, None, true),
+            (wanted.contract, Some("shop"), true),
+            (wanted.contract, Some("bank"), false),
+            (other, None, false),
+        ] {
+            assert_eq!(is_guest_namespace(&present, &contract, home), is_ours, "{home:?}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The virtual node of a lease as a Node object, from what its contract says.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use mercato_protocol::contract::Contract;
+use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::quantity;
+use mercato_protocol::terms::Platform;
+use serde_json::{Value, json};
+
+use crate::forge::labels::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
+use crate::placement::terms::allocatable;
+
+/// What a virtual node is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name, stable for the life of the lease.
+    pub name: String,
+    /// The lease that it stands for.
+    pub contract: ContractId,
+    /// The cluster that it stands for.
+    pub provider: ClusterId,
+    /// The true one of the provider's pool.
+    pub platform: Platform,
+    /// `topology.kubernetes.io/region`, and the zone below it.
+    pub region: Option<String>,
+    /// The value of `topology.kubernetes.io/zone`, if any.
+    pub zone: Option<String>,
+    /// Further labels: jurisdiction, GPUs as the device plugins write them.
+    pub labels: BTreeMap<String, String>,
+    /// What pods may ask for, extended resources included, as quantities.
+    pub capacity: BTreeMap<String, String>,
+    /// Where home's API server reaches the kubelet API.
+    pub address: IpAddr,
+    /// The port of its kubelet API.
+    pub port: u16,
+    /// What `kubectl get nodes` shows: the home API server's version, so that
+    /// no version skew is seen where there is none.
+    pub version: String,
+    /// Keeps pods off that were not meant to leave home.
+    pub taint: Taint,
+    /// No new pods: the lease ends.
+    pub unschedulable: bool,
+    /// The link to the provider is up.
+    pub reachable: bool,
+}
+
+/// Whether pods need a toleration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Taint {
+    /// Only those of opted-in namespaces come, which the webhook lets tolerate it.
+    #[default]
+    Tainted,
+    /// The whole cluster is opted in.
+    Untainted,
+}
+
+impl NodeSpec {
+    /// Of the node of this contract's lease, as it is at first: tainted, open to new pods, and
+    /// reachable. Its port is the listener's to say.
+    pub fn of(contract: &Contract, name: String, address: IpAddr, version: String) -> Self {
+        Self {
+            name,
+            contract: contract.id,
+            provider: contract.provider.cluster,
+            platform: contract.terms.platform.clone(),
+            region: None,
+            zone: None,
+            labels: BTreeMap::new(),
+            capacity: allocatable(&contract.terms.quantity),
+            address,
+            port: 0,
+            version,
+            taint: Taint::Tainted,
+            unschedulable: false,
+            reachable: true,
+        }
+    }
+
+    /// Whether a node of its name is this lease's: another's is never touched.
+    pub fn owns(&self, present: &Value) -> bool {
+        present["metadata"]["labels"][CONTRACT] == self.contract.to_string()
+    }
+
+    /// The fields of ours, for server-side apply. Taints are not among them: they are one list with
+    /// those of the cluster's controllers. Nor is it that pods may come, since a person who cordons
+    /// the node, or a drain, says that they may not.
+    pub fn applied(&self) -> Value {
+        let mut labels: BTreeMap<String, String> = self.labels.clone();
+        let mut label = |key: &str, value: &str| labels.insert(key.to_owned(), value.to_owned());
+        label("kubernetes.io/hostname", &self.name);
+        label("kubernetes.io/os", self.platform.os.as_str());
+        label("kubernetes.io/arch", self.platform.arch.as_str());
+        // Many charts keep their daemons off nodes of this type.
+        label("type", "virtual-kubelet");
+        label("node.kubernetes.io/exclude-from-external-load-balancers", "true");
+        label(MANAGED_BY, FIELD_MANAGER);
+        label(CONTRACT, &self.contract.to_string());
+        label(PROVIDER, &self.provider.short());
+        for (key, value) in [("region", &self.region), ("zone", &self.zone)] {
+            if let Some(value) = value {
+                label(&format!("topology.kubernetes.io/{key}"), value);
+            }
+        }
+        // A scheme of our own: no cloud controller takes the node for its own.
+        let id = format!("{FIELD_MANAGER}://{}/{}", self.provider, self.contract);
+        let mut object = json!({ "metadata": { "labels": labels }, "spec": { "providerID": id } });
+        if self.unschedulable {
+            object["spec"]["unschedulable"] = json!(true);
+        }
+        object
+    }
+
+    /// The object for its creation, to which [`NodeSpec::applied`] is applied: what is not applied
+    /// could not be taken back by leaving it out.
+    pub fn created(&self) -> Value {
+        let mut object = Self { unschedulable: false, ..self.clone() }.applied();
+        object["apiVersion"] = "v1".into();
+        object["kind"] = "Node".into();
+        object["metadata"]["name"] = self.name.as_str().into();
+        object["spec"]["taints"] = self.own_taints().into();
+        object
+    }
+
+    /// The list of taints as it should be, if `present` is another: ours by our prefix, the
+    /// others as they are.
+    pub fn taints(&self, present: &Value) -> Option<Vec<Value>> {
+        let present: Vec<_> = present.as_array().cloned().unwrap_or_default();
+        let (mine, mut others): (Vec<_>, Vec<_>) = present.into_iter().partition(|taint| {
+            let key = taint["key"].as_str().unwrap_or_default();
+            key.starts_with(GROUP) && key[GROUP.len()..].starts_with('/')
+        });
+        let wanted = self.own_taints();
+        let same = mine.len() == wanted.len()
+            && wanted.iter().all(|want| {
+                mine.iter().any(|is| is["key"] == want["key"] && is["effect"] == want["effect"])
+            });
+        others.extend(wanted);
+        (!same).then_some(others)
+    }
+
+    fn own_taints(&self) -> Vec<Value> {
+        let mut taints = Vec::new();
+        if self.taint == Taint::Tainted {
+            let value = self.provider.short();
+            taints.push(json!({ "key": PROVIDER, "value": value, "effect": "NoSchedule" }));
+        }
+        // Nothing is evicted: a link that is down is not a node that is down.
+        if !self.reachable {
+            taints.push(json!({ "key": format!("{GROUP}/unreachable"), "effect": "NoSchedule" }));
+        }
+        taints
+    }
+
+    /// The status of ours, as a patch; `now` in RFC 3339.
+    pub fn status(&self, transitions: &mut Transitions, now: &str) -> Value {
+        let mut conditions = Vec::new();
+        let reachable = if self.reachable {
+            ("True", "LinkUp", "the provider can be reached")
+        } else {
+            ("False", "LinkDown", "the provider cannot be reached; what runs there runs on")
+        };
+        for (kind, (status, reason, message)) in [
+            ("Ready", ("True", "LeaseActive", "the contract is in force")),
+            ("MemoryPressure", ("False", "NoPressure", "the contract's memory is reserved")),
+            ("DiskPressure", ("False", "NoPressure", "the provider's nodes have room")),
+            ("PIDPressure", ("False", "NoPressure", "the provider's nodes have room")),
+            ("NetworkUnavailable", ("False", "RouteCreated", "the provider's network is used")),
+            (PEER_REACHABLE, reachable),
+        ] {
+            let since = transitions.of(kind, status, now);
+            conditions.push(json!({ "type": kind, "status": status, "reason": reason,
+                "message": message, "lastHeartbeatTime": now, "lastTransitionTime": since }));
+        }
+        json!({ "status": {
+            "capacity": self.capacity,
+            "allocatable": self.capacity,
+            "conditions": conditions,
+            "addresses": [
+                { "type": "InternalIP", "address": self.address },
+                { "type": "Hostname", "address": self.name },
+            ],
+            "daemonEndpoints": { "kubeletEndpoint": { "Port": self.port } },
+            "nodeInfo": {
+                "architecture": self.platform.arch,
+                "operatingSystem": self.platform.os,
+                "kubeletVersion": self.version,
+                "kubeProxyVersion": "",
+                "containerRuntimeVersion": concat!("mercato://", env!("CARGO_PKG_VERSION")),
+                "kernelVersion": "", "osImage": "Mercato virtual node",
+                "bootID": self.contract.to_string(),
+                "machineID": self.provider.to_string(),
+                "systemUUID": self.contract.to_string(),
+            },
+        } })
+    }
+
+    /// Whether the node in the cluster is still as this makes it, whatever others have added.
+    pub fn holds(&self, transitions: &mut Transitions, present: &Value) -> bool {
+        let wanted = [self.applied(), self.status(transitions, "")];
+        wanted.iter().all(|wanted| contains(present, wanted))
+            && self.taints(&present["spec"]["taints"]).is_none()
+    }
+}
+
+/// When each condition last changed, so that a repeated one keeps its time.
+#[derive(Debug, Default)]
+pub struct Transitions(BTreeMap<String, (String, String)>);
+
+impl Transitions {
+    /// Takes over what the cluster has, where nothing is known yet.
+    pub fn learn(&mut self, conditions: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for condition in conditions.as_array().into_iter().flatten() {
+            // The node controller writes Unknown where a Lease was late: not ours to keep.
+            if condition["status"] != "Unknown" {
+                let known = (text(&condition["status"]), text(&condition["lastTransitionTime"]));
+                self.0.entry(text(&condition["type"])).or_insert(known);
+            }
+        }
+    }
+
+    fn of(&mut self, kind: &str, status: &str, now: &str) -> String {
+        let known = self.0.entry(kind.to_owned()).or_default();
+        if known.0 != status {
+            *known = (status.to_owned(), now.to_owned());
+        }
+        known.1.clone()
+    }
+}
+
+/// Times aside: they tell when something was written.
+fn contains(present: &Value, wanted: &Value) -> bool {
+    match (present, wanted) {
+        (Value::Object(present), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            let unset = wanted.is_null() || *wanted == json!(false) || *wanted == json!("");
+            let found = present.get(name);
+            name.ends_with("Time") || found.map_or(unset, |present| contains(present, wanted))
+        }),
+        (Value::Array(present), Value::Array(wanted)) => {
+            wanted.iter().all(|one| present.iter().any(|other| contains(other, one)))
+        }
+        // The API server writes 1 for 1000m.
+        (Value::String(present), Value::String(wanted)) => {
+            let amount = quantity::millis(wanted);
+            present == wanted || amount.is_some() && amount == quantity::millis(present)
+        }
+        (present, wanted) => present == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> NodeSpec {
+        NodeSpec {
+            name: "mercato-turin".into(),
+            contract: mercato_protocol::id::NegotiationId([5; 16]),
+            provider: ClusterId([7; 32]),
+            platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
+            region: Some("eu-south-1".into()),
+            zone: None,
+            labels: BTreeMap::from([("kubernetes.io/arch".into(), "wrong".into())]),
+            capacity: BTreeMap::from([("cpu".into(), "8".into())]),
+            address: "10.0.0.1".parse().unwrap(),
+            port: 10350,
+            version: "v1.35.4".into(),
+            taint: Taint::Tainted,
+            unschedulable: false,
+            reachable: true,
+        }
+    }
+
+    #[test]
+    fn amounts_are_the_same_however_they_are_written() {
+        let same =
+            |present, wanted| contains(&json!({ "cpu": present }), &json!({ "cpu": wanted }));
+        assert!(same("1", "1000m") && same("web", "web"));
+        assert!(!same("2", "1000m") && !same("web", "db") && !same("web", "1"));
+    }
+
+    #[test]
+    fn an_offered_label_cannot_replace_ours() {
+        let object = spec().applied();
+        assert_eq!(object["metadata"]["labels"]["kubernetes.io/arch"], "arm64");
+        assert_eq!(object["metadata"]["labels"]["topology.kubernetes.io/region"], "eu-south-1");
+    }
+
+    #[test]
+    fn others_taints_stay() {
+        let mut spec = spec();
+        let foreign = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+        let mut present = vec![foreign.clone()];
+        present.extend(spec.own_taints());
+        assert_eq!(spec.taints(&json!(present)), None);
+        spec.reachable = false;
+        let written = spec.taints(&json!(present)).unwrap();
+        assert_eq!(written.len(), 3);
+        assert!(written.contains(&foreign));
+        spec.reachable = true;
+        let written = spec.taints(&json!(written)).unwrap();
+        assert_eq!(written.len(), 2);
+        spec.taint = Taint::Untainted;
+        assert_eq!(spec.taints(&json!(written)).unwrap(), [foreign]);
+    }
+
+    #[test]
+    fn a_cordon_is_a_persons_to_undo() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let mut present = spec.created();
+        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
+        present["spec"]["unschedulable"] = json!(true);
+        let cordon = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
+        present["spec"]["taints"].as_array_mut().unwrap().push(cordon);
+        present["metadata"]["annotations"] = json!({ "why": "maintenance" });
+        assert!(spec.holds(&mut transitions, &present), "nothing is written over it");
+        assert!(spec.applied()["spec"].get("unschedulable").is_none(), "nor when something is");
+        spec.unschedulable = true;
+        assert_eq!(spec.applied()["spec"]["unschedulable"], true);
+        assert!(spec.created()["spec"].get("unschedulable").is_none());
+    }
+
+    #[test]
+    fn a_repeated_condition_keeps_its_time() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let reachable = |status: &Value| {
+            let conditions = status["status"]["conditions"].as_array().unwrap().clone();
+            conditions.into_iter().find(|c| c["type"] == PEER_REACHABLE).unwrap()
+        };
+        spec.status(&mut transitions, "t1");
+        let again = reachable(&spec.status(&mut transitions, "t2"));
+        assert_eq!(
+            (&again["lastTransitionTime"], &again["lastHeartbeatTime"]),
+            (&json!("t1"), &json!("t2"))
+        );
+        spec.reachable = false;
+        let down = spec.status(&mut transitions, "t3");
+        assert_eq!(reachable(&down)["lastTransitionTime"], "t3");
+        // The node itself stays Ready.
+        assert_eq!(down["status"]["conditions"][0]["status"], "True");
+    }
+
+    #[test]
+    fn a_restart_takes_over_the_times() {
+        let mut transitions = Transitions::default();
+        transitions.learn(&json!([
+            { "type": "Ready", "status": "True", "lastTransitionTime": "t0" },
+            { "type": "DiskPressure", "status": "Unknown", "lastTransitionTime": "t0" },
+        ]));
+        let status = spec().status(&mut transitions, "t9");
+        assert_eq!(status["status"]["conditions"][0]["lastTransitionTime"], "t0");
+        assert_eq!(status["status"]["conditions"][2]["lastTransitionTime"], "t9");
+    }
+
+    #[test]
+    fn what_others_change_of_it_is_seen() {
+        let (spec, mut transitions) = (spec(), Transitions::default());
+        let mut present = spec.created();
+        present["status"] = spec.status(&mut transitions, "t1")["status"].clone();
+        // As an API server has it.
+        present["spec"].as_object_mut().unwrap().remove("unschedulable");
+        present["metadata"]["labels"]["another"] = json!("s");
+        assert!(spec.holds(&mut transitions, &present));
+        let mut late = present.clone();
+        late["status"]["conditions"][0]["status"] = json!("Unknown");
+        assert!(!spec.holds(&mut transitions, &late));
+        let mut ending = spec.clone();
+        ending.unschedulable = true;
+        assert!(!ending.holds(&mut transitions, &present), "no new pods, whatever others say");
+        present["spec"]["taints"] = json!([]);
+        assert!(!spec.holds(&mut transitions, &present));
+    }
+}

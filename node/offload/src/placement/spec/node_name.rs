@@ -1,0 +1,40 @@
+//! What the virtual node of a lease is called.
+
+use mercato_protocol::id::{ClusterId, ContractId};
+
+/// What the virtual node of a lease with this provider is called, where no other node has that
+/// name: by the name that the provider gives itself, if it gives one.
+pub fn node_name(provider_name: Option<&str>, provider: &ClusterId) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = provider_name.unwrap_or_default().chars().map(plain).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() {
+        format!("mercato-{}", provider.short())
+    } else {
+        format!("mercato-{name:.40}")
+    }
+}
+
+/// What it is called where another node has the name `stem`: an earlier contract's with that
+/// provider, say.
+pub fn second_node_name(stem: &str, contract: &ContractId) -> String {
+    format!("{stem}-{}", contract.short())
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_named_by_its_provider() {
+        let id = ClusterId([7; 32]);
+        assert_eq!(node_name(Some("Torino (Nord)"), &id), "mercato-torino--nord");
+        assert_eq!(node_name(Some("..."), &id), format!("mercato-{}", id.short()));
+        assert_eq!(node_name(None, &id), format!("mercato-{}", id.short()));
+        let contract = NegotiationId([5; 16]);
+        let second = second_node_name("mercato-turin", &contract);
+        assert_eq!(second, format!("mercato-turin-{}", contract.short()));
+    }
+}
