@@ -8,6 +8,7 @@
 //! has to come right. A [`Federation`] is tried out: clusters of a [`Plan`] trade under a
 //! model of demand, and what came of it is reported.
 
+mod bodies;
 mod check;
 mod dice;
 mod event;
@@ -15,7 +16,6 @@ mod faults;
 mod federation;
 pub mod hostile;
 mod incident;
-mod kube;
 pub mod limits;
 mod link;
 pub mod measure;

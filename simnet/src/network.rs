@@ -188,7 +188,7 @@ impl World {
             }
             Packet::Workload { contract, frame, bodies } => {
                 for body in bodies {
-                    self.sites[to].bodies.keep(body);
+                    self.sites[to].bodies.put(body);
                 }
                 self.tell(to, Input::Workload { peer, contract, frame })
             }

@@ -1,5 +1,6 @@
 //! Planted bugs: each corrupts what goes into an agent or what comes out, at its
-//! vocabulary, so that no code of the agent's carries a switch for it. The tests demand
+//! vocabulary, or the facts from which a lease in a cluster is decided, so that no code of the
+//! product carries a switch for it. The tests demand
 //! that the invariants catch every one.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a bug concerns few words of many")]
@@ -10,6 +11,7 @@ use std::str::FromStr;
 
 use mercato_agent::{Change, Effect, Frame, GuestWork, HomeWork, Input, Record, RecordKey};
 use mercato_broker as broker;
+use mercato_cluster_model::sides::Lie;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, PodId};
 use mercato_offload::{guest, home};
@@ -62,11 +64,17 @@ pub enum Bug {
     /// The first words to a peer that has come back go over the connection of before, and count as
     /// said.
     DeadLinkKept,
+    /// An object at the provider is overwritten though it is not the lease's.
+    OverwritesOthers,
+    /// Guests take more than the contract has.
+    RoomIgnored,
+    /// Pods leave a namespace that did not opt in.
+    OptInIgnored,
 }
 
 impl Bug {
     /// All there are.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -87,6 +95,9 @@ impl Bug {
         Self::LeaseUnchanged,
         Self::SaidTwice,
         Self::DeadLinkKept,
+        Self::OverwritesOthers,
+        Self::RoomIgnored,
+        Self::OptInIgnored,
     ];
 }
 
@@ -136,6 +147,16 @@ impl Sabotage {
             made: BTreeMap::new(),
             beside: Vec::new(),
             dead: BTreeMap::new(),
+        }
+    }
+
+    /// What the decisions of a lease in a cluster are made from instead.
+    pub(crate) fn lie(&self) -> Option<Lie> {
+        match self.bug {
+            Bug::OverwritesOthers => Some(Lie::AllIsOurs),
+            Bug::RoomIgnored => Some(Lie::RoomIsEndless),
+            Bug::OptInIgnored => Some(Lie::AllLeaves),
+            _ => None,
         }
     }
 
@@ -238,7 +259,10 @@ impl Sabotage {
             Bug::EmptyListDeletesAtHome
             | Bug::EmptyListDeletesGuests
             | Bug::LinkDownIsNodeDown
-            | Bug::ResyncForgotten => answer,
+            | Bug::ResyncForgotten
+            | Bug::OverwritesOthers
+            | Bug::RoomIgnored
+            | Bug::OptInIgnored => answer,
         }
     }
 

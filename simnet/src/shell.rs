@@ -3,25 +3,21 @@
 
 use mercato_agent::{Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
 use mercato_broker as broker;
-use mercato_cluster_model::{ApiError, Cluster, Key};
-use mercato_offload::placement::allocatable;
+use mercato_cluster_model::ApiError;
+use mercato_cluster_model::sides::{
+    Bodies as _, Client, GuestSide, HomeSide, NodeState, Outcome, Source,
+};
+use mercato_offload::placement::export::Scope;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
-use mercato_protocol::time::Now;
-use serde_json::{Value, json};
 
 use crate::check::Violation;
 use crate::event::{Event, Work};
-use crate::kube::{GuestSide, HomeSide, node_name};
 use crate::packet::{Packet, carried};
-use crate::site::{Lease, Side, Told, cluster_now};
+use crate::sabotage::Sabotage;
+use crate::site::{Lease, Side, Site, Told, cluster_now};
 use crate::trace::note;
 use crate::world::World;
-
-/// The taint of virtual nodes; pods that may leave home tolerate it.
-pub(crate) const TAINT: &str = "mercato.dev/virtual";
-/// The label of a virtual node that names its contract.
-pub(crate) const CONTRACT: &str = "mercato.dev/contract";
 
 impl World {
     /// Does one thing that is free to be done.
@@ -53,7 +49,7 @@ impl World {
             Effect::Workload { peer, contract, frame } => {
                 let kept = &self.sites[at].bodies;
                 let named = carried(&frame).into_iter();
-                let bodies = named.filter_map(|digest| kept.get(&digest).cloned()).collect();
+                let bodies = named.filter_map(|digest| kept.get(&digest)).collect();
                 self.send(at, peer, Packet::Workload { contract, frame, bodies })
             }
             Effect::Lease(desire) => self.on_desire(at, *desire),
@@ -129,23 +125,23 @@ impl World {
         contract: ContractId,
         work: Work,
     ) -> Result<(), Violation> {
-        let luck = self.luck();
-        let now = cluster_now(self.at_ms);
+        let (outcome, now) = (self.write_outcome(), cluster_now(self.at_ms));
         let site = &mut self.sites[at];
         if site.run != run || site.agent.is_none() {
             return Ok(());
         }
         let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
-        let (kube, bodies) = (&mut site.kube, &mut site.bodies);
-        let input = match (&work, &mut lease.side) {
+        let (cluster, bodies) = (&mut site.kube, &mut site.bodies);
+        let mut client = Client { cluster, bodies, now, outcome };
+        let input = match (work, &mut lease.side) {
             (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
-                Input::Home(contract, side.confirm(kube, bodies, pod))
+                Input::Home(contract, side.confirm(&mut client, &pod))
             }
             (Work::Home(HomeWork::Write(pod, write)), Side::Home(_)) => {
-                Input::Home(contract, HomeSide::write(kube, bodies, now, (pod, write, luck)))
+                Input::Home(contract, HomeSide::write(&mut client, &pod, &write))
             }
             (Work::Guest(work), Side::Guest(side)) => {
-                Input::Guest(contract, side.perform(kube, bodies, now, (work, luck)))
+                Input::Guest(contract, at_provider(side, &mut client, work))
             }
             (Work::Home(_), _) | (Work::Guest(_), Side::Home(_)) => return Ok(()),
         };
@@ -162,9 +158,18 @@ impl World {
         if let Some(lease) = leases.get_mut(&contract) {
             lease.desire = desire;
         } else {
+            let lie = self.sabotage.as_ref().and_then(Sabotage::lie);
             let side = match desire.side {
-                broker::Side::Consumer => Side::Home(HomeSide::new(contract)),
-                broker::Side::Provider => Side::Guest(Box::new(GuestSide::new(&desire.contract))),
+                broker::Side::Consumer => {
+                    let mut side = HomeSide::new(&desire.contract, Scope::Labelled);
+                    side.lie = lie;
+                    Side::Home(Box::new(side))
+                }
+                broker::Side::Provider => {
+                    let mut side = GuestSide::new(&desire.contract);
+                    side.lie = lie;
+                    Side::Guest(Box::new(side))
+                }
             };
             leases.insert(contract, Lease { desire, side, told: None });
         }
@@ -179,25 +184,27 @@ impl World {
         for contract in contracts {
             self.tend(at, contract)?;
             let breaks = self.faults.relists();
-            let site = &mut self.sites[at];
-            let Some(lease) = site.leases.get_mut(&contract) else { continue };
+            let now = cluster_now(self.at_ms);
+            let Site { kube, bodies, leases, run, .. } = &mut self.sites[at];
+            let Some(lease) = leases.get_mut(&contract) else { continue };
+            let mut client = Client { cluster: kube, bodies, now, outcome: Outcome::Answered };
             let news: Vec<Input> = match &mut lease.side {
                 Side::Home(side) => {
                     if breaks {
                         side.relist();
                     }
-                    let news = side.news(&site.kube, &mut site.bodies);
+                    let news = side.news(&mut client);
                     news.into_iter().map(|input| Input::Home(contract, input)).collect()
                 }
                 Side::Guest(side) => {
                     if breaks {
                         side.relist();
                     }
-                    let news = side.news(&site.kube, &mut site.bodies);
+                    let news = side.news(&mut client);
                     news.into_iter().map(|input| Input::Guest(contract, input)).collect()
                 }
             };
-            let run = site.run;
+            let run = *run;
             for input in news {
                 if self.sites[at].run == run && self.sites[at].agent.is_some() {
                     note!(self, at, "watch tells: {}", brief(&input));
@@ -210,25 +217,19 @@ impl World {
 
     /// Makes the cluster's part of a lease as it is to be.
     fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
+        let (now, at_ms) = (cluster_now(self.at_ms), self.at_ms);
         let site = &mut self.sites[at];
+        let wall_ms = site.now(at_ms).wall_ms;
         let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
+        let (cluster, bodies) = (&mut site.kube, &mut site.bodies);
+        let mut client = Client { cluster, bodies, now, outcome: Outcome::Answered };
         let before = lease.told;
         // What fails now is tried again when the watches tell the next time.
-        let told = match &mut lease.side {
-            Side::Home(_) => tend_node(&mut site.kube, now, &lease.desire),
-            Side::Guest(side) if lease.desire.phase == Phase::Ended => {
-                let gone = side.close(&mut site.kube, now);
-                gone.map(|gone| gone.then_some(Told::Removed))
-            }
-            Side::Guest(side) => {
-                let LeaseDesire { contract, namespaces, .. } = &lease.desire;
-                let opened = side.open(&mut site.kube, now, contract, namespaces);
-                opened.map(|()| None)
-            }
-        };
-        let told = told.unwrap_or_default().or(before);
+        let told = tend(&mut client, lease, wall_ms).unwrap_or_default().or(before);
         lease.told = told;
+        if self.people.are_watched() {
+            self.sites[at].spread_mesh(at_ms);
+        }
         match told.filter(|_| told != before) {
             None => Ok(()),
             Some(Told::Ready) => self.tell(at, Input::Lease(contract, LeaseNews::Ready)),
@@ -237,48 +238,41 @@ impl World {
     }
 }
 
-/// The virtual node of a lease, as it is to be; what can be told of it.
-fn tend_node(kube: &mut Cluster, now: Now, desire: &LeaseDesire) -> Result<Option<Told>, ApiError> {
-    let contract = desire.contract.id;
-    let name = node_name(contract);
-    let node = Key::new("Node", "", &name);
-    if matches!(desire.phase, Phase::Open { .. } | Phase::Suspended) {
-        if kube.get(&node).is_none() {
-            let taint = json!([{ "key": TAINT, "effect": "NoSchedule" }]);
-            let labels = json!({ "type": "virtual-kubelet", CONTRACT: contract.to_string() });
-            let object = json!({ "kind": "Node", "spec": { "taints": taint },
-                "metadata": { "name": name, "labels": labels } });
-            kube.create(now, object)?;
+/// The part of a lease in its cluster, as it is to be; what can be told of it.
+fn tend(
+    client: &mut Client<'_>,
+    lease: &mut Lease,
+    wall_ms: u64,
+) -> Result<Option<Told>, ApiError> {
+    let LeaseDesire { contract, phase, peer_name, reachable, namespaces, .. } = &lease.desire;
+    let is_over = *phase >= Phase::Draining;
+    let admits = matches!(phase, Phase::Open { admit_until_ms } if wall_ms < *admit_until_ms);
+    let peer_name = peer_name.as_deref();
+    let node = NodeState { contract, peer_name, admits, reachable: *reachable };
+    match &mut lease.side {
+        Side::Home(side) if is_over => {
+            side.drain(client, node).map(|gone| gone.then_some(Told::Removed))
         }
-        let room = allocatable(&desire.contract.terms.quantity);
-        let status = json!({ "allocatable": room, "capacity": room });
-        if kube.get(&node).is_some_and(|there| there["status"] != status) {
-            kube.write_status(now, &node, None, status)?;
+        Side::Home(side) => side.keep_node(client, node).map(|()| Some(Told::Ready)),
+        Side::Guest(side) if *phase == Phase::Ended => {
+            side.close(client).map(|gone| gone.then_some(Told::Removed))
         }
-        return Ok(Some(Told::Ready));
+        Side::Guest(side) => side.open(client, contract, namespaces).map(|()| None),
     }
-    let Some(mut object) = kube.get(&node).cloned() else { return Ok(Some(Told::Removed)) };
-    if object["spec"]["taints"].as_array().is_some_and(|taints| taints.len() == 1) {
-        let draining = json!({ "key": "mercato.dev/draining", "effect": "NoSchedule" });
-        object["spec"]["taints"] = json!([object["spec"]["taints"][0], draining]);
-        kube.apply(now, object)?;
-    }
-    let (_, pods) = kube.list("Pod");
-    let mut left = false;
-    for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"] == name.as_str()) {
-        left = true;
-        if pod["metadata"]["deletionTimestamp"].is_null() {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let metadata = &pod["metadata"];
-            let key = Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]));
-            kube.delete(now, &key, metadata["uid"].as_str(), None)?;
+}
+
+fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -> guest::Input {
+    match work {
+        GuestWork::Apply(item, digest, route) => {
+            side.apply(client, item, Source { digest, route: &route })
         }
+        GuestWork::Update(pod, digest, route) => {
+            side.update(client, pod, Source { digest, route: &route })
+        }
+        GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
+        GuestWork::Release(pod) => side.release(client, pod),
+        GuestWork::Confirm(item) => side.confirm(client, &item),
     }
-    if left {
-        return Ok(None);
-    }
-    kube.delete(now, &node, None, Some(0))?;
-    Ok(kube.get(&node).is_none().then_some(Told::Removed))
 }
 
 /// What is said of a lease; of a list only its length.

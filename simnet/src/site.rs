@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
-use mercato_cluster_model::{Cluster, Script};
+use mercato_cluster_model::sides::{GuestSide, HomeSide};
+use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_discovery::{Address, Host, Transport};
 use mercato_gossip::Interner;
 use mercato_offload::placement::allocatable;
@@ -17,9 +18,9 @@ use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
 
+use crate::bodies::Bodies;
 use crate::hostile::Attack;
-use crate::kube::{Bodies, GuestSide, HomeSide};
-use crate::people::images;
+use crate::people::{images, namespaces};
 use crate::plan;
 use crate::words::Word;
 
@@ -90,7 +91,7 @@ pub(crate) enum Told {
 }
 
 pub(crate) enum Side {
-    Home(HomeSide),
+    Home(Box<HomeSide>),
     Guest(Box<GuestSide>),
 }
 
@@ -140,8 +141,9 @@ impl Site {
         let room: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
         self.kube.add_node(now, "node-1", &room, &json!({ "type": "home" }));
-        let shop = json!({ "kind": "Namespace", "metadata": { "name": "shop" } });
-        self.kube.create(now, shop).expect("the cluster is empty");
+        for namespace in namespaces() {
+            self.kube.create(now, namespace).expect("the cluster is empty");
+        }
         self.kube.script("job:1", Script { ends: Some((4_000, 3)), ..Script::default() });
         for (image, run_ms) in images() {
             let script = Script { start_ms: 2_000, ends: Some((run_ms, 0)), ..Script::default() };
@@ -155,6 +157,20 @@ impl Site {
 
     pub(crate) fn key(&self) -> PublicKey {
         self.owner.key
+    }
+
+    /// A service mesh of its people puts the cluster's own certificate into every namespace, as
+    /// those do; also into guest namespaces, where the consumer's has the same name.
+    pub(crate) fn spread_mesh(&mut self, at_ms: u64) {
+        let all = self.kube.objects("Namespace");
+        let lasting = all.filter(|(_, found)| found["metadata"]["deletionTimestamp"].is_null());
+        let places = lasting.map(|(key, _)| Key::new("ConfigMap", &key.name, MESH));
+        let missing: Vec<Key> = places.filter(|place| self.kube.get(place).is_none()).collect();
+        for Key { namespace, name, .. } in missing {
+            let object = json!({ "kind": "ConfigMap", "data": { "of": self.name },
+                "metadata": { "namespace": namespace, "name": name } });
+            self.kube.create(cluster_now(at_ms), object).expect("it is not there");
+        }
     }
 
     /// The daemon starts on what is on disk.
@@ -248,6 +264,9 @@ pub(crate) fn place_at(address: &Address) -> Option<usize> {
 }
 
 const PORT: u16 = 7474;
+
+/// What a service mesh calls its certificate, in every namespace.
+pub(crate) const MESH: &str = "mesh-ca";
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::{Change, Effect, Gate, Input};
+use mercato_cluster_model::sides::Outcome;
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
@@ -14,7 +15,6 @@ use crate::check::{Checks, Violation, ensure};
 use crate::dice::Dice;
 use crate::event::Event;
 use crate::faults::Faults;
-use crate::kube::Luck;
 use crate::limits;
 use crate::link::Lines;
 use crate::measure::Measures;
@@ -343,13 +343,13 @@ impl World {
         }
     }
 
-    /// How a write goes.
-    pub(crate) fn luck(&mut self) -> Luck {
+    /// What becomes of a write.
+    pub(crate) fn write_outcome(&mut self) -> Outcome {
         let (fails, unheard) = self.faults.writes();
         match () {
-            () if self.dice.kube.chance(fails) => Luck::Fails,
-            () if self.dice.kube.chance(unheard) => Luck::Unheard,
-            () => Luck::Good,
+            () if self.dice.kube.chance(fails) => Outcome::Fails,
+            () if self.dice.kube.chance(unheard) => Outcome::Unheard,
+            () => Outcome::Answered,
         }
     }
 

@@ -4,6 +4,8 @@
 //! far as offloading sees them; it checks no schema, and runs nothing: its logs are
 //! written beforehand and say that they are simulated.
 //!
+//! [`sides`] is what a daemon does of a lease in it, at home and at the provider.
+//!
 //! A node made by [`Cluster::add_node`] has a kubelet of the model's; any other `Node`
 //! object (a virtual node) has none, and whoever made it writes its pods' statuses.
 
@@ -12,6 +14,7 @@ mod error;
 mod kubelet;
 pub mod limits;
 mod scheduler;
+pub mod sides;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use mercato_offload::placement::{Amounts, amounts};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use crate::{Cluster, Key, text};
-
-/// Thousandths, by resource.
-type Amounts = BTreeMap<String, u128>;
+use crate::{Cluster, Key};
 
 impl Cluster {
     pub(crate) fn schedule(&mut self, now: Now) {
@@ -73,10 +71,14 @@ impl Cluster {
         if taints.iter().filter(repels).any(|taint| !is_tolerated(pod, taint)) {
             return Some("node(s) had untolerated taint(s)".to_owned());
         }
+        if node["spec"]["unschedulable"] == true {
+            return Some("node(s) were unschedulable".to_owned());
+        }
         let used = self.used(&node["metadata"]["name"]);
+        let has = amounts(&node["status"]["allocatable"]);
+        let of = |amounts: &Amounts, resource: &str| amounts.get(resource).copied().unwrap_or(0);
         let short = requests(pod).into_iter().find(|(resource, amount)| {
-            let has = text::milli(&node["status"]["allocatable"][resource]);
-            used.get(resource).copied().unwrap_or(0) + amount > has
+            of(&used, resource).saturating_add(*amount) > of(&has, resource)
         });
         short.map(|(resource, _)| format!("Insufficient {resource}"))
     }
@@ -87,7 +89,8 @@ impl Cluster {
             let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
             if key.kind == "Pod" && pod["spec"]["nodeName"] == *node && !ended {
                 for (resource, amount) in requests(pod) {
-                    *used.entry(resource).or_default() += amount;
+                    let sum: &mut u64 = used.entry(resource).or_default();
+                    *sum = sum.saturating_add(amount);
                 }
             }
         }
@@ -95,17 +98,11 @@ impl Cluster {
     }
 }
 
-/// What the pod's containers ask for, and its own place among the node's pods.
+/// What the pod asks for, and its own place among the node's pods.
 fn requests(pod: &Value) -> Amounts {
-    let mut sum = Amounts::from([("pods".to_owned(), 1_000)]);
-    for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
-        for (resource, amount) in
-            container["resources"]["requests"].as_object().into_iter().flatten()
-        {
-            *sum.entry(resource.clone()).or_default() += text::milli(amount);
-        }
-    }
-    sum
+    let mut all = mercato_offload::placement::requests(&pod["spec"]);
+    all.insert("pods".to_owned(), 1);
+    all
 }
 
 fn is_tolerated(pod: &Value, taint: &Value) -> bool {

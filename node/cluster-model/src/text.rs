@@ -1,17 +1,4 @@
-//! Quantities and times, as Kubernetes writes them.
-
-use mercato_protocol::quantity;
-use serde_json::Value;
-
-/// A quantity in thousandths; zero if it is none.
-pub(crate) fn milli(value: &Value) -> u128 {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return 0,
-    };
-    quantity::millis(&text).map_or(0, u128::from)
-}
+//! Times, as Kubernetes writes them.
 
 /// RFC 3339, in UTC, to the second. Days to dates as in Howard Hinnant's
 /// `civil_from_days`.
@@ -32,19 +19,10 @@ pub(crate) fn time(wall_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     #[test]
-    fn times_and_quantities_read_as_usual() {
+    fn times_read_as_usual() {
         assert_eq!(super::time(0), "1970-01-01T00:00:00Z");
         assert_eq!(super::time(951_827_696_000), "2000-02-29T12:34:56Z");
         assert_eq!(super::time(1_798_761_599_000), "2026-12-31T23:59:59Z");
-        assert_eq!(super::milli(&json!("1500m")), 1_500);
-        assert_eq!(super::milli(&json!("2Ki")), 2_048_000);
-        assert_eq!(super::milli(&json!(3)), 3_000);
-        assert_eq!(super::milli(&json!("1.5Gi")), 1_536_000 << 20);
-        assert_eq!(super::milli(&json!("0.5")), 500);
-        assert_eq!(super::milli(&json!("1e3")), 1_000_000);
-        assert_eq!(super::milli(&json!("much")), 0);
     }
 }

@@ -17,7 +17,6 @@ use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
 use mercato_broker::Inventory;
 use mercato_kubelet::stream::{Opened, Refused};
 use mercato_kubelet::{Bodies, Cluster};
-use mercato_offload::placement::spec;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::stream::{Request, Usage};
@@ -208,9 +207,4 @@ impl Drop for LeaseHandle {
         self.allowance.end();
         self.task.abort();
     }
-}
-
-/// What the virtual node of a lease is called where no other has that name.
-pub(crate) fn node_name(desire: &LeaseDesire) -> String {
-    spec::node_name(desire.peer_name.as_deref(), &desire.contract.provider.cluster)
 }

@@ -146,6 +146,12 @@ pub(crate) fn is_over(records: &Records, contract: &str) -> bool {
     of.is_some_and(|deal| deal.state() == State::Closed)
 }
 
+/// What is sold under the contract.
+pub(crate) fn bought(records: &Records, contract: &str) -> Option<Resources> {
+    let of = contract.parse().ok().and_then(|id| deal(records, id));
+    of.map(|deal| deal.terms().quantity.clone())
+}
+
 /// The deals that a write touches.
 pub(crate) fn touched(changes: &[Change]) -> Vec<NegotiationId> {
     let id = |change: &Change| match change {

@@ -11,7 +11,7 @@ use mercato_protocol::negotiation::State;
 use serde_json::Value;
 
 use super::{Violation, disk, ensure};
-use crate::people::settings_key;
+use crate::people::{STAYS, settings_key};
 use crate::site::Site;
 use crate::world::World;
 
@@ -87,6 +87,10 @@ impl World {
                 let metadata = &pod["metadata"];
                 ensure(metadata["deletionTimestamp"].is_null(), || format!("{name} lingers"))?;
                 let phase = &pod["status"]["phase"];
+                if metadata["name"].as_str().is_some_and(|name| name.starts_with(STAYS)) {
+                    ensure(phase == "Pending" || phase == "Failed", || format!("{name} runs"))?;
+                    continue;
+                }
                 if phase == "Succeeded" || phase == "Failed" || pod["spec"]["nodeName"].is_null() {
                     continue;
                 }
@@ -119,7 +123,10 @@ impl World {
         let guests = self.guests();
         ensure(guests.is_empty(), || format!("{} guests are left", guests.len()))?;
         for site in self.honest() {
-            let left = site.kube.list("Namespace").1.len() - 1;
+            let all = site.kube.objects("Namespace");
+            let left =
+                all.filter(|(_, one)| !one["metadata"]["labels"][labels::CONTRACT].is_null());
+            let left = left.count();
             ensure(left == 0, || format!("{left} guest namespaces are left at {}", site.name))?;
             let left = site.kube.list("Node").1.len() - 1;
             ensure(left == 0, || format!("{left} virtual nodes are left at {}", site.name))?;

@@ -11,10 +11,12 @@ mod wire;
 use mercato_agent::Effect;
 use mercato_cluster_model::Cluster;
 use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::resources::Resources;
 use thiserror::Error;
 
 pub(crate) use goal::Goal;
 
+use crate::site::MESH;
 use crate::world::World;
 
 /// A promise of the design that did not hold.
@@ -44,6 +46,10 @@ impl pods::Clusters for Vec<crate::site::Site> {
 
     fn place_of(&self, cluster: ClusterId) -> Option<usize> {
         self.iter().position(|site| site.id() == cluster)
+    }
+
+    fn bought(&self, at: usize, contract: &str) -> Option<Resources> {
+        disk::bought(self[at].gate.records(), contract)
     }
 
     fn is_over(&self, at: usize, contract: &str) -> bool {
@@ -79,7 +85,14 @@ impl World {
         if self.sites[at].attack.is_some() {
             return Ok(());
         }
-        self.checks.pods.look(&self.sites, at)
+        self.checks.pods.look(&self.sites, at)?;
+        let site = &self.sites[at];
+        let mut maps = site.kube.objects("ConfigMap").filter(|(key, _)| key.name == MESH);
+        let lost = maps.find(|(_, map)| map["data"]["of"] != *site.name);
+        ensure(lost.is_none(), || {
+            let namespace = lost.map(|(key, _)| key.namespace.as_str()).unwrap_or_default();
+            format!("{MESH} of {}'s own people in {namespace} is overwritten", site.name)
+        })
     }
 
     /// Every so often: everything.

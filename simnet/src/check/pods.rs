@@ -4,12 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_cluster_model::{Cluster, Event};
+use mercato_cluster_model::{Cluster, Event, Key};
 use mercato_offload::forge::labels;
+use mercato_offload::placement;
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::resources::Resources;
 use serde_json::Value;
 
 use super::{Violation, ensure};
+use crate::people::STAYS;
 
 /// A pod, by its cluster's place in the topology and its uid.
 type Place = (usize, String);
@@ -38,6 +41,8 @@ pub(crate) struct Pods {
 pub(crate) trait Clusters {
     fn cluster(&self, at: usize) -> &Cluster;
     fn place_of(&self, cluster: ClusterId) -> Option<usize>;
+    /// What the provider at `at` has sold under the contract.
+    fn bought(&self, at: usize, contract: &str) -> Option<Resources>;
     /// Whether the provider at `at` is free of the contract, or on its way there.
     fn is_over(&self, at: usize, contract: &str) -> bool;
 }
@@ -105,6 +110,9 @@ impl Pods {
         home: &str,
         pod: &Value,
     ) -> Result<(), Violation> {
+        if !self.ran.contains_key(home) {
+            may_be_there(world, place.0, pod)?;
+        }
         let ran = self.ran.entry(home.to_owned()).or_insert_with(|| place.clone());
         ensure(ran == place, || format!("{} runs a second time as {}", home, name(pod)))?;
         self.guests.insert(home.to_owned(), self.ended.contains_key(place));
@@ -125,9 +133,7 @@ impl Pods {
     }
 
     fn is_unwanted(&self, world: &impl Clusters, home: &str, guest: &Value) -> bool {
-        let origin = text(&guest["metadata"]["annotations"][labels::ORIGIN]);
-        let origin = origin.parse().ok().and_then(|id| world.place_of(id));
-        let Some(at) = origin else { return false };
+        let Some(at) = origin(world, guest) else { return false };
         let mut pods = world.cluster(at).objects("Pod");
         let found = pods.find(|(_, pod)| pod["metadata"]["uid"] == home);
         found.is_none_or(|(_, pod)| {
@@ -145,6 +151,40 @@ impl Pods {
         let runs = self.guests.get(&uid) == Some(&false) && !self.forced.contains(&uid);
         ensure(!runs, || format!("{} is gone from home (cluster {at}) while it runs", name(pod)))
     }
+}
+
+/// A new guest is of a namespace that was opted in, none that its owner keeps at home, and there
+/// is room for it in what was bought.
+fn may_be_there(world: &impl Clusters, at: usize, guest: &Value) -> Result<(), Violation> {
+    let contract = text(&guest["metadata"]["labels"][labels::CONTRACT]);
+    if let Some(bought) = world.bought(at, &contract) {
+        let live = world.cluster(at).objects("Pod").map(|(_, pod)| pod).filter(|pod| {
+            let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            !ended && pod["metadata"]["labels"][labels::CONTRACT] == *contract
+        });
+        let cpu_millis = |pod: &Value| placement::requests(&pod["spec"]).get("cpu").copied();
+        let used: u64 = live.filter_map(cpu_millis).sum();
+        ensure(used <= bought.cpu_millis, || {
+            format!("guests of {contract:.8} take {used}m of {}m", bought.cpu_millis)
+        })?;
+    }
+    let annotations = &guest["metadata"]["annotations"];
+    let namespace = text(&annotations[labels::HOME_NAMESPACE]);
+    let home = origin(world, guest).map(|origin| world.cluster(origin));
+    let place = Key::new("Namespace", "", &namespace);
+    let found = home.and_then(|home| home.get(&place));
+    ensure(
+        found.is_none_or(|found| !found["metadata"]["labels"][labels::OFFLOAD].is_null()),
+        || format!("{} is of namespace {namespace}, which did not opt in", name(guest)),
+    )?;
+    let kept = text(&annotations[labels::HOME_NAME]).starts_with(STAYS);
+    ensure(!kept, || format!("{} has to stay at home", name(guest)))
+}
+
+/// Where a guest was made.
+fn origin(world: &impl Clusters, guest: &Value) -> Option<usize> {
+    let origin = text(&guest["metadata"]["annotations"][labels::ORIGIN]);
+    origin.parse().ok().and_then(|id| world.place_of(id))
 }
 
 fn home_uid(pod: &Value) -> Option<String> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mercato_cluster_model::Key;
+use mercato_offload::forge::labels::CONTRACT;
 use mercato_offload::placement::GPUS;
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::resources::Resources;
@@ -10,7 +11,6 @@ use mercato_protocol::text::GpuModel;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::shell::{CONTRACT, TAINT};
 
 /// What comes to a cluster's people to be done.
 #[derive(Clone, Debug)]
@@ -126,7 +126,6 @@ impl Job {
                 "spec": {
                     "restartPolicy": "Never",
                     "nodeSelector": selector,
-                    "tolerations": [{ "key": TAINT, "operator": "Exists" }],
                     "containers": [{
                         "name": "job", "image": image(self.minutes),
                         "resources": { "requests": requests, "limits": requests },

@@ -21,7 +21,7 @@ pub use alone::Alone;
 pub(crate) use job::images;
 pub(crate) use market::Market;
 pub(crate) use owners::{Owners, by_chance};
-pub(crate) use story::{Story, settings_key};
+pub(crate) use story::{STAYS, Story, namespaces, settings_key};
 
 use crate::check::Violation;
 use crate::plan::Plan;

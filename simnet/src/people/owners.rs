@@ -14,7 +14,7 @@ use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
-use super::story::{Deed, Story};
+use super::story::{Deed, Story, virtual_node};
 use crate::check::Violation;
 use crate::dice::Dice;
 use crate::plan::Plan;
@@ -263,6 +263,7 @@ impl World {
                 .as_ref()
                 .is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active())),
             Deed::Create(name, _) => !self.has_pod(at, name),
+            Deed::Misplace => virtual_node(&self.sites[at].kube).is_some(),
             Deed::Edit(_)
             | Deed::Configure
             | Deed::Unconfigure

@@ -1,14 +1,15 @@
 //! What an owner does with pods: created, updated, deleted, created again under the same
 //! name; and what the provider's own people do to guests.
 
-use mercato_cluster_model::Key;
+use mercato_cluster_model::sides::admit;
+use mercato_cluster_model::{Cluster, Key};
 use mercato_offload::forge::labels;
+use mercato_offload::placement::export::{OptIn, Scope, Secrets, Targets};
 use serde_json::{Value, json};
 
 use crate::check::Violation;
 use crate::dice::Dice;
-use crate::shell::TAINT;
-use crate::site::cluster_now;
+use crate::site::{MESH, cluster_now};
 use crate::trace::note;
 use crate::world::World;
 
@@ -29,6 +30,8 @@ pub(crate) enum Deed {
     Delete(u64, u64),
     /// Removes a pod without waiting for its guest.
     Force(u64),
+    /// Binds pods to the virtual node that may not leave, or find no room.
+    Misplace,
     /// The provider's people delete a guest.
     Evict,
     /// Looks on.
@@ -51,6 +54,7 @@ impl Story {
             false => vec![
                 (Move, 0),
                 (Configure, 0),
+                (Misplace, 0),
                 (Create(0, false), 3_000),
                 (Edit(0), 2_000),
                 (Configure, 2_000),
@@ -67,7 +71,7 @@ impl Story {
 
     /// A buyer's deeds by chance.
     pub(crate) fn of_buyer(dice: &mut Dice) -> Self {
-        let mut deeds = vec![(Deed::Move, 0), (Deed::Configure, 0)];
+        let mut deeds = vec![(Deed::Move, 0), (Deed::Configure, 0), (Deed::Misplace, 0)];
         for _ in 0..dice.within(5..=25) {
             let name = dice.within(0..=2);
             let deed = match dice.within(0..=13) {
@@ -120,7 +124,16 @@ impl World {
         // What there is not cannot be changed; the owner shrugs.
         let done = match deed {
             Deed::Move | Deed::Wait => Ok(()),
-            Deed::Create(name, ends) => kube.create(now, pod(name, ends)).map(drop),
+            Deed::Create(name, ends) => {
+                let pod = admit(kube, Scope::Labelled, pod(name, ends));
+                kube.create(now, pod).map(drop)
+            }
+            Deed::Misplace => {
+                let pods = virtual_node(kube).into_iter().flat_map(|node| staying(&node));
+                pods.collect::<Vec<_>>()
+                    .into_iter()
+                    .try_for_each(|pod| kube.create(now, pod).map(drop))
+            }
             Deed::Edit(name) => match kube.get(&pod_key(name)).cloned() {
                 Some(mut pod) => {
                     pod["spec"]["containers"][0]["image"] = json!(format!("web:{}", now.mono_ms));
@@ -158,6 +171,54 @@ impl World {
     }
 }
 
+/// The namespaces that every owner has: the one of the story, one that did not opt in, and one
+/// whose pods may go to a node that is never there.
+pub(crate) fn namespaces() -> [Value; 3] {
+    let shop = OptIn { secrets: Secrets::Deny([KEPT.to_owned()].into()), ..OptIn::default() };
+    let lab = OptIn { targets: Targets::new(["mercato-nowhere".to_owned()]), ..OptIn::default() };
+    let marked = [("shop", shop.marks()), ("bank", json!({})), ("lab", lab.marks())];
+    marked.map(|(name, mut metadata)| {
+        metadata["name"] = name.into();
+        json!({ "kind": "Namespace", "metadata": metadata })
+    })
+}
+
+/// The virtual node of any lease, if there is one.
+pub(super) fn virtual_node(kube: &Cluster) -> Option<String> {
+    let mut nodes = kube.objects("Node");
+    let node = nodes.find(|(_, node)| !node["metadata"]["labels"][labels::CONTRACT].is_null());
+    node.map(|(key, _)| key.name.clone())
+}
+
+/// Pods on a virtual node of which none may ever run there: of a namespace that did not opt in, of
+/// one whose pods may go elsewhere only, with a secret that stays at home, and larger than what was
+/// bought.
+fn staying(node: &str) -> [Value; 4] {
+    let pod = |namespace: &str, name: &str, container: Value| {
+        let mut pod = json!({
+            "kind": "Pod",
+            "metadata": { "namespace": namespace, "name": format!("{STAYS}{name}") },
+            "spec": { "nodeName": node, "containers": [container] },
+        });
+        pod["spec"]["containers"][0]["name"] = name.into();
+        pod["spec"]["containers"][0]["image"] = "web:1".into();
+        pod
+    };
+    let secret = json!({ "envFrom": [{ "secretRef": { "name": KEPT, "optional": true } }] });
+    let large = json!({ "resources": { "requests": { "cpu": "4500m" } } });
+    [
+        pod("bank", "unasked", json!({})),
+        pod("lab", "elsewhere", json!({})),
+        pod("shop", "secret", secret),
+        pod("shop", "large", large),
+    ]
+}
+
+/// What the names of such pods begin with.
+pub(crate) const STAYS: &str = "stays-";
+/// The secret of the story's namespace that stays at home.
+const KEPT: &str = "vault";
+
 fn pod_key(name: u64) -> Key {
     Key::new("Pod", "shop", &format!("web-{name}"))
 }
@@ -180,10 +241,12 @@ fn pod(name: u64, ends: bool) -> Value {
         "spec": {
             "restartPolicy": policy,
             "nodeSelector": { "type": "virtual-kubelet" },
-            "tolerations": [{ "key": TAINT, "operator": "Exists" }],
             "containers": [{
                 "name": "web", "image": image,
-                "envFrom": [{ "configMapRef": { "name": "settings", "optional": true } }],
+                "envFrom": [
+                    { "configMapRef": { "name": "settings", "optional": true } },
+                    { "configMapRef": { "name": MESH, "optional": true } },
+                ],
                 "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
             }],
         },

@@ -3,6 +3,8 @@
 
 use mercato_agent::Input;
 use mercato_broker::{Command, Deal, Demand, EndReason, Exclusion, Refusal, Reply};
+use mercato_cluster_model::sides::admit;
+use mercato_offload::placement::export::Scope;
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resource;
@@ -308,7 +310,9 @@ impl World {
     fn create(&mut self, at: usize, pods: Vec<Value>) -> Result<(), Violation> {
         let now = cluster_now(self.at_ms);
         for pod in pods {
-            let made = self.sites[at].kube.create(now, pod);
+            let kube = &mut self.sites[at].kube;
+            let pod = admit(kube, Scope::Labelled, pod);
+            let made = kube.create(now, pod);
             made.map_err(|error| Violation(format!("a job's pod: {error}")))?;
         }
         self.kube_changed(at)

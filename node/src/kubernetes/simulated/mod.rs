@@ -12,12 +12,16 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
-use mercato_cluster_model::{ApiError, Cluster, Key, Script};
+use mercato_cluster_model::sides::{self, Client, Outcome};
+use mercato_cluster_model::{ApiError, Cluster, Script};
 use mercato_kubelet::stream::{Opened, Refused};
+use mercato_kubelet::{Bodies, BodyError};
+use mercato_offload::forge::Refusal;
+use mercato_offload::key::Item;
 use mercato_offload::placement::allocatable;
-use mercato_offload::placement::export::{Leave, OptIn, Scope, admitted};
+use mercato_offload::placement::export::{OptIn, Scope};
 use mercato_protocol::gpu::GpuPool;
-use mercato_protocol::id::ContractId;
+use mercato_protocol::id::{ContractId, Digest};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::stream::{RefusedReason, Request, Usage, What};
 use mercato_protocol::terms::Platform;
@@ -84,13 +88,13 @@ impl Simulated {
 
     /// Does something to the cluster, as through its API server.
     pub(crate) fn change<T>(&self, act: impl FnOnce(&mut Cluster, Now) -> T) -> T {
-        let done = {
-            let (mut cluster, now) = (self.lock(), self.0.clock.now());
-            let done = act(&mut cluster, now);
-            cluster.advance(now);
-            done
-        };
-        self.0.changes.send_modify(|changes| *changes += 1);
+        let (mut cluster, now) = (self.lock(), self.0.clock.now());
+        let before = cluster.version();
+        let done = act(&mut cluster, now);
+        cluster.advance(now);
+        if cluster.version() != before {
+            self.0.changes.send_modify(|changes| *changes += 1);
+        }
         done
     }
 
@@ -110,24 +114,32 @@ impl Simulated {
 
     /// Makes a pod, as the webhook lets it be made.
     pub(crate) fn create_pod(&self, pod: Value) -> Result<Value, ApiError> {
-        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-        let pod = match self.leave(namespace) {
-            Leave::Now(how) => admitted(how.strategy, &how.targets, pod),
-            Leave::Soon | Leave::Never => pod,
-        };
-        self.change(|cluster, now| cluster.create(now, pod))
+        self.change(|cluster, now| {
+            let pod = sides::admit(cluster, Scope::Labelled, pod);
+            cluster.create(now, pod)
+        })
     }
 
-    /// Every object of a kind.
-    fn list(&self, kind: &str) -> Vec<Value> {
-        self.look(|cluster| cluster.list(kind).1)
+    /// Asks the API server for something, as the daemon does for a lease.
+    fn request<T>(&self, bodies: &Bodies, request: impl FnOnce(&mut Client<'_>) -> T) -> T {
+        self.change(|cluster, now| {
+            let bodies = &mut Kept(bodies);
+            request(&mut Client { cluster, bodies, now, outcome: Outcome::Answered })
+        })
+    }
+}
+
+/// The bytes of a lease's objects and statuses.
+struct Kept<'a>(&'a Bodies);
+
+impl sides::Bodies for Kept<'_> {
+    fn keep(&mut self, item: &Item, body: &Value) -> Result<Digest, Refusal> {
+        let refused = |error: BodyError| Refusal { path: String::new(), reason: error.to_string() };
+        self.0.keep(item, body).map_err(refused)
     }
 
-    /// Whether the pods of a namespace may leave home.
-    fn leave(&self, namespace: &str) -> Leave {
-        let key = Key::new("Namespace", "", namespace);
-        let how = self.look(|cluster| Scope::Labelled.read(cluster.get(&key)?));
-        how.map_or(Leave::Never, Leave::Now)
+    fn get(&self, digest: &Digest) -> Option<Value> {
+        self.0.object(digest)
     }
 }
 

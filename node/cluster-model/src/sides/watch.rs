@@ -1,42 +1,50 @@
 //! A watch on objects of one cluster, as an API server gives it: a list first, then what
 //! changed since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_cluster_model::{Cluster, Key};
 use serde_json::Value;
+
+use crate::{Cluster, Key};
 
 /// A watch on objects of some kinds, and what was made of each that matters to its owner.
 #[derive(Debug)]
-pub(crate) struct Watch<T> {
+pub(super) struct Watch<T> {
     kinds: &'static [&'static str],
     /// None before the first list.
     version: Option<u64>,
     told: BTreeMap<Key, T>,
+    /// What an object comes to may have changed, though no object has.
+    again: bool,
 }
 
 /// What a watch has to tell.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News<T> {
-    /// All that there is.
+pub(super) enum News<T> {
+    /// Everything that there is, a whole list.
     All(Vec<T>),
     /// What went, then what came or changed.
     Some { gone: Vec<T>, changed: Vec<T> },
 }
 
 impl<T: Clone + PartialEq> Watch<T> {
-    pub(crate) fn new(kinds: &'static [&'static str]) -> Self {
-        Self { kinds, version: None, told: BTreeMap::new() }
+    pub(super) fn new(kinds: &'static [&'static str]) -> Self {
+        Self { kinds, version: None, told: BTreeMap::new(), again: false }
     }
 
     /// The watch breaks: the next word is a whole list.
-    pub(crate) fn relist(&mut self) {
+    pub(super) fn relist(&mut self) {
         self.version = None;
+    }
+
+    /// All objects are looked at the next time, and what has changed of them is told.
+    pub(super) fn look_again(&mut self) {
+        self.again = true;
     }
 
     /// What there is to tell. `see` makes something of an object that matters; `same` says
     /// whether two are states of one thing.
-    pub(crate) fn look(
+    pub(super) fn look(
         &mut self,
         cluster: &Cluster,
         mut see: impl FnMut(&Value) -> Option<T>,
@@ -50,6 +58,7 @@ impl<T: Clone + PartialEq> Watch<T> {
             self.told = seen.collect();
             return News::All(self.told.values().cloned().collect());
         };
+        let touched = if std::mem::take(&mut self.again) { self.all(cluster) } else { touched };
         let (mut gone, mut changed) = (Vec::new(), Vec::new());
         for key in touched {
             let now = cluster.get(&key).and_then(&mut see);
@@ -67,14 +76,18 @@ impl<T: Clone + PartialEq> Watch<T> {
         News::Some { gone, changed }
     }
 
+    /// What is there, and what was.
+    fn all(&self, cluster: &Cluster) -> BTreeSet<Key> {
+        let there = self.kinds.iter().flat_map(|kind| cluster.objects(kind));
+        there.map(|(key, _)| key).chain(self.told.keys()).cloned().collect()
+    }
+
     /// What was made, changed or removed after a version, if the cluster still knows.
-    fn touched(&self, cluster: &Cluster, version: u64) -> Option<Vec<Key>> {
-        let mut keys = Vec::new();
+    fn touched(&self, cluster: &Cluster, version: u64) -> Option<BTreeSet<Key>> {
+        let mut keys = BTreeSet::new();
         for kind in self.kinds {
             keys.extend(cluster.touched_since(kind, version).ok()?.cloned());
         }
-        keys.sort();
-        keys.dedup();
         Some(keys)
     }
 }

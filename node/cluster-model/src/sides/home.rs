@@ -1,0 +1,313 @@
+//! Home's side of one lease: its virtual node, the pods that are bound to it, the objects that they
+//! need, and the statuses written back.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use mercato_offload::forge::labels::CONTRACT;
+use mercato_offload::forge::{self, StatusContext};
+use mercato_offload::home::{HomePod, Input, Write};
+use mercato_offload::key::{Item, ObjectKey, PodId};
+use mercato_offload::placement::export::{
+    BoundNode, Departure, Leave, OptIn, Scope, refusal_text, refused_status, staying,
+};
+use mercato_offload::placement::spec::{NodeSpec, Transitions, node_name, second_node_name};
+use mercato_protocol::contract::Contract;
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
+use serde_json::Value;
+
+use super::watch::{News, Watch};
+use super::{Bodies, Client, Lie, Outcome, found, place};
+use crate::{ApiError, Cluster, Key, text};
+
+/// How the virtual node of a lease is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeState<'a> {
+    /// The contract that is in force.
+    pub contract: &'a Contract,
+    /// The name that the provider gives itself.
+    pub peer_name: Option<&'a str>,
+    /// New pods may be bound to it.
+    pub admits: bool,
+    /// The link to the provider is up.
+    pub reachable: bool,
+}
+
+/// What the watches of one virtual node have told, and what was written of it.
+#[derive(Debug)]
+pub struct HomeSide {
+    contract: ContractId,
+    provider: ClusterId,
+    scope: Scope,
+    /// The virtual node's name, once it is there.
+    node: Option<String>,
+    /// As it was written last, in that version of the object.
+    written: Option<(NodeSpec, Value)>,
+    transitions: Transitions,
+    namespaces: Namespaces,
+    pods: Watch<HomePod>,
+    /// With what was told last, if anything was.
+    objects: BTreeMap<ObjectKey, Option<Option<Digest>>>,
+    /// The decisions are made from this false fact.
+    pub lie: Option<Lie>,
+}
+
+impl HomeSide {
+    /// Of a lease under this contract, where pods of the namespaces of `scope` may leave.
+    pub fn new(contract: &Contract, scope: Scope) -> Self {
+        Self {
+            contract: contract.id,
+            provider: contract.provider.cluster,
+            scope,
+            node: None,
+            written: None,
+            transitions: Transitions::default(),
+            namespaces: Namespaces::default(),
+            pods: Watch::new(&["Pod"]),
+            objects: BTreeMap::new(),
+            lie: None,
+        }
+    }
+
+    /// What the virtual node is called, once it is there.
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Makes the virtual node, or makes it right again.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::apply`].
+    pub fn keep_node(
+        &mut self,
+        client: &mut Client<'_>,
+        state: NodeState<'_>,
+    ) -> Result<(), ApiError> {
+        let NodeState { contract, peer_name, admits, reachable } = state;
+        let Client { cluster, now, .. } = client;
+        let name = self.own_node(cluster).unwrap_or_else(|| {
+            let stem = node_name(peer_name, &self.provider);
+            let is_taken = cluster.get(&node_key(&stem)).is_some();
+            if is_taken { second_node_name(&stem, &self.contract) } else { stem }
+        });
+        self.node = Some(name.clone());
+        let spec = NodeSpec::of(contract, name, Ipv4Addr::UNSPECIFIED.into(), VERSION.to_owned());
+        let spec = NodeSpec { reachable, unschedulable: !admits, ..spec };
+        let key = node_key(&spec.name);
+        let mut node = match cluster.get(&key) {
+            Some(present) => present.clone(),
+            None => cluster.create(*now, spec.created())?,
+        };
+        let version = |node: &Value| node["metadata"]["resourceVersion"].clone();
+        if self.written.as_ref().is_some_and(|(was, at)| *was == spec && *at == version(&node)) {
+            return Ok(());
+        }
+        let mut applied = spec.applied();
+        for (label, value) in applied["metadata"]["labels"].as_object_mut().into_iter().flatten() {
+            node["metadata"]["labels"][label] = value.take();
+        }
+        for field in ["providerID", "unschedulable"] {
+            node["spec"][field] = applied["spec"][field].take();
+        }
+        if let Some(taints) = spec.taints(&node["spec"]["taints"]) {
+            node["spec"]["taints"] = taints.into();
+        }
+        cluster.apply(*now, node)?;
+        let mut status = spec.status(&mut self.transitions, &text::time(now.wall_ms));
+        let written = cluster.write_status(*now, &key, None, status["status"].take())?;
+        self.written = Some((spec, version(&written)));
+        Ok(())
+    }
+
+    /// Lets no new pods come, asks those that are there to end, and then removes the virtual node;
+    /// whether it is gone.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::apply`] and [`Cluster::delete`].
+    pub fn drain(
+        &mut self,
+        client: &mut Client<'_>,
+        state: NodeState<'_>,
+    ) -> Result<bool, ApiError> {
+        let Some(name) = self.own_node(client.cluster) else { return Ok(true) };
+        self.keep_node(client, NodeState { admits: false, ..state })?;
+        let Client { cluster, now, .. } = client;
+        let bound = cluster.objects("Pod").filter(|(_, pod)| pod["spec"]["nodeName"] == *name);
+        let bound: Vec<Value> = bound.map(|(_, pod)| pod.clone()).collect();
+        for pod in bound.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+            let (key, uid) = found(pod);
+            cluster.delete(*now, &key, Some(&uid), None)?;
+        }
+        if !bound.is_empty() {
+            return Ok(false);
+        }
+        let key = node_key(&name);
+        cluster.delete(*now, &key, None, Some(0))?;
+        Ok(cluster.get(&key).is_none())
+    }
+
+    fn own_node(&self, cluster: &Cluster) -> Option<String> {
+        let contract = self.contract.to_string();
+        let mut nodes = cluster.objects("Node");
+        let own = nodes.find(|(_, node)| node["metadata"]["labels"][CONTRACT] == *contract);
+        own.map(|(key, _)| key.name.clone())
+    }
+
+    /// From now on [`HomeSide::news`] tells of this object.
+    pub fn watch(&mut self, key: ObjectKey) {
+        self.objects.insert(key, None);
+    }
+
+    /// It does not any more.
+    pub fn unwatch(&mut self, key: &ObjectKey) {
+        self.objects.remove(key);
+    }
+
+    /// The watch breaks: the next word is a whole list.
+    pub fn relist(&mut self) {
+        self.pods.relist();
+    }
+
+    /// What the watches have to tell.
+    pub fn news(&mut self, client: &mut Client<'_>) -> Vec<Input> {
+        let mut pods = std::mem::replace(&mut self.pods, Watch::new(&["Pod"]));
+        if self.namespaces.look(client.cluster, self.scope) {
+            pods.look_again();
+        }
+        let Client { cluster, bodies, now, .. } = client;
+        let mut ended = Vec::new();
+        let see = |pod: &Value| {
+            let (told, ends) = self.home_pod(pod, *bodies)?;
+            if ends {
+                ended.push(found(pod));
+            }
+            told
+        };
+        let told = pods.look(cluster, see, |a, b| a.pod.uid == b.pod.uid);
+        self.pods = pods;
+        for (key, uid) in ended {
+            // One that has gone meanwhile is what was wanted.
+            let _ = cluster.delete(*now, &key, Some(&uid), None);
+        }
+        let mut news = match told {
+            News::All(pods) => vec![Input::Synced(pods)],
+            News::Some { gone, changed } => {
+                let gone = gone.into_iter().map(|pod| Input::PodGone(pod.pod.uid));
+                gone.chain(changed.into_iter().map(Input::Pod)).collect()
+            }
+        };
+        for (key, told) in &mut self.objects {
+            let object = place(key).and_then(|place| cluster.get(&place));
+            let digest = object.and_then(|object| {
+                bodies.keep(&Item::Object(key.clone()), &forge::export_object(object)).ok()
+            });
+            if *told != Some(digest) {
+                *told = Some(digest);
+                news.push(Input::Object { key: key.clone(), digest });
+            }
+        }
+        news
+    }
+
+    /// Asks for a pod by name.
+    pub fn confirm(&self, client: &mut Client<'_>, pod: &PodId) -> Input {
+        let found = present(client.cluster, pod);
+        let told =
+            found.and_then(|found| self.home_pod(found, client.bodies)).and_then(|(told, _)| told);
+        told.map_or(Input::PodGone(pod.uid.clone()), Input::Pod)
+    }
+
+    /// A pod of the node as its session sees it, and whether it has to end; none, of another node.
+    fn home_pod(&self, pod: &Value, bodies: &mut dyn Bodies) -> Option<(Option<HomePod>, bool)> {
+        let name = self.node().filter(|name| pod["spec"]["nodeName"] == **name)?;
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let leave = match self.namespaces.by_name.get(namespace) {
+            Some(how) => Leave::Now(how.clone()),
+            None if self.lie == Some(Lie::AllLeaves) => Leave::Now(OptIn::default()),
+            None => self.scope.unknown(namespace),
+        };
+        let node = BoundNode { name, provider: &self.provider, host_ip: None };
+        Some(match Departure::of(pod, leave, node) {
+            Departure::Undecided => (None, false),
+            Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),
+            Departure::Leaves(permit) => {
+                let id = forge::pod_id(pod)?;
+                let keep = |body: Value| bodies.keep(&Item::Pod(id), &body);
+                (permit.home_pod(pod, &BTreeMap::new(), keep), false)
+            }
+        })
+    }
+
+    /// Writes to a home pod, as its session wants.
+    pub fn write(client: &mut Client<'_>, pod: &PodId, write: &Write) -> Input {
+        let uid = pod.uid.clone();
+        let Client { cluster, bodies, now, outcome } = client;
+        if *outcome == Outcome::Fails {
+            return Input::NotWritten { uid, missing: false };
+        }
+        let Some(home) = present(cluster, pod) else { return Input::PodGone(uid) };
+        let key = Key::new("Pod", &pod.namespace, &pod.name);
+        let wanted = Some(uid.0.as_str());
+        let status = match write {
+            Write::Status { status, outcome } => {
+                let guest = match status.map(|digest| bodies.get(&digest)) {
+                    None => Value::Null,
+                    Some(Some(guest)) => guest,
+                    Some(None) => return Input::NotWritten { uid, missing: true },
+                };
+                let context = StatusContext::default();
+                Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
+            }
+            Write::Refusal(refusal) => match refused_status(home, &refusal_text(refusal)) {
+                Some(status) => Some(status),
+                None => return Input::Written(uid),
+            },
+            Write::FinishDeletion => None,
+        };
+        let done = match status {
+            Some(status) => cluster.write_status(*now, &key, wanted, status).map(drop),
+            None => cluster.delete(*now, &key, wanted, Some(0)),
+        };
+        match done {
+            Ok(()) if *outcome == Outcome::Answered => Input::Written(uid),
+            Err(ApiError { code: 404, .. }) => Input::PodGone(uid),
+            Ok(()) | Err(_) => Input::NotWritten { uid, missing: false },
+        }
+    }
+}
+
+/// The namespaces that are opted in, as of a version of the cluster.
+#[derive(Debug, Default)]
+struct Namespaces {
+    version: Option<u64>,
+    by_name: BTreeMap<String, OptIn>,
+}
+
+impl Namespaces {
+    /// Whether what is said of them has changed.
+    fn look(&mut self, cluster: &Cluster, scope: Scope) -> bool {
+        let touched = self.version.map(|version| cluster.touched_since("Namespace", version));
+        self.version = Some(cluster.version());
+        if let Some(Ok(mut touched)) = touched
+            && touched.next().is_none()
+        {
+            return false;
+        }
+        let all = cluster.objects("Namespace");
+        let all = all.filter_map(|(key, found)| Some((key.name.clone(), scope.read(found)?)));
+        let before = std::mem::replace(&mut self.by_name, all.collect());
+        self.by_name != before
+    }
+}
+
+fn node_key(name: &str) -> Key {
+    Key::new("Node", "", name)
+}
+
+fn present<'a>(cluster: &'a Cluster, pod: &PodId) -> Option<&'a Value> {
+    let found = cluster.get(&Key::new("Pod", &pod.namespace, &pod.name));
+    found.filter(|found| found["metadata"]["uid"] == pod.uid.0.as_str())
+}
+
+/// What the model's API server calls its version.
+const VERSION: &str = "v1.35.0-simulated";

@@ -1,0 +1,32 @@
+//! The bytes of objects and statuses of one cluster, by digest. A crash loses them.
+
+use std::collections::BTreeMap;
+
+use mercato_cluster_model::sides;
+use mercato_offload::forge::{self, Refusal};
+use mercato_offload::key::Item;
+use mercato_protocol::id::Digest;
+use serde_json::Value;
+
+/// Those that are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies(BTreeMap<Digest, Value>);
+
+impl Bodies {
+    /// Keeps one that has come from elsewhere.
+    pub(crate) fn put(&mut self, body: Value) -> Digest {
+        let digest = forge::digest(&body);
+        self.0.insert(digest, body);
+        digest
+    }
+}
+
+impl sides::Bodies for Bodies {
+    fn keep(&mut self, _: &Item, body: &Value) -> Result<Digest, Refusal> {
+        Ok(self.put(body.clone()))
+    }
+
+    fn get(&self, digest: &Digest) -> Option<Value> {
+        self.0.get(digest).cloned()
+    }
+}
