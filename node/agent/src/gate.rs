@@ -18,8 +18,8 @@
 
 use std::collections::VecDeque;
 
+use crate::effect::Effect;
 use crate::record::{Change, Records, TooLarge};
-use crate::vocabulary::Effect;
 
 /// Effects on their way out, in the order in which they were wanted.
 #[derive(Debug, Default)]

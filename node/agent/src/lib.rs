@@ -8,35 +8,26 @@
 //! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
 
 mod agent;
-mod ask;
+mod effect;
 mod federation;
-mod frauds;
 mod gate;
-mod joining;
-mod keys;
+mod input;
 mod lease;
-mod leases;
 pub mod limits;
-mod market;
-mod membership;
-mod namespaces;
 mod neighbours;
 mod notice;
 mod peers;
-mod ranks;
-mod rates;
+mod rank;
 mod record;
-mod registrar;
-mod unsaid;
-mod view;
-mod vocabulary;
+mod unsent;
 
 pub use agent::{Agent, Config};
-pub use ask::{Answer, Ask, FederationRefusal};
+pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
+pub use federation::ask::{Answer, Ask, FederationRefusal};
+pub use federation::papers::Papers;
+pub use federation::registrar::{Grant, Issued, RegistrarRecord};
+pub use federation::view::{Joined, Listed};
 pub use gate::Gate;
-pub use membership::Papers;
+pub use input::{Input, LeaseNews};
 pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};
 pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records, TooLarge};
-pub use registrar::{Grant, Issued, RegistrarRecord};
-pub use view::{Joined, Listed};
-pub use vocabulary::{Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};

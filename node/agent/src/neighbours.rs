@@ -13,8 +13,8 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
-use crate::ranks::ranks;
-use crate::vocabulary::Effect;
+use crate::effect::Effect;
+use crate::rank::ranks;
 
 /// Those who are neighbours, whether we dialled them.
 #[derive(Debug)]

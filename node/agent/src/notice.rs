@@ -12,7 +12,7 @@ use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
-use crate::vocabulary::Effect;
+use crate::effect::Effect;
 
 /// What a person wants to know of a negotiation, a lease, or a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]

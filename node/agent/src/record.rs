@@ -14,9 +14,9 @@ use mercato_protocol::identity::Replaced;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::federation::papers::Papers;
+use crate::federation::registrar::RegistrarRecord;
 use crate::limits;
-use crate::membership::Papers;
-use crate::registrar::RegistrarRecord;
 
 /// What must be remembered. Never the body of a Kubernetes object, never a tenant's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

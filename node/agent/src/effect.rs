@@ -1,120 +1,23 @@
-//! What goes into the agent and what comes out.
+//! What comes out of the agent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_broker::{Command, Inventory, Refusal, Reply, Side};
-use mercato_discovery::{Address, DialFailure, Report};
-use mercato_gossip::Opened;
+use mercato_broker::{Refusal, Reply, Side};
+use mercato_discovery::Address;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
-use mercato_offload::{guest, home};
 use mercato_protocol::bounded::Rank;
-use mercato_protocol::certificate::Certificate;
 use mercato_protocol::contract::Contract;
-use mercato_protocol::envelope::{Signed, Verified};
+use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ContractId, Digest, FederationId, PublicKey};
-use mercato_protocol::identity::Owner;
-use mercato_protocol::join::{JoinReply, JoinRequest};
+use mercato_protocol::join::JoinRequest;
 use mercato_protocol::negotiation;
 
-use crate::ask::{Answer, Ask};
+use crate::federation::ask::Answer;
 use crate::notice::Notice;
 use crate::record::Change;
-
-/// What happened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// The time of [`Agent::wakeup`](crate::Agent::wakeup) has come. Also the first input
-    /// after a restore: the answer says again all that the records imply.
-    Tick,
-    /// A source of sightings speaks.
-    Sighted(Report),
-    /// The answer to [`Effect::Dial`].
-    Dialled {
-        /// Of which dial.
-        attempt: u64,
-        /// The proven key, or why there is none.
-        result: Result<PublicKey, DialFailure>,
-    },
-    /// A connection with a peer is up, and both have said hello. Said again when another
-    /// connection has replaced it: what was under way may be lost.
-    Connected {
-        /// Who, by the hello's identity document, whose key the connection proved.
-        peer: Owner,
-        /// Whether we dialled.
-        dialled: bool,
-    },
-    /// The last connection with a peer is gone.
-    Disconnected(PublicKey),
-    /// Where this daemon can be dialled, now: multiaddresses.
-    Addresses(Vec<String>),
-    /// A neighbour's gossip.
-    Gossip {
-        /// Who.
-        peer: PublicKey,
-        /// What it says, opened.
-        message: Opened,
-    },
-    /// A peer's word in a negotiation, opened by the key of the connection.
-    Negotiation(Box<Verified<negotiation::Message>>),
-    /// A word that was to be said once was not taken by its peer before the connection ended that
-    /// carried it.
-    Unsaid {
-        /// Whose.
-        peer: PublicKey,
-        /// What.
-        message: Signed<negotiation::Message>,
-    },
-    /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
-    Workload {
-        /// Who.
-        peer: PublicKey,
-        /// Of which lease.
-        contract: ContractId,
-        /// What it says.
-        frame: Frame,
-    },
-    /// The owner wants something; answered by [`Effect::Reply`] with the same number.
-    Command(u64, Command),
-    /// Something about federations; answered by [`Effect::Federation`] with the same number.
-    Federation(u64, Ask),
-    /// The registrar's answer to [`Effect::Join`]; none: it did not give one.
-    Joined(FederationId, Option<Box<JoinReply>>),
-    /// A connected peer shows its certificates.
-    Papers {
-        /// Who.
-        peer: PublicKey,
-        /// Of each federation its own first, then its registrar's.
-        certificates: Vec<Signed<Certificate>>,
-    },
-    /// What the cluster has, now.
-    Inventory(Inventory),
-    /// How far away whom is, now: the last round trip by key, in microseconds.
-    RoundTrips(BTreeMap<PublicKey, u64>),
-    /// Guests can, or cannot, be kept apart on this cluster's network.
-    Isolation(bool),
-    /// How a lease's part in this cluster is.
-    Lease(ContractId, LeaseNews),
-    /// Home's API server says this of a lease's pods and objects. Frames and links are
-    /// inputs of their own.
-    Home(ContractId, home::Input),
-    /// The provider's API server says this of a lease's guests, likewise.
-    Guest(ContractId, guest::Input),
-}
-
-/// How a lease's part in this cluster is, against its latest [`LeaseDesire`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeaseNews {
-    /// Consumer: the virtual node is ready.
-    Ready,
-    /// Provider: it cannot be set up, and why.
-    Failed(String),
-    /// Nothing of it is left: the node and its pods (consumer, once [`Phase::Draining`]), the
-    /// guest namespaces (provider, once [`Phase::Ended`]).
-    Removed,
-}
 
 /// What is to be done. Whatever follows a [`Effect::Persist`] waits until that is on disk:
 /// [`Gate`](crate::Gate).
@@ -122,7 +25,7 @@ pub enum LeaseNews {
 pub enum Effect {
     /// Keep, or forget, a record.
     Persist(Change),
-    /// Try these addresses, and report [`Input::Dialled`].
+    /// Try these addresses, and report [`crate::Input::Dialled`].
     Dial {
         /// To be named in the answer.
         attempt: u64,
@@ -150,13 +53,13 @@ pub enum Effect {
         message: mercato_protocol::gossip::Message,
     },
     /// Say this in a negotiation to a connected peer, until it has taken it or the connection
-    /// ends: then [`Input::Unsaid`].
+    /// ends: then [`crate::Input::Unsaid`].
     Negotiation {
         /// To whom.
         peer: PublicKey,
         /// What.
         message: Signed<negotiation::Message>,
-        /// Nothing but [`Input::Unsaid`] has it said again. Other words are said at each
+        /// Nothing but [`crate::Input::Unsaid`] has it said again. Other words are said at each
         /// connection, until they are answered.
         once: bool,
     },
@@ -183,7 +86,7 @@ pub enum Effect {
     Reply(u64, Result<Reply, Refusal>),
     /// The answer to what was asked about federations.
     Federation(u64, Box<Answer>),
-    /// Ask this registrar, who may have to be dialled first, and report [`Input::Joined`].
+    /// Ask this registrar, who may have to be dialled first, and report [`crate::Input::Joined`].
     Join {
         /// Of which federation.
         federation: FederationId,
@@ -195,7 +98,7 @@ pub enum Effect {
         request: Box<JoinRequest>,
     },
     /// Say hello to every connected peer again, since there are other certificates to show;
-    /// what the peers show in turn is [`Input::Papers`].
+    /// what the peers show in turn is [`crate::Input::Papers`].
     Introduce,
     /// Something worth a line in the log and in `mercato events`.
     Notice(Notice),
@@ -248,8 +151,8 @@ pub enum Phase {
     Ended,
 }
 
-/// Work at home's API server; what comes of it is an [`Input::Home`]. The words are those
-/// of [`home::Effect`].
+/// Work at home's API server; what comes of it is an [`crate::Input::Home`]. The words are those
+/// of [`mercato_offload::home::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HomeWork {
     /// Tell of this object, now and whenever it changes.
@@ -266,8 +169,8 @@ pub enum HomeWork {
     Event(PodId, message::PodEvent),
 }
 
-/// Work at the provider's API server; what comes of it is an [`Input::Guest`]. The words
-/// are those of [`guest::Effect`].
+/// Work at the provider's API server; what comes of it is an [`crate::Input::Guest`]. The words
+/// are those of [`mercato_offload::guest::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuestWork {
     /// Make the guest object of this body, which came this way, or update it.

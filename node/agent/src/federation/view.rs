@@ -12,7 +12,7 @@ use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::membership::Membership;
+use crate::federation::membership::Membership;
 
 /// A federation that this cluster belongs to, or goes by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

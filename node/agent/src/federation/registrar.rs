@@ -19,12 +19,12 @@ use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::ask::{Answer, FederationRefusal};
+use crate::effect::Effect;
+use crate::federation::ask::{Answer, FederationRefusal};
+use crate::federation::membership::Membership;
 use crate::federation::{certified_in, keep_list, note};
 use crate::limits;
-use crate::membership::Membership;
 use crate::peers::Keys;
-use crate::vocabulary::Effect;
 
 /// What a join token is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

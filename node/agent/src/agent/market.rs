@@ -17,13 +17,13 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::effect::Effect;
 use crate::lease::Lease;
 use crate::limits;
 use crate::neighbours::is_bound;
 use crate::notice::Notice;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
-use crate::vocabulary::Effect;
 
 impl Agent {
     /// Lets the broker hear all that it is to hear, and passes on what it wants.

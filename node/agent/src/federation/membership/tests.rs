@@ -1,6 +1,7 @@
 //! The tables of a membership when they are full.
 
 use mercato_protocol::envelope::KeyPair;
+use mercato_protocol::federation::Root;
 
 use super::*;
 

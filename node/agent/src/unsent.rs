@@ -8,8 +8,8 @@ use mercato_protocol::id::PublicKey;
 use mercato_protocol::negotiation::Message;
 
 use crate::agent::Agent;
+use crate::effect::Effect;
 use crate::limits;
-use crate::vocabulary::Effect;
 
 /// Those that wait for their peer's next connection, by peer and by a number that rises.
 #[derive(Debug)]

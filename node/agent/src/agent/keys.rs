@@ -8,11 +8,11 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::effect::Effect;
 use crate::notice::Notice;
 use crate::peers::{Claim, Keys};
-use crate::ranks::ranks;
+use crate::rank::ranks;
 use crate::record::{Change, Record, RecordKey};
-use crate::vocabulary::Effect;
 
 impl Agent {
     /// `cluster` shows that these are its keys: what the owner thinks of it counts for them.

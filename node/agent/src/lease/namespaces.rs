@@ -10,10 +10,10 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 use mercato_protocol::workload::is_reserved;
 
+use crate::effect::Effect;
 use crate::lease::Lease;
 use crate::limits;
 use crate::record::Record;
-use crate::vocabulary::Effect;
 
 impl Lease {
     /// Hears what guest namespaces the items that the consumer sends are to be in, and under

@@ -1,6 +1,9 @@
 //! The agent: takes an input to the part that it is for, and gathers what they want done.
 //! What the broker wants is in `market`, leases in `leases`.
 
+mod keys;
+mod market;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,15 +17,16 @@ use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
+use crate::effect::Effect;
 use crate::federation::Federated;
+use crate::input::Input;
 use crate::lease::Lease;
-use crate::leases::Leases;
+use crate::lease::table::Leases;
 use crate::neighbours::Neighbours;
 use crate::notice::{Notice, Told};
 use crate::peers::{Keys, Peers};
 use crate::record::{Change, Record, Records};
-use crate::unsaid::Unsaid;
-use crate::vocabulary::{Effect, Input};
+use crate::unsent::Unsaid;
 
 /// What the agent is told once.
 pub type Config = mercato_broker::Config;

@@ -2,6 +2,16 @@
 //! gossip, and the registrar's work if it is one. What it asks of other registrars is in
 //! `joining`.
 
+pub(crate) mod ask;
+pub(crate) mod frauds;
+pub(crate) mod joining;
+pub(crate) mod membership;
+pub(crate) mod papers;
+pub(crate) mod rates;
+pub(crate) mod registrar;
+pub(crate) mod renewal;
+pub(crate) mod view;
+
 use std::collections::BTreeMap;
 
 use mercato_broker::Affiliation;
@@ -16,17 +26,18 @@ use mercato_protocol::limits::FEDERATIONS;
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::agent::Agent;
-use crate::ask::{Answer, Ask, FederationRefusal};
-use crate::frauds::Frauds;
-use crate::joining::Joining;
-use crate::membership::{Gone, Listed, Membership, Papers};
+use crate::effect::Effect;
+use crate::federation::ask::{Answer, Ask, FederationRefusal};
+use crate::federation::frauds::Frauds;
+use crate::federation::joining::Joining;
+use crate::federation::membership::{Gone, Listed, Membership};
+use crate::federation::papers::Papers;
+use crate::federation::rates::Rates;
+use crate::federation::registrar::Note;
 use crate::notice::{FederationNews, Notice};
 use crate::peers::Keys;
-use crate::ranks::partners;
-use crate::rates::Rates;
+use crate::rank::partners;
 use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
-use crate::registrar::Note;
-use crate::vocabulary::Effect;
 
 /// What the agent keeps of federations.
 #[derive(Debug, Default)]

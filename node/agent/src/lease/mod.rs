@@ -1,6 +1,9 @@
 //! One lease in this cluster: its offload session, and how it is to be. Which leases
 //! there are is told by the broker; what the session does is offload's.
 
+pub(crate) mod namespaces;
+pub(crate) mod table;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mercato_broker::{Desired, LeaseSpec, Side};
@@ -11,10 +14,10 @@ use mercato_protocol::contract::Party;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
+use crate::effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
+use crate::lease::namespaces::MayGo;
 use crate::limits;
-use crate::namespaces::MayGo;
 use crate::record::{Change, Record, RecordKey};
-use crate::vocabulary::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
 
 #[derive(Debug)]
 pub(crate) struct Lease {

@@ -9,8 +9,9 @@ use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
 use crate::agent::Agent;
+use crate::effect::{Effect, Frame};
+use crate::input::LeaseNews;
 use crate::lease::Lease;
-use crate::vocabulary::{Effect, Frame, LeaseNews};
 
 /// All leases, and when the first of them is next due: asked for after each input, nearly all
 /// of which are gossip and touch no lease.

@@ -4,67 +4,15 @@
 
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, Member, RevocationList, Revoked, Role};
-use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
-use mercato_protocol::federation::{Federation, Root, Succession};
-use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::limits::{ADDRESSES, CHAIN, SUBDOMAIN_BYTES, SUCCESSIONS, TEXT_BYTES};
+use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
+use mercato_protocol::federation::Federation;
+use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
-use serde::{Deserialize, Serialize};
 
-use crate::joining::Renewal;
+use crate::federation::papers::Papers;
+use crate::federation::registrar::{Registrar, RegistrarRecord};
+use crate::federation::renewal::Renewal;
 use crate::limits;
-use crate::registrar::{Registrar, RegistrarRecord};
-
-/// What a cluster knows a federation by, and belongs to it by.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Papers {
-    /// The federation's first document.
-    pub root: Signed<Root>,
-    /// Each later one, in order.
-    pub successions: Vec<Succession>,
-    /// The cluster's certificate, then its registrar's, unless the root signed it. None: the
-    /// cluster knows whom the federation certifies, and does not belong to it.
-    pub certificates: Vec<Signed<Certificate>>,
-    /// Where the registrar can be dialled: multiaddresses.
-    pub registrar: Vec<String>,
-    /// The DNS name that tells of its peers.
-    pub domain: Option<String>,
-}
-
-impl Papers {
-    /// Of a federation that a domain announces: as yet without a certificate.
-    pub fn of_domain(root: Signed<Root>, domain: String) -> Self {
-        let (successions, certificates, registrar) = Default::default();
-        Self { root, successions, certificates, registrar, domain: Some(domain) }
-    }
-
-    /// Of which federation.
-    pub fn id(&self) -> FederationId {
-        self.root.federation_id()
-    }
-
-    /// Whether these go on from where `before` was: a root that was replaced is not gone back to.
-    pub(crate) fn follow(&self, before: &Self) -> bool {
-        self.successions.starts_with(&before.successions)
-    }
-
-    /// Whether all that is in them is as long, and as many, as it may be.
-    pub(crate) fn fit(&self) -> bool {
-        self.certificates.len() <= CHAIN
-            && self.registrar.len() <= ADDRESSES
-            && self.registrar.iter().all(|address| address.len() <= TEXT_BYTES)
-            && self.domain.as_ref().is_none_or(|domain| domain.len() <= SUBDOMAIN_BYTES)
-    }
-
-    /// The federation under its latest root.
-    pub fn federation(&self, now: Now) -> Result<Federation, EnvelopeError> {
-        let first = self.root.open_root(now)?;
-        if self.successions.len() > SUCCESSIONS {
-            return Err(EnvelopeError::NotNext);
-        }
-        self.successions.iter().try_fold(first, |federation, next| federation.follow(next, now))
-    }
-}
 
 /// A list of one who is not known to issue certificates, and what its signer is worth.
 #[derive(Debug)]
@@ -373,6 +321,15 @@ impl Membership {
     /// The cluster that issued it.
     pub(crate) fn registrar_cluster(&self) -> Option<ClusterId> {
         self.above
+    }
+
+    /// When the registrar is asked for another certificate and its latest list, wall clock.
+    /// None: no registrar issued one.
+    pub(crate) fn renew_ms(&self) -> Option<u64> {
+        let issuer = self.issuer()?;
+        let list = self.list(&issuer);
+        let list_ms = list.map_or(0, |list| list.issued_ms / 4 + list.next_update_ms / 4 * 3);
+        Some(self.renewal.due_ms.min(list_ms).max(self.renewal.retry_ms))
     }
 
     /// Whose lists are kept.

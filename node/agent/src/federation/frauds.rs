@@ -7,10 +7,10 @@ use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
 use crate::agent::Agent;
+use crate::effect::Effect;
 use crate::federation::{erase, keep};
 use crate::limits;
 use crate::record::{FederationKey, FederationRecord};
-use crate::vocabulary::Effect;
 
 /// See the module. What gives way is given back, to be erased from disk.
 #[derive(Debug)]

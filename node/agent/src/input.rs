@@ -1,0 +1,110 @@
+//! What goes into the agent.
+
+use std::collections::BTreeMap;
+
+use mercato_broker::{Command, Inventory};
+use mercato_discovery::{DialFailure, Report};
+use mercato_gossip::Opened;
+use mercato_offload::{guest, home};
+use mercato_protocol::certificate::Certificate;
+use mercato_protocol::envelope::{Signed, Verified};
+use mercato_protocol::id::{ContractId, FederationId, PublicKey};
+use mercato_protocol::identity::Owner;
+use mercato_protocol::join::JoinReply;
+use mercato_protocol::negotiation;
+
+use crate::effect::Frame;
+use crate::federation::ask::Ask;
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The time of [`Agent::wakeup`](crate::Agent::wakeup) has come. Also the first input
+    /// after a restore: the answer says again all that the records imply.
+    Tick,
+    /// A source of sightings speaks.
+    Sighted(Report),
+    /// The answer to [`crate::Effect::Dial`].
+    Dialled {
+        /// Of which dial.
+        attempt: u64,
+        /// The proven key, or why there is none.
+        result: Result<PublicKey, DialFailure>,
+    },
+    /// A connection with a peer is up, and both have said hello. Said again when another
+    /// connection has replaced it: what was under way may be lost.
+    Connected {
+        /// Who, by the hello's identity document, whose key the connection proved.
+        peer: Owner,
+        /// Whether we dialled.
+        dialled: bool,
+    },
+    /// The last connection with a peer is gone.
+    Disconnected(PublicKey),
+    /// Where this daemon can be dialled, now: multiaddresses.
+    Addresses(Vec<String>),
+    /// A neighbour's gossip.
+    Gossip {
+        /// Who.
+        peer: PublicKey,
+        /// What it says, opened.
+        message: Opened,
+    },
+    /// A peer's word in a negotiation, opened by the key of the connection.
+    Negotiation(Box<Verified<negotiation::Message>>),
+    /// A word that was to be said once was not taken by its peer before the connection ended that
+    /// carried it.
+    Unsaid {
+        /// Whose.
+        peer: PublicKey,
+        /// What.
+        message: Signed<negotiation::Message>,
+    },
+    /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
+    Workload {
+        /// Who.
+        peer: PublicKey,
+        /// Of which lease.
+        contract: ContractId,
+        /// What it says.
+        frame: Frame,
+    },
+    /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
+    Command(u64, Command),
+    /// Something about federations; answered by [`crate::Effect::Federation`] with the same number.
+    Federation(u64, Ask),
+    /// The registrar's answer to [`crate::Effect::Join`]; none: it did not give one.
+    Joined(FederationId, Option<Box<JoinReply>>),
+    /// A connected peer shows its certificates.
+    Papers {
+        /// Who.
+        peer: PublicKey,
+        /// Of each federation its own first, then its registrar's.
+        certificates: Vec<Signed<Certificate>>,
+    },
+    /// What the cluster has, now.
+    Inventory(Inventory),
+    /// How far away whom is, now: the last round trip by key, in microseconds.
+    RoundTrips(BTreeMap<PublicKey, u64>),
+    /// Guests can, or cannot, be kept apart on this cluster's network.
+    Isolation(bool),
+    /// How a lease's part in this cluster is.
+    Lease(ContractId, LeaseNews),
+    /// Home's API server says this of a lease's pods and objects. Frames and links are
+    /// inputs of their own.
+    Home(ContractId, home::Input),
+    /// The provider's API server says this of a lease's guests, likewise.
+    Guest(ContractId, guest::Input),
+}
+
+/// How a lease's part in this cluster is, against its latest [`crate::LeaseDesire`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseNews {
+    /// Consumer: the virtual node is ready.
+    Ready,
+    /// Provider: it cannot be set up, and why.
+    Failed(String),
+    /// Nothing of it is left: the node and its pods (consumer, once [`crate::Phase::Draining`]), the
+    /// guest namespaces (provider, once [`crate::Phase::Ended`]).
+    Removed,
+}
