@@ -47,17 +47,17 @@ pub enum Effect {
     Rank(PublicKey, Rank),
     /// Tell a neighbour. May get lost.
     Gossip {
-        /// Whom.
+        /// The neighbour's key.
         peer: PublicKey,
-        /// What.
+        /// What it is told, signed where that is needed.
         message: mercato_protocol::gossip::Message,
     },
     /// Say this in a negotiation to a connected peer, until it has taken it or the connection
     /// ends: then [`crate::Input::Unsaid`].
     Negotiation {
-        /// To whom.
+        /// The key of the peer to say it to.
         peer: PublicKey,
-        /// What.
+        /// The message, as this cluster signed it.
         message: Signed<negotiation::Message>,
         /// Nothing but [`crate::Input::Unsaid`] has it said again. Other words are said at each
         /// connection, until they are answered.
@@ -66,11 +66,11 @@ pub enum Effect {
     /// Send a frame on the workload stream of a lease, with the bodies that its statements
     /// name, as far as they are here and fit. May get lost, it is said again.
     Workload {
-        /// To whom.
+        /// The key that speaks for the other side.
         peer: PublicKey,
-        /// Of which lease.
+        /// The contract of that lease.
         contract: ContractId,
-        /// What.
+        /// The frame, whose bodies are kept outside.
         frame: Frame,
     },
     /// How a lease is to be in this cluster from now on. Level-triggered, one for each
@@ -88,13 +88,13 @@ pub enum Effect {
     Federation(u64, Box<Answer>),
     /// Ask this registrar, who may have to be dialled first, and report [`crate::Input::Joined`].
     Join {
-        /// Of which federation.
+        /// The federation that is to be joined.
         federation: FederationId,
         /// Who has to be there.
         registrar: PublicKey,
         /// Where it may be, beside where it is known to be.
         addresses: Vec<Address>,
-        /// What to say.
+        /// The question, as the registrar takes it.
         request: Box<JoinRequest>,
     },
     /// Say hello to every connected peer again, since there are other certificates to show;
@@ -119,7 +119,7 @@ pub struct LeaseDesire {
     /// Which side this cluster is on: the consumer shows a virtual node and follows its
     /// pods, the provider keeps guest namespaces and follows what is in them.
     pub side: Side,
-    /// What both signed.
+    /// The contract as both signed it.
     pub contract: Contract,
     /// The key that speaks for the other side now: it may have changed it since.
     pub peer: PublicKey,
@@ -139,7 +139,7 @@ pub struct LeaseDesire {
 pub enum Phase {
     /// Set up, and open to pods; home admits new ones until then, wall clock.
     Open {
-        /// Milliseconds.
+        /// Milliseconds since 1970, wall clock.
         admit_until_ms: u64,
     },
     /// As it is; no new pods.

@@ -16,7 +16,7 @@ use mercato_protocol::negotiation;
 use crate::effect::Frame;
 use crate::federation::ask::Ask;
 
-/// What happened.
+/// What happened outside the agent.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The time of [`Agent::wakeup`](crate::Agent::wakeup) has come. Also the first input
@@ -26,7 +26,7 @@ pub enum Input {
     Sighted(Report),
     /// The answer to [`crate::Effect::Dial`].
     Dialled {
-        /// Of which dial.
+        /// The number that the dial was given.
         attempt: u64,
         /// The proven key, or why there is none.
         result: Result<PublicKey, DialFailure>,
@@ -36,18 +36,18 @@ pub enum Input {
     Connected {
         /// Who, by the hello's identity document, whose key the connection proved.
         peer: Owner,
-        /// Whether we dialled.
+        /// Whether this cluster opened the connection.
         dialled: bool,
     },
     /// The last connection with a peer is gone.
     Disconnected(PublicKey),
     /// Where this daemon can be dialled, now: multiaddresses.
     Addresses(Vec<String>),
-    /// A neighbour's gossip.
+    /// What a neighbour in gossip says.
     Gossip {
-        /// Who.
+        /// The key that the connection has proven.
         peer: PublicKey,
-        /// What it says, opened.
+        /// What it says, with signatures checked.
         message: Opened,
     },
     /// A peer's word in a negotiation, opened by the key of the connection.
@@ -55,18 +55,18 @@ pub enum Input {
     /// A word that was to be said once was not taken by its peer before the connection ended that
     /// carried it.
     Unsaid {
-        /// Whose.
+        /// The key of that peer.
         peer: PublicKey,
-        /// What.
+        /// The message as it was signed.
         message: Signed<negotiation::Message>,
     },
     /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
     Workload {
-        /// Who.
+        /// The key that the connection has proven.
         peer: PublicKey,
-        /// Of which lease.
+        /// The contract of that lease.
         contract: ContractId,
-        /// What it says.
+        /// The frame, from either side.
         frame: Frame,
     },
     /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
@@ -77,7 +77,7 @@ pub enum Input {
     Joined(FederationId, Option<Box<JoinReply>>),
     /// A connected peer shows its certificates.
     Papers {
-        /// Who.
+        /// The key that the connection has proven.
         peer: PublicKey,
         /// Of each federation its own first, then its registrar's.
         certificates: Vec<Signed<Certificate>>,
@@ -95,6 +95,40 @@ pub enum Input {
     Home(ContractId, home::Input),
     /// The provider's API server says this of a lease's guests, likewise.
     Guest(ContractId, guest::Input),
+}
+
+/// What happened to a lease.
+#[derive(Clone, Debug)]
+pub(crate) enum LeaseInput {
+    /// How its part in this cluster is.
+    News(LeaseNews),
+    /// A frame on its workload stream. Only the other party of the contract is listened to.
+    Frame {
+        /// The key of whoever sent it.
+        peer: PublicKey,
+        /// The frame, whose bodies are kept by digest outside.
+        frame: Frame,
+    },
+    /// What home's API server says of its pods and objects.
+    Home(home::Input),
+    /// What the provider's API server says of its guests.
+    Guest(guest::Input),
+}
+
+/// What happened in this cluster's federations.
+#[derive(Clone, Debug)]
+pub(crate) enum FederationInput {
+    /// A question; it is answered by [`crate::Effect::Federation`] with the same number.
+    Ask(u64, Ask),
+    /// The registrar's answer to [`crate::Effect::Join`]; none: it did not give one.
+    Joined(FederationId, Option<Box<JoinReply>>),
+    /// A connected peer shows its certificates.
+    Papers {
+        /// The key that the connection has proven.
+        peer: PublicKey,
+        /// Of each federation its own first, then its registrar's.
+        certificates: Vec<Signed<Certificate>>,
+    },
 }
 
 /// How a lease's part in this cluster is, against its latest [`crate::LeaseDesire`].

@@ -1,6 +1,6 @@
 //! The cluster agent as a value: inputs go in, effects come out; the clock and the seed
-//! are arguments. It joins the broker, the directory, gossip and one offload session for
-//! each lease, and decides nothing that one of them can.
+//! are arguments. It joins the broker, the directory, gossip, the federations and one offload
+//! session for each lease, and decides nothing that one of them can.
 //!
 //! The daemon performs the effects on Kubernetes, the network and disk, and so does the
 //! simulator in virtual time. Both pass each answer through a [`Gate`], so that nothing is
@@ -8,6 +8,8 @@
 //! crash or a write that failed. Opening what peers signed is the caller's, before `handle`.
 
 mod agent;
+mod connections;
+mod context;
 mod effect;
 mod federation;
 mod gate;
@@ -17,16 +19,17 @@ pub mod limits;
 mod neighbours;
 mod notice;
 mod peers;
-mod rank;
+mod publishers;
 mod record;
+mod request;
 mod unsent;
 
 pub use agent::{Agent, Config};
 pub use effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
 pub use federation::ask::{Answer, Ask, FederationRefusal};
+pub use federation::issued::{Grant, Issued, RegistrarRecord};
+pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
-pub use federation::registrar::{Grant, Issued, RegistrarRecord};
-pub use federation::view::{Joined, Listed};
 pub use gate::Gate;
 pub use input::{Input, LeaseNews};
 pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};

@@ -1,6 +1,8 @@
 //! What a person may want to hear of, with all that a sentence about it takes. Putting it into
 //! words, and keeping it, is the daemon's.
 
+use std::collections::BTreeMap;
+
 use mercato_broker::{Deal, EndReason, Side, Standing};
 use mercato_protocol::ad::AdError;
 use mercato_protocol::id::{ClusterId, FederationId, NegotiationId, PublicKey};
@@ -10,9 +12,6 @@ use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;
-
-use crate::agent::Agent;
-use crate::effect::Effect;
 
 /// What a person wants to know of a negotiation, a lease, or a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +149,7 @@ pub enum Notice {
 
 /// What was last told of a deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+struct Told {
     state: State,
     /// By number, how far the change was that is under way, or came to nothing.
     change: Option<(u32, ChangeStep)>,
@@ -159,7 +158,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn of(deal: &Deal) -> Self {
+    fn of(deal: &Deal) -> Self {
         let amends = deal.agreement().and_then(|agreement| agreement.contract.amends);
         Self {
             state: deal.state(),
@@ -169,27 +168,40 @@ impl Told {
     }
 }
 
-impl Agent {
-    /// Tells what has gone on in a deal since it was last told.
-    pub(crate) fn tell_deal(&mut self, now: Now, deal: &Deal, out: &mut Vec<Effect>) {
+/// What was last told of each deal.
+#[derive(Debug, Default)]
+pub(crate) struct DealNews(BTreeMap<NegotiationId, Told>);
+
+impl DealNews {
+    /// As a deal's record has it: told before.
+    pub(crate) fn restore(&mut self, deal: &Deal) {
+        self.0.insert(deal.id(), Told::of(deal));
+    }
+
+    pub(crate) fn forget(&mut self, deal: &NegotiationId) {
+        self.0.remove(deal);
+    }
+
+    /// What has gone on in a deal since it was last told.
+    pub(crate) fn notices(&mut self, now: Now, deal: &Deal) -> Vec<Notice> {
         let (id, side, state) = (deal.id(), deal.side(), deal.state());
-        let told = Told::of(deal);
-        let before = self.told.insert(id, told);
+        let (told, mut news) = (Told::of(deal), Vec::new());
+        let before = self.0.insert(id, told);
         if before.map(|before| before.state) != Some(state) {
             let was_offered = before.is_some_and(|before| before.state == State::Offered);
             let facts = Box::new(DealFacts { was_offered, ..facts(deal) });
-            out.push(Effect::Notice(Notice::Deal { id, side, state, facts }));
+            news.push(Notice::Deal { id, side, state, facts });
         }
-        let Some(before) = before else { return };
+        let Some(before) = before else { return news };
         if told.changed > before.changed {
-            let facts = Box::new(facts(deal));
-            let step = ChangeStep::Made;
-            out.push(Effect::Notice(Notice::Change { id, side, step, facts }));
+            let (step, facts) = (ChangeStep::Made, Box::new(facts(deal)));
+            news.push(Notice::Change { id, side, step, facts });
         }
         if let Some((_, step)) = told.change.filter(|change| before.change != Some(*change)) {
             let facts = Box::new(change_facts(now, deal));
-            out.push(Effect::Notice(Notice::Change { id, side, step, facts }));
+            news.push(Notice::Change { id, side, step, facts });
         }
+        news
     }
 }
 

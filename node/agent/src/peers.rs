@@ -195,7 +195,7 @@ impl Peers {
         self.connected.remove(key)
     }
 
-    pub(crate) fn judge(&mut self, cluster: ClusterId, standing: Standing) {
+    pub(crate) fn set_standing(&mut self, cluster: ClusterId, standing: Standing) {
         self.standings.insert(cluster, standing);
     }
 
@@ -216,6 +216,11 @@ impl Peers {
 
     pub(crate) fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
         &self.connected
+    }
+
+    /// What the cluster that is connected with this key calls itself.
+    pub(crate) fn name(&self, key: &PublicKey) -> Option<&str> {
+        self.connected.get(key).map(|owner| owner.name.as_str())
     }
 
     /// The key under which `cluster` is connected.
@@ -298,7 +303,7 @@ mod tests {
         };
         let mut peers = Peers::default();
         let (named, member, kept) = (cluster(1), cluster(2), cluster(3));
-        peers.judge(named, Standing::Trusted);
+        peers.set_standing(named, Standing::Trusted);
         peers.restore(kept, keys(&[1, 2], &[3]));
         let rank = |of: &ClusterId| if *of == member { Rank::Member } else { Rank::Stranger };
         for n in 1..=limits::CLUSTERS.all as u64 + 10 {

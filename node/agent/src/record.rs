@@ -14,8 +14,8 @@ use mercato_protocol::identity::Replaced;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::federation::issued::RegistrarRecord;
 use crate::federation::papers::Papers;
-use crate::federation::registrar::RegistrarRecord;
 use crate::limits;
 
 /// What must be remembered. Never the body of a Kubernetes object, never a tenant's secret.

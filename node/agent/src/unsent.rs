@@ -7,25 +7,25 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::negotiation::Message;
 
-use crate::agent::Agent;
 use crate::effect::Effect;
 use crate::limits;
 
 /// Those that wait for their peer's next connection, by peer and by a number that rises.
 #[derive(Debug)]
-pub(crate) struct Unsaid {
+pub(crate) struct Unsent {
     words: Bounded<(PublicKey, u64), Signed<Message>>,
     kept: u64,
 }
 
-impl Default for Unsaid {
+impl Default for Unsent {
     fn default() -> Self {
         Self { words: Bounded::new(Room::of(limits::UNSAID)), kept: 0 }
     }
 }
 
-impl Unsaid {
-    fn keep(
+impl Unsent {
+    /// One more that its peer has not taken; where there is no room those leave that matter least.
+    pub(crate) fn keep(
         &mut self,
         peer: PublicKey,
         message: Signed<Message>,
@@ -36,37 +36,15 @@ impl Unsaid {
         let _ = self.words.put((peer, self.kept), message, |(peer, _), _| rank(peer));
     }
 
-    fn take(&mut self, peer: PublicKey) -> Vec<Signed<Message>> {
+    /// What is to be said to a peer that is connected, perhaps anew.
+    pub(crate) fn take(&mut self, peer: PublicKey) -> Vec<Effect> {
         let mut taken = Vec::new();
         self.words.retain(|(other, _), message| {
             let is_of_peer = *other == peer;
-            taken.extend(is_of_peer.then(|| message.clone()));
+            let message = is_of_peer.then(|| message.clone());
+            taken.extend(message.map(|message| Effect::Negotiation { peer, message, once: true }));
             !is_of_peer
         });
         taken
-    }
-}
-
-impl Agent {
-    /// If the peer has connected anew since, it is said at once.
-    pub(crate) fn on_unsaid(
-        &mut self,
-        peer: PublicKey,
-        message: Signed<Message>,
-        out: &mut Vec<Effect>,
-    ) {
-        let mut unsaid = std::mem::take(&mut self.unsaid);
-        unsaid.keep(peer, message, |peer| self.rank_of_key(peer));
-        self.unsaid = unsaid;
-        if self.peers.connected().contains_key(&peer) {
-            self.say_unsaid(peer, out);
-        }
-    }
-
-    /// The peer is connected, perhaps anew.
-    pub(crate) fn say_unsaid(&mut self, peer: PublicKey, out: &mut Vec<Effect>) {
-        for message in self.unsaid.take(peer) {
-            out.push(Effect::Negotiation { peer, message, once: true });
-        }
     }
 }

@@ -134,9 +134,6 @@ pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 /// crate. No row is added.
 pub(crate) const SCATTERED: &[(&str, &str)] = &[
     ("node", "Office"),
-    ("node/agent", "Agent"),
-    ("node/agent", "Lease"),
-    ("node/agent", "Membership"),
     ("node/cluster-model", "Cluster"),
     ("node/gossip", "Gossip"),
     ("node/offload", "GuestSession"),
@@ -166,7 +163,6 @@ pub(crate) const LARGE: &[(&str, &str)] = &[
 /// numbers fall, and no row is added.
 pub(crate) const CIRCULAR: &[(&str, usize)] = &[
     ("node", 72),
-    ("node/agent", 16),
     ("node/gossip", 4),
     ("node/kubelet", 28),
     ("node/offload", 7),
@@ -177,7 +173,6 @@ pub(crate) const CIRCULAR: &[(&str, usize)] = &[
 /// added.
 pub(crate) const TUPLES: &[(&str, usize)] = &[
     ("node", 16),
-    ("node/agent", 4),
     ("node/gossip", 1),
     ("node/kubelet", 2),
     ("simnet", 14),
@@ -190,7 +185,7 @@ pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("discovery", 30),
     ("discovery/sources", 10),
     ("node", 270),
-    ("node/agent", 110),
+    ("node/agent", 85),
     ("node/cluster-model", 20),
     ("node/gossip", 50),
     ("node/kubelet", 111),

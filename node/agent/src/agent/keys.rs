@@ -7,18 +7,18 @@ use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::time::Now;
 
-use crate::agent::Agent;
+use super::Agent;
 use crate::effect::Effect;
+use crate::federation::Federations;
 use crate::notice::Notice;
 use crate::peers::{Claim, Keys};
-use crate::rank::ranks;
 use crate::record::{Change, Record, RecordKey};
 
 impl Agent {
     /// `cluster` shows that these are its keys: what the owner thinks of it counts for them.
     /// False: another key has taken their place.
     #[must_use]
-    pub(crate) fn meet(
+    pub(super) fn meet(
         &mut self,
         now: Now,
         cluster: ClusterId,
@@ -29,16 +29,16 @@ impl Agent {
         if cluster == self.config.cluster() {
             return latest == self.config.key.public();
         }
-        let rank = ranks(&self.broker, &self.federated);
+        let rank = self.federations.ranks(&self.broker);
         let claim = self.peers.learn(cluster, keys, rank);
         self.erase_forgotten(out);
         match claim {
             Claim::Outdated => return false,
             Claim::Known => {}
-            Claim::New => self.acquaint(now, cluster, latest, out),
+            Claim::New => self.on_new_key(now, cluster, latest, out),
             Claim::Changed => {
                 if let Some(before) = before.filter(|before| *before != latest) {
-                    self.on_replaced(now, cluster, (before, latest), out);
+                    self.on_replaced(now, cluster, before, latest, out);
                 }
                 self.tell_keys(cluster);
             }
@@ -50,7 +50,7 @@ impl Agent {
     }
 
     /// A contract names this key, of a cluster that may not be known otherwise.
-    pub(crate) fn meet_party(
+    pub(super) fn meet_party(
         &mut self,
         now: Now,
         cluster: ClusterId,
@@ -58,13 +58,13 @@ impl Agent {
         out: &mut Vec<Effect>,
     ) {
         // Whom a contract names is a partner, though the broker may be about to say so.
-        let rank = ranks(&self.broker, &self.federated);
+        let rank = self.federations.ranks(&self.broker);
         let of =
             move |other: &ClusterId| if *other == cluster { Rank::Partner } else { rank(other) };
         let claim = self.peers.assume(cluster, key, of);
         self.erase_forgotten(out);
         if claim == Claim::New {
-            self.acquaint(now, cluster, key, out);
+            self.on_new_key(now, cluster, key, out);
         }
     }
 
@@ -74,16 +74,16 @@ impl Agent {
         out.extend(forgotten.map(|of| Effect::Persist(Change::Erase(RecordKey::Key(of)))));
     }
 
-    fn acquaint(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {
-        if self.federated.frauds.contains(&key) {
-            self.tell_membership(now, out);
+    fn on_new_key(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {
+        if self.federations.is_fraud(&key) {
+            self.with_federations(now, out, Federations::notify);
         }
         match self.peers.standing(&cluster) {
             Standing::Stranger => {}
-            Standing::Trusted => self.also_known.push(key),
-            Standing::Blocked => self.judge(now, cluster, out),
+            Standing::Trusted => self.publishers.add(key),
+            Standing::Blocked => self.set_standing(now, cluster, out),
         }
-        self.hold(now, cluster, out);
+        self.keep_connected(now, cluster, out);
     }
 
     /// The key before speaks for nobody any more, whoever is connected with it.
@@ -91,7 +91,8 @@ impl Agent {
         &mut self,
         now: Now,
         cluster: ClusterId,
-        (before, latest): (PublicKey, PublicKey),
+        before: PublicKey,
+        latest: PublicKey,
         out: &mut Vec<Effect>,
     ) {
         out.push(Effect::Notice(Notice::Rekeyed(cluster)));
@@ -99,14 +100,14 @@ impl Agent {
             self.on_disconnected(now, before, out);
             out.push(Effect::HangUp(before));
         }
-        self.direct(now, mercato_discovery::Input::Replaced(before), out);
-        self.rekey_leases(now, cluster, latest, out);
-        self.known_changed = true;
-        self.acquaint(now, cluster, latest, out);
+        self.connections.handle(now, mercato_discovery::Input::Replaced(before), out);
+        self.with_leases(now, out, |leases, turn| leases.rekey(cluster, latest, turn));
+        self.publishers.change();
+        self.on_new_key(now, cluster, latest, out);
     }
 
     /// The broker goes on with a cluster that changed its key.
-    pub(crate) fn tell_keys(&mut self, cluster: ClusterId) {
+    pub(super) fn tell_keys(&mut self, cluster: ClusterId) {
         let keys = self.peers.keys(&cluster).filter(|keys| !keys.replaced.is_empty());
         let told = keys.map(|keys| mercato_broker::Input::Keys(cluster, keys.all()));
         self.for_broker.extend(told);
@@ -115,17 +116,33 @@ impl Agent {
     /// Whether it would be worse than before to take an earlier key of this cluster's for its
     /// own after a restart.
     fn matters(&self, cluster: &ClusterId) -> bool {
-        let mut members = self.federated.memberships.values();
         self.peers.is_named(cluster)
-            || members.any(|of| of.is_member(cluster))
-            || self.leases.values().any(|lease| lease.peer().cluster == *cluster)
+            || self.federations.is_member(cluster)
+            || self.leases.with(cluster).next().is_some()
     }
 
     /// Remembers that this cluster changed its key, if it did and that is not on disk.
-    pub(crate) fn keep_keys(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
+    pub(super) fn keep_keys(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
         if let Some(Keys { latest, replaced }) = self.peers.keep(cluster) {
             let record = Record::Key(*cluster, *latest, replaced.clone());
             out.push(Effect::Persist(Change::Put(record)));
+        }
+    }
+
+    /// Tells the parts that know peers by key what the owner thinks of one.
+    pub(super) fn set_standing(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
+        let Some(key) = self.peers.key(&cluster) else { return };
+        let standing = self.peers.standing(&cluster);
+        let blocked = standing == Standing::Blocked;
+        let input = match blocked {
+            true => mercato_discovery::Input::Block(key),
+            false => mercato_discovery::Input::Unblock(key),
+        };
+        self.connections.handle(now, input, out);
+        out.push(Effect::Block(key, blocked));
+        match standing {
+            Standing::Trusted => self.publishers.add(key),
+            Standing::Stranger | Standing::Blocked => self.publishers.change(),
         }
     }
 }

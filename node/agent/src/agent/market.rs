@@ -1,46 +1,41 @@
-//! Between broker and gossip: what spreads, what is said, what the owner decides.
+//! What the broker wants, and what gossip brings it: what is published, what is said to whom, what
+//! the owner decides.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_broker::{Deal, Effect as Wanted};
-use mercato_discovery::limits::OWED_MS;
-use mercato_discovery::{Address, Report, Sighting, SightingId, Source};
+use mercato_broker::{Effect as Wanted, LeaseSpec};
 use mercato_gossip::{News, Verdict};
 use mercato_protocol::ad::{Ad, AdError};
-use mercato_protocol::bounded::Rank;
 use mercato_protocol::envelope::{Signers, Trust, Verified};
 use mercato_protocol::gossip::{VerifiedPublication, Withdraw};
-use mercato_protocol::id::ClusterId;
-use mercato_protocol::negotiation::State;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
-use crate::agent::Agent;
+use super::Agent;
+use crate::context::is_bound;
 use crate::effect::Effect;
-use crate::lease::Lease;
+use crate::lease::other_side;
 use crate::limits;
-use crate::neighbours::is_bound;
 use crate::notice::Notice;
 use crate::peers::Keys;
 use crate::record::{Change, Record, RecordKey};
 
 impl Agent {
     /// Lets the broker hear all that it is to hear, and passes on what it wants.
-    pub(crate) fn trade(&mut self, now: Now, out: &mut Vec<Effect>) {
+    pub(super) fn run_broker(&mut self, now: Now, out: &mut Vec<Effect>) {
         while let Some(input) = self.for_broker.pop_front() {
             for wanted in self.broker.handle(now, input) {
-                self.pass(now, wanted, out);
+                self.pass_on(now, wanted, out);
             }
         }
     }
 
-    fn pass(&mut self, now: Now, wanted: Wanted, out: &mut Vec<Effect>) {
+    fn pass_on(&mut self, now: Now, wanted: Wanted, out: &mut Vec<Effect>) {
         match wanted {
             Wanted::Persist(record) => self.remember(now, record, out),
             Wanted::Forget(key) => {
                 if let mercato_broker::RecordKey::Deal(id) = key {
-                    self.told.remove(&id);
+                    self.news.forget(&id);
                 }
                 out.push(Effect::Persist(Change::Erase(RecordKey::Broker(key))));
             }
@@ -50,10 +45,10 @@ impl Agent {
                     let once = !self.broker.awaits(&message);
                     out.push(Effect::Negotiation { peer, message, once });
                 } else {
-                    if let Some(ad) = self.broker.ad(&to).cloned() {
-                        self.sight(now, &ad, out);
+                    if let Some(ad) = self.broker.ad(&to) {
+                        self.connections.sight(now, ad, out);
                     }
-                    self.hold(now, to, out);
+                    self.keep_connected(now, to, out);
                 }
             }
             Wanted::Publish { lease, body } => {
@@ -74,19 +69,18 @@ impl Agent {
         out.push(Effect::Persist(Change::Put(Record::Broker(record.clone()))));
         match record {
             mercato_broker::Record::Peer(cluster, standing) => {
-                self.peers.judge(cluster, standing);
+                self.peers.set_standing(cluster, standing);
                 self.keep_keys(&cluster, out);
                 out.push(Effect::Notice(Notice::Standing(cluster, standing)));
-                self.judge(now, cluster, out);
+                self.set_standing(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
                 self.keep_keys(&deal.peer(), out);
-                self.tell_deal(now, &deal, out);
-                let key = deal.peer_key();
-                if is_bound(&deal) && self.told_ranks.get(&key) != Some(&Rank::Partner) {
-                    self.also_known.push(key);
+                out.extend(self.news.notices(now, &deal).into_iter().map(Effect::Notice));
+                if is_bound(&deal) {
+                    self.publishers.add(deal.peer_key());
                 }
-                self.hold(now, deal.peer(), out);
+                self.keep_connected(now, deal.peer(), out);
             }
             mercato_broker::Record::Series { .. }
             | mercato_broker::Record::Share(_)
@@ -96,40 +90,13 @@ impl Agent {
         }
     }
 
-    /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
-    /// Of a lease that is over nothing is left to say but what home asks for.
-    pub(crate) fn hold(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
-        let with_it = || self.broker.current_deals().filter(|deal| deal.peer() == cluster);
-        // After a restart only the deals may know it.
-        let key = self.peers.key(&cluster).or_else(|| with_it().next().map(Deal::peer_key));
-        let Some(key) = key else { return };
-        let shares = |lease: &Lease| lease.peer().cluster == cluster && !lease.is_retired();
-        let needed = with_it().any(Deal::needs_peer) || self.leases.values().any(shares);
-        if !needed {
-            return self.direct(now, mercato_discovery::Input::Release(key), out);
+    /// The broker says how a lease is to be.
+    fn on_spec(&mut self, now: Now, spec: LeaseSpec, out: &mut Vec<Effect>) {
+        if self.leases.is_new(&spec) {
+            let party = other_side(&spec);
+            self.meet_party(now, party.cluster, party.key, out);
         }
-        self.direct(now, mercato_discovery::Input::Keep(key), out);
-        // Of many providers the directory keeps a few.
-        let lacks = !self.directory.knows(&key);
-        if let Some(ad) = self.broker.ad(&cluster).filter(|ad| lacks && ad.key == key).cloned() {
-            self.sight(now, &ad, out);
-        }
-    }
-
-    /// What closed a moment before the restart may have said its last word in vain.
-    pub(crate) fn recall(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let lately = |deal: &&Deal| {
-            let end = deal.end().filter(|_| deal.state() == State::Closed);
-            end.is_some_and(|end| end.at_ms.saturating_add(OWED_MS) > now.wall_ms)
-        };
-        let closed = self.broker.current_deals().filter(lately);
-        let closed = closed.map(|deal| (deal.peer(), deal.peer_key()));
-        for (cluster, key) in closed.collect::<BTreeMap<_, _>>() {
-            let key = self.peers.key(&cluster).unwrap_or(key);
-            self.direct(now, mercato_discovery::Input::Keep(key), out);
-            self.direct(now, mercato_discovery::Input::Release(key), out);
-            self.hold(now, cluster, out);
-        }
+        self.with_leases(now, out, |leases, turn| leases.set_spec(spec, turn));
     }
 
     /// In this federation, by whomever: a publication says itself whose it is.
@@ -137,14 +104,19 @@ impl Agent {
         Trust { federation: self.config.federation, signers: Signers::Anyone }
     }
 
-    pub(crate) fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
+    fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
         if let Some(news) = news {
-            self.spread(now, mercato_gossip::Input::Publish(news), out);
+            self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
         }
     }
 
     /// Lets gossip hear something, and then what is thought of what it learned of it.
-    pub(crate) fn spread(&mut self, now: Now, input: mercato_gossip::Input, out: &mut Vec<Effect>) {
+    pub(super) fn run_gossip(
+        &mut self,
+        now: Now,
+        input: mercato_gossip::Input,
+        out: &mut Vec<Effect>,
+    ) {
         let mut verdicts = Vec::new();
         for effect in self.gossip.handle(now, input) {
             match effect {
@@ -156,12 +128,14 @@ impl Agent {
                 }
                 mercato_gossip::Effect::Shunned(peer) => {
                     out.push(Effect::Notice(Notice::Shunned(peer)));
-                    self.on_shunned(now, peer, out);
+                    let owner = self.peers.connected().get(&peer);
+                    self.refuse(peer, owner.map(|owner| owner.cluster_id()), out);
+                    self.leave_gossip(now, peer, out);
                 }
             }
         }
         if !verdicts.is_empty() {
-            self.spread(now, mercato_gossip::Input::Judged(verdicts), out);
+            self.run_gossip(now, mercato_gossip::Input::Judged(verdicts), out);
         }
     }
 
@@ -179,11 +153,13 @@ impl Agent {
             VerifiedPublication::Withdraw(end) => self.on_end(end, out),
             VerifiedPublication::Equivocation(proof) => {
                 out.push(Effect::Notice(Notice::Fraud(*proof.publisher())));
-                self.on_fraud(now, proof, out);
+                self.with_federations(now, out, |all, turn| all.on_fraud(proof, turn));
                 Verdict::Accept
             }
             VerifiedPublication::Revocations(of, list) => {
-                self.on_revocations(now, *of, list.clone(), out)
+                let counts = self.federations.is_issuer(of, list.key());
+                self.with_federations(now, out, |all, turn| all.revoke(*of, list, turn));
+                if counts { Verdict::Accept } else { Verdict::Ignore }
             }
         }
     }
@@ -201,8 +177,9 @@ impl Agent {
         if !renews && !self.meet(now, cluster, Keys::of_ad(&ad), out) {
             return Verdict::Ignore;
         }
-        self.on_papers(now, cluster, ad.key, &ad.body.certificates, out);
-        if !self.may_advertise(now, &cluster) {
+        let (key, shown) = (ad.key, &ad.body.certificates);
+        self.with_federations(now, out, |all, turn| all.show(cluster, key, shown, turn));
+        if !self.federations.may_advertise(now, &cluster) {
             return Verdict::Ignore;
         }
         if !renews && self.peers.offers(cluster, true) {
@@ -212,7 +189,7 @@ impl Agent {
             out.push(Effect::Notice(Notice::Offered(cluster, all)));
         }
         if !is_seen {
-            self.sight(now, &ad, out);
+            self.connections.sight(now, &ad, out);
         }
         self.for_broker.push_back(mercato_broker::Input::Ad(Box::new(ad)));
         Verdict::Accept
@@ -228,25 +205,10 @@ impl Agent {
         self.for_broker.push_back(mercato_broker::Input::Withdrawn(end.clone()));
         Verdict::Accept
     }
-
-    /// A provider may be dialled where its advertisement says.
-    fn sight(&mut self, now: Now, ad: &Ad, out: &mut Vec<Effect>) {
-        if !self.directory.listens_to(now, &ad.key) {
-            return;
-        }
-        let addresses: Vec<Address> =
-            ad.body.addresses.iter().filter_map(|address| address.parse().ok()).collect();
-        if ad.key == self.config.key.public() || addresses.is_empty() {
-            return;
-        }
-        let id = SightingId { source: Source::Peer(ad.key), instance: String::new() };
-        let sighting = Sighting { id, peer: Some(ad.key), addresses };
-        self.direct(now, mercato_discovery::Input::Report(Report::Seen(sighting)), out);
-    }
 }
 
-/// The how-manieth [`limits::SIGHT_MS`] it was issued in; they begin at another time for each
-/// provider, so that not all are seen again at once.
+/// The number of the period of [`limits::SIGHT_MS`] that it was issued in. Periods begin at another
+/// time for each provider, so that not all are seen again at once.
 fn sight_period(ad: &Ad) -> u64 {
     let offset_ms = u64::from(ad.key.0[0]) * limits::SIGHT_MS / 256;
     (ad.lease.issued_ms + offset_ms) / limits::SIGHT_MS

@@ -1,63 +1,61 @@
-//! The agent: takes an input to the part that it is for, and gathers what they want done.
-//! What the broker wants is in `market`, leases in `leases`.
+//! The agent: takes an input to the part that it is for, and gathers what they want done. What
+//! the broker wants, and what gossip brings, is in `market`; which key speaks for whom in `keys`.
 
 mod keys;
 mod market;
+mod view;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 
-use mercato_broker::{Broker, Side, Standing};
+use mercato_broker::{Broker, Standing};
 use mercato_discovery::Directory;
+use mercato_gossip::limits::SHUN_MS;
 use mercato_gossip::{Gossip, Interner};
-use mercato_protocol::bounded::Rank;
-use mercato_protocol::id::{ClusterId, ContractId, NegotiationId, PublicKey};
+use mercato_protocol::envelope::Signed;
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::identity::Owner;
+use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest};
+use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
+use crate::connections::Connections;
+use crate::context::{Context, Turn};
 use crate::effect::Effect;
-use crate::federation::Federated;
-use crate::input::Input;
-use crate::lease::Lease;
+use crate::federation::Federations;
+use crate::federation::ask::{Answer, Ask};
+use crate::input::{FederationInput, Input, LeaseInput};
 use crate::lease::table::Leases;
 use crate::neighbours::Neighbours;
-use crate::notice::{Notice, Told};
+use crate::notice::{DealNews, Notice};
 use crate::peers::{Keys, Peers};
-use crate::record::{Change, Record, Records};
-use crate::unsent::Unsaid;
+use crate::publishers::Publishers;
+use crate::record::{Record, Records};
+use crate::request::Request;
+use crate::unsent::Unsent;
 
 /// What the agent is told once.
 pub type Config = mercato_broker::Config;
 
 /// A cluster's agent. See the crate's page.
 pub struct Agent {
-    pub(crate) config: Config,
-    pub(crate) broker: Broker,
-    pub(crate) directory: Directory,
-    pub(crate) gossip: Gossip,
-    pub(crate) neighbours: Neighbours,
-    pub(crate) peers: Peers,
-    pub(crate) federated: Federated,
-    pub(crate) leases: Leases,
-    /// Records of leases that the broker has not spoken of yet.
-    pub(crate) shelved: BTreeMap<ContractId, Vec<Record>>,
-    /// What was last told of each deal.
-    pub(crate) told: BTreeMap<NegotiationId, Told>,
-    /// What its peer has not taken.
-    pub(crate) unsaid: Unsaid,
+    config: Config,
+    broker: Broker,
+    connections: Connections,
+    gossip: Gossip,
+    federations: Federations,
+    leases: Leases,
+    peers: Peers,
+    neighbours: Neighbours,
+    publishers: Publishers,
+    news: DealNews,
+    unsent: Unsent,
     /// What the broker is yet to hear, after what is under way.
-    pub(crate) for_broker: VecDeque<mercato_broker::Input>,
+    for_broker: VecDeque<mercato_broker::Input>,
     /// Why records cannot be written.
-    pub(crate) degraded: Option<String>,
+    degraded: Option<String>,
     started: bool,
-    /// Gossip is yet to be told which publishers are known,
-    pub(crate) known_changed: bool,
-    /// What the network was told of whose connections are worth what.
-    pub(crate) told_ranks: Arc<BTreeMap<PublicKey, Rank>>,
-    /// or that these are, too.
-    pub(crate) also_known: Vec<PublicKey>,
     /// The last time that was told, to compare deadlines of both clocks.
     last: Now,
 }
@@ -75,16 +73,15 @@ impl Agent {
         degraded: Option<String>,
     ) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
-        let (mut of_broker, mut peers) = (Vec::new(), Peers::default());
-        let mut shelved: BTreeMap<ContractId, Vec<Record>> = BTreeMap::new();
-        let mut told = BTreeMap::new();
-        let mut federated = Federated::default();
+        let (mut peers, mut news) = (Peers::default(), DealNews::default());
+        let (mut of_broker, mut of_federations) = (Vec::new(), Vec::new());
+        let mut leases = Leases::new(degraded.is_some());
         for record in records.iter() {
             match record {
                 Record::Home(id, _) | Record::Guest(id, _) | Record::Namespaces(id, _) => {
-                    shelved.entry(*id).or_default().push(record.clone());
+                    leases.restore(*id, record.clone());
                 }
-                Record::Federation(of) => federated.remembered.push(of.clone()),
+                Record::Federation(of) => of_federations.push(of.clone()),
                 Record::Key(cluster, latest, replaced) => {
                     let keys = Keys { latest: *latest, replaced: replaced.clone() };
                     peers.restore(*cluster, keys);
@@ -93,11 +90,9 @@ impl Agent {
                     of_broker.push(of.clone());
                     match of {
                         mercato_broker::Record::Peer(cluster, standing) => {
-                            peers.judge(*cluster, *standing);
+                            peers.set_standing(*cluster, *standing);
                         }
-                        mercato_broker::Record::Deal(deal) => {
-                            told.insert(deal.id(), Told::of(deal));
-                        }
+                        mercato_broker::Record::Deal(deal) => news.restore(deal),
                         mercato_broker::Record::Series { .. }
                         | mercato_broker::Record::Share(_)
                         | mercato_broker::Record::Buy(_)
@@ -107,25 +102,24 @@ impl Agent {
                 }
             }
         }
-        let me = config.key.public();
+        let own = config.key.public();
+        let mut publishers = Publishers::default();
+        publishers.change();
         Self {
             broker: Broker::restore(config.clone(), rng.random(), of_broker),
-            directory: Directory::new(me, rng.random()),
-            gossip: Gossip::new(me, rng.random(), interner),
-            neighbours: Neighbours::default(),
+            connections: Connections::new(own, Directory::new(own, rng.random())),
+            gossip: Gossip::new(own, rng.random(), interner),
+            federations: Federations::new(config.clone(), of_federations),
             config,
+            leases,
             peers,
-            federated,
-            leases: Leases::default(),
-            shelved,
-            told,
-            unsaid: Unsaid::default(),
+            neighbours: Neighbours::default(),
+            publishers,
+            news,
+            unsent: Unsent::default(),
             for_broker: VecDeque::new(),
             degraded,
             started: false,
-            known_changed: true,
-            told_ranks: Arc::default(),
-            also_known: Vec::new(),
             last: Now::default(),
         }
     }
@@ -140,11 +134,12 @@ impl Agent {
         match input {
             Input::Tick => self.tick(now, &mut out),
             Input::Sighted(report) => {
-                self.direct(now, mercato_discovery::Input::Report(report), &mut out);
+                let input = mercato_discovery::Input::Report(report);
+                self.connections.handle(now, input, &mut out);
             }
             Input::Dialled { attempt, result } => {
                 let input = mercato_discovery::Input::Dialled { attempt, result };
-                self.direct(now, input, &mut out);
+                self.connections.handle(now, input, &mut out);
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
@@ -153,27 +148,26 @@ impl Agent {
             }
             Input::Gossip { peer, message } => {
                 let input = mercato_gossip::Input::Received { peer, message };
-                self.spread(now, input, &mut out);
+                self.run_gossip(now, input, &mut out);
             }
             Input::Negotiation(message) => {
                 self.for_broker.push_back(mercato_broker::Input::Message(message));
             }
             Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
             Input::Workload { peer, contract, frame } => {
-                self.on_frame(now, peer, contract, frame, &mut out);
+                self.on_lease(now, contract, LeaseInput::Frame { peer, frame }, &mut out);
             }
             Input::Command(reply_to, command) => {
                 self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
             }
-            Input::Federation(to, ask) => self.on_ask(now, to, ask, &mut out),
+            Input::Federation(to, ask) => {
+                self.on_federation(now, FederationInput::Ask(to, ask), &mut out);
+            }
             Input::Joined(federation, reply) => {
-                self.on_joined(now, federation, reply.map(|reply| *reply), &mut out);
+                self.on_federation(now, FederationInput::Joined(federation, reply), &mut out);
             }
             Input::Papers { peer, certificates } => {
-                if let Some(owner) = self.peers.connected().get(&peer) {
-                    let cluster = owner.cluster_id();
-                    self.on_papers(now, cluster, peer, &certificates, &mut out);
-                }
+                self.on_federation(now, FederationInput::Papers { peer, certificates }, &mut out);
             }
             Input::Inventory(inventory) => {
                 self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
@@ -184,13 +178,21 @@ impl Agent {
             Input::Isolation(enforced) => {
                 self.for_broker.push_back(mercato_broker::Input::Isolation(enforced));
             }
-            Input::Lease(contract, news) => self.on_lease_news(contract, news),
-            Input::Home(contract, input) => self.on_home(now, contract, input, &mut out),
-            Input::Guest(contract, input) => self.on_guest(now, contract, input, &mut out),
+            Input::Lease(contract, news) => {
+                self.on_lease(now, contract, LeaseInput::News(news), &mut out);
+            }
+            Input::Home(contract, input) => {
+                self.on_lease(now, contract, LeaseInput::Home(input), &mut out);
+            }
+            Input::Guest(contract, input) => {
+                self.on_lease(now, contract, LeaseInput::Guest(input), &mut out);
+            }
         }
-        self.trade(now, &mut out);
-        self.tell_known(now, &mut out);
-        self.leases.look();
+        self.run_broker(now, &mut out);
+        let context = Context::of(&self.broker, &self.gossip, &self.peers);
+        let requests = self.publishers.notify(&self.federations, context);
+        self.fulfil(now, requests, &mut out);
+        self.leases.update_wakeup();
         out
     }
 
@@ -201,56 +203,16 @@ impl Agent {
         }
         let parts = [
             self.broker.wakeup(),
-            self.directory.wakeup(),
+            self.connections.directory().wakeup(),
             self.gossip.wakeup(),
-            self.federation_wakeup(),
+            self.federations.wakeup(self.last),
             self.leases.wakeup(),
         ];
         Deadline::earliest(self.last, parts)
     }
 
-    /// Why the records cannot be written, if so.
-    pub fn degraded(&self) -> Option<&str> {
-        self.degraded.as_deref()
-    }
-
-    /// The last time that was told, to compare deadlines of both clocks.
-    pub(crate) fn last(&self) -> Now {
-        self.last
-    }
-
-    /// The market, to look at.
-    pub fn broker(&self) -> &Broker {
-        &self.broker
-    }
-
-    /// Whom we know, to look at.
-    pub fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    /// What spreads, to look at.
-    pub fn gossip(&self) -> &Gossip {
-        &self.gossip
-    }
-
-    /// Pods of this cluster that are elsewhere, and those of others that are here.
-    pub fn pods(&self) -> (usize, usize) {
-        let of = |side| {
-            let leases = self.leases.values().filter(|lease| lease.spec.side == side);
-            leases.map(Lease::pods).sum()
-        };
-        (of(Side::Consumer), of(Side::Provider))
-    }
-
-    /// The key that speaks for a cluster, if it was met or heard of.
-    pub fn key(&self, cluster: &ClusterId) -> Option<PublicKey> {
-        self.peers.key(cluster)
-    }
-
-    /// Who is connected, by key.
-    pub fn connected(&self) -> &BTreeMap<PublicKey, Owner> {
-        self.peers.connected()
+    fn context(&self) -> Context<'_> {
+        Context::of(&self.broker, &self.gossip, &self.peers)
     }
 
     fn start(&mut self, now: Now, out: &mut Vec<Effect>) {
@@ -262,31 +224,106 @@ impl Agent {
         for cluster in self.peers.changed().map(|(cluster, _)| *cluster).collect::<Vec<_>>() {
             self.tell_keys(cluster);
         }
-        self.resume_federation(now, out);
+        self.with_federations(now, out, Federations::start);
         self.for_broker.push_back(mercato_broker::Input::Tick);
-        self.trade(now, out);
-        self.recall(now, out);
-        // What no lease stands for any more.
-        for record in std::mem::take(&mut self.shelved).into_values().flatten() {
-            out.push(Effect::Persist(Change::Erase(record.key())));
+        self.run_broker(now, out);
+        let Self { connections, broker, peers, .. } = self;
+        for cluster in connections.reconnect_recent(now, broker, peers, out) {
+            self.keep_connected(now, cluster, out);
         }
+        self.with_leases(now, out, Leases::drop_shelved);
     }
 
     fn tick(&mut self, now: Now, out: &mut Vec<Effect>) {
         let due = |deadline: Option<Deadline>| deadline.is_some_and(|at| at.is_due(now));
-        if due(self.directory.wakeup()) {
-            self.direct(now, mercato_discovery::Input::Tick, out);
+        if due(self.connections.directory().wakeup()) {
+            self.connections.handle(now, mercato_discovery::Input::Tick, out);
         }
         if due(self.gossip.wakeup()) {
-            self.spread(now, mercato_gossip::Input::Tick, out);
+            self.run_gossip(now, mercato_gossip::Input::Tick, out);
         }
         if due(self.broker.wakeup()) {
             self.for_broker.push_back(mercato_broker::Input::Tick);
         }
-        if due(self.federation_wakeup()) {
-            self.federation_due(now, out);
+        if due(self.federations.wakeup(now)) {
+            self.with_federations(now, out, Federations::tick);
         }
-        self.wake_leases(now, out);
+        self.with_leases(now, out, Leases::tick);
+    }
+
+    /// Does what parts want of each other, in order.
+    fn fulfil(&mut self, now: Now, requests: Vec<Request>, out: &mut Vec<Effect>) {
+        for request in requests {
+            match request {
+                Request::Outside(effect) => out.push(effect),
+                Request::Broker(input) => self.for_broker.push_back(input),
+                Request::Gossip(input) => self.run_gossip(now, input, out),
+                Request::KeepConnected(cluster) => self.keep_connected(now, cluster, out),
+                Request::KeepKeys(cluster) => self.keep_keys(&cluster, out),
+                Request::PublishersChanged => self.publishers.change(),
+            }
+        }
+    }
+
+    fn with_federations(
+        &mut self,
+        now: Now,
+        out: &mut Vec<Effect>,
+        run: impl FnOnce(&mut Federations, &mut Turn<'_>),
+    ) {
+        let mut turn = Turn::new(now, Context::of(&self.broker, &self.gossip, &self.peers));
+        run(&mut self.federations, &mut turn);
+        self.fulfil(now, turn.out, out);
+    }
+
+    fn with_leases(
+        &mut self,
+        now: Now,
+        out: &mut Vec<Effect>,
+        run: impl FnOnce(&mut Leases, &mut Turn<'_>),
+    ) {
+        let mut turn = Turn::new(now, Context::of(&self.broker, &self.gossip, &self.peers));
+        run(&mut self.leases, &mut turn);
+        self.fulfil(now, turn.out, out);
+    }
+
+    fn on_lease(
+        &mut self,
+        now: Now,
+        contract: ContractId,
+        input: LeaseInput,
+        out: &mut Vec<Effect>,
+    ) {
+        self.with_leases(now, out, |leases, turn| leases.handle(contract, input, turn));
+    }
+
+    fn on_federation(&mut self, now: Now, input: FederationInput, out: &mut Vec<Effect>) {
+        // With a key that it has replaced nobody gets another certificate.
+        if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input
+            && !self.is_proven(now, *peer, request, out)
+        {
+            let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
+            out.push(Effect::Federation(*to, Box::new(refused)));
+            return;
+        }
+        self.with_federations(now, out, |all, turn| all.handle(input, turn));
+    }
+
+    /// Whether who wants to join is the cluster that it says it is.
+    fn is_proven(
+        &mut self,
+        now: Now,
+        peer: PublicKey,
+        request: &JoinRequest,
+        out: &mut Vec<Effect>,
+    ) -> bool {
+        let owner = Owner::of(&request.identities, now).ok().filter(|owner| owner.key == peer);
+        owner.is_some_and(|owner| self.meet(now, owner.cluster_id(), Keys::of(&owner), out))
+    }
+
+    fn keep_connected(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
+        let Self { connections, broker, leases, peers, .. } = self;
+        connections.keep_connected(now, cluster, broker, leases, peers, out);
     }
 
     fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
@@ -297,60 +334,62 @@ impl Agent {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
             }
             out.push(Effect::HangUp(key));
-            return self.direct(now, mercato_discovery::Input::Replaced(key), out);
+            let replaced = mercato_discovery::Input::Replaced(key);
+            return self.connections.handle(now, replaced, out);
         }
-        if self.gossip.shuns(now, &key) && !self.is_bound_to(&cluster) {
-            out.push(Effect::Refuse(key, mercato_gossip::limits::SHUN_MS));
+        if self.gossip.shuns(now, &key) {
+            self.refuse(key, Some(cluster), out);
         }
         self.peers.connect(peer);
         let connected = mercato_discovery::Input::Connected { peer: key, dialled };
-        self.direct(now, connected, out);
+        self.connections.handle(now, connected, out);
         if self.peers.standing(&cluster) == Standing::Blocked {
             return;
         }
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
-        self.enter_gossip(now, (key, cluster), dialled, out);
-        self.link_leases(now, cluster, true, out);
-        self.say_unsaid(key, out);
+        let (federations, context) =
+            (&self.federations, Context::of(&self.broker, &self.gossip, &self.peers));
+        let requests = self.neighbours.enter(key, cluster, dialled, federations, context);
+        self.fulfil(now, requests, out);
+        self.with_leases(now, out, |leases, turn| leases.link(cluster, true, turn));
+        out.extend(self.unsent.take(key));
         self.for_broker.push_back(mercato_broker::Input::Connected(cluster));
     }
 
-    pub(crate) fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
+    fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
         let Some(owner) = self.peers.disconnect(&peer) else { return };
-        self.direct(now, mercato_discovery::Input::Disconnected(peer), out);
+        let disconnected = mercato_discovery::Input::Disconnected(peer);
+        self.connections.handle(now, disconnected, out);
         self.leave_gossip(now, peer, out);
         out.push(Effect::Notice(Notice::Disconnected(owner.cluster_id())));
-        self.link_leases(now, owner.cluster_id(), false, out);
+        self.with_leases(now, out, |leases, turn| leases.link(owner.cluster_id(), false, turn));
     }
 
-    /// Tells the parts that know peers by key what the owner thinks of one.
-    pub(crate) fn judge(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
-        let Some(key) = self.peers.key(&cluster) else { return };
-        let blocked = self.peers.standing(&cluster) == Standing::Blocked;
-        let input = match blocked {
-            true => mercato_discovery::Input::Block(key),
-            false => mercato_discovery::Input::Unblock(key),
+    /// A peer has not taken this. If it has connected anew since, it is said at once.
+    fn on_unsaid(&mut self, peer: PublicKey, message: Signed<Message>, out: &mut Vec<Effect>) {
+        let context = Context::of(&self.broker, &self.gossip, &self.peers);
+        let rank = |peer: &PublicKey| self.federations.rank_of_key(peer, context);
+        self.unsent.keep(peer, message, rank);
+        if self.peers.connected().contains_key(&peer) {
+            out.extend(self.unsent.take(peer));
+        }
+    }
+
+    fn leave_gossip(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {
+        let context = Context::of(&self.broker, &self.gossip, &self.peers);
+        let requests = self.neighbours.leave(now, peer, &self.federations, context);
+        self.fulfil(now, requests, out);
+    }
+
+    /// Gossip takes nothing more from a peer: it is hung up on, and refused for as long, unless a
+    /// contract needs it.
+    fn refuse(&self, peer: PublicKey, cluster: Option<ClusterId>, out: &mut Vec<Effect>) {
+        let is_needed = |cluster: ClusterId| {
+            let mut contracts = self.context().contracts();
+            self.leases.need(&cluster) || contracts.any(|deal| deal.peer() == cluster)
         };
-        self.direct(now, input, out);
-        out.push(Effect::Block(key, blocked));
-        self.known_changed = true;
-    }
-
-    pub(crate) fn direct(
-        &mut self,
-        now: Now,
-        input: mercato_discovery::Input,
-        out: &mut Vec<Effect>,
-    ) {
-        for effect in self.directory.handle(now, input) {
-            match effect {
-                mercato_discovery::Effect::Dial { attempt, peer, addresses } => {
-                    out.push(Effect::Dial { attempt, peer, addresses });
-                }
-                mercato_discovery::Effect::HangUp(peer) => out.push(Effect::HangUp(peer)),
-                // Nothing else is kept by sighting.
-                mercato_discovery::Effect::Forget(_) => {}
-            }
+        if !cluster.is_some_and(is_needed) {
+            out.push(Effect::Refuse(peer, SHUN_MS));
         }
     }
 }

@@ -7,8 +7,8 @@ use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Sec
 use mercato_protocol::limits::FEDERATIONS;
 use thiserror::Error;
 
+use crate::federation::issued::Grant;
 use crate::federation::papers::Papers;
-use crate::federation::registrar::Grant;
 
 /// What is asked of the agent about federations.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,7 @@ use mercato_protocol::equivocation::Proven;
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
-use crate::agent::Agent;
-use crate::effect::Effect;
-use crate::federation::{erase, keep};
 use crate::limits;
-use crate::record::{FederationKey, FederationRecord};
 
 /// See the module. What gives way is given back, to be erased from disk.
 #[derive(Debug)]
@@ -61,27 +57,5 @@ impl Frauds {
     /// When the next review is due, wall clock.
     pub(crate) fn review_ms(&self) -> Option<u64> {
         self.0.values().map(|of| of.until_ms).min()
-    }
-}
-
-impl Agent {
-    /// A publisher equivocated: it is kept out, also after a restart.
-    pub(crate) fn on_fraud(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
-        let (key, kept) = (*proof.publisher(), proof.proof().clone());
-        self.keep_out(now, proof, out);
-        if self.federated.frauds.contains(&key) {
-            out.push(keep(FederationRecord::Fraud(key, Box::new(kept))));
-        }
-        self.tell_membership(now, out);
-    }
-
-    /// Keeps out whoever equivocated, as long as its proof holds; those whom there is no room for
-    /// any more are forgotten on disk, too.
-    pub(crate) fn keep_out(&mut self, now: Now, proof: &Proven, out: &mut Vec<Effect>) {
-        let rank = self.rank_of_key(proof.publisher());
-        let left = self.federated.frauds.quarantine(now, proof, rank);
-        // One that finds no room here gossip alone keeps quiet.
-        let left = left.unwrap_or_else(|_| vec![*proof.publisher()]);
-        out.extend(left.into_iter().map(|key| erase(FederationKey::Fraud(key))));
     }
 }

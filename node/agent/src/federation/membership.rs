@@ -2,34 +2,32 @@
 //! kept out for fraud. Issuing certificates is in `registrar`, asking for one in `joining`;
 //! whom to trade with is the broker's, which is told.
 
+mod issuing;
+pub(crate) mod view;
+
+use mercato_broker::Config;
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, Member, RevocationList, Revoked, Role};
 use mercato_protocol::envelope::{Signed, Signers, Trust, Verified};
 use mercato_protocol::federation::Federation;
 use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::join::JoinRefusal;
 use mercato_protocol::time::Now;
 
+use crate::context::Turn;
+use crate::federation::issued::RegistrarRecord;
 use crate::federation::papers::Papers;
-use crate::federation::registrar::{Registrar, RegistrarRecord};
+use crate::federation::registrar::Registrar;
 use crate::federation::renewal::Renewal;
 use crate::limits;
+use crate::record::FederationRecord;
+use crate::request::Request;
 
 /// A list of one who is not known to issue certificates, and what its signer is worth.
 #[derive(Debug)]
 struct Early {
     list: Verified<RevocationList>,
     rank: Rank,
-}
-
-/// What becomes of a revocation list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Listed {
-    /// It is the latest of its issuer.
-    Latest,
-    /// One as late, or later, was here.
-    Older,
-    /// Its signer issues no certificates here, as far as is known.
-    Early,
 }
 
 /// A federation that this cluster joined, or whose certificates it goes by.
@@ -47,10 +45,10 @@ pub(crate) struct Membership {
     early: Bounded<PublicKey, Early>,
     /// Lists that count since their issuer was shown, and are not on disk.
     unsaved: Vec<Verified<RevocationList>>,
-    pub(crate) registrar: Option<Registrar>,
+    registrar: Option<Registrar>,
     /// What it did as a registrar whose certificate is over: it may get another one.
-    pub(crate) shelved: Vec<RegistrarRecord>,
-    pub(crate) renewal: Renewal,
+    shelved: Vec<RegistrarRecord>,
+    renewal: Renewal,
     /// When it was last looked at, wall clock.
     reviewed_ms: u64,
     /// Who belonged until a review, and why no longer; until that is told.
@@ -67,13 +65,14 @@ pub(crate) enum Gone {
 impl Membership {
     /// What these papers say, of the cluster with those keys, the latest last. None: they are
     /// of no federation. Its certificates may be over: [`is_member`](Self::is_member).
-    pub(crate) fn new(now: Now, papers: Papers, us: (ClusterId, &[PublicKey])) -> Option<Self> {
+    pub(crate) fn new(now: Now, papers: Papers, config: &Config) -> Option<Self> {
+        let (us, keys) = (config.cluster(), config.keys());
         let federation = papers.federation(now).ok()?;
         let trust = Trust { federation: federation.id(), signers: Signers::Anyone };
         let own = papers.certificates.first().and_then(|own| own.open(trust, now).ok());
         let above = papers.certificates.get(1).and_then(|above| above.open(trust, now).ok());
         let chain = papers.certificates.clone();
-        let latest = |own: &&Verified<Certificate>| us.1.last() == Some(&own.key);
+        let latest = |own: &&Verified<Certificate>| keys.last() == Some(&own.key);
         // One of a key that was replaced is as good, but for a registrar: the next is due.
         let renewal = Renewal::new(own.as_ref().filter(latest));
         let mut new = Self {
@@ -93,8 +92,8 @@ impl Membership {
         };
         let root = *new.federation.root();
         new.add_issuer(root);
-        new.show(now, us.0, us.1, &chain, &|_| true);
-        let own = own.filter(|own| latest(&own) && new.is_member(&us.0));
+        new.show(now, us, &keys, &chain, &|_| true);
+        let own = own.filter(|own| latest(&own) && new.is_member(&us));
         let rights = own.filter(|own| own.roles.contains(&Role::Registrar));
         new.registrar = rights.map(|own| Registrar::new(trust.federation, own.into_value()));
         Some(new)
@@ -125,31 +124,30 @@ impl Membership {
         self.review(now);
     }
 
-    /// Whether these certificates are of this cluster's registrar, under a root that is not
-    /// known here: it may have the succession.
-    pub(crate) fn hints(&self, now: Now, shown: &[Signed<Certificate>]) -> bool {
-        let trust = Trust { federation: self.federation.id(), signers: Signers::Anyone };
-        let issuer = self.issuer();
-        let of_issuer = |top: &Verified<Certificate>| {
-            top.roles.contains(&Role::Registrar) && Some(top.key) == issuer
+    /// Certificates and lists say themselves who signed them; whether it may is checked apart.
+    pub(crate) fn trust(&self) -> Trust<'static> {
+        Trust { federation: self.federation.id(), signers: Signers::Anyone }
+    }
+
+    /// The latest list of its issuer, on disk.
+    pub(crate) fn keep_list(&self, list: &Verified<RevocationList>) -> Request {
+        let (of, issuer) = (self.federation.id(), *list.key());
+        FederationRecord::Revocations(of, issuer, list.signed().clone()).into()
+    }
+
+    /// Looks whether certificates that others show are of this cluster's registrar, under a root
+    /// that is not known here: the registrar may have the succession, and is asked soon.
+    pub(crate) fn take_hint(&mut self, now: Now, shown: &[Signed<Certificate>]) {
+        let (trust, root) = (self.trust(), *self.federation.root());
+        let Some(issuer) = self.issuer() else { return };
+        let is_of_issuer = |one: &Signed<Certificate>| {
+            let by = one.claimed_key().filter(|by| *by != issuer && *by != root);
+            let top = by.and_then(|_| one.open(trust, now).ok());
+            top.is_some_and(|top| top.roles.contains(&Role::Registrar) && top.key == issuer)
         };
-        let others = shown.iter().filter(|one| {
-            let by = one.claimed_key();
-            by.is_some() && by != issuer && by.as_ref() != Some(self.federation.root())
-        });
-        issuer.is_some()
-            && others.filter_map(|one| one.open(trust, now).ok()).any(|top| of_issuer(&top))
-    }
-
-    /// Whether this cluster is a registrar that may act.
-    pub(crate) fn acts(&self, us: &ClusterId) -> bool {
-        self.registrar.is_some() && self.is_member(us)
-    }
-
-    /// Its registrar, as long as this cluster belongs: the root may have revoked it.
-    pub(crate) fn acting(&mut self, us: &ClusterId) -> Option<&mut Registrar> {
-        let belongs = self.is_member(us);
-        self.registrar.as_mut().filter(|_| belongs)
+        if shown.iter().any(is_of_issuer) {
+            self.renewal.hint(now);
+        }
     }
 
     pub(crate) fn federation(&self) -> &Federation {
@@ -187,7 +185,7 @@ impl Membership {
         for issuer in issuers {
             self.add_issuer(issuer);
             if let Some(Early { list, rank }) = self.early.remove(&issuer)
-                && self.revoke(now, list.clone(), rank) == Listed::Latest
+                && self.revoke(now, list.clone(), rank)
             {
                 self.unsaved.push(list);
             }
@@ -226,9 +224,10 @@ impl Membership {
         self.issuers.contains_key(key)
     }
 
-    /// Lists that count by now, to be written.
-    pub(crate) fn unsaved(&mut self) -> Vec<Verified<RevocationList>> {
-        std::mem::take(&mut self.unsaved)
+    /// Lists that count by now are written.
+    pub(crate) fn keep_unsaved(&mut self, turn: &mut Turn<'_>) {
+        let lists = std::mem::take(&mut self.unsaved);
+        turn.extend(lists.iter().map(|list| self.keep_list(list)));
     }
 
     pub(crate) fn member(&self, cluster: &ClusterId) -> Option<&Member> {
@@ -239,13 +238,9 @@ impl Membership {
         self.members.contains_key(cluster)
     }
 
-    /// A revocation list came, of a signer that is worth so much.
-    pub(crate) fn revoke(
-        &mut self,
-        now: Now,
-        list: Verified<RevocationList>,
-        rank: Rank,
-    ) -> Listed {
+    /// A revocation list came, of a signer that is worth so much; whether it is the latest of one
+    /// who issues certificates here, as far as is known.
+    pub(crate) fn revoke(&mut self, now: Now, list: Verified<RevocationList>, rank: Rank) -> bool {
         let signer = *list.key();
         if !self.issuers.contains_key(&signer) {
             let held = self.early.get(&signer);
@@ -253,13 +248,13 @@ impl Membership {
                 // One that finds no room gossip asks for again, once its signer is known.
                 let _ = self.early.put(signer, Early { list, rank }, |_, of| of.rank);
             }
-            return Listed::Early;
+            return false;
         }
-        if !self.revoked.learn(list) {
-            return Listed::Older;
+        let is_latest = self.revoked.learn(list);
+        if is_latest {
+            self.review(now);
         }
-        self.review(now);
-        Listed::Latest
+        is_latest
     }
 
     /// Lets go of whoever is no member any more.
@@ -323,13 +318,18 @@ impl Membership {
         self.above
     }
 
+    /// The registrar was asked in vain; whether that is new.
+    pub(crate) fn not_renewed(&mut self, now: Now, refused: Option<JoinRefusal>) -> bool {
+        self.renewal.fail(now, refused)
+    }
+
     /// When the registrar is asked for another certificate and its latest list, wall clock.
     /// None: no registrar issued one.
     pub(crate) fn renew_ms(&self) -> Option<u64> {
         let issuer = self.issuer()?;
         let list = self.list(&issuer);
         let list_ms = list.map_or(0, |list| list.issued_ms / 4 + list.next_update_ms / 4 * 3);
-        Some(self.renewal.due_ms.min(list_ms).max(self.renewal.retry_ms))
+        Some(self.renewal.at_ms(list_ms))
     }
 
     /// Whose lists are kept.

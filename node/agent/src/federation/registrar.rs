@@ -4,94 +4,20 @@
 
 use std::collections::BTreeMap;
 
-use mercato_gossip::News;
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::certificate::{Certificate, RevocationList, Role};
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::{KeyPair, Signed};
-use mercato_protocol::gossip::VerifiedPublication;
-use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
+use mercato_protocol::id::{ClusterId, Digest, FederationId};
 use mercato_protocol::identity::Owner;
-use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest, JoinToken, Secret};
-use mercato_protocol::limits::{ADDRESSES, CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
-use mercato_protocol::text::Slug;
+use mercato_protocol::join::{JoinRefusal, Secret};
+use mercato_protocol::limits::{CLOCK_SKEW_MS, MEMBERSHIP_MS, TOKEN_MS};
 use mercato_protocol::time::Now;
-use serde::{Deserialize, Serialize};
 
-use crate::agent::Agent;
-use crate::effect::Effect;
-use crate::federation::ask::{Answer, FederationRefusal};
-use crate::federation::membership::Membership;
-use crate::federation::{certified_in, keep_list, note};
+use crate::federation::issued::{Grant, Issued, RegistrarRecord};
 use crate::limits;
-use crate::peers::Keys;
-
-/// What a join token is good for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// Whose cluster may join.
-    pub organisation: Option<Slug>,
-    /// As what, ascending; never as a registrar.
-    pub roles: Vec<Role>,
-    /// Until when, wall clock.
-    pub expires_ms: u64,
-}
-
-/// A cluster that was let in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Issued {
-    /// Its certificates that are not over, by number, with their ends, wall clock.
-    pub serials: BTreeMap<u64, u64>,
-    /// What they grant.
-    pub grant: Grant,
-    /// Whether they were taken back.
-    pub revoked: bool,
-    /// The digest of the token that let it in last: said again, by a cluster that the answer
-    /// did not reach, it is as good.
-    pub token: Option<Digest>,
-}
-
-impl Issued {
-    /// Who holds a certificate has to be able to renew it, or to lose it.
-    fn rank(&self, now: Now) -> Rank {
-        match (self.live(now).next(), self.revoked) {
-            (Some(_), _) => Rank::Kept,
-            (None, true) => Rank::Stranger,
-            (None, false) => Rank::Over,
-        }
-    }
-
-    fn live(&self, now: Now) -> impl Iterator<Item = (u64, u64)> {
-        let live = move |(_, end_ms): &(&u64, &u64)| **end_ms + CLOCK_SKEW_MS >= now.wall_ms;
-        self.serials.iter().filter(live).map(|(serial, end_ms)| (*serial, *end_ms))
-    }
-}
-
-/// What a registrar remembers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RegistrarRecord {
-    /// A token that is not spent, by the digest of its secret.
-    Token(Digest, Grant),
-    /// Who was let in.
-    Issued(ClusterId, Issued),
-    /// The number of the latest certificate, and of the latest list.
-    Numbers {
-        /// Certificates.
-        serial: u64,
-        /// Revocation lists.
-        list: u64,
-    },
-}
-
-/// What a registrar does not need to remember any more, or has to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
-    Keep(RegistrarRecord),
-    /// A token is spent, or over.
-    Spent(Digest),
-    /// Nothing of this cluster's holds any more, and there is no room to remember it.
-    Forgotten(ClusterId),
-}
+use crate::record::{FederationKey, FederationRecord};
+use crate::request::Request;
 
 /// The registrar of one federation, with the rights of its own certificate.
 #[derive(Debug)]
@@ -140,10 +66,10 @@ impl Registrar {
         now: Now,
         secret: Secret,
         mut grant: Grant,
-        notes: &mut Vec<Note>,
+        out: &mut Vec<Request>,
     ) -> Option<u64> {
         for (digest, _) in self.tokens.extract_if(.., |_, old| old.expires_ms < now.wall_ms) {
-            notes.push(Note::Spent(digest));
+            out.push(FederationKey::Token(self.federation, digest).into());
         }
         grant.expires_ms = grant.expires_ms.min(now.wall_ms.saturating_add(TOKEN_MS));
         grant.roles.retain(|role| *role != Role::Registrar && self.rights.roles.contains(role));
@@ -152,7 +78,7 @@ impl Registrar {
         }
         let expires_ms = grant.expires_ms;
         self.tokens.insert(secret.digest(), grant.clone());
-        notes.push(Note::Keep(RegistrarRecord::Token(secret.digest(), grant)));
+        out.push(self.keep(RegistrarRecord::Token(secret.digest(), grant)));
         Some(expires_ms)
     }
 
@@ -164,7 +90,7 @@ impl Registrar {
         key: &KeyPair,
         owner: &Owner,
         secret: Option<Secret>,
-        notes: &mut Vec<Note>,
+        out: &mut Vec<Request>,
     ) -> Result<Signed<Certificate>, JoinRefusal> {
         let cluster = owner.cluster_id();
         let issued = self.issued.get(&cluster);
@@ -185,14 +111,14 @@ impl Registrar {
             (None, None) => return Err(JoinRefusal::NoMember),
             (None, Some(digest)) => {
                 let grant = self.tokens.remove(&digest).ok_or(JoinRefusal::Unknown)?;
-                notes.push(Note::Spent(digest));
+                out.push(FederationKey::Token(self.federation, digest).into());
                 if grant.expires_ms < now.wall_ms {
                     return Err(JoinRefusal::Expired);
                 }
                 (grant, Some(digest))
             }
         };
-        self.issue(now, key, owner, (grant, token), notes).map_err(|_| JoinRefusal::Unavailable)
+        self.issue(now, key, owner, grant, token, out).map_err(|_| JoinRefusal::Unavailable)
     }
 
     fn issue(
@@ -200,8 +126,9 @@ impl Registrar {
         now: Now,
         key: &KeyPair,
         owner: &Owner,
-        (grant, token): (Grant, Option<Digest>),
-        notes: &mut Vec<Note>,
+        grant: Grant,
+        token: Option<Digest>,
+        out: &mut Vec<Request>,
     ) -> Result<Signed<Certificate>, CodecError> {
         self.serial += 1;
         let cluster = owner.cluster_id();
@@ -222,17 +149,19 @@ impl Registrar {
         let issued = Issued { serials, grant, revoked: false, token };
         let left = self.issued.put(cluster, issued.clone(), |_, issued| issued.rank(now));
         let left = left.unwrap_or_default().into_iter();
-        notes.extend(left.map(|(cluster, _)| Note::Forgotten(cluster)));
-        notes.push(Note::Keep(self.numbers()));
-        notes.push(Note::Keep(RegistrarRecord::Issued(cluster, issued)));
+        let of = self.federation;
+        out.extend(left.map(|(cluster, _)| Request::from(FederationKey::Issued(of, cluster))));
+        out.push(self.numbers());
+        out.push(self.keep(RegistrarRecord::Issued(cluster, issued)));
         Ok(signed)
     }
 
     /// Takes back the certificate of `cluster`; false if it has none.
-    pub(crate) fn revoke(&mut self, cluster: ClusterId, notes: &mut Vec<Note>) -> bool {
+    pub(crate) fn revoke(&mut self, cluster: ClusterId, out: &mut Vec<Request>) -> bool {
         let Some(issued) = self.issued.get_mut(&cluster) else { return false };
         issued.revoked = true;
-        notes.push(Note::Keep(RegistrarRecord::Issued(cluster, issued.clone())));
+        let record = RegistrarRecord::Issued(cluster, issued.clone());
+        out.push(self.keep(record));
         true
     }
 
@@ -241,10 +170,10 @@ impl Registrar {
         &mut self,
         now: Now,
         key: &KeyPair,
-        notes: &mut Vec<Note>,
+        out: &mut Vec<Request>,
     ) -> Result<Signed<RevocationList>, CodecError> {
         self.list += 1;
-        notes.push(Note::Keep(self.numbers()));
+        out.push(self.numbers());
         let revoked = self.issued.values().filter(|issued| issued.revoked);
         let serials = revoked.flat_map(|issued| issued.live(now).map(|(serial, _)| serial));
         let mut serials: Vec<u64> = serials.collect();
@@ -258,128 +187,11 @@ impl Registrar {
         key.sign(self.federation, &list)
     }
 
-    fn numbers(&self) -> RegistrarRecord {
-        RegistrarRecord::Numbers { serial: self.serial, list: self.list }
-    }
-}
-
-impl Agent {
-    /// When the next revocation list is, wall clock.
-    pub(crate) fn list_due_ms(&self, membership: &Membership) -> Option<u64> {
-        if !membership.acts(&self.config.cluster()) {
-            return None;
-        }
-        let list = membership.list(&self.config.key.public());
-        Some(list.map_or(0, |list| list.issued_ms + limits::NEXT_LIST_MS / 2))
+    fn numbers(&self) -> Request {
+        self.keep(RegistrarRecord::Numbers { serial: self.serial, list: self.list })
     }
 
-    pub(crate) fn on_token(
-        &mut self,
-        now: Now,
-        federation: FederationId,
-        (secret, grant, mut addresses): (Secret, Grant, Vec<String>),
-        out: &mut Vec<Effect>,
-    ) -> Answer {
-        let us = self.config.cluster();
-        let membership = self.federated.memberships.get_mut(&federation);
-        let Some(registrar) = membership.and_then(|of| of.acting(&us)) else {
-            return Answer::Refused(FederationRefusal::NoRegistrar);
-        };
-        let mut notes = Vec::new();
-        let granted = registrar.grant(now, secret, grant, &mut notes);
-        note(federation, notes, out);
-        let Some(expires_ms) = granted else {
-            return Answer::Refused(FederationRefusal::NoToken);
-        };
-        addresses.truncate(ADDRESSES);
-        let registrar = self.config.key.public();
-        Answer::Token(JoinToken { federation, registrar, addresses, secret, expires_ms })
-    }
-
-    /// Lets a peer in, or says why not.
-    pub(crate) fn admit(
-        &mut self,
-        now: Now,
-        peer: PublicKey,
-        request: &JoinRequest,
-        out: &mut Vec<Effect>,
-    ) -> Result<JoinReply, JoinRefusal> {
-        let federation = request.federation.ok_or(JoinRefusal::Unavailable)?;
-        let owner = Owner::of(&request.identities, now).map_err(|_| JoinRefusal::Identity)?;
-        // With a key that it has replaced nobody gets another certificate.
-        if owner.key != peer || !self.meet(now, owner.cluster_id(), Keys::of(&owner), out) {
-            return Err(JoinRefusal::Identity);
-        }
-        let us = self.config.cluster();
-        let membership = self.federated.memberships.get_mut(&federation);
-        let membership = membership.ok_or(JoinRefusal::Unavailable)?;
-        let registrar = membership.acting(&us).ok_or(JoinRefusal::Unavailable)?;
-        let mut notes = Vec::new();
-        let joined = registrar.join(now, &self.config.key, &owner, request.secret, &mut notes);
-        note(federation, notes, out);
-        let papers = membership.papers();
-        let list = membership.list(&self.config.key.public()).ok_or(JoinRefusal::Unavailable)?;
-        let own = papers.certificates.first().ok_or(JoinRefusal::Unavailable)?;
-        let reply = JoinReply::Admitted {
-            root: papers.root.clone(),
-            successions: papers.successions.clone(),
-            certificates: vec![joined?, own.clone()],
-            revocations: list.signed().clone(),
-        };
-        // Also after a restart: a key that was replaced is not certified again.
-        self.keep_keys(&owner.cluster_id(), out);
-        Ok(reply)
-    }
-
-    pub(crate) fn on_revoke(
-        &mut self,
-        now: Now,
-        federation: FederationId,
-        cluster: ClusterId,
-        out: &mut Vec<Effect>,
-    ) -> Answer {
-        let us = self.config.cluster();
-        let membership = self.federated.memberships.get_mut(&federation);
-        let Some(registrar) = membership.and_then(|of| of.acting(&us)) else {
-            return Answer::Refused(FederationRefusal::NoRegistrar);
-        };
-        let mut notes = Vec::new();
-        let known = registrar.revoke(cluster, &mut notes);
-        note(federation, notes, out);
-        if !known {
-            return Answer::Refused(FederationRefusal::NoMember);
-        }
-        self.publish_list(now, federation, out);
-        self.tell_membership(now, out);
-        Answer::Done
-    }
-
-    pub(crate) fn publish_due(
-        &mut self,
-        now: Now,
-        federation: FederationId,
-        out: &mut Vec<Effect>,
-    ) {
-        let due_ms =
-            self.federated.memberships.get(&federation).and_then(|of| self.list_due_ms(of));
-        if due_ms.is_some_and(|due_ms| due_ms <= now.wall_ms) {
-            self.publish_list(now, federation, out);
-        }
-    }
-
-    /// Says anew what holds no longer, durably before anybody hears it.
-    fn publish_list(&mut self, now: Now, federation: FederationId, out: &mut Vec<Effect>) {
-        let us = self.config.cluster();
-        let Some(membership) = self.federated.memberships.get_mut(&federation) else { return };
-        let Some(registrar) = membership.acting(&us) else { return };
-        let mut notes = Vec::new();
-        let list = registrar.list(now, &self.config.key, &mut notes);
-        note(federation, notes, out);
-        let list = list.ok().and_then(|list| list.open(certified_in(federation), now).ok());
-        let Some(list) = list else { return };
-        out.push(keep_list(federation, &list));
-        membership.revoke(now, list.clone(), Rank::Kept);
-        let news = News::plain(VerifiedPublication::Revocations(federation, list));
-        self.publish(now, news, out);
+    fn keep(&self, record: RegistrarRecord) -> Request {
+        FederationRecord::Registrar(self.federation, record).into()
     }
 }

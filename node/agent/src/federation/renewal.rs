@@ -1,9 +1,9 @@
 //! When a membership is to be renewed: well before its certificate ends, and not at the same time
-//! as everybody else.
+//! as everybody else; and what a registrar was asked.
 
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Verified;
-use mercato_protocol::join::JoinRefusal;
+use mercato_protocol::join::{JoinRefusal, JoinToken};
 use mercato_protocol::time::Now;
 
 use crate::limits;
@@ -13,16 +13,16 @@ use crate::limits;
 pub(crate) struct Renewal {
     /// When the certificate is to be, wall clock: a third of its life before it ends, or up to
     /// a tenth earlier, so that those who joined together do not come back together.
-    pub(crate) due_ms: u64,
+    due_ms: u64,
     /// Of this certificate, 0 to 255.
     spread: u64,
     /// Not tried before, wall clock.
-    pub(crate) retry_ms: u64,
-    pub(crate) tries: u32,
+    retry_ms: u64,
+    tries: u32,
     /// When something last said that there is more to hear, wall clock.
     hinted_ms: Option<u64>,
     /// The registrar's last no.
-    pub(crate) refused: Option<JoinRefusal>,
+    refused: Option<JoinRefusal>,
 }
 
 impl Renewal {
@@ -49,8 +49,20 @@ impl Renewal {
         self.hinted_ms = before.hinted_ms;
     }
 
-    /// It was not renewed: the pause doubles, give or take a quarter; after a no it is long.
-    pub(crate) fn fail(&mut self, now: Now, refused: Option<JoinRefusal>) {
+    /// When the registrar is asked, where its list is to be renewed at `list_ms`, wall clock.
+    pub(crate) fn at_ms(&self, list_ms: u64) -> u64 {
+        self.due_ms.min(list_ms).max(self.retry_ms)
+    }
+
+    /// The registrar's last no.
+    pub(crate) fn refused(&self) -> Option<JoinRefusal> {
+        self.refused
+    }
+
+    /// It was not renewed: the pause doubles, give or take a quarter; after a no it is long. Says
+    /// whether that is new.
+    pub(crate) fn fail(&mut self, now: Now, refused: Option<JoinRefusal>) -> bool {
+        let is_new = self.tries == 0 || self.refused != refused;
         let pause_ms = match refused {
             None => limits::RENEW_MS.start() << self.tries.min(10),
             Some(_) => *limits::RENEW_MS.end(),
@@ -59,7 +71,19 @@ impl Renewal {
         self.retry_ms = now.wall_ms + pause_ms * 3 / 4 + pause_ms / 2 * self.spread / 255;
         self.tries += 1;
         self.refused = refused;
+        is_new
     }
+}
+
+/// A registrar was asked.
+#[derive(Debug)]
+pub(super) struct Joining {
+    /// Whom to tell what came of it: a person, or nobody.
+    pub(super) to: Option<u64>,
+    /// None: to renew.
+    pub(super) token: Option<JoinToken>,
+    /// When it counts as unanswered, monotonic.
+    pub(super) until_ms: u64,
 }
 
 #[cfg(test)]
@@ -67,11 +91,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use mercato_protocol::certificate::Role;
-    use mercato_protocol::envelope::KeyPair;
+    use mercato_protocol::envelope::{KeyPair, Signers, Trust};
     use mercato_protocol::id::{ClusterId, FederationId};
 
     use super::*;
-    use crate::federation::certified_in;
 
     const DAY_MS: u64 = 86_400_000;
 
@@ -89,7 +112,10 @@ mod tests {
                 not_before_ms: 0,
                 not_after_ms: 30 * DAY_MS,
             };
-            let own = key.sign(of, &certificate).unwrap().open(certified_in(of), Now::default());
+            let own = key
+                .sign(of, &certificate)
+                .unwrap()
+                .open(Trust { federation: of, signers: Signers::Anyone }, Now::default());
             Renewal::new(own.ok().as_ref()).due_ms
         });
         let due: BTreeSet<u64> = due.collect();

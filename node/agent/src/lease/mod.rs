@@ -1,7 +1,8 @@
 //! One lease in this cluster: its offload session, and how it is to be. Which leases
 //! there are is told by the broker; what the session does is offload's.
 
-pub(crate) mod namespaces;
+mod namespaces;
+mod removals;
 pub(crate) mod table;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,34 +15,37 @@ use mercato_protocol::contract::Party;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
+use removals::MayGo;
+
+use crate::context::Turn;
 use crate::effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
-use crate::lease::namespaces::MayGo;
 use crate::limits;
 use crate::record::{Change, Record, RecordKey};
+use crate::request::Request;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) spec: LeaseSpec,
+    spec: LeaseSpec,
     /// The key that speaks for the other side now.
-    pub(crate) key: PublicKey,
+    key: PublicKey,
     session: Session,
     /// Provider: guest namespaces by home namespace.
-    pub(crate) namespaces: BTreeMap<String, String>,
+    namespaces: BTreeMap<String, String>,
     /// Names that home has asked for, or none in particular, where there is another or none
     /// yet, by home namespace.
-    pub(crate) unmet: BTreeMap<String, Option<String>>,
+    unmet: BTreeMap<String, Option<String>>,
     /// Home namespaces of what home has said last.
-    pub(crate) heard: BTreeSet<String>,
+    heard: BTreeSet<String>,
     /// When a guest namespace last got another name, monotonic.
-    pub(crate) moved_ms: Option<u64>,
+    moved_ms: Option<u64>,
     /// How many guest namespaces may be given up.
-    pub(crate) may_go: MayGo,
+    may_go: MayGo,
     /// Home namespaces of which nothing was here at the last look.
-    pub(crate) empty: BTreeSet<String>,
+    empty: BTreeSet<String>,
     /// When that is looked at next, monotonic.
-    pub(crate) look_ms: Option<u64>,
+    look_ms: Option<u64>,
     /// The link to the other side is up.
-    pub(crate) linked: bool,
+    linked: bool,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
@@ -62,7 +66,7 @@ enum Session {
 
 impl Lease {
     /// As its records have it.
-    pub(crate) fn restore(spec: LeaseSpec, records: Vec<Record>, rests: bool) -> Self {
+    fn restore(spec: LeaseSpec, records: Vec<Record>, rests: bool) -> Self {
         let kept = records.iter().map(Record::key).collect();
         let (mut at_home, mut guests, mut namespaces) = (Vec::new(), Vec::new(), BTreeMap::new());
         for record in records {
@@ -107,13 +111,7 @@ impl Lease {
         }
     }
 
-    /// The other side has changed its key; which lease this is.
-    pub(crate) fn rekey(&mut self, key: PublicKey) -> ContractId {
-        self.key = key;
-        self.id()
-    }
-
-    pub(crate) fn id(&self) -> ContractId {
+    fn id(&self) -> ContractId {
         self.spec.contract.id
     }
 
@@ -123,7 +121,7 @@ impl Lease {
     }
 
     /// Pods of it, here or elsewhere.
-    pub(crate) fn pods(&self) -> usize {
+    fn pods(&self) -> usize {
         match &self.session {
             Session::Home(session) => session.pods(),
             Session::Guest(session) => session.pods(),
@@ -132,7 +130,7 @@ impl Lease {
     }
 
     /// Whether anything of this home namespace is known.
-    pub(crate) fn mentions(&self, namespace: &str) -> bool {
+    fn mentions(&self, namespace: &str) -> bool {
         match &self.session {
             Session::Guest(session) => session.mentions(namespace),
             Session::Home(_) | Session::Resting => true,
@@ -140,7 +138,7 @@ impl Lease {
     }
 
     /// Whether anything of this home namespace is, or may be, in the cluster.
-    pub(crate) fn holds(&self, namespace: &str) -> bool {
+    fn holds(&self, namespace: &str) -> bool {
         match &self.session {
             Session::Guest(session) => session.holds(namespace),
             Session::Home(_) | Session::Resting => true,
@@ -148,7 +146,7 @@ impl Lease {
     }
 
     /// Home namespaces of which anything is known; none while that itself is not.
-    pub(crate) fn mentioned(&self) -> Option<BTreeSet<&str>> {
+    fn mentioned(&self) -> Option<BTreeSet<&str>> {
         match &self.session {
             Session::Guest(session) => session.namespaces(),
             Session::Home(_) | Session::Resting => None,
@@ -159,7 +157,7 @@ impl Lease {
         matches!(self.session, Session::Resting)
     }
 
-    pub(crate) fn wakeup(&self) -> Option<Deadline> {
+    fn wakeup(&self) -> Option<Deadline> {
         let session = match &self.session {
             Session::Home(session) => session.wakeup(),
             Session::Guest(session) => session.wakeup(),
@@ -175,7 +173,7 @@ impl Lease {
 
     /// Nothing of it is left in the cluster. The provider's session lives on to tell home
     /// how its pods ended, for as long as home has not taken it.
-    pub(crate) fn retire(&mut self, now: Now, out: &mut Vec<Effect>) {
+    fn retire(&mut self, now: Now, out: &mut Vec<Request>) {
         if self.ends_ms.is_none() {
             self.ends_ms = Some(now.mono_ms + limits::AFTERLIFE_MS);
             self.quiet_ms = Some(now.mono_ms + limits::AFTERLIFE_SPEAKS_MS);
@@ -191,13 +189,13 @@ impl Lease {
 
     /// Whether it is over and nobody waits for its word: at home at once; at the provider
     /// after some time, since home may hold pods that never came there, and asks after them.
-    pub(crate) fn is_done(&self, now: Now) -> bool {
+    fn is_done(&self, now: Now) -> bool {
         let at_home = self.spec.side == Side::Consumer;
         self.ends_ms.is_some_and(|ends_ms| at_home || ends_ms <= now.mono_ms)
     }
 
     /// The link to the other side has come up, or gone.
-    pub(crate) fn link(&mut self, now: Now, up: bool, out: &mut Vec<Effect>) {
+    fn link(&mut self, now: Now, up: bool, out: &mut Vec<Request>) {
         let (at_home, guest) = match up {
             true => (home::Input::LinkUp, guest::Input::LinkUp),
             false => (home::Input::LinkDown, guest::Input::LinkDown),
@@ -212,12 +210,12 @@ impl Lease {
     }
 
     /// Whether the time alone can change anything of it, now.
-    pub(crate) fn is_to_wake(&self, now: Now) -> bool {
+    fn is_to_wake(&self, now: Now) -> bool {
         let drains = matches!(self.spec.desired, Desired::Drained | Desired::Gone);
         drains || self.is_to_name() || self.wakeup().is_some_and(|deadline| deadline.is_due(now))
     }
 
-    pub(crate) fn wake(&mut self, now: Now, out: &mut Vec<Effect>) {
+    fn wake(&mut self, now: Now, out: &mut Vec<Request>) {
         if self.wakeup().is_some_and(|deadline| deadline.is_due(now)) {
             self.handle_home(now, home::Input::Wake, out);
             self.handle_guest(now, guest::Input::Wake, out);
@@ -226,14 +224,14 @@ impl Lease {
     }
 
     /// For a session at home; nothing otherwise.
-    pub(crate) fn handle_home(&mut self, now: Now, input: home::Input, out: &mut Vec<Effect>) {
+    fn handle_home(&mut self, now: Now, input: home::Input, out: &mut Vec<Request>) {
         let Session::Home(session) = &mut self.session else { return };
         let effects = session.handle(now, input);
-        out.extend(effects.into_iter().map(|effect| self.at_home(effect)));
+        out.extend(effects.into_iter().map(|effect| Request::from(self.at_home(effect))));
     }
 
     /// For a session at the provider; nothing otherwise.
-    pub(crate) fn handle_guest(&mut self, now: Now, input: guest::Input, out: &mut Vec<Effect>) {
+    fn handle_guest(&mut self, now: Now, input: guest::Input, out: &mut Vec<Request>) {
         // The time alone makes no namespace empty.
         if input != guest::Input::Wake {
             self.look_later(now);
@@ -245,7 +243,7 @@ impl Lease {
                 // In its afterlife nobody asks the API server any more.
                 match self.ends_ms.and_then(|_| nothing_there(&effect)) {
                     Some(answer) => inputs.push_back(answer),
-                    None => out.push(self.at_provider(effect)),
+                    None => out.push(self.at_provider(effect).into()),
                 }
             }
         }
@@ -292,7 +290,7 @@ impl Lease {
         Effect::Workload { peer: self.key, contract: self.id(), frame }
     }
 
-    pub(crate) fn keep(&mut self, record: Record) -> Effect {
+    fn keep(&mut self, record: Record) -> Effect {
         self.kept.insert(record.key());
         Effect::Persist(Change::Put(record))
     }
@@ -302,19 +300,19 @@ impl Lease {
         Effect::Persist(Change::Erase(key))
     }
 
-    /// Says how the lease is to be in the cluster, if that is not what was said last.
-    pub(crate) fn desire(
-        &mut self,
-        now: Now,
-        reachable: bool,
-        name: Option<String>,
-        out: &mut Vec<Effect>,
-    ) {
+    /// Says how the lease is to be in the cluster, if that is not what was said last, as long as
+    /// anything of it is left.
+    fn reconcile(&mut self, turn: &mut Turn<'_>) {
+        if self.spec.desired == Desired::Gone {
+            return;
+        }
+        let owner = turn.context.peers.connected().get(&self.key);
+        let (reachable, name) = (owner.is_some(), owner.map(|owner| owner.name.clone()));
         let phase = match self.spec.desired {
             Desired::Open { admit_until_ms } => Phase::Open { admit_until_ms },
             Desired::Suspended => Phase::Suspended,
             Desired::Drained | Desired::Gone if self.rests() => Phase::Suspended,
-            Desired::Drained | Desired::Gone => self.drain(now, out),
+            Desired::Drained | Desired::Gone => self.drain(turn.now, &mut turn.out),
         };
         let known_name = self.said.as_ref().and_then(|said| said.peer_name.clone());
         let peer_name = name.or(known_name);
@@ -337,12 +335,12 @@ impl Lease {
             phase,
             namespaces: self.namespaces.clone(),
         };
-        out.push(Effect::Lease(Box::new(desire.clone())));
+        turn.push(Effect::Lease(Box::new(desire.clone())));
         self.said = Some(desire);
     }
 
     /// The session at the provider removes its guests; that of home is told by its pods.
-    fn drain(&mut self, now: Now, out: &mut Vec<Effect>) -> Phase {
+    fn drain(&mut self, now: Now, out: &mut Vec<Request>) -> Phase {
         let draining = |said: &LeaseDesire| said.phase >= Phase::Draining;
         if !self.said.as_ref().is_some_and(draining) {
             self.handle_guest(now, guest::Input::Close, out);
@@ -354,13 +352,14 @@ impl Lease {
     }
 
     /// Erases all that is kept of it.
-    pub(crate) fn erase(self, out: &mut Vec<Effect>) {
+    fn erase(self, out: &mut Vec<Request>) {
         let erasures = self.kept.into_iter().map(|key| Effect::Persist(Change::Erase(key)));
-        out.extend(erasures);
+        out.extend(erasures.map(Request::Outside));
     }
 }
 
-fn other_side(spec: &LeaseSpec) -> &Party {
+/// The party of a lease's contract that is not this cluster.
+pub(crate) fn other_side(spec: &LeaseSpec) -> &Party {
     match spec.side {
         Side::Provider => &spec.contract.consumer,
         Side::Consumer => &spec.contract.provider,

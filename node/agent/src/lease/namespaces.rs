@@ -10,15 +10,15 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
 use mercato_protocol::workload::is_reserved;
 
-use crate::effect::Effect;
-use crate::lease::Lease;
+use super::Lease;
 use crate::limits;
 use crate::record::Record;
+use crate::request::Request;
 
 impl Lease {
     /// Hears what guest namespaces the items that the consumer sends are to be in, and under
     /// which names; `peer` is what the consumer's cluster is called.
-    pub(crate) fn hear_names(&mut self, frame: &Frame<ToGuest>, peer: Option<&str>) {
+    pub(super) fn hear_names(&mut self, frame: &Frame<ToGuest>, peer: Option<&str>) {
         // One that is suspended may open again, and home does not say it again then.
         if !matches!(self.spec.desired, Desired::Open { .. } | Desired::Suspended) {
             return;
@@ -46,24 +46,24 @@ impl Lease {
     }
 
     /// Whether home has chosen none of the names.
-    pub(crate) fn names_are_ours(&self, peer: Option<&str>) -> bool {
+    pub(super) fn names_are_ours(&self, peer: Option<&str>) -> bool {
         let ours = |(home, name): (&String, &String)| self.own_names(home, peer).contains(name);
         self.namespaces.iter().all(ours)
     }
 
     /// Whether a guest namespace has to be named, if that can be.
-    pub(crate) fn is_to_name(&self) -> bool {
+    pub(super) fn is_to_name(&self) -> bool {
         !self.unmet.is_empty()
     }
 
     /// Names them, where there is none yet, and anew where nothing of the home namespace is
     /// held; `taken` are names that other leases have. Says which home namespaces they are of.
-    pub(crate) fn name(
+    pub(super) fn name(
         &mut self,
         now: Now,
         peer: Option<&str>,
         taken: &BTreeSet<String>,
-        out: &mut Vec<Effect>,
+        out: &mut Vec<Request>,
     ) -> Vec<String> {
         let mut named = Vec::new();
         for (home, place) in std::mem::take(&mut self.unmet) {
@@ -85,7 +85,7 @@ impl Lease {
             named.push(home);
         }
         if !named.is_empty() {
-            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
+            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())).into());
         }
         named
     }
@@ -102,7 +102,7 @@ impl Lease {
 
     /// Something was said, or happened: whether each namespace is still needed is looked at
     /// some time after.
-    pub(crate) fn look_later(&mut self, now: Now) {
+    pub(super) fn look_later(&mut self, now: Now) {
         if self.look_ms.is_none() && !self.namespaces.is_empty() {
             self.look_ms = Some(now.mono_ms + limits::EMPTY_MS);
         }
@@ -111,7 +111,7 @@ impl Lease {
     /// Gives up the namespaces of which nothing was here at the last look and nothing is now:
     /// namespaces come and go at home, for as long as the lease lasts. Not while it is not known
     /// what is here, nor while home cannot say what it wants.
-    pub(crate) fn give_up_empty(&mut self, now: Now, out: &mut Vec<Effect>) {
+    pub(super) fn give_up_empty(&mut self, now: Now, out: &mut Vec<Request>) {
         if self.look_ms.is_none_or(|at_ms| at_ms > now.mono_ms) {
             return;
         }
@@ -134,7 +134,7 @@ impl Lease {
             self.look_later(now);
         }
         if given_up {
-            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())));
+            out.push(self.keep(Record::Namespaces(self.id(), self.namespaces.clone())).into());
         }
     }
 
@@ -170,34 +170,6 @@ impl Lease {
     /// where another lease has that, or it is too long, with the contract's id.
     fn own_names(&self, home: &str, peer: Option<&str>) -> Vec<String> {
         names_of(home, peer, &self.id().short())
-    }
-}
-
-/// How many guest namespaces of a lease may be given up, for another home namespace or for good:
-/// who makes them come and go does so at the provider's cost.
-#[derive(Debug)]
-pub(crate) struct MayGo {
-    left: usize,
-    /// When there were so many, monotonic.
-    at_ms: u64,
-}
-
-impl Default for MayGo {
-    fn default() -> Self {
-        Self { left: limits::NAMESPACES, at_ms: 0 }
-    }
-}
-
-impl MayGo {
-    /// Counts one, if it may go now.
-    fn take(&mut self, now: Now) -> bool {
-        let more = now.mono_ms.saturating_sub(self.at_ms) / limits::GIVE_UP_MS;
-        let sum = self.left.saturating_add(usize::try_from(more).unwrap_or(usize::MAX));
-        self.left = sum.min(limits::NAMESPACES);
-        self.at_ms += more * limits::GIVE_UP_MS;
-        let may = self.left > 0;
-        self.left -= usize::from(may);
-        may
     }
 }
 

@@ -1,255 +1,222 @@
-//! Which leases there are, and what reaches their sessions.
+//! Which leases there are, and what reaches their sessions. Which there are to be is the broker's
+//! to say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Deref, DerefMut};
 
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
-use mercato_protocol::time::{Deadline, Now};
+use mercato_protocol::time::Deadline;
 
-use crate::agent::Agent;
+use super::Lease;
+use crate::context::Turn;
 use crate::effect::{Effect, Frame};
-use crate::input::LeaseNews;
-use crate::lease::Lease;
+use crate::input::{LeaseInput, LeaseNews};
+use crate::peers::Peers;
+use crate::record::{Change, Record};
+use crate::request::Request;
 
 /// All leases, and when the first of them is next due: asked for after each input, nearly all
 /// of which are gossip and touch no lease.
 #[derive(Default)]
 pub(crate) struct Leases {
     all: BTreeMap<ContractId, Lease>,
+    /// Records of leases that the broker has not spoken of yet.
+    shelved: BTreeMap<ContractId, Vec<Record>>,
+    /// The records cannot be written: pods are left as they are.
+    rests: bool,
     due: Option<Deadline>,
     touched: bool,
 }
 
 impl Leases {
+    pub(crate) fn new(rests: bool) -> Self {
+        Self { rests, ..Self::default() }
+    }
+
+    /// One of the records that tell of a lease.
+    pub(crate) fn restore(&mut self, contract: ContractId, record: Record) {
+        self.shelved.entry(contract).or_default().push(record);
+    }
+
+    /// Erases what no lease stands for any more, once the broker has spoken of all.
+    pub(crate) fn drop_shelved(&mut self, turn: &mut Turn<'_>) {
+        let records = std::mem::take(&mut self.shelved).into_values().flatten();
+        turn.extend(records.map(|record| Effect::Persist(Change::Erase(record.key()))));
+    }
+
+    pub(crate) fn handle(&mut self, id: ContractId, input: LeaseInput, turn: &mut Turn<'_>) {
+        let Some(lease) = self.get_mut(&id) else { return };
+        match input {
+            LeaseInput::News(news) => turn.extend(on_news(lease, news, turn.context.peers)),
+            LeaseInput::Frame { peer, .. } if lease.key != peer => {}
+            LeaseInput::Home(input) => lease.handle_home(turn.now, input, &mut turn.out),
+            LeaseInput::Guest(input) => {
+                lease.handle_guest(turn.now, input, &mut turn.out);
+                self.settle(id, turn);
+            }
+            LeaseInput::Frame { frame, .. } => match (lease.spec.side, frame) {
+                (Side::Consumer, Frame::ToHome(frame)) => {
+                    lease.handle_home(turn.now, home::Input::Frame(frame), &mut turn.out);
+                }
+                (Side::Provider, Frame::ToGuest(frame)) => {
+                    lease.hear_names(&frame, turn.context.peers.name(&lease.key));
+                    self.name_namespaces(id, turn);
+                    let input = LeaseInput::Guest(guest::Input::Frame(frame));
+                    self.handle(id, input, turn);
+                }
+                (Side::Consumer, Frame::ToGuest(_)) | (Side::Provider, Frame::ToHome(_)) => {}
+            },
+        }
+    }
+
+    /// Whether the broker speaks of a lease that has to be made.
+    pub(crate) fn is_new(&self, spec: &LeaseSpec) -> bool {
+        let id = spec.contract.id;
+        let begins = spec.desired != Desired::Gone || self.shelved.contains_key(&id);
+        begins && !self.all.contains_key(&id)
+    }
+
+    /// The broker says how a lease is to be.
+    pub(crate) fn set_spec(&mut self, spec: LeaseSpec, turn: &mut Turn<'_>) {
+        let (id, gone) = (spec.contract.id, spec.desired == Desired::Gone);
+        if self.is_new(&spec) {
+            let records = self.shelved.remove(&id).unwrap_or_default();
+            let mut lease = Lease::restore(spec, records, self.rests);
+            let cluster = lease.peer().cluster;
+            lease.key = turn.context.peers.key(&cluster).unwrap_or(lease.key);
+            turn.push(Request::KeepConnected(cluster));
+            lease.reconcile(turn);
+            if turn.context.peers.connected().contains_key(&lease.key) {
+                lease.link(turn.now, true, &mut turn.out);
+            }
+            self.all.insert(id, lease);
+        } else if let Some(lease) = self.all.get_mut(&id) {
+            lease.spec = spec;
+        }
+        let Some(lease) = self.get_mut(&id) else { return };
+        if gone {
+            turn.push(Effect::Forget(id));
+            lease.retire(turn.now, &mut turn.out);
+            turn.push(Request::KeepConnected(lease.peer().cluster));
+        }
+        self.settle(id, turn);
+    }
+
+    /// The link to a cluster has come up, or gone.
+    pub(crate) fn link(&mut self, peer: ClusterId, up: bool, turn: &mut Turn<'_>) {
+        for lease in self.with_mut(&peer) {
+            lease.reconcile(turn);
+            lease.link(turn.now, up, &mut turn.out);
+        }
+    }
+
+    /// The other side of these leases has changed its key.
+    pub(crate) fn rekey(&mut self, cluster: ClusterId, key: PublicKey, turn: &mut Turn<'_>) {
+        turn.push(Request::KeepConnected(cluster));
+        for lease in self.with_mut(&cluster) {
+            lease.key = key;
+            lease.reconcile(turn);
+        }
+    }
+
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
+        let due = self.all.values().filter(|lease| lease.is_to_wake(turn.now));
+        for id in due.map(Lease::id).collect::<Vec<_>>() {
+            self.name_namespaces(id, turn);
+            if let Some(lease) = self.get_mut(&id) {
+                lease.wake(turn.now, &mut turn.out);
+            }
+            self.settle(id, turn);
+        }
+    }
+
+    /// When the first is next due.
+    pub(crate) fn wakeup(&self) -> Option<Deadline> {
+        self.due
+    }
+
     /// To be called once what was touched is as it is to be.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn update_wakeup(&mut self) {
         if std::mem::take(&mut self.touched) {
             // All of one clock.
             self.due = self.all.values().filter_map(Lease::wakeup).min();
         }
     }
 
-    /// When the first is next due, as of the last look.
-    pub(crate) fn wakeup(&self) -> Option<Deadline> {
-        self.due
+    /// Pods of the leases of which this cluster is on that side.
+    pub(crate) fn pods(&self, side: Side) -> usize {
+        self.all.values().filter(|lease| lease.spec.side == side).map(Lease::pods).sum()
     }
-}
 
-impl Deref for Leases {
-    type Target = BTreeMap<ContractId, Lease>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.all
+    /// The leases with a cluster.
+    pub(crate) fn with(&self, cluster: &ClusterId) -> impl Iterator<Item = &Lease> {
+        self.all.values().filter(move |lease| lease.peer().cluster == *cluster)
     }
-}
 
-impl DerefMut for Leases {
-    fn deref_mut(&mut self) -> &mut Self::Target {
+    /// Whether anything is left of a lease with a cluster.
+    pub(crate) fn need(&self, cluster: &ClusterId) -> bool {
+        self.with(cluster).any(|lease| !lease.is_retired())
+    }
+
+    fn with_mut(&mut self, cluster: &ClusterId) -> impl Iterator<Item = &mut Lease> {
         self.touched = true;
-        &mut self.all
-    }
-}
-
-impl Agent {
-    /// The broker says how a lease is to be.
-    pub(crate) fn on_spec(&mut self, now: Now, spec: LeaseSpec, out: &mut Vec<Effect>) {
-        let id = spec.contract.id;
-        let gone = spec.desired == Desired::Gone;
-        if gone && !self.leases.contains_key(&id) && !self.shelved.contains_key(&id) {
-            return;
-        }
-        if let Some(lease) = self.leases.get_mut(&id) {
-            lease.spec = spec;
-        } else {
-            let records = self.shelved.remove(&id).unwrap_or_default();
-            let lease = Lease::restore(spec, records, self.degraded.is_some());
-            let party = lease.peer().clone();
-            self.leases.insert(id, lease);
-            self.meet_party(now, party.cluster, party.key, out);
-            let key = self.peers.key(&party.cluster).unwrap_or(party.key);
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.key = key;
-            }
-            self.hold(now, party.cluster, out);
-            self.desire(now, id, out);
-            if self.peers.connected().contains_key(&key)
-                && let Some(lease) = self.leases.get_mut(&id)
-            {
-                lease.link(now, true, out);
-            }
-        }
-        if gone {
-            out.push(Effect::Forget(id));
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.retire(now, out);
-                let cluster = lease.peer().cluster;
-                self.hold(now, cluster, out);
-            }
-        }
-        self.settle(now, id, out);
+        self.all.values_mut().filter(move |lease| lease.peer().cluster == *cluster)
     }
 
-    fn forget(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
-        let Some(lease) = self.leases.remove(&id) else { return };
-        let cluster = lease.peer().cluster;
-        lease.erase(out);
-        self.hold(now, cluster, out);
-    }
-
-    /// Says how a lease is to be, as long as anything of it is left.
-    fn desire(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        if lease.spec.desired == Desired::Gone {
-            return;
-        }
-        let owner = self.peers.connected().get(&lease.key);
-        let name = owner.map(|owner| owner.name.clone());
-        lease.desire(now, owner.is_some(), name, out);
-    }
-
-    pub(crate) fn link_leases(
-        &mut self,
-        now: Now,
-        peer: ClusterId,
-        up: bool,
-        out: &mut Vec<Effect>,
-    ) {
-        let of_peer = |lease: &&Lease| lease.peer().cluster == peer;
-        let ids: Vec<ContractId> = self.leases.values().filter(of_peer).map(Lease::id).collect();
-        for id in ids {
-            self.desire(now, id, out);
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.link(now, up, out);
-            }
-        }
-    }
-
-    /// The other side of these leases has changed its key.
-    pub(crate) fn rekey_leases(
-        &mut self,
-        now: Now,
-        cluster: ClusterId,
-        key: PublicKey,
-        out: &mut Vec<Effect>,
-    ) {
-        let of_peer = |lease: &&mut Lease| lease.peer().cluster == cluster;
-        let leases = self.leases.values_mut().filter(of_peer);
-        let ids: Vec<ContractId> = leases.map(|lease| lease.rekey(key)).collect();
-        self.hold(now, cluster, out);
-        for id in ids {
-            self.desire(now, id, out);
-        }
-    }
-
-    pub(crate) fn wake_leases(&mut self, now: Now, out: &mut Vec<Effect>) {
-        let due = self.leases.values().filter(|lease| lease.is_to_wake(now));
-        for id in due.map(Lease::id).collect::<Vec<_>>() {
-            self.name_namespaces(now, id, out);
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.wake(now, out);
-            }
-            self.settle(now, id, out);
-        }
-    }
-
-    /// Only the other party of the contract, in its own role, is listened to.
-    pub(crate) fn on_frame(
-        &mut self,
-        now: Now,
-        peer: PublicKey,
-        contract: ContractId,
-        frame: Frame,
-        out: &mut Vec<Effect>,
-    ) {
-        let Some(lease) = self.leases.get(&contract) else { return };
-        if lease.key != peer {
-            return;
-        }
-        match (lease.spec.side, frame) {
-            (Side::Consumer, Frame::ToHome(frame)) => {
-                self.on_home(now, contract, home::Input::Frame(frame), out);
-            }
-            (Side::Provider, Frame::ToGuest(frame)) => {
-                let name = self.peer_name(&peer);
-                if let Some(lease) = self.leases.get_mut(&contract) {
-                    lease.hear_names(&frame, name.as_deref());
-                }
-                self.name_namespaces(now, contract, out);
-                self.on_guest(now, contract, guest::Input::Frame(frame), out);
-            }
-            (Side::Consumer, Frame::ToGuest(_)) | (Side::Provider, Frame::ToHome(_)) => {}
-        }
-    }
-
-    fn peer_name(&self, key: &PublicKey) -> Option<String> {
-        self.peers.connected().get(key).map(|owner| owner.name.clone())
+    fn get_mut(&mut self, id: &ContractId) -> Option<&mut Lease> {
+        self.touched = true;
+        self.all.get_mut(id)
     }
 
     /// Names the guest namespaces that are to be named, before anything is done in them.
-    fn name_namespaces(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
-        let Some(lease) = self.leases.get(&id).filter(|lease| lease.is_to_name()) else { return };
-        let name = self.peer_name(&lease.key);
-        let others = self.leases.values().filter(|other| other.id() != id && !other.is_retired());
+    fn name_namespaces(&mut self, id: ContractId, turn: &mut Turn<'_>) {
+        if !self.all.get(&id).is_some_and(Lease::is_to_name) {
+            return;
+        }
+        let others = self.all.values().filter(|other| other.id() != id && !other.is_retired());
         let taken: BTreeSet<String> =
             others.flat_map(|other| other.namespaces.values().cloned()).collect();
-        let Some(lease) = self.leases.get_mut(&id) else { return };
-        let named = lease.name(now, name.as_deref(), &taken, out);
-        self.desire(now, id, out);
+        let Some(lease) = self.get_mut(&id) else { return };
+        let named =
+            lease.name(turn.now, turn.context.peers.name(&lease.key), &taken, &mut turn.out);
+        lease.reconcile(turn);
         for home in named {
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.handle_guest(now, guest::Input::Moved(home), out);
-            }
+            lease.handle_guest(turn.now, guest::Input::Moved(home), &mut turn.out);
         }
-    }
-
-    pub(crate) fn on_home(
-        &mut self,
-        now: Now,
-        contract: ContractId,
-        input: home::Input,
-        out: &mut Vec<Effect>,
-    ) {
-        if let Some(lease) = self.leases.get_mut(&contract) {
-            lease.handle_home(now, input, out);
-        }
-    }
-
-    pub(crate) fn on_guest(
-        &mut self,
-        now: Now,
-        contract: ContractId,
-        input: guest::Input,
-        out: &mut Vec<Effect>,
-    ) {
-        if let Some(lease) = self.leases.get_mut(&contract) {
-            lease.handle_guest(now, input, out);
-        }
-        self.settle(now, contract, out);
     }
 
     /// A lease that is being drained may have become empty; one that is over, done.
-    fn settle(&mut self, now: Now, id: ContractId, out: &mut Vec<Effect>) {
-        if self.leases.get(&id).is_some_and(|lease| lease.is_done(now)) {
-            self.forget(now, id, out);
+    fn settle(&mut self, id: ContractId, turn: &mut Turn<'_>) {
+        let Some(lease) = self.get_mut(&id) else { return };
+        if !lease.is_done(turn.now) {
+            return lease.reconcile(turn);
         }
-        self.desire(now, id, out);
+        if let Some(lease) = self.all.remove(&id) {
+            let cluster = lease.peer().cluster;
+            lease.erase(&mut turn.out);
+            turn.push(Request::KeepConnected(cluster));
+        }
     }
+}
 
-    pub(crate) fn on_lease_news(&mut self, contract: ContractId, news: LeaseNews) {
-        let Some(lease) = self.leases.get(&contract) else { return };
-        let names_are_ours = lease.names_are_ours(self.peer_name(&lease.key).as_deref());
-        let input = match (lease.spec.side, news) {
-            // A cluster may have rules for names: the guests of one that home has chosen wait.
-            (Side::Provider, LeaseNews::Failed(_)) if !names_are_ours => return,
-            (Side::Consumer, LeaseNews::Ready) => mercato_broker::Input::Usable(contract),
-            (Side::Provider, LeaseNews::Failed(why)) => {
-                mercato_broker::Input::Unprovidable(contract, why)
-            }
-            (_, LeaseNews::Removed) => mercato_broker::Input::CleanedUp(contract),
-            (Side::Provider, LeaseNews::Ready) | (Side::Consumer, LeaseNews::Failed(_)) => return,
-        };
-        self.for_broker.push_back(input);
-    }
+/// What the broker is to hear of how the lease's part in this cluster is.
+fn on_news(lease: &Lease, news: LeaseNews, peers: &Peers) -> Option<Request> {
+    let contract = lease.id();
+    let input = match (lease.spec.side, news) {
+        // A cluster may have rules for names: the guests of one that home has chosen wait.
+        (Side::Provider, LeaseNews::Failed(_)) if !lease.names_are_ours(peers.name(&lease.key)) => {
+            return None;
+        }
+        (Side::Consumer, LeaseNews::Ready) => mercato_broker::Input::Usable(contract),
+        (Side::Provider, LeaseNews::Failed(why)) => {
+            mercato_broker::Input::Unprovidable(contract, why)
+        }
+        (_, LeaseNews::Removed) => mercato_broker::Input::CleanedUp(contract),
+        (Side::Provider, LeaseNews::Ready) | (Side::Consumer, LeaseNews::Failed(_)) => {
+            return None;
+        }
+    };
+    Some(Request::Broker(input))
 }

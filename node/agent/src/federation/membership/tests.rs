@@ -1,7 +1,10 @@
 //! The tables of a membership when they are full.
 
+use std::sync::Arc;
+
 use mercato_protocol::envelope::KeyPair;
 use mercato_protocol::federation::Root;
+use mercato_protocol::identity::Identity;
 
 use super::*;
 
@@ -14,7 +17,9 @@ fn now() -> Now {
 fn membership() -> Membership {
     let root = Root::found(&KeyPair::from_seed(&[4; 32]), "alps".parse().unwrap(), now()).unwrap();
     let papers = Papers::of_domain(root, "alps.test".to_owned());
-    Membership::new(now(), papers, (ClusterId([1; 32]), &[])).unwrap()
+    let key = Arc::new(KeyPair::from_seed(&[1; 32]));
+    let identity = Identity::found(&key, "one", now()).unwrap();
+    Membership::new(now(), papers, &Config::new(key, identity)).unwrap()
 }
 
 fn bytes(n: usize) -> [u8; 32] {

@@ -2,33 +2,32 @@
 
 use std::collections::BTreeMap;
 
+use mercato_broker::Config;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
-use mercato_protocol::join::JoinRefusal;
 use mercato_protocol::text::Slug;
 use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Agent;
-use crate::federation::membership::Membership;
+use super::Membership;
 
 /// A federation that this cluster belongs to, or goes by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Joined {
-    /// Its fingerprint.
+    /// The fingerprint of its first document.
     pub id: FederationId,
-    /// What it calls itself.
+    /// What the federation calls itself.
     pub name: Slug,
     /// The key that speaks for it.
     pub root: PublicKey,
-    /// Its first document.
+    /// The document that founded it.
     pub document: Signed<Root>,
     /// The DNS name that tells of its peers.
     pub domain: Option<String>,
-    /// Whose this cluster is there.
+    /// The organisation that this cluster is of.
     pub organisation: Option<Slug>,
     /// As what it belongs: as nothing, if it only goes by the federation's certificates.
     pub roles: Vec<Role>,
@@ -54,15 +53,15 @@ pub struct Joined {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
-    /// Which cluster.
+    /// The cluster that is a member.
     pub cluster: ClusterId,
     /// What it calls itself, if it is connected, or us.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The organisation that it is of.
     pub organisation: Option<Slug>,
-    /// As what it belongs.
+    /// What it may do as a member.
     pub roles: Vec<Role>,
-    /// Until when, wall clock.
+    /// When its certificate ends, wall clock.
     pub until_ms: u64,
     /// Whether it belongs no longer; only its registrar remembers.
     pub revoked: bool,
@@ -70,65 +69,52 @@ pub struct Listed {
     pub certificate: Option<(PublicKey, u64)>,
 }
 
-impl Agent {
-    /// The federations that this cluster goes by.
-    pub fn federations(&self) -> Vec<Joined> {
-        self.federated.memberships.iter().map(|(id, of)| self.joined(*id, of)).collect()
-    }
-
-    fn joined(&self, id: FederationId, of: &Membership) -> Joined {
-        let own = of.member(&self.config.cluster());
-        let issuer = if of.acts(&self.config.cluster()) {
-            Some(self.config.key.public())
-        } else {
-            of.issuer()
+impl Membership {
+    /// How this cluster stands in the federation.
+    pub(crate) fn joined(&self, config: &Config) -> Joined {
+        let own = self.member(&config.cluster());
+        let issuer = match self.acts(&config.cluster()) {
+            true => Some(config.key.public()),
+            false => self.issuer(),
         };
-        let list = issuer.and_then(|issuer| of.list(&issuer));
+        let list = issuer.and_then(|issuer| self.list(&issuer));
+        let root_list = self.list(self.federation.root());
         Joined {
-            id,
-            name: of.federation().name.clone(),
-            root: *of.federation().root(),
-            document: of.papers().root.clone(),
-            domain: of.papers().domain.clone(),
+            id: self.federation.id(),
+            name: self.federation.name.clone(),
+            root: *self.federation.root(),
+            document: self.papers.root.clone(),
+            domain: self.papers.domain.clone(),
             organisation: own.and_then(|own| own.organisation.clone()),
             roles: own.map(|own| own.roles.clone()).unwrap_or_default(),
             until_ms: own.map(|own| own.until_ms),
-            was_certified: !of.papers().certificates.is_empty(),
-            members: of.members().count(),
+            was_certified: !self.papers.certificates.is_empty(),
+            members: self.members.len(),
             list: list.map(|list| (list.number, list.next_update_ms)),
-            root_revoked: of
-                .list(of.federation().root())
-                .map_or_else(Vec::new, |list| list.serials.clone()),
-            successions: of.papers().successions.clone(),
-            refused: of.renewal.refused.as_ref().map(JoinRefusal::to_string),
+            root_revoked: root_list.map_or_else(Vec::new, |list| list.serials.clone()),
+            successions: self.papers.successions.clone(),
+            refused: self.renewal.refused().map(|refusal| refusal.to_string()),
         }
     }
 
-    /// Who belongs to a federation, as far as certificates were seen or issued here; none: it
-    /// is not known.
-    pub fn members(&self, federation: &FederationId, now: Now) -> Option<Vec<Listed>> {
-        let of = self.federated.memberships.get(federation)?;
-        let connected = self.peers.connected().values();
-        let us = self.config.identity.open_identity(now).ok();
-        let names: BTreeMap<ClusterId, String> =
-            connected.chain(&us).map(|owner| (owner.cluster_id(), owner.name.clone())).collect();
-        let name = |cluster: &ClusterId| names.get(cluster).cloned();
-        let seen = of.members().map(|member| Listed {
+    /// Who belongs, as far as certificates were seen or issued here.
+    pub(crate) fn listed(&self, now: Now, names: &BTreeMap<ClusterId, String>) -> Vec<Listed> {
+        let seen = self.members().map(|member| Listed {
             cluster: member.cluster,
-            name: name(&member.cluster),
+            name: names.get(&member.cluster).cloned(),
             organisation: member.organisation.clone(),
             roles: member.roles.clone(),
             until_ms: member.until_ms,
             revoked: false,
             certificate: member.certified_by.first().copied(),
         });
-        let issued = of.registrar.iter().flat_map(|registrar| registrar.issued());
-        let issued = issued.filter(|(cluster, _)| of.member(cluster).is_none());
+        let issued = self.registrar.iter().flat_map(|registrar| registrar.issued());
+        let issued = issued.filter(|(cluster, _)| self.member(cluster).is_none());
         let issued = issued.filter_map(|(cluster, issued)| {
             let until_ms = *issued.serials.values().max()?;
             (until_ms >= now.wall_ms).then(|| Listed {
                 cluster: *cluster,
-                name: name(cluster),
+                name: names.get(cluster).cloned(),
                 organisation: issued.grant.organisation.clone(),
                 roles: issued.grant.roles.clone(),
                 until_ms,
@@ -138,6 +124,6 @@ impl Agent {
         });
         let mut all: Vec<Listed> = seen.chain(issued).collect();
         all.sort_by_key(|listed| (listed.organisation.clone(), listed.cluster));
-        Some(all)
+        all
     }
 }

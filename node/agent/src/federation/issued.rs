@@ -1,0 +1,68 @@
+//! What a registrar remembers: tokens that are not spent, and whom it let in.
+
+use std::collections::BTreeMap;
+
+use mercato_protocol::bounded::Rank;
+use mercato_protocol::certificate::Role;
+use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::limits::CLOCK_SKEW_MS;
+use mercato_protocol::text::Slug;
+use mercato_protocol::time::Now;
+use serde::{Deserialize, Serialize};
+
+/// What a join token is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Whose cluster may join.
+    pub organisation: Option<Slug>,
+    /// As what, ascending; never as a registrar.
+    pub roles: Vec<Role>,
+    /// Until when, wall clock.
+    pub expires_ms: u64,
+}
+
+/// A cluster that was let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    /// Its certificates that are not over, by number, with their ends, wall clock.
+    pub serials: BTreeMap<u64, u64>,
+    /// What they grant.
+    pub grant: Grant,
+    /// Whether they were taken back.
+    pub revoked: bool,
+    /// The digest of the token that let it in last: said again, by a cluster that the answer
+    /// did not reach, it is as good.
+    pub token: Option<Digest>,
+}
+
+impl Issued {
+    /// Who holds a certificate has to be able to renew it, or to lose it.
+    pub(crate) fn rank(&self, now: Now) -> Rank {
+        match (self.live(now).next(), self.revoked) {
+            (Some(_), _) => Rank::Kept,
+            (None, true) => Rank::Stranger,
+            (None, false) => Rank::Over,
+        }
+    }
+
+    pub(crate) fn live(&self, now: Now) -> impl Iterator<Item = (u64, u64)> {
+        let live = move |(_, end_ms): &(&u64, &u64)| **end_ms + CLOCK_SKEW_MS >= now.wall_ms;
+        self.serials.iter().filter(live).map(|(serial, end_ms)| (*serial, *end_ms))
+    }
+}
+
+/// What a registrar remembers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RegistrarRecord {
+    /// A token that is not spent, by the digest of its secret.
+    Token(Digest, Grant),
+    /// Who was let in.
+    Issued(ClusterId, Issued),
+    /// The number of the latest certificate, and of the latest list.
+    Numbers {
+        /// Certificates.
+        serial: u64,
+        /// Revocation lists.
+        list: u64,
+    },
+}

@@ -1,0 +1,42 @@
+//! What a part of the agent wants of the others, or of the outside.
+
+use mercato_protocol::id::ClusterId;
+
+use crate::effect::Effect;
+use crate::record::{Change, FederationKey, FederationRecord, Record, RecordKey};
+
+/// What a part wants done, in order.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// An effect of the whole agent.
+    Outside(Effect),
+    /// The broker is to hear this, after what is under way.
+    Broker(mercato_broker::Input),
+    /// Gossip is to hear this.
+    Gossip(mercato_gossip::Input),
+    /// What this cluster's connection is needed for has changed.
+    KeepConnected(ClusterId),
+    /// The keys of this cluster matter from now on.
+    KeepKeys(ClusterId),
+    /// Gossip is to be told anew which publishers are known.
+    PublishersChanged,
+}
+
+impl From<Effect> for Request {
+    fn from(effect: Effect) -> Self {
+        Self::Outside(effect)
+    }
+}
+
+impl From<FederationRecord> for Request {
+    fn from(record: FederationRecord) -> Self {
+        Effect::Persist(Change::Put(Record::Federation(record))).into()
+    }
+}
+
+impl From<FederationKey> for Request {
+    /// What has this key is erased.
+    fn from(key: FederationKey) -> Self {
+        Effect::Persist(Change::Erase(RecordKey::Federation(key))).into()
+    }
+}
