@@ -9,6 +9,7 @@ mod attention;
 pub(crate) mod clock;
 mod desk;
 mod domains;
+mod effects;
 mod events;
 mod federations;
 mod handle;
@@ -16,7 +17,6 @@ mod inbound;
 mod news;
 #[cfg(test)]
 mod oversized;
-mod perform;
 mod queues;
 mod rebuild;
 pub(crate) mod records;

@@ -165,7 +165,7 @@ impl LeaseHandle {
     }
 
     /// The lease is to be so from now on.
-    pub(crate) fn be(&self, desire: LeaseDesire) {
+    pub(crate) fn set_desired(&self, desire: LeaseDesire) {
         self.desire.send_if_modified(|before| {
             let differs = *before != desire;
             *before = desire;

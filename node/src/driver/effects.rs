@@ -54,7 +54,7 @@ impl Driver {
                 wire::say(self.handle.clone(), (peer, session), message, once);
             }
             Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
-            Effect::Lease(desire) => self.lease_is_to_be(*desire),
+            Effect::Lease(desire) => self.reconcile_lease(*desire),
             Effect::Forget(contract) => {
                 self.leases.remove(&contract);
                 self.outbound.remove(&contract);
@@ -119,7 +119,7 @@ impl Driver {
         outbound.send(frame);
     }
 
-    fn lease_is_to_be(&mut self, desire: LeaseDesire) {
+    fn reconcile_lease(&mut self, desire: LeaseDesire) {
         let Some(cluster) = &self.kubernetes else {
             // Once for each change of the lease.
             tracing::warn!(contract = %desire.contract.id.short(), "a lease, and no cluster");
@@ -127,7 +127,7 @@ impl Driver {
         };
         let contract = desire.contract.id;
         if let Some(lease) = self.leases.get(&contract) {
-            lease.be(desire);
+            lease.set_desired(desire);
             return;
         }
         let lease = LeaseHandle::start(&**cluster, desire, self.handle.clone());
