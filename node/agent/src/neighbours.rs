@@ -76,7 +76,7 @@ impl Neighbours {
             return out;
         }
         let waits = |key: &PublicKey| {
-            *key != peer && !self.0.contains_key(key) && !context.gossip.shuns(now, key)
+            *key != peer && !self.0.contains_key(key) && !context.gossip.is_banned(now, key)
         };
         let waiting = connected.iter().filter(|(key, _)| waits(key));
         let waiting = waiting.map(|(key, owner)| (*key, owner.cluster_id()));

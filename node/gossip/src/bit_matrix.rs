@@ -1,34 +1,35 @@
-//! For each place in the store a set of neighbours, by their places: a bit for each, those of
-//! one publication side by side.
+//! For each publisher a set of neighbours: a bit for each neighbour, those of one publisher side
+//! by side.
 
+use crate::index::{Index as _, NeighbourIndex, PublisherIndex};
 use crate::peers::Peers;
-use crate::table::Place;
 
+/// Pairs of a publisher and a neighbour.
 #[derive(Debug, Default)]
 pub(crate) struct BitMatrix {
-    /// Bytes for each publication.
+    /// Bytes for each publisher, as many as the highest neighbour needs.
     width: usize,
     rows: Vec<u8>,
-    /// So many are expected.
-    places: usize,
+    /// So many publishers are expected.
+    publishers: usize,
 }
 
 impl BitMatrix {
-    pub(crate) fn has(&self, place: Place, peer: Place) -> bool {
+    pub(crate) fn has(&self, publisher: PublisherIndex, peer: NeighbourIndex) -> bool {
         let (byte, bit) = split(peer);
-        self.row(place).get(byte).is_some_and(|byte| byte & bit != 0)
+        self.row(publisher).get(byte).is_some_and(|byte| byte & bit != 0)
     }
 
-    pub(crate) fn set(&mut self, place: Place, peer: Place) {
+    pub(crate) fn set(&mut self, publisher: PublisherIndex, peer: NeighbourIndex) {
         let (byte, bit) = split(peer);
         if byte >= self.width {
             self.widen(byte + 1);
         }
-        let start = place as usize * self.width;
+        let start = publisher.position() * self.width;
         if self.rows.len() <= start {
             let longer = start + self.width;
             if self.rows.capacity() < longer {
-                let room = (longer + longer / 8 + 64).max(self.places * self.width);
+                let room = (longer + longer / 8 + 64).max(self.publishers * self.width);
                 self.rows.reserve_exact(room - self.rows.len());
             }
             self.rows.resize(longer, 0);
@@ -36,71 +37,71 @@ impl BitMatrix {
         self.rows[start + byte] |= bit;
     }
 
-    pub(crate) fn clear(&mut self, place: Place, peer: Place) {
+    pub(crate) fn clear(&mut self, publisher: PublisherIndex, peer: NeighbourIndex) {
         let (byte, bit) = split(peer);
-        let start = place as usize * self.width;
+        let start = publisher.position() * self.width;
         if byte < self.width && start < self.rows.len() {
             self.rows[start + byte] &= !bit;
         }
     }
 
-    /// There is room for so many in the store.
-    pub(crate) fn expect(&mut self, places: usize) {
-        self.places = places;
+    /// Rows for so many publishers are made at once when the first is needed.
+    pub(crate) fn expect(&mut self, publishers: usize) {
+        self.publishers = publishers;
     }
 
-    /// See [`Gossip::read_ahead`](crate::gossip::Gossip::read_ahead).
-    pub(crate) fn peek(&self, place: Place) -> usize {
-        self.rows.get(place as usize * self.width).map_or(0, |byte| usize::from(*byte))
+    /// Something of the publisher's row, to have it read.
+    pub(crate) fn peek(&self, publisher: PublisherIndex) -> usize {
+        self.rows.get(publisher.position() * self.width).map_or(0, |byte| usize::from(*byte))
     }
 
-    /// Who has it.
-    pub(crate) fn peers(&self, place: Place) -> Peers {
+    /// The neighbours that are paired with it.
+    pub(crate) fn peers(&self, publisher: PublisherIndex) -> Peers {
         let mut bits = [0; size_of::<u128>()];
-        let row = self.row(place);
+        let row = self.row(publisher);
         bits[..row.len()].copy_from_slice(row);
         Peers::from_bits(u128::from_le_bytes(bits))
     }
 
-    /// Whether anybody has it.
-    pub(crate) fn any(&self, place: Place) -> bool {
-        self.row(place).iter().any(|byte| *byte != 0)
+    /// Whether any neighbour is paired with it.
+    pub(crate) fn any(&self, publisher: PublisherIndex) -> bool {
+        self.row(publisher).iter().any(|byte| *byte != 0)
     }
 
-    /// Nobody has it any more.
-    pub(crate) fn clear_place(&mut self, place: Place) {
-        let start = place as usize * self.width;
+    /// No neighbour is paired with this publisher any more.
+    pub(crate) fn clear_publisher(&mut self, publisher: PublisherIndex) {
+        let start = publisher.position() * self.width;
         if start < self.rows.len() {
             self.rows[start..start + self.width].fill(0);
         }
     }
 
-    /// It has nothing any more.
-    pub(crate) fn clear_peer(&mut self, peer: Place) {
+    /// No publisher is paired with this neighbour any more.
+    pub(crate) fn clear_peer(&mut self, peer: NeighbourIndex) {
         let (byte, bit) = split(peer);
         if byte < self.width {
             self.rows.iter_mut().skip(byte).step_by(self.width).for_each(|row| *row &= !bit);
         }
     }
 
-    fn row(&self, place: Place) -> &[u8] {
-        let start = place as usize * self.width;
+    fn row(&self, publisher: PublisherIndex) -> &[u8] {
+        let start = publisher.position() * self.width;
         self.rows.get(start..start + self.width).unwrap_or_default()
     }
 
     fn widen(&mut self, width: usize) {
-        let places = self.rows.len().checked_div(self.width).unwrap_or(0);
-        let mut rows = Vec::with_capacity(places.max(self.places) * width);
-        for place in 0..places {
-            rows.extend_from_slice(&self.rows[place * self.width..][..self.width]);
-            rows.resize((place + 1) * width, 0);
+        let count = self.rows.len().checked_div(self.width).unwrap_or(0);
+        let mut rows = Vec::with_capacity(count.max(self.publishers) * width);
+        for at in 0..count {
+            rows.extend_from_slice(&self.rows[at * self.width..][..self.width]);
+            rows.resize((at + 1) * width, 0);
         }
         (self.rows, self.width) = (rows, width);
     }
 }
 
-fn split(peer: Place) -> (usize, u8) {
-    (peer as usize / 8, 1 << (peer % 8))
+fn split(peer: NeighbourIndex) -> (usize, u8) {
+    (peer.position() / 8, 1 << (peer.0 % 8))
 }
 
 #[cfg(test)]
@@ -116,32 +117,34 @@ mod tests {
         fn it_is_a_set_of_pairs(
             steps in prop::collection::vec((0_u32..40, 0_u32..20, 0..8), 0..200),
         ) {
-            let (mut grid, mut model) = (BitMatrix::default(), BTreeSet::new());
-            for (place, peer, kind) in steps {
+            let (mut matrix, mut model) = (BitMatrix::default(), BTreeSet::new());
+            for (publisher, peer, kind) in steps {
+                let (publisher, peer) = (PublisherIndex(publisher), NeighbourIndex(peer));
                 match kind {
                     0 => {
-                        grid.clear_place(place);
-                        model.retain(|(other, _)| *other != place);
+                        matrix.clear_publisher(publisher);
+                        model.retain(|(other, _)| *other != publisher);
                     }
                     1 => {
-                        grid.clear_peer(peer);
+                        matrix.clear_peer(peer);
                         model.retain(|(_, other)| *other != peer);
                     }
                     2 => {
-                        grid.clear(place, peer);
-                        model.remove(&(place, peer));
+                        matrix.clear(publisher, peer);
+                        model.remove(&(publisher, peer));
                     }
                     _ => {
-                        grid.set(place, peer);
-                        model.insert((place, peer));
+                        matrix.set(publisher, peer);
+                        model.insert((publisher, peer));
                     }
                 }
-                let all = (0..50).flat_map(|place| (0..30).map(move |peer| (place, peer)));
-                let held: BTreeSet<_> = all.filter(|(place, peer)| grid.has(*place, *peer)).collect();
+                let all = (0..50).map(PublisherIndex);
+                let all = all.flat_map(|at| (0..30).map(move |peer| (at, NeighbourIndex(peer))));
+                let held: BTreeSet<_> = all.filter(|(at, peer)| matrix.has(*at, *peer)).collect();
                 prop_assert_eq!(&held, &model);
-                for place in 0..50 {
-                    let any = model.iter().any(|(other, _)| *other == place);
-                    prop_assert_eq!(grid.any(place), any);
+                for at in (0..50).map(PublisherIndex) {
+                    let any = model.iter().any(|(other, _)| *other == at);
+                    prop_assert_eq!(matrix.any(at), any);
                 }
             }
         }

@@ -27,7 +27,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Of what was opened.
+    /// The item of a publication that was opened.
     pub fn new(publication: VerifiedPublication) -> Self {
         let (starts_ms, ends_ms) = publication.validity_ms();
         let ends_ms = ends_ms.saturating_add(CLOCK_SKEW_MS);
@@ -40,12 +40,12 @@ impl Item {
         &self.mark
     }
 
-    /// The publication itself.
+    /// The publication, as it was opened.
     pub fn publication(&self) -> &VerifiedPublication {
         &self.publication
     }
 
-    /// The body that it names, if it is a lease.
+    /// The digest of the body that it names, if it is a lease.
     pub(crate) fn names(&self) -> Option<&Digest> {
         match &self.publication {
             VerifiedPublication::Lease(lease) => Some(&lease.body),
@@ -55,13 +55,13 @@ impl Item {
         }
     }
 
-    /// What it names, if anybody had it.
+    /// The body that it names, if anybody had it.
     pub(crate) fn body(&self) -> Option<&Arc<Body>> {
         self.body.get()
     }
 
-    /// With a body that is here already, if it is the one that it names: what was found out about
-    /// that need not be found out again.
+    /// The item with a body that is here already, if it is the one that it names: what was found
+    /// out about that need not be found out again.
     pub(crate) fn sharing(self: &Arc<Self>, held: &Arc<Body>) -> Option<Arc<Self>> {
         let own = || self.body().is_some_and(|own| Arc::ptr_eq(own, held));
         self.complete(held).then(|| match own() {
@@ -102,22 +102,28 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Of bytes as they came.
+    /// The body of these bytes, which it digests.
     pub(crate) fn new(bytes: Blob) -> Self {
         Self { digest: Digest::of(&bytes.0), bytes, opened: OnceLock::new() }
     }
 
-    /// Of the bytes.
+    /// The SHA-256 digest of the bytes.
     pub(crate) fn digest(&self) -> &Digest {
         &self.digest
     }
 
-    /// The bytes.
+    /// The bytes as they came.
     pub(crate) fn bytes(&self) -> &Blob {
         &self.bytes
     }
 
-    /// What they say.
+    /// The first four bytes of the digest, big-endian, as in a
+    /// [`Pull`](mercato_protocol::gossip::Pull).
+    pub(crate) fn prefix(&self) -> u32 {
+        self.digest.0.first_chunk().map_or(0, |head| u32::from_be_bytes(*head))
+    }
+
+    /// What the bytes say, read once.
     fn opened(&self) -> Result<&OpenedBody, AdError> {
         self.opened.get_or_init(|| OpenedBody::open(&self.bytes.0)).as_ref().map_err(Clone::clone)
     }
@@ -160,7 +166,7 @@ impl News {
         self.0.mark()
     }
 
-    /// The publication itself.
+    /// The publication, as it was opened.
     pub fn publication(&self) -> &VerifiedPublication {
         self.0.publication()
     }

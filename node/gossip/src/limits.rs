@@ -53,8 +53,8 @@ pub const UNKNOWN_PUBLISHERS: usize = 2_000;
 pub const UNKNOWN_LEAVE: usize = 50;
 /// Neighbours. Of those who are connected the application chooses whom, strangers last.
 pub const NEIGHBOURS: usize = 128;
-/// Publishers wanted at one neighbour's word.
-pub const WANTS_PER_NEIGHBOUR: usize = 2_048;
+/// Fetches that begin with what one neighbour advertised first.
+pub const FETCHES_PER_NEIGHBOUR: usize = 2_048;
 /// Publishers asked of one neighbour at a time: 4 MiB, were all bodies of the largest.
 pub const ASKED_OF_NEIGHBOUR: usize = 256;
 
@@ -71,11 +71,11 @@ pub const FORGED_POINTS: u64 = 40;
 pub const REJECTED_POINTS: u64 = 20;
 /// The same of an announcement that nothing came of.
 pub const EMPTY_POINTS: u64 = 1;
-/// A neighbour with so many points is shunned.
-pub const SHUN_POINTS: u64 = 100;
+/// A neighbour with so many points is banned.
+pub const BAN_POINTS: u64 = 100;
 /// One point is forgiven in such a time.
 pub const FORGIVE_MS: u64 = 10_000;
-/// For how long one is shunned at least.
-pub const SHUN_MS: u64 = 600_000;
-/// Shunned neighbours remembered; whose time ends first leaves first.
-pub const SHUNNED: Room = Room::of(1_024);
+/// For how long one is banned.
+pub const BAN_MS: u64 = 600_000;
+/// Banned neighbours remembered; whose time ends first leaves first.
+pub const BANNED: Room = Room::of(1_024);

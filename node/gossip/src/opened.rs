@@ -14,7 +14,7 @@ use crate::item::{Body, Item};
 /// A neighbour's message, with the signatures of what it carries checked.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// Without what it carries.
+    /// The message without what it carries.
     pub(crate) message: Message,
     pub(crate) carried: Vec<Carried>,
     /// What it says of publications that were left out as it was screened.
@@ -44,12 +44,12 @@ pub(crate) enum Kind {
     Lease(Digest),
     /// The end of one, or of certificates.
     End,
-    /// A proof of equivocation.
+    /// A proof that a publisher contradicted itself.
     Proof,
 }
 
 impl Claim {
-    /// Of what was checked.
+    /// The claim of a publication that was checked.
     pub(crate) fn of(item: &Item) -> Self {
         let kind = match item.publication() {
             VerifiedPublication::Lease(lease) => Kind::Lease(lease.body),
@@ -76,17 +76,17 @@ impl Claim {
 pub(crate) struct Carried {
     pub(crate) item: Arc<Item>,
     /// Whether the body that it names came along, if it names one.
-    pub(crate) whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 /// How what a message carries is checked. One that remembers is given the same again: an
 /// item is shared by all that hold it.
 pub trait Open {
-    /// Checks a publication.
+    /// Checks signature and time of a publication.
     fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError>;
 }
 
-/// Checks everything anew.
+/// Checks each publication anew, of this federation, at this time.
 struct Fresh(FederationId, Now);
 
 impl Open for Fresh {
@@ -101,12 +101,12 @@ impl Opened {
         Self::open_with(message, &mut Fresh(federation, now))
     }
 
-    /// The same of what was found worth it.
+    /// Checks each publication that was found worth it.
     pub fn open_screened(screened: Screened, federation: FederationId, now: Now) -> Self {
         Self::open_screened_with(screened, &mut Fresh(federation, now))
     }
 
-    /// The same with a check of the caller's.
+    /// Checks each publication that was found worth it, with a check of the caller's.
     pub fn open_screened_with(screened: Screened, check: &mut impl Open) -> Self {
         let Screened { message, unopened } = screened;
         Self { unopened, ..Self::open_with(message, check) }
@@ -121,8 +121,8 @@ impl Opened {
             for publication in std::mem::take(publications) {
                 match check.item(&publication) {
                     Ok(item) => {
-                        let whole = bodies.complete(&item) || again(&item, &carried);
-                        carried.push(Carried { item, whole });
+                        let is_whole = bodies.complete(&item) || again(&item, &carried);
+                        carried.push(Carried { item, is_whole });
                     }
                     Err(error) => refused.push(error),
                 }
@@ -196,7 +196,7 @@ impl Bodies {
 
 /// Whether it names none, or the same as one before.
 fn again(item: &Item, carried: &[Carried]) -> bool {
-    let bodies = carried.iter().filter(|carried| carried.whole);
+    let bodies = carried.iter().filter(|carried| carried.is_whole);
     let mut bodies = bodies.filter_map(|carried| carried.item.body());
     item.names().is_none() || bodies.any(|body| item.complete(body))
 }
@@ -249,7 +249,7 @@ mod tests {
             let bodies = bodies.iter().copied().cloned().collect();
             let message = Message::Push { publications: publications.to_vec(), bodies };
             let opened = Opened::open_with(message, &mut shared);
-            opened.carried.iter().map(|carried| carried.whole).collect::<Vec<_>>()
+            opened.carried.iter().map(|carried| carried.is_whole).collect::<Vec<_>>()
         };
         assert_eq!(open(&both, &[]), [false, false]);
         assert_eq!(open(&both, &[&b]), [false, true]);

@@ -1,70 +1,109 @@
-//! Comparing all that two neighbours hold: roots, then fingerprints of buckets, then the
-//! marks in those that differ. The one that answers wants what it lacks, and tells what
-//! the other lacks.
+//! Anti-entropy: two neighbours compare all that they hold, so that whatever got lost is made up
+//! for. First roots, then fingerprints of buckets, then the marks in the buckets that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_protocol::gossip::{Fingerprint, Mark, Message};
 use mercato_protocol::id::Digest;
 use mercato_protocol::limits::GOSSIP_ITEMS;
+use mercato_protocol::time::Now;
 use rand::RngExt as _;
 
-use crate::gossip::{Gossip, Step};
+use crate::index::{NeighbourIndex, PublisherIndex};
 use crate::limits;
-use crate::store::Entry;
-use crate::table::Place;
+use crate::step::Step;
+use crate::store::Store;
+use crate::table::Column;
 
-impl Gossip {
-    /// With a random neighbour, now and then; also drops what is over.
-    pub(crate) fn reconcile_due(&mut self, step: &mut Step<'_>) {
-        let now = step.now;
-        if self.neighbours.len() == 0 || self.reconcile_ms > now.mono_ms {
-            return;
-        }
-        self.reconcile_ms = now.mono_ms + limits::RECONCILE_MS;
-        for place in self.store.sweep(&mut step.keys, now) {
-            self.holders.clear_place(place);
-            self.delivered_to.clear_place(place);
-        }
-        self.pending_verdicts
-            .retain(|giver| self.store.slot(giver.place).is_some_and(Entry::is_new));
-        let count = self.neighbours.len() as u32;
-        for (_, neighbour) in self.neighbours.iter_mut() {
-            neighbour.is_told_later = self.rng.random_ratio(limits::TOLD_LATER.min(count), count);
-        }
-        let nth = self.rng.random_range(0..self.neighbours.len());
-        let peer = self.neighbours.iter().nth(nth).map(|(peer, _)| peer);
-        if let Some(peer) = peer {
-            self.reconcile(step, peer);
+/// The reconciliations with each neighbour, and when the next is opened.
+#[derive(Debug, Default)]
+pub(crate) struct Reconciler {
+    sessions: Column<NeighbourIndex, Sessions>,
+    /// When one is next opened with a random neighbour, monotonic.
+    next_ms: u64,
+}
+
+/// The reconciliations with one neighbour.
+#[derive(Debug, Default)]
+struct Sessions {
+    /// The one that we opened.
+    opened: Option<u64>,
+    /// The one that it opened, and we answered.
+    answered: Option<u64>,
+    /// When we answer the next, monotonic.
+    answer_ms: u64,
+}
+
+impl Reconciler {
+    /// A new neighbour is compared with at once, by one of the two.
+    pub(crate) fn join(&mut self, step: &mut Step<'_>, store: &Store, peer: NeighbourIndex) {
+        self.sessions.set(peer, Sessions::default());
+        if step.neighbours.key(peer).is_some_and(|key| step.neighbours.me < key) {
+            self.open(step, store, peer);
         }
     }
 
-    /// Opens a reconciliation, in the place of one that is under way.
-    pub(crate) fn reconcile(&mut self, step: &mut Step<'_>, peer: Place) {
-        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
-        let session = self.rng.random();
-        neighbour.opened = Some(session);
-        let root = self.store.root(step.now, session);
-        step.send(neighbour.key, Message::Root { session, root });
+    /// The first neighbour begins a phase of its own.
+    pub(crate) fn begin(&mut self, step: &mut Step<'_>) {
+        self.next_ms = step.now.mono_ms + step.rng.random_range(0..limits::RECONCILE_MS);
+    }
+
+    /// Others tell us later what this neighbour told.
+    pub(crate) fn leave(&mut self, now: Now, peer: NeighbourIndex) {
+        self.sessions.take(peer);
+        self.next_ms = now.mono_ms;
+    }
+
+    /// When [`take_due`](Self::take_due) is next needed, if there is a neighbour.
+    pub(crate) fn next_ms(&self) -> u64 {
+        self.next_ms
+    }
+
+    /// Whether one is to be opened now; the next is at a later time.
+    pub(crate) fn take_due(&mut self, step: &Step<'_>) -> bool {
+        let is_due = step.neighbours.keys.len() > 0 && self.next_ms <= step.now.mono_ms;
+        if is_due {
+            self.next_ms = step.now.mono_ms + limits::RECONCILE_MS;
+        }
+        is_due
+    }
+
+    /// Opens one with a random neighbour.
+    pub(crate) fn open_any(&mut self, step: &mut Step<'_>, store: &Store) {
+        let nth = step.rng.random_range(0..step.neighbours.keys.len());
+        let peer = step.neighbours.keys.iter().nth(nth).map(|(peer, _)| peer);
+        if let Some(peer) = peer {
+            self.open(step, store, peer);
+        }
+    }
+
+    /// Opens one, in the place of one that is under way.
+    fn open(&mut self, step: &mut Step<'_>, store: &Store, peer: NeighbourIndex) {
+        let Some(sessions) = self.sessions.get_mut(peer) else { return };
+        let session = step.rng.random();
+        sessions.opened = Some(session);
+        let root = store.root(step.now, session);
+        step.send(peer, Message::Root { session, root });
     }
 
     pub(crate) fn on_root(
         &mut self,
         step: &mut Step<'_>,
-        peer: Place,
+        store: &Store,
+        peer: NeighbourIndex,
         session: u64,
         root: Fingerprint,
     ) {
         let now = step.now;
-        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
-        if neighbour.answer_ms > now.mono_ms {
+        let Some(sessions) = self.sessions.get_mut(peer) else { return };
+        if sessions.answer_ms > now.mono_ms {
             return;
         }
-        neighbour.answer_ms = now.mono_ms + limits::ANSWER_ROOT_MS;
-        if self.store.root(now, session) != root {
-            neighbour.answered = Some(session);
-            let fingerprints = self.store.buckets(now, session);
-            step.send(neighbour.key, Message::Buckets { session, fingerprints });
+        sessions.answer_ms = now.mono_ms + limits::ANSWER_ROOT_MS;
+        if store.root(now, session) != root {
+            sessions.answered = Some(session);
+            let fingerprints = store.buckets(now, session);
+            step.send(peer, Message::Buckets { session, fingerprints });
         }
     }
 
@@ -72,21 +111,21 @@ impl Gossip {
     pub(crate) fn on_buckets(
         &mut self,
         step: &mut Step<'_>,
-        peer: Place,
+        store: &Store,
+        peer: NeighbourIndex,
         session: u64,
         theirs: &[Fingerprint],
     ) {
-        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
-        if neighbour.opened.take_if(|opened| *opened == session).is_none() {
+        let opened = self.sessions.get_mut(peer).map(|sessions| &mut sessions.opened);
+        if opened.and_then(|opened| opened.take_if(|opened| *opened == session)).is_none() {
             return;
         }
-        let peer = neighbour.key;
-        let ours = self.store.buckets(step.now, session);
+        let ours = store.buckets(step.now, session);
         let differs = |(_, (ours, theirs)): &(u32, (&Fingerprint, &Fingerprint))| ours != theirs;
         let differ = (0..).zip(ours.iter().zip(theirs)).filter(differs);
         let mut differ: BTreeMap<u32, Vec<Mark>> =
             differ.map(|(bucket, _)| (bucket, Vec::new())).collect();
-        for mark in self.marks() {
+        for mark in store.held().map(|(_, entry)| entry.news.mark()) {
             if let Some(marks) = differ.get_mut(&mark.bucket())
                 && marks.len() < GOSSIP_ITEMS
             {
@@ -107,42 +146,22 @@ impl Gossip {
         }
     }
 
-    pub(crate) fn on_ids(
-        &mut self,
-        step: &mut Step<'_>,
-        peer: Place,
-        session: u64,
-        buckets: &[u32],
-        marks: &[Mark],
-    ) {
-        let Some(neighbour) = self.neighbours.get_mut(peer) else { return };
-        if neighbour.answered != Some(session) {
-            return;
-        }
-        // These marks are all that it holds there, whatever it said before.
-        let is_there = |mark: &Mark| buckets.binary_search(&mark.bucket()).is_ok();
-        let ours = self.store.slots().filter(|(_, slot)| is_there(slot.news.mark()));
-        let ours: Vec<(Place, Mark)> =
-            ours.map(|(place, slot)| (place, *slot.news.mark())).collect();
-        ours.iter().for_each(|(place, _)| self.holders.clear(*place, peer));
-        let places = step.keys.find_each(marks.iter().map(|mark| &mark.publisher));
-        for (mark, at) in marks.iter().zip(places) {
-            self.on_mark(step, peer, mark, at);
-        }
-        let theirs: BTreeSet<&Mark> = marks.iter().collect();
-        let later = |ours: &Mark| {
-            let least = Mark { digest: Digest([0; 32]), ..*ours };
-            theirs.range(least..).next().is_some_and(|their| their.publisher == ours.publisher)
-        };
-        let untold = ours.iter().filter(|(_, ours)| !later(ours)).map(|(place, _)| *place);
-        if let Some(neighbour) = self.neighbours.get_mut(peer) {
-            let before = neighbour.untold.len();
-            neighbour.untold.extend(untold);
-            if neighbour.untold.len() > before {
-                // Nobody told it in time.
-                neighbour.unpulled = 0;
-            }
-            self.tell_ms = self.tell_ms.min(neighbour.tell_ms);
-        }
+    /// Whether this neighbour opened this one, and we answered it.
+    pub(crate) fn is_answered(&self, peer: NeighbourIndex, session: u64) -> bool {
+        self.sessions.get(peer).is_some_and(|sessions| sessions.answered == Some(session))
     }
+}
+
+/// Which of our publishers the other lacks, or has only older publications of, where `theirs` are
+/// all of its marks.
+pub(crate) fn lacking<'a>(
+    ours: &'a [(PublisherIndex, Mark)],
+    theirs: &'a [Mark],
+) -> impl Iterator<Item = PublisherIndex> + 'a {
+    let theirs: BTreeSet<&Mark> = theirs.iter().collect();
+    let has = move |ours: &Mark| {
+        let least = Mark { digest: Digest([0; 32]), ..*ours };
+        theirs.range(least..).next().is_some_and(|their| their.publisher == ours.publisher)
+    };
+    ours.iter().filter(move |(_, ours)| !has(ours)).map(|(publisher, _)| *publisher)
 }

@@ -1,131 +1,192 @@
-//! Rows by key, each at a small number: a key is looked up once, and what is said of the row
-//! from then on needs its place only.
+//! Rows at small numbers: at given ones ([`Column`]), at the next that is free ([`Rows`]), and by
+//! key ([`Table`]). A key is looked up once; from then on its number is enough.
+
+use std::marker::PhantomData;
 
 use hashbrown::HashTable;
 use mercato_protocol::id::PublicKey;
 
-/// Where a row is. It is used again once the row is gone.
-pub(crate) type Place = u32;
+use crate::index::Index;
 
-/// What has a key of its own.
+/// A row that has a key of its own.
 pub(crate) trait Keyed {
     fn key(&self) -> &PublicKey;
 }
 
-/// Rows that come and go.
+impl Keyed for PublicKey {
+    fn key(&self) -> &PublicKey {
+        self
+    }
+}
+
+/// Rows at numbers that are given elsewhere.
 #[derive(Debug)]
-pub(crate) struct Rows<T> {
+pub(crate) struct Column<I, T> {
     rows: Vec<Option<T>>,
-    free: Vec<Place>,
+    index: PhantomData<I>,
 }
 
-impl<T> Default for Rows<T> {
+impl<I, T> Default for Column<I, T> {
     fn default() -> Self {
-        Self { rows: Vec::new(), free: Vec::new() }
+        Self { rows: Vec::new(), index: PhantomData }
     }
 }
 
-impl<T> Rows<T> {
-    pub(crate) fn get(&self, place: Place) -> Option<&T> {
-        self.rows.get(place as usize)?.as_ref()
+impl<I: Index, T> Column<I, T> {
+    pub(crate) fn get(&self, at: I) -> Option<&T> {
+        self.rows.get(at.position())?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
-        self.rows.get_mut(place as usize)?.as_mut()
+    pub(crate) fn get_mut(&mut self, at: I) -> Option<&mut T> {
+        self.rows.get_mut(at.position())?.as_mut()
     }
 
-    /// Every row with its place, in order of places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &T)> {
-        (0..).zip(&self.rows).filter_map(|(place, row)| Some((place, row.as_ref()?)))
+    /// Every row with its number, in order of numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
+        (0..).zip(&self.rows).filter_map(|(at, row)| Some((I::new(at), row.as_ref()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Place, &mut T)> {
-        (0..).zip(&mut self.rows).filter_map(|(place, row)| Some((place, row.as_mut()?)))
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
+        (0..).zip(&mut self.rows).filter_map(|(at, row)| Some((I::new(at), row.as_mut()?)))
     }
 
-    pub(crate) fn insert(&mut self, row: T) -> Place {
-        let place = self.free.pop().unwrap_or_else(|| {
-            if self.rows.len() == self.rows.capacity() {
-                self.rows.reserve_exact(self.rows.len() / 4 + 8);
-            }
-            self.rows.push(None);
-            Place::try_from(self.rows.len() - 1).expect("fewer rows than 2^32")
-        });
-        // What is overwritten is nothing, which need not be read to be dropped.
-        std::mem::forget(self.rows[place as usize].replace(row));
-        place
+    /// One more than the highest number that ever had a row.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
-    pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
-        let row = self.rows.get_mut(place as usize)?.take()?;
-        self.free.push(place);
+    /// How many rows fit without moving them.
+    pub(crate) fn capacity(&self) -> usize {
+        self.rows.capacity()
+    }
+
+    /// Makes room for exactly so many rows, unless there is room for one more.
+    pub(crate) fn reserve(&mut self, at: I, rows: usize) {
+        if self.rows.capacity() <= at.position() {
+            self.rows.reserve_exact(rows - self.rows.len());
+        }
+    }
+
+    /// Puts a row at a number, in the place of the one there.
+    pub(crate) fn set(&mut self, at: I, row: T) {
+        let at = at.position();
+        if self.rows.len() <= at {
+            self.rows.resize_with(at + 1, || None);
+        }
+        self.rows[at] = Some(row);
+    }
+
+    /// Takes the row out; its number has none any more.
+    pub(crate) fn take(&mut self, at: I) -> Option<T> {
+        self.rows.get_mut(at.position())?.take()
+    }
+}
+
+/// Rows that come and go, each at a number that was free.
+#[derive(Debug)]
+pub(crate) struct Rows<I, T> {
+    rows: Column<I, T>,
+    free: Vec<I>,
+}
+
+impl<I, T> Default for Rows<I, T> {
+    fn default() -> Self {
+        Self { rows: Column::default(), free: Vec::new() }
+    }
+}
+
+impl<I: Index, T> Rows<I, T> {
+    pub(crate) fn get(&self, at: I) -> Option<&T> {
+        self.rows.get(at)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: I) -> Option<&mut T> {
+        self.rows.get_mut(at)
+    }
+
+    /// Every row with its number, in order of numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
+        self.rows.iter_mut()
+    }
+
+    pub(crate) fn insert(&mut self, row: T) -> I {
+        let next = || u32::try_from(self.rows.len()).expect("fewer rows than 2^32");
+        let at = self.free.pop().unwrap_or_else(|| I::new(next()));
+        self.rows.reserve(at, self.rows.len() + self.rows.len() / 4 + 8);
+        self.rows.set(at, row);
+        at
+    }
+
+    pub(crate) fn remove(&mut self, at: I) -> Option<T> {
+        let row = self.rows.take(at)?;
+        self.free.push(at);
         Some(row)
     }
 }
 
-/// Rows by key.
+/// Rows that come and go, found by their keys.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
-    /// Keeps whoever chooses keys from choosing where they fall.
+pub(crate) struct Table<I, T> {
+    /// Whoever chooses keys cannot choose where they fall.
     seed: u64,
-    places: HashTable<Place>,
-    rows: Rows<T>,
+    numbers: HashTable<I>,
+    rows: Rows<I, T>,
 }
 
-impl<T: Keyed> Table<T> {
+impl<I: Index, T: Keyed> Table<I, T> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, places: HashTable::new(), rows: Rows::default() }
+        Self { seed, numbers: HashTable::new(), rows: Rows::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.numbers.len()
     }
 
-    pub(crate) fn find(&self, key: &PublicKey) -> Option<Place> {
-        if self.places.is_empty() {
+    pub(crate) fn find(&self, key: &PublicKey) -> Option<I> {
+        if self.numbers.is_empty() {
             return None;
         }
-        let is_there = |place: &Place| self.get(*place).is_some_and(|row| row.key() == key);
-        self.places.find(hash(self.seed, key), is_there).copied()
+        let is_there = |at: &I| self.get(*at).is_some_and(|row| row.key() == key);
+        self.numbers.find(hash(self.seed, key), is_there).copied()
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<&T> {
-        self.rows.get(place)
+    pub(crate) fn get(&self, at: I) -> Option<&T> {
+        self.rows.get(at)
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
-        self.rows.get_mut(place)
+    pub(crate) fn get_mut(&mut self, at: I) -> Option<&mut T> {
+        self.rows.get_mut(at)
     }
 
-    /// Every row with its place, in order of places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Place, &T)> {
+    /// Every row with its number, in order of numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         self.rows.iter()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Place, &mut T)> {
-        self.rows.iter_mut()
-    }
-
     /// Puts a row in the place of the one with its key, if there is one.
-    pub(crate) fn insert(&mut self, row: T) -> Place {
-        if let Some(place) = self.find(row.key())
-            && let Some(old) = self.rows.get_mut(place)
+    pub(crate) fn insert(&mut self, row: T) -> I {
+        if let Some(at) = self.find(row.key())
+            && let Some(old) = self.rows.get_mut(at)
         {
             *old = row;
-            return place;
+            return at;
         }
         let own = hash(self.seed, row.key());
-        let place = self.rows.insert(row);
+        let at = self.rows.insert(row);
         let (seed, rows) = (self.seed, &self.rows);
-        let hash_of = |place: &Place| rows.get(*place).map_or(0, |row| hash(seed, row.key()));
-        self.places.insert_unique(own, place, hash_of);
-        place
+        let hash_of = |at: &I| rows.get(*at).map_or(0, |row| hash(seed, row.key()));
+        self.numbers.insert_unique(own, at, hash_of);
+        at
     }
 
-    pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
-        let row = self.rows.remove(place)?;
+    pub(crate) fn remove(&mut self, at: I) -> Option<T> {
+        let row = self.rows.remove(at)?;
         let own = hash(self.seed, row.key());
-        if let Ok(found) = self.places.find_entry(own, |other| *other == place) {
+        if let Ok(found) = self.numbers.find_entry(own, |other| *other == at) {
             found.remove();
         }
         Some(row)
@@ -142,6 +203,7 @@ fn hash(seed: u64, key: &PublicKey) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::RowIndex;
 
     struct Row(PublicKey, u32);
 
@@ -158,19 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_found_by_key_and_their_places_used_again() {
+    fn rows_are_found_by_key_and_their_numbers_used_again() {
         let mut table = Table::new(5);
-        let places: Vec<Place> = (0..1_000).map(|n| table.insert(Row(key(n), n))).collect();
-        assert_eq!(places, (0..1_000).collect::<Vec<_>>());
-        assert_eq!(table.insert(Row(key(3), 33)), 3);
-        assert_eq!(
-            table.find(&key(3)).and_then(|place| table.get(place)).map(|row| row.1),
-            Some(33)
-        );
-        assert_eq!(table.remove(3).map(|row| row.1), Some(33));
-        assert!(table.remove(3).is_none() && table.find(&key(3)).is_none());
+        let numbers: Vec<RowIndex> = (0..1_000).map(|n| table.insert(Row(key(n), n))).collect();
+        assert_eq!(numbers, (0..1_000).map(RowIndex).collect::<Vec<_>>());
+        assert_eq!(table.insert(Row(key(3), 33)), RowIndex(3));
+        assert_eq!(table.find(&key(3)).and_then(|at| table.get(at)).map(|row| row.1), Some(33));
+        assert_eq!(table.remove(RowIndex(3)).map(|row| row.1), Some(33));
+        assert!(table.remove(RowIndex(3)).is_none() && table.find(&key(3)).is_none());
         assert_eq!((table.len(), table.iter().count()), (999, 999));
-        assert_eq!(table.insert(Row(key(2_000), 1)), 3);
-        assert!((0..1_000).all(|n| n == 3 || table.find(&key(n)) == Some(n)));
+        assert_eq!(table.insert(Row(key(2_000), 1)), RowIndex(3));
+        assert!((0..1_000).all(|n| n == 3 || table.find(&key(n)) == Some(RowIndex(n))));
     }
 }

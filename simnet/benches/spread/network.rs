@@ -335,7 +335,7 @@ impl Part {
                     }
                     verdicts.push((*news.mark(), Verdict::Accept));
                 }
-                Effect::Shunned(_) => panic!("an honest neighbour is shunned"),
+                Effect::Banned(_) => panic!("an honest neighbour is banned"),
             }
         }
         if !verdicts.is_empty() {

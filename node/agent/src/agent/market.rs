@@ -126,7 +126,7 @@ impl Agent {
                 mercato_gossip::Effect::Learned(news) => {
                     verdicts.push((*news.mark(), self.learn(now, &news, out)));
                 }
-                mercato_gossip::Effect::Shunned(peer) => {
+                mercato_gossip::Effect::Banned(peer) => {
                     out.push(Effect::Notice(Notice::Shunned(peer)));
                     let owner = self.peers.connected().get(&peer);
                     self.refuse(peer, owner.map(|owner| owner.cluster_id()), out);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use mercato_broker::{Broker, Standing};
 use mercato_discovery::Directory;
-use mercato_gossip::limits::SHUN_MS;
+use mercato_gossip::limits::BAN_MS;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
@@ -337,7 +337,7 @@ impl Agent {
             let replaced = mercato_discovery::Input::Replaced(key);
             return self.connections.handle(now, replaced, out);
         }
-        if self.gossip.shuns(now, &key) {
+        if self.gossip.is_banned(now, &key) {
             self.refuse(key, Some(cluster), out);
         }
         self.peers.connect(peer);
@@ -389,7 +389,7 @@ impl Agent {
             self.leases.need(&cluster) || contracts.any(|deal| deal.peer() == cluster)
         };
         if !cluster.is_some_and(is_needed) {
-            out.push(Effect::Refuse(peer, SHUN_MS));
+            out.push(Effect::Refuse(peer, BAN_MS));
         }
     }
 }

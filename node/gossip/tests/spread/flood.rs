@@ -76,7 +76,7 @@ fn visit(network: &mut Network, n: u64) {
         let effects = node.handle(at, input);
         let learned = effects.into_iter().filter_map(|effect| match effect {
             Effect::Learned(news) => Some((*news.mark(), Verdict::Accept)),
-            Effect::Send { .. } | Effect::Shunned(_) => None,
+            Effect::Send { .. } | Effect::Banned(_) => None,
         });
         let learned: Vec<_> = learned.collect();
         if !learned.is_empty() {

@@ -22,7 +22,7 @@ fn feed(network: &mut Network, message: Message) -> Vec<Effect> {
 fn pulls(network: &mut Network, message: Message) -> usize {
     let asked = |effect: &Effect| match effect {
         Effect::Send { message: Message::Pull { wants }, .. } => wants.len(),
-        Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => 0,
+        Effect::Send { .. } | Effect::Learned(_) | Effect::Banned(_) => 0,
     };
     feed(network, message).iter().map(asked).sum()
 }
@@ -70,13 +70,13 @@ fn a_neighbour_that_promises_too_much_is_asked_for_little_at_a_time() {
     assert_eq!(asked, limits::ASKED_OF_NEIGHBOUR);
     assert_eq!(pulls(&mut network, Message::Announce { marks: marks[2_000..].to_vec() }), 0);
     // It answers nothing, and is dropped for it in the end.
-    let mut shunned = false;
+    let mut banned = false;
     for _ in 0..60 {
         network.at_ms += 1_000;
         let effects = network.nodes[1].handle(now(network.at_ms), Input::Tick);
-        shunned |= effects.contains(&Effect::Shunned(keys(0).public()));
+        banned |= effects.contains(&Effect::Banned(keys(0).public()));
     }
-    assert!(shunned);
+    assert!(banned);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_body_that_does_not_fit_is_asked_for_elsewhere() {
 }
 
 #[test]
-fn one_that_forges_is_shunned_until_it_has_waited() {
+fn one_that_forges_is_banned_until_it_has_waited() {
     let mut network = line(2);
     let forged = |seq| {
         let news = ad(0, seq, b"body", 0);
@@ -147,9 +147,9 @@ fn one_that_forges_is_shunned_until_it_has_waited() {
     let one = Message::Push { publications: publications[..1].to_vec(), bodies: vec![] };
     assert_eq!(feed(&mut network, one), []);
     let all = Message::Push { publications, bodies: vec![] };
-    assert_eq!(feed(&mut network, all), [Effect::Shunned(keys(0).public())]);
+    assert_eq!(feed(&mut network, all), [Effect::Banned(keys(0).public())]);
     assert_eq!(network.nodes[1].neighbours().count(), 0);
-    for (at_ms, neighbours) in [(1_000, 0), (limits::SHUN_MS + 1, 1)] {
+    for (at_ms, neighbours) in [(1_000, 0), (limits::BAN_MS + 1, 1)] {
         network.at_ms = at_ms;
         network.nodes[1].handle(now(at_ms), Input::Disconnected(keys(0).public()));
         network.nodes[1].handle(now(at_ms), Input::Connected(keys(0).public()));
@@ -157,11 +157,11 @@ fn one_that_forges_is_shunned_until_it_has_waited() {
     }
 }
 
-/// Keys are free: a flood of those who are shunned sets free the one that was shunned first.
+/// Keys are free: a flood of those who are banned sets free the one that was banned first.
 #[test]
-fn of_too_many_who_are_shunned_the_first_is_let_in_again() {
+fn of_too_many_who_are_banned_the_first_is_let_in_again() {
     let mut network = line(2);
-    let strangers = (0..=limits::SHUNNED.all as u64)
+    let strangers = (0..=limits::BANNED.all as u64)
         .map(|n| KeyPair::from_seed(&Digest::of(&n.to_le_bytes()).0).public());
     let strangers: Vec<PublicKey> = strangers.collect();
     let forged: Vec<Publication> = (1..=4)
@@ -179,18 +179,18 @@ fn of_too_many_who_are_shunned_the_first_is_let_in_again() {
         let node = &mut network.nodes[1];
         node.handle(now(at_ms), Input::Connected(*peer));
         let effects = node.handle(now(at_ms), Input::Received { peer: *peer, message });
-        assert!(effects.contains(&Effect::Shunned(*peer)), "{effects:?}");
+        assert!(effects.contains(&Effect::Banned(*peer)), "{effects:?}");
     }
-    let shunned = |peer: &&PublicKey| network.nodes[1].shuns(now(2_000), peer);
-    let free: Vec<&PublicKey> = strangers.iter().filter(|peer| !shunned(peer)).collect();
+    let banned = |peer: &&PublicKey| network.nodes[1].is_banned(now(2_000), peer);
+    let free: Vec<&PublicKey> = strangers.iter().filter(|peer| !banned(peer)).collect();
     assert_eq!(free, [&strangers[0]]);
 }
 
 #[test]
 fn what_the_application_refuses_goes_no_further() {
-    for (verdict, shunned) in [(Verdict::Ignore, false), (Verdict::Reject, true)] {
+    for (verdict, banned) in [(Verdict::Ignore, false), (Verdict::Reject, true)] {
         let mut network = line(3);
-        let mut blamed = false;
+        let mut was_banned = false;
         for seq in 1..=8 {
             network.at_ms += limits::LEASE_DISTANCE_MS;
             let news = ad(0, seq, &[u8::try_from(seq).unwrap()], network.at_ms);
@@ -204,9 +204,9 @@ fn what_the_application_refuses_goes_no_further() {
             }
             let judged = Input::Judged(vec![(*news.mark(), verdict)]);
             let effects = network.nodes[1].handle(now(network.at_ms), judged);
-            blamed |= effects.contains(&Effect::Shunned(keys(0).public()));
+            was_banned |= effects.contains(&Effect::Banned(keys(0).public()));
         }
-        assert_eq!(blamed, shunned);
+        assert_eq!(was_banned, banned);
         assert_eq!(network.marks(1), []);
         assert_eq!(network.marks(2), []);
     }
@@ -302,7 +302,7 @@ fn a_replay_after_a_restart_lasts_until_the_next_word() {
 }
 
 #[test]
-fn a_clock_that_lies_is_not_heard_and_its_neighbour_not_blamed() {
+fn a_clock_that_lies_is_not_heard_and_its_neighbour_not_penalized() {
     let mut network = line(2);
     let later = ad(0, 1, b"body", 31_000);
     assert_eq!(pulls(&mut network, Message::Announce { marks: vec![*later.mark()] }), 1);

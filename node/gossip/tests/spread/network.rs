@@ -100,7 +100,7 @@ impl Network {
         for effect in self.nodes[node].handle(now(self.at_ms), input) {
             self.trace.push(effect.clone());
             match effect {
-                Effect::Shunned(_) => panic!("an honest neighbour is shunned"),
+                Effect::Banned(_) => panic!("an honest neighbour is banned"),
                 Effect::Learned(news) => {
                     let mark = *news.mark();
                     verdicts.push((mark, Verdict::Accept));

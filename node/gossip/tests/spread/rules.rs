@@ -29,7 +29,7 @@ fn sent(network: &Network, since: usize) -> [usize; 3] {
             Effect::Send { message: Message::Announce { .. }, .. } => sent[0] += 1,
             Effect::Send { message: Message::Pull { .. }, .. } => sent[1] += 1,
             Effect::Send { message: Message::Push { .. }, .. } => sent[2] += 1,
-            Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => {}
+            Effect::Send { .. } | Effect::Learned(_) | Effect::Banned(_) => {}
         }
     }
     sent
@@ -174,7 +174,7 @@ fn who_hears_it_elsewhere_is_told_little() {
         network.run(15_000);
         let marks = network.trace[before..].iter().map(|effect| match effect {
             Effect::Send { message: Message::Announce { marks }, .. } => marks.len(),
-            Effect::Send { .. } | Effect::Learned(_) | Effect::Shunned(_) => 0,
+            Effect::Send { .. } | Effect::Learned(_) | Effect::Banned(_) => 0,
         });
         told.push(marks.sum::<usize>());
         for node in 0..NODES {
