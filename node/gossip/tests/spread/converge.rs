@@ -62,7 +62,8 @@ fn play(network: &mut Network, steps: &[Step]) -> Vec<Mark> {
     for node in 1..size {
         network.link(node - 1, node);
     }
-    network.run(4 * limits::RECONCILE_MS + limits::BODY_DISTANCE_MS);
+    // Long enough that every pair is compared: whom with is drawn anew each time.
+    network.run(12 * limits::RECONCILE_MS + limits::BODY_DISTANCE_MS);
     let mut marks: Vec<Mark> =
         words.iter().filter_map(|(_, _, last)| Some(*last.as_ref()?.mark())).collect();
     marks.sort();
