@@ -221,7 +221,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::cli::text::name;
+    use crate::present::text::name;
 
     /// The first column of the table of kinds.
     fn documented() -> BTreeSet<String> {

@@ -6,7 +6,7 @@ use mercato_broker::Refusal;
 use mercato_protocol::text::{shown, shown_lines};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::text::{fingerprint, plain_reason};
+use crate::present::text::{fingerprint, plain_reason};
 
 /// Why something was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

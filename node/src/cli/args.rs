@@ -1,20 +1,17 @@
 //! The words of the command line: what can be typed, with the help to it. What a word does
 //! is in the module of its command.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use clap::{Arg, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use mercato_config::Seconds;
 
 use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
+use super::global::Global;
 use super::key::Key;
 use super::look::Events;
 use super::market::Browse;
-use super::namespaces::{Offload, label};
+use super::namespaces::Offload;
 use super::order::Order;
 use super::peer::Peer;
 use super::portable::{Export, Import};
@@ -23,8 +20,8 @@ use super::requests::Requests;
 use super::rfq::Rfq;
 use super::run::{Demo, Run};
 use super::share::Share;
-use super::text::text;
 use crate::admin::Class;
+use crate::present::text::label;
 
 /// What stands where in a help: what is said and shown before what can be added.
 const HELP: &str = "\
@@ -68,48 +65,6 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What every command understands.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// Where the daemon keeps identity and records [default: /var/lib/mercato as root,
-    /// otherwise $XDG_STATE_HOME/mercato]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The daemon's admin socket [default: admin.sock in the data folder]
-    #[arg(long, global = true, value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
-    /// How to print: table fits 80 columns, wide shows more of them, json and yaml all;
-    /// csv is for offers and statements, name for offers
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
-    pub(crate) output: Format,
-    /// Show the causes of an error
-    #[arg(short, long, global = true)]
-    pub(crate) verbose: bool,
-    /// Answer every question with yes
-    #[arg(long, global = true)]
-    pub(crate) yes: bool,
-    /// No colour, as with NO_COLOR
-    #[arg(long, global = true)]
-    pub(crate) no_color: bool,
-    /// How long to wait [default: 30s for an answer, no limit with --wait
-    /// and --watch]
-    #[arg(long, global = true, value_name = "DURATION", value_parser = text::<Seconds>)]
-    timeout: Option<Seconds>,
-}
-
-/// How to print.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    #[default]
-    Table,
-    Wide,
-    Json,
-    Yaml,
-    Csv,
-    Name,
 }
 
 #[derive(Debug, Subcommand)]
@@ -219,34 +174,4 @@ pub(crate) enum Offer {
         /// Its name, or the beginning of its id
         provider: String,
     },
-}
-
-impl Global {
-    /// For one answer of the daemon.
-    pub(crate) fn answer_timeout(&self) -> Duration {
-        self.limit().unwrap_or(Duration::from_secs(30))
-    }
-
-    /// For what may take as long as it takes; none: no limit.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.timeout.map(|Seconds(seconds)| Duration::from_secs(seconds))
-    }
-
-    /// Where the daemon keeps identity and records.
-    pub(crate) fn data_dir(&self) -> PathBuf {
-        let own = || {
-            let state = std::env::var_os("XDG_STATE_HOME").filter(|dir| !dir.is_empty());
-            let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
-            state.map(PathBuf::from).or_else(home).map(|state| state.join("mercato"))
-        };
-        let root = nix::unistd::geteuid().is_root();
-        let default = if root { None } else { own() };
-        let default = || default.unwrap_or_else(|| PathBuf::from("/var/lib/mercato"));
-        self.data_dir.clone().unwrap_or_else(default)
-    }
-
-    /// The daemon's admin socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.data_dir().join("admin.sock"))
-    }
 }

@@ -8,9 +8,9 @@ use mercato_tunnel::{Offload, Offloads, default_shards};
 
 use super::screen::Screen;
 use super::table::Table;
-use super::text::text;
 use crate::admin::Problem;
 use crate::bench::{self, Case, Figures, Plan, Rival, Wire};
+use crate::present::text::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

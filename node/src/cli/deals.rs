@@ -7,22 +7,18 @@ use mercato_protocol::invoice::CreditKind;
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
 
-use super::args::Format;
 use super::change::{self, Quantity};
 use super::focus::{self, hours};
-use super::lookup::{self, Sought};
+use super::global::Format;
+use super::global::now_ms;
+use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{called, fingerprint, left, moment, money, name, text};
-use super::{brief, now_ms};
 use crate::admin::{Deal, Desk, Problem, Request};
-
-/// What a person types to mean one of them.
-pub(crate) const CONTRACT: Sought = Sought {
-    what: "order or contract",
-    list: "mercato contracts list --all",
-    needs: "open or running",
-};
+use crate::present::brief;
+use crate::present::change::line;
+use crate::present::deal::{is_asked, is_running, peer, state};
+use crate::present::text::{fingerprint, left, moment, money, name, text};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -171,26 +167,6 @@ async fn cancel(
     Ok(screen.done(format!("{short} is being ended; see: mercato contracts show {short}")))
 }
 
-/// Whether it, or a change of it, waits for the answer of this cluster's owner.
-pub(crate) fn is_asked(deal: &Deal) -> bool {
-    let change = deal.change.as_ref().is_some_and(|change| change.state == State::Review);
-    deal.side == Side::Provider && (deal.state == State::Review || change)
-}
-
-/// Whether it is not over.
-pub(crate) fn is_running(deal: &Deal) -> bool {
-    !matches!(deal.state, State::Closed | State::Terminated | State::Unknown)
-}
-
-/// Who the other side is.
-pub(crate) fn peer(deal: &Deal) -> String {
-    called(deal.peer_name.as_deref(), &deal.peer)
-}
-
-pub(crate) fn state(deal: &Deal) -> String {
-    if deal.state == State::Review { "in review".to_owned() } else { name(deal.state) }
-}
-
 /// Orders and contracts, a line each.
 pub(crate) fn table(deals: &[&Deal], now_ms: u64) -> Table {
     let mut table = Table::new(["ID", "SIDE", "WITH", "STATE", "WHAT", "LEFT", "TOTAL"])
@@ -237,7 +213,7 @@ fn page(deal: &Deal) -> String {
     }));
     lines.push(("billed", billed(deal)));
     lines.extend(deal.until_ms.map(|ms| ("until", format!("{} UTC", moment(ms)))));
-    lines.extend(deal.change.as_ref().map(|it| ("change", change::line(deal, it))));
+    lines.extend(deal.change.as_ref().map(|it| ("change", line(deal, it))));
     lines.extend(todo(deal).map(|todo| ("to do", todo)));
     lines.extend(deal.disputed.then(|| ("disputed", "yes".to_owned())));
     lines.push(("reclaim notice", Seconds(terms.reclaim_notice_s).show()));

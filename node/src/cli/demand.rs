@@ -9,8 +9,8 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
 
 use super::lookup;
-use super::text::{text, word};
 use crate::admin::{Class as Kind, Desk, Problem};
+use crate::present::text::{text, word};
 
 /// Enough pods for most of what a namespace runs, and few enough for most providers.
 const PODS: u64 = 20;

@@ -2,13 +2,13 @@
 
 use mercato_protocol::text::shown;
 
-use super::args::Global;
+use super::global::Global;
 use super::screen::{Screen, print};
-use super::style::Style;
 use super::table::{folded, wrapped};
 use crate::admin::{Class, Client, Desk, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
 use crate::doctor::{Finding, Verdict, machine};
+use crate::present::style::Style;
 
 /// Where a finding's text begins.
 const INDENT: usize = 22;

@@ -14,9 +14,9 @@ use mercato_protocol::text::{Slug, shown};
 use super::root_key::RootKey;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{fingerprint, moment, name, text, word};
 use super::{announce, lookup, revoke};
 use crate::admin::{self, Announced, Answer, Class, Desk, Problem, Request, unexpected};
+use crate::present::text::{fingerprint, moment, name, text, word};
 
 /// A day: the longest that a token is good.
 const DAY: Seconds = Seconds(86_400);

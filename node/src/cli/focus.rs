@@ -12,9 +12,10 @@ use mercato_protocol::terms::Class;
 use serde::Serialize;
 use serde_json::json;
 
-use super::deals::peer;
-use super::text::{name, timestamp};
+use super::table::quoted;
 use crate::admin::Deal;
+use crate::present::deal::peer;
+use crate::present::text::{name, timestamp};
 
 /// One row. Columns that do not apply are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -210,14 +211,6 @@ pub(crate) fn csv(rows: &[Row]) -> String {
         line(fields(row).values().map(|value| quoted(value.as_str().unwrap_or_default())).collect())
     };
     line(header) + &rows.iter().map(row).collect::<String>()
-}
-
-pub(super) fn quoted(cell: &str) -> String {
-    if cell.contains(['"', ',', '\r', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
 }
 
 #[cfg(test)]

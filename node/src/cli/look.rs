@@ -8,15 +8,14 @@ use mercato_config::Show as _;
 use mercato_protocol::text::shown;
 use serde::Serialize;
 
-use super::args::Format;
+use super::deals;
+use super::global::{Format, now_ms};
 use super::screen::{Screen, json, print};
 use super::table::{Table, WIDTH, pairs, wrapped};
-use super::text::{fingerprint, moment, name, round_trip, standing};
-use super::{deals, now_ms, watch};
+use super::watch::{self, POLL};
 use crate::admin::{Attention, Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
-
-/// Between two questions for what is new.
-pub(super) const POLL: Duration = Duration::from_secs(1);
+use crate::present::deal::is_running;
+use crate::present::text::{amounts, fingerprint, moment, name, round_trip, standing};
 
 /// All of it on one screen.
 #[derive(Serialize)]
@@ -42,7 +41,7 @@ fn overview(all: &Overview, wide: bool) -> String {
     let trusted = peers.iter().filter(|peer| peer.standing == Standing::Trusted).count();
     let shared = share.policy.as_ref().map_or_else(
         || "nothing; to begin: mercato share set --cpu 30% --memory 30%".to_owned(),
-        |policy| format!("{}, {}", super::text::amounts(policy), policy.price.show()),
+        |policy| format!("{}, {}", amounts(policy), policy.price.show()),
     );
     let mut text = format!("{} (mercato {})\n", shown(&daemon.name), shown(&daemon.version));
     let addresses: Vec<_> = daemon.addresses.iter().map(|at| shown(at)).collect();
@@ -58,7 +57,7 @@ fn overview(all: &Overview, wide: bool) -> String {
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
         ("shared", shared),
     ]);
-    let running: Vec<&Deal> = contracts.iter().filter(|deal| deals::is_running(deal)).collect();
+    let running: Vec<&Deal> = contracts.iter().filter(|deal| is_running(deal)).collect();
     if !running.is_empty() {
         text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use mercato_broker::{Side, Standing};
 use mercato_protocol::id::ClusterId;
 
-use super::deals::state;
-use super::text::called;
 use crate::admin::{Class, Deal, Desk, Problem};
+use crate::present::deal::state;
+use crate::present::text::called;
 
 /// A cluster that something is known of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,13 @@ pub(crate) struct Sought {
     /// What it has to be for what is to be done with it.
     pub(crate) needs: &'static str,
 }
+
+/// What a person types to mean one of them.
+pub(crate) const CONTRACT: Sought = Sought {
+    what: "order or contract",
+    list: "mercato contracts list --all",
+    needs: "open or running",
+};
 
 /// The order, request or contract that is meant, among those that can be.
 pub(crate) async fn deal(

@@ -10,13 +10,17 @@ use mercato_config::{Seconds, Show as _};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::shown;
 
-use super::args::Format;
 use super::demand::Wanted;
+use super::global::Format;
+use super::global::now_ms;
 use super::screen::Screen;
 use super::table::{Table, pairs, wrapped};
-use super::text::{called, fingerprint, gpus, left, money, name, of, round_trip, standing, text};
-use super::{brief, lookup, now_ms, watch};
+use super::{lookup, watch};
 use crate::admin::{Class, Desk, Problem};
+use crate::present::brief;
+use crate::present::text::{
+    called, fingerprint, gpus, left, money, name, of, round_trip, standing, text,
+};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -11,13 +11,13 @@
 mod announce;
 mod args;
 mod bench;
-pub(crate) mod brief;
-pub(crate) mod change;
-pub(crate) mod deals;
+mod change;
+mod deals;
 mod demand;
 mod doctor;
 mod federation;
 mod focus;
+mod global;
 mod key;
 mod look;
 mod lookup;
@@ -35,20 +35,18 @@ mod root_key;
 mod run;
 mod screen;
 mod share;
-pub(crate) mod style;
 mod table;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;
 mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{ColorChoice, FromArgMatches as _};
 
-use self::args::{Ask, Cli, Command, Global, Offer};
+use self::args::{Ask, Cli, Command, Offer};
+use self::global::Global;
 use self::screen::{Screen, print};
 use crate::admin::{Client, Desk, Problem};
 
@@ -144,10 +142,4 @@ async fn ask(
         Ask::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
         Ask::Events(events) => events.perform(desk, screen, global.limit()).await,
     }
-}
-
-/// Milliseconds since 1970-01-01 UTC.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

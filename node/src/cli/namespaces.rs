@@ -3,11 +3,11 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Targets};
-use mercato_protocol::limits::LABEL_BYTES;
 
 use super::lookup;
 use super::screen::Screen;
 use crate::admin::{self, Class, Desk, Problem, Request};
+use crate::present::text::label;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -80,20 +80,6 @@ fn strategy() -> impl TypedValueParser<Value = Strategy> {
     let all = Strategy::ALL.map(Strategy::as_str);
     let all = all.map(|name| PossibleValue::new(name).help(help(name)));
     PossibleValuesParser::new(all).map(|name| Strategy::parse(&name).unwrap_or_default())
-}
-
-/// The name of a namespace.
-pub(crate) fn label(text: &str) -> Result<String, String> {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let inner = text.bytes().all(|byte| plain(byte) || byte == b'-');
-    let ends = text.bytes().next().is_some_and(plain) && text.bytes().last().is_some_and(plain);
-    if inner && ends && text.len() <= LABEL_BYTES {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "expected a namespace's name: a-z, 0-9 and '-', first and last a letter or digit, at most \
-         {LABEL_BYTES}, for example shop"
-    ))
 }
 
 /// A virtual node's name as it is, a provider's as its fingerprint: names are claimed.

@@ -10,15 +10,14 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
 use serde_json::json;
 
-use super::deals;
 use super::demand::Wanted;
 use super::market;
-use super::namespaces::label;
 use super::progress::Progress;
 use super::rfq;
 use super::screen::Screen;
-use super::text::{money, text};
 use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, unexpected};
+use crate::present::deal::peer;
+use crate::present::text::{label, money, text};
 
 /// Between two looks at an order.
 const POLL: Duration = Duration::from_millis(250);
@@ -101,7 +100,7 @@ impl Order {
 
 /// What was ordered, and how to see what comes of it.
 fn sent(deal: &Deal) -> String {
-    let (peer, short) = (deals::peer(deal), deal.id.short());
+    let (peer, short) = (peer(deal), deal.id.short());
     let (what, total) = (deal.terms.quantity.show(), money(&deal.terms.price, deal.total));
     format!("{what} from {peer} for {total}; what comes of it: mercato contracts show {short}")
 }
@@ -143,7 +142,7 @@ async fn follow(desk: &dyn Desk, screen: &Screen, id: NegotiationId) -> Result<(
 
 /// What is waited for; none: it is ready.
 fn step(deal: &Deal) -> Result<Option<String>, Problem> {
-    let (peer, id) = (deals::peer(deal), deal.id.short());
+    let (peer, id) = (peer(deal), deal.id.short());
     Ok(Some(match deal.state {
         State::Requested => format!("{id}: asking {peer}"),
         State::Review => format!("{id}: waiting for {peer}'s owner to approve"),

@@ -5,8 +5,8 @@ use mercato_broker::Standing;
 
 use super::lookup;
 use super::screen::Screen;
-use super::text::{called, fingerprint, round_trip};
 use crate::admin::{Desk, Problem, Request};
+use crate::present::text::{called, fingerprint, round_trip};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Peer {

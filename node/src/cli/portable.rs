@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use clap::Args;
 
-use super::args::Global;
+use super::global::Global;
 use super::screen::Screen;
 use crate::admin::{Class, Client, Desk, Problem, unexpected};
 use crate::daemon::portable::{self, State};

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use mercato_protocol::text::shown;
 
-use super::style::Style;
+use crate::present::style::Style;
 
 /// Steps of one piece of work.
 pub(crate) struct Progress {

@@ -6,11 +6,11 @@ use mercato_config::{Seconds, Show as _};
 use mercato_protocol::negotiation::State;
 use mercato_protocol::text::Line;
 
-use super::deals::peer;
 use super::lookup::{self, Sought};
 use super::screen::Screen;
-use super::text::text;
 use crate::admin::{Deal, Desk, Problem, Request};
+use crate::present::deal::peer;
+use crate::present::text::text;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -8,14 +8,15 @@ use mercato_protocol::price::{Price, Usage};
 use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Line;
 
-use super::deals::{is_asked, peer};
 use super::demand::can_be_bought;
+use super::global::now_ms;
 use super::lookup::{self, Sought};
 use super::screen::Screen;
 use super::table::Table;
-use super::text::{left, money, text};
-use super::{brief, now_ms};
 use crate::admin::{Class, Deal, Desk, Problem, Request};
+use crate::present::brief;
+use crate::present::deal::{is_asked, peer};
+use crate::present::text::{left, money, text};
 
 /// What a person types to mean one of them.
 const REQUEST: Sought = Sought {

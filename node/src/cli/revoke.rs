@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::lookup;
 use super::root_key::RootKey;
 use super::screen::Screen;
-use super::text::{called, moment};
 use crate::admin::{Class, Desk, Problem, Request};
+use crate::present::text::{called, moment};
 
 /// What a revocation came to.
 #[derive(Serialize)]

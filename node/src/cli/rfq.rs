@@ -10,15 +10,16 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::text::Line;
 use serde::Serialize;
 
-use super::deals::{peer, state};
 use super::demand::Wanted;
+use super::global::now_ms;
 use super::lookup::{self, Sought};
 use super::market;
 use super::screen::Screen;
 use super::table::Table;
-use super::text::{left, money, text};
-use super::{brief, now_ms};
 use crate::admin::{Answer, Class, Deal, Desk, Problem, Request, unexpected};
+use crate::present::brief;
+use crate::present::deal::{peer, state};
+use crate::present::text::{left, money, text};
 
 /// Between two looks at the answers.
 const POLL: Duration = Duration::from_millis(250);

@@ -17,7 +17,7 @@ use mercato_protocol::time::Now;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::now_ms;
+use super::global::now_ms;
 use crate::admin::{Class, Problem};
 use crate::store::file::create;
 

@@ -14,10 +14,10 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::{ParseTextError, check_name};
 use tracing_subscriber::EnvFilter;
 
-use super::args::{Format, Global};
+use super::global::{Format, Global};
 use super::screen::Screen;
-use super::style::Style;
 use crate::admin::{Class, Problem};
+use crate::present::style::Style;
 use crate::{daemon, demo};
 
 #[derive(Args, Debug, Default)]

@@ -6,10 +6,10 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use mercato_protocol::text::{is_plain, shown, shown_lines};
 use serde::Serialize;
 
-use super::args::{Format, Global};
-use super::style::Style;
+use super::global::{Format, Global};
 use super::table::folded;
 use crate::admin::{Class, Problem};
+use crate::present::style::Style;
 
 /// The terminal, the pipe, or the file that is written to.
 #[derive(Clone, Copy, Debug)]

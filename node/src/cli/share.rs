@@ -12,8 +12,8 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use super::lookup;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
 use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
+use crate::present::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

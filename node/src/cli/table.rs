@@ -3,8 +3,6 @@
 use mercato_protocol::text::{shown, shown_lines};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::focus::quoted;
-
 /// As wide as a terminal always is.
 pub(crate) const WIDTH: usize = 80;
 const GAP: usize = 2;
@@ -178,6 +176,15 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
         text.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>()
     };
     pairs.iter().map(line).collect()
+}
+
+/// A cell of CSV.
+pub(super) fn quoted(cell: &str) -> String {
+    if cell.contains(['"', ',', '\r', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use super::args::Format;
-use super::look::POLL;
+use super::global::Format;
 use super::screen::{Screen, print};
 use crate::admin::{Class, Problem};
 
+/// Between two looks.
+pub(super) const POLL: Duration = Duration::from_secs(1);
 /// To the upper left corner, with nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 

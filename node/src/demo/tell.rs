@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Told;
 use super::stage::Stage;
-use crate::cli::style::Style;
+use crate::present::style::Style;
 
 /// In which form.
 #[derive(Clone, Copy, Debug)]

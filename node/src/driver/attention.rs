@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::{Driver, view};
 use crate::admin::{Attention, AttentionKind as Kind, EventPeer};
-use crate::cli::text::{called, money, name, plain_reason, span};
 use crate::kubernetes::LeaseHandle;
 use crate::limits;
+use crate::present::text::{called, money, name, plain_reason, span};
 
 /// All of it, the most pressing first.
 pub(super) fn all(driver: &Driver) -> Vec<Attention> {

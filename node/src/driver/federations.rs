@@ -10,8 +10,8 @@ use super::{Driver, Office, clock};
 use crate::admin::{
     Answer, Attention, AttentionKind as Kind, Class, EventFederation, Problem, Token,
 };
-use crate::cli::text::span;
 use crate::limits;
+use crate::present::text::span;
 
 /// Nobody can be told where to connect.
 pub(super) const UNREACHABLE: &str = "no address of this daemon can be reached from elsewhere";

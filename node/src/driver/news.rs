@@ -9,7 +9,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::text::Slug;
 
 use crate::admin::{Event, EventFederation, EventKind as Kind, EventPeer};
-use crate::cli::text::{called, name, plain_reason};
+use crate::present::text::{called, name, plain_reason};
 
 /// What others call themselves, as far as that is known.
 pub(super) trait Names {

@@ -13,8 +13,8 @@ use mercato_protocol::time::Now;
 
 use super::Driver;
 use crate::admin::{Asked, Change, Deal, Found, Peer};
-use crate::cli::text::plain_reason;
 use crate::kubernetes::LeaseHandle;
+use crate::present::text::plain_reason;
 
 /// Everybody who is known.
 pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
@@ -133,7 +133,7 @@ fn change(now: Now, deal: &mercato_broker::Deal, change: &mercato_broker::Amendm
         terms: change.terms().clone(),
         state: change.state(),
         reason: change.refused().map(|(reason, text)| said(&reason, text)),
-        what: crate::cli::change::difference(deal.terms(), change.terms()),
+        what: crate::present::change::difference(deal.terms(), change.terms()),
         difference_micros: micros(total).zip(micros(before)).map(|(after, before)| after - before),
         total,
         until_ms: deal.lease().and_then(|it| it.amendment_deadline_ms(deal.side())),

@@ -19,11 +19,11 @@ use serde_json::json;
 use super::wanted::{self, Wrong};
 use super::{Serve, Service, contract_name, say};
 use crate::admin::{Change, Deal, Problem, Request};
-use crate::cli::deals::{is_asked, is_running, peer};
-use crate::cli::text::{money, name, timestamp};
-use crate::cli::{brief, change};
 use crate::driver::clock::wall_ms;
 use crate::limits;
+use crate::present::deal::{is_asked, is_running, peer};
+use crate::present::text::{money, name, timestamp};
+use crate::present::{brief, change};
 
 pub(super) struct Contracts {
     pub(super) service: Service,

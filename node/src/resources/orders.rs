@@ -21,12 +21,12 @@ use tokio::sync::watch;
 
 use super::{Serve, Service, contract_name, contracts, news, say, wanted};
 use crate::admin::{Deal, Problem, Request};
-use crate::cli::brief;
-use crate::cli::deals::{is_running, peer};
+use crate::present::brief;
+use crate::present::deal::{is_running, peer};
 
-use crate::cli::text::money;
 use crate::driver::clock::wall_ms;
 use crate::limits;
+use crate::present::text::money;
 
 pub(super) struct Orders {
     pub(super) service: Service,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{Serve, Service, news, say, wanted};
 use crate::admin::Problem;
-use crate::cli::brief;
+use crate::present::brief;
 
 const SHARE: &str = "share";
 const BUY: &str = "buy";

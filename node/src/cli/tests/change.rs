@@ -45,7 +45,7 @@ fn changing(side: Side, state: State) -> Deal {
     let mut terms = deal.terms.clone();
     (terms.term_s, terms.quantity.cpu_millis) = (14_400, 16_000);
     deal.change = Some(Change {
-        what: crate::cli::change::difference(&deal.terms, &terms),
+        what: crate::present::change::difference(&deal.terms, &terms),
         terms,
         state,
         reason: None,

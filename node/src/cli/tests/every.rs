@@ -17,7 +17,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::{ORDER, Script, TURIN, WIDTH, deal, federation, market, mercato};
 use crate::admin::{Answer, Asked, Change, Deal, Desk, Problem, Request};
 use crate::cli::args;
-use crate::cli::text::name;
+use crate::present::text::name;
 
 /// What a command does with what it found.
 enum Prints {

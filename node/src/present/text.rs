@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use mercato_broker::{Party, SharePolicy, ShareRule, Standing};
 use mercato_config::{FromText, Seconds, Show as _, SyntaxError, amount, quantity};
 use mercato_protocol::id::ClusterId;
+use mercato_protocol::limits::LABEL_BYTES;
 use mercato_protocol::price::{Money, Price};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::shown;
@@ -21,6 +22,20 @@ where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(words).try_map(|word| serde_json::from_value(word.into()))
+}
+
+/// The name of a namespace.
+pub(crate) fn label(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = text.bytes().all(|byte| plain(byte) || byte == b'-');
+    let ends = text.bytes().next().is_some_and(plain) && text.bytes().last().is_some_and(plain);
+    if inner && ends && text.len() <= LABEL_BYTES {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "expected a namespace's name: a-z, 0-9 and '-', first and last a letter or digit, at most \
+         {LABEL_BYTES}, for example shop"
+    ))
 }
 
 /// The name that serde has for a plain word: `reserved`, `inReview`.
