@@ -168,3 +168,32 @@ fn both_may_begin_at_one_moment() {
         assert_eq!((network.received(0).len(), network.received(1).len()), (300, 300));
     }
 }
+
+/// The clock of who is suspended stands still: it goes on by keys that are over for the peer. Where
+/// both had begun, each seals by a session of its own, and one direction may be dead alone.
+#[test]
+fn after_a_suspension_both_directions_heal() {
+    for (seed, suspended_s) in (0..20).flat_map(|seed| [10, 70, 110, 150].map(|s| (seed, s))) {
+        let mut network = Network::pair(seed, Faults { lost_percent: 30, ..Faults::none() });
+        network.send(0, b"one");
+        network.send(1, b"other");
+        network.chatter(60);
+        network.suspend(1);
+        for _ in 0..suspended_s {
+            network.send(0, b"anybody there?");
+            network.run_ms(1_000);
+        }
+        network.resume(1);
+        network.set_faults(Faults::none());
+        let mut silent_s = [0; 2];
+        for _ in 0..200 {
+            (0..2).for_each(|side| network.take_received(side));
+            network.chatter(1);
+            for side in 0..2 {
+                let is_silent = network.received(side).is_empty();
+                silent_s[side] = if is_silent { silent_s[side] + 1 } else { 0 };
+                assert!(silent_s[side] <= 20, "seed {seed}, suspended for {suspended_s} s");
+            }
+        }
+    }
+}

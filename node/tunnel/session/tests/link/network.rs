@@ -44,8 +44,20 @@ struct Side {
     gateway: Gateway,
     address: SocketAddr,
     wall_back_ms: u64,
+    /// For how long its machine was suspended: its monotonic clock stood still.
+    suspended_ms: u64,
+    /// Since when it is.
+    suspended_since_ms: Option<u64>,
     sent: Vec<Vec<u8>>,
     lives: u8,
+}
+
+impl Side {
+    /// On the clock of the network.
+    fn wakeup_ms(&self) -> Option<u64> {
+        let wakeup_ms = self.gateway.wakeup_ms().filter(|_| self.suspended_since_ms.is_none());
+        wakeup_ms.map(|at_ms| at_ms + self.suspended_ms)
+    }
 }
 
 impl Network {
@@ -59,7 +71,15 @@ impl Network {
             let suites = Suites::new(Suite::ALL);
             let mut gateway = Gateway::on_link(number, suites, 1 + number, link_mtu);
             gateway.know(1 - number);
-            Side { gateway, address: home(number), wall_back_ms: 0, sent: Vec::new(), lives: 0 }
+            Side {
+                gateway,
+                address: home(number),
+                wall_back_ms: 0,
+                suspended_ms: 0,
+                suspended_since_ms: None,
+                sent: Vec::new(),
+                lives: 0,
+            }
         };
         let rng = ChaCha12Rng::seed_from_u64(seed);
         let sides = [side(0), side(1)];
@@ -73,7 +93,7 @@ impl Network {
 
     fn now_of(&self, side: usize) -> Now {
         let wall_ms = BEGIN_MS + self.mono_ms - self.sides[side].wall_back_ms;
-        Now { mono_ms: self.mono_ms, wall_ms }
+        Now { mono_ms: self.mono_ms - self.sides[side].suspended_ms, wall_ms }
     }
 
     pub(crate) fn gateway(&self, side: usize) -> &Gateway {
@@ -111,6 +131,17 @@ impl Network {
         one.lives += 1;
         one.gateway = one.gateway.restarted(wall_ms, 100 + one.lives);
         one.gateway.know(1 - side as u8);
+    }
+
+    /// From now on it does nothing, and what is sent to it is lost.
+    pub(crate) fn suspend(&mut self, side: usize) {
+        self.sides[side].suspended_since_ms = Some(self.mono_ms);
+    }
+
+    /// It goes on, as if no time had passed on its monotonic clock.
+    pub(crate) fn resume(&mut self, side: usize) {
+        let since_ms = self.sides[side].suspended_since_ms.take().unwrap();
+        self.sides[side].suspended_ms += self.mono_ms - since_ms;
     }
 
     pub(crate) fn move_to(&mut self, side: usize, address: SocketAddr) {
@@ -180,7 +211,7 @@ impl Network {
         let end_ms = self.mono_ms + ms;
         loop {
             let arrival = self.under_way.keys().next().map(|(at_ms, _)| *at_ms);
-            let wakeups = self.sides.iter().map(|side| side.gateway.wakeup_ms());
+            let wakeups = self.sides.iter().map(Side::wakeup_ms);
             let next = wakeups.chain([arrival]).flatten().min();
             let Some(next_ms) = next.filter(|next_ms| *next_ms <= end_ms) else {
                 self.mono_ms = end_ms;
@@ -189,9 +220,11 @@ impl Network {
             self.mono_ms = self.mono_ms.max(next_ms);
             self.arrive();
             for side in 0..2 {
-                let now = self.now_of(side);
-                self.sides[side].gateway.wake(now);
-                self.post(side);
+                if self.sides[side].suspended_since_ms.is_none() {
+                    let now = self.now_of(side);
+                    self.sides[side].gateway.wake(now);
+                    self.post(side);
+                }
             }
         }
     }
@@ -202,7 +235,8 @@ impl Network {
                 return;
             }
             let (from, to, datagram) = first.remove();
-            let Some(side) = self.sides.iter().position(|side| side.address == to) else {
+            let takes = |side: &Side| side.address == to && side.suspended_since_ms.is_none();
+            let Some(side) = self.sides.iter().position(takes) else {
                 continue;
             };
             let now = self.now_of(side);
