@@ -12,8 +12,8 @@ use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-use super::desk::unexpected;
-use super::{Answer, Class, Desk, PATH, Problem, Request};
+use super::api::unexpected;
+use super::{Answer, Class, OperatorApi, PATH, Problem, Request};
 use crate::limits;
 
 /// Asks a daemon by its socket, one connection a request.
@@ -76,7 +76,7 @@ impl Client {
     }
 }
 
-impl Desk for Client {
+impl OperatorApi for Client {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             let late = |_| {

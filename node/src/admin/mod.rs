@@ -2,7 +2,7 @@
 //! socket that only the owner can open; `POST /v1/ask` takes a [`Request`] and answers an
 //! [`Answer`], or a [`Problem`].
 //!
-//! Whoever holds the agent is a [`Desk`]. So is the [`Client`], so that the command line
+//! Whoever holds the agent is a [`OperatorApi`]. So is the [`Client`], so that the command line
 //! does not know whether it speaks to a daemon or to a part of its own program. What an
 //! answer looks like to a person is the command line's.
 
@@ -24,10 +24,10 @@ macro_rules! closed_list {
     };
 }
 
+mod api;
 mod attention;
 mod client;
 mod deal;
-mod desk;
 mod event;
 mod join;
 mod offload;
@@ -37,18 +37,20 @@ mod server;
 mod tests;
 mod types;
 
+pub(crate) use api::{OperatorApi, unexpected};
 #[cfg(test)]
 pub(crate) use attention::ATTENTION_KINDS;
 pub(crate) use attention::{Attention, AttentionKind};
 pub(crate) use client::Client;
 pub(crate) use deal::{Asked, Change, Deal};
-pub(crate) use desk::{Desk, unexpected};
 pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
-pub(crate) use join::{Announced, Token, join};
+pub(crate) use join::join;
 pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
-pub(crate) use types::{Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status};
+pub(crate) use types::{
+    Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,
+};
 
 /// The only path, with the version of the vocabulary.
 const PATH: &str = "/v1/ask";

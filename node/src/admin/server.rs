@@ -13,7 +13,7 @@ use tokio::net::UnixListener;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::{Answer, Class, Desk, PATH, Problem, Request};
+use super::{Answer, Class, OperatorApi, PATH, Problem, Request};
 use crate::limits;
 
 /// Answers on a socket until it is dropped.
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 }
 
 struct Shared {
-    desk: Arc<dyn Desk>,
+    api: Arc<dyn OperatorApi>,
     /// How many more may ask.
     room: Semaphore,
 }
@@ -32,7 +32,7 @@ impl Server {
     /// Opens the socket, for the owner alone, in place of one that an earlier daemon left;
     /// where nothing can be written there now, as soon as it can. The caller makes sure that
     /// no other daemon runs on the same folder.
-    pub(crate) fn start(socket: &Path, desk: Arc<dyn Desk>) -> io::Result<Self> {
+    pub(crate) fn start(socket: &Path, api: Arc<dyn OperatorApi>) -> io::Result<Self> {
         let listener = match listen(socket) {
             Err(error) if may_pass(&error) => {
                 // Once at the start.
@@ -41,7 +41,7 @@ impl Server {
             }
             listener => Some(listener?),
         };
-        let serving = tokio::spawn(serve(socket.to_owned(), listener, desk)).abort_handle();
+        let serving = tokio::spawn(serve(socket.to_owned(), listener, api)).abort_handle();
         Ok(Self { socket: socket.to_owned(), serving })
     }
 }
@@ -70,7 +70,7 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 pub(super) async fn serve(
     socket: PathBuf,
     mut listener: Option<UnixListener>,
-    desk: Arc<dyn Desk>,
+    api: Arc<dyn OperatorApi>,
 ) {
     let listener = loop {
         match listener {
@@ -79,7 +79,7 @@ pub(super) async fn serve(
         }
         listener = listen(&socket).ok();
     };
-    let shared = Shared { desk, room: Semaphore::new(limits::ADMIN_REQUESTS) };
+    let shared = Shared { api, room: Semaphore::new(limits::ADMIN_REQUESTS) };
     let routes = Router::new()
         .route(PATH, post(answer))
         .layer(DefaultBodyLimit::max(limits::ADMIN_REQUEST_BYTES))
@@ -103,7 +103,7 @@ async fn answer(
     Json(request): Json<Request>,
 ) -> Result<Json<Answer>, (StatusCode, Json<Problem>)> {
     let answer = match shared.room.try_acquire() {
-        Ok(_permit) => shared.desk.ask(request).await,
+        Ok(_permit) => shared.api.ask(request).await,
         Err(_) => Err(Problem::failed("the daemon is busy with too many requests")
             .todo("try again in a moment")),
     };

@@ -12,13 +12,13 @@ use futures::future::BoxFuture;
 use tempfile::TempDir;
 
 use super::server::{may_pass, serve};
-use super::{Answer, Class, Client, Desk, Problem, Request, Server};
+use super::{Answer, Class, Client, OperatorApi, Problem, Request, Server};
 use crate::limits;
 
 /// Knows what each namespace name is to bring.
 struct Scripted;
 
-impl Desk for Scripted {
+impl OperatorApi for Scripted {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             match request {
@@ -51,7 +51,7 @@ async fn answers_and_problems_come_back_whole() {
     let said = Problem::new(Class::Refused, "no").todo("do this").todo("or that");
     assert_eq!(problem, said);
     assert_eq!(problem.to_string(), "no\n  do this\n  or that");
-    let other = (&client as &dyn Desk).status().await.unwrap_err();
+    let other = (&client as &dyn OperatorApi).status().await.unwrap_err();
     assert_eq!(other.class, Class::Failed);
     drop(server);
     assert_eq!(client.ask(Request::Share).await.unwrap_err().class, Class::Unreachable);

@@ -9,6 +9,7 @@ use mercato_broker::{Demand, Market, SharePolicy, Standing, Statement};
 use mercato_protocol::ad::Pool;
 use mercato_protocol::certificate::{RevocationList, Role};
 use mercato_protocol::envelope::Signed;
+use mercato_protocol::federation::Root;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, NegotiationId, PublicKey};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::Resources;
@@ -18,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use super::attention::Attention;
 use super::deal::Deal;
 use super::event::Event;
-use super::join::{Announced, Token};
 use super::offload::Offload;
 use crate::doctor::Finding;
 
@@ -320,4 +320,31 @@ pub(crate) struct OnSale {
     pub(crate) free: Resources,
     /// At what price.
     pub(crate) price: Price,
+}
+
+/// A federation that DNS tells of. Nothing of it is believed until the owner has compared the
+/// fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Announced {
+    /// The domain that tells of it.
+    pub(crate) domain: String,
+    /// What it calls itself.
+    pub(crate) name: Slug,
+    /// Its fingerprint.
+    pub(crate) id: FederationId,
+    /// Its first document.
+    pub(crate) root: Signed<Root>,
+    /// Where its peers are, as multiaddresses, those to be tried first at the front.
+    pub(crate) peers: Vec<String>,
+}
+
+/// What lets one cluster join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Token {
+    /// `mercato-join-…`
+    pub(crate) token: String,
+    /// Until when it is good.
+    pub(crate) expires_ms: u64,
 }

@@ -33,14 +33,18 @@ const LOST: Duration = Duration::from_millis(5);
 const SMALL_BUFFER_BYTES: usize = 8 << 20;
 
 /// Two addresses, one at each end.
-pub(super) type Pair = (IpAddr, IpAddr);
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) from: IpAddr,
+    pub(super) to: IpAddr,
+}
 
 /// Carries bytes by TCP from the first address of each pair to the second, all pairs at once, as
 /// fast as it goes. Gives bytes and time.
 pub(super) fn streams(cable: &Cable, pairs: &[Pair], time: Duration) -> Result<(u64, Duration)> {
     let mut readers = Vec::new();
     let mut writers = Vec::new();
-    for (from, to) in pairs.iter().copied() {
+    for Pair { from, to } in pairs.iter().copied() {
         let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
         let at = listener.local_addr()?;
         readers.push(std::thread::spawn(move || read_all(&listener)));
@@ -93,7 +97,7 @@ fn read_all(listener: &TcpListener) -> std::io::Result<u64> {
 /// Carries small packets of UDP, as fast as they arrive. Gives how many arrived, and the time.
 pub(super) fn small_packets(
     cable: &Cable,
-    (from, to): Pair,
+    Pair { from, to }: Pair,
     time: Duration,
 ) -> Result<(u64, Duration)> {
     let there = cable.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
@@ -158,7 +162,7 @@ fn receive_small(socket: &UdpSocket) -> u64 {
 }
 
 /// The median time from a question of one byte to its answer, by TCP.
-pub(super) fn round_trip(cable: &Cable, (from, to): Pair) -> Result<Duration> {
+pub(super) fn round_trip(cable: &Cable, Pair { from, to }: Pair) -> Result<Duration> {
     let listener = cable.namespace(1).within(move || TcpListener::bind((to, 0)))??;
     let at = listener.local_addr()?;
     let answerer = std::thread::spawn(move || answer_all(&listener));

@@ -99,18 +99,18 @@ fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<F
     let mut paths = vec![
         Path {
             name: "cable".to_owned(),
-            pairs: vec![(cable::outer(0).into(), cable::outer(1).into())],
+            pairs: vec![Pair { from: cable::outer(0).into(), to: cable::outer(1).into() }],
             processes: Vec::new(),
         },
         Path {
             name: OURS.to_owned(),
-            pairs: (0..MANY).map(|lease| (pod(0, lease), pod(1, lease))).collect(),
+            pairs: (0..MANY).map(|lease| Pair { from: pod(0, lease), to: pod(1, lease) }).collect(),
             processes: Vec::new(),
         },
     ];
     paths.extend(beside.iter().zip(&rivals).map(|(rival, tunnel)| Path {
         name: rival.name().to_owned(),
-        pairs: vec![(tunnel.address(0), tunnel.address(1))],
+        pairs: vec![Pair { from: tunnel.address(0), to: tunnel.address(1) }],
         processes: tunnel.processes(),
     }));
     let mut samples = Samples::new();

@@ -110,7 +110,7 @@ impl RivalTunnel {
             let at = format!("{}:{port}", cable::outer(1 - end));
             let may_send = format!("{}/24", tunnel.address(1 - end));
             if *rival == Rival::Kernel {
-                set_kernel(cable, end, &device, (&secrets[end], other.as_bytes()), port, &at)?;
+                set_kernel(cable, end, &device, &secrets[end], other.as_bytes(), port, &at)?;
             } else {
                 set_program(
                     &device,
@@ -194,7 +194,8 @@ fn set_kernel(
     cable: &Cable,
     end: usize,
     device: &str,
-    (secret, other): (&[u8; 32], &[u8; 32]),
+    secret: &[u8; 32],
+    other: &[u8; 32],
     port: u16,
     at: &str,
 ) -> Result<()> {

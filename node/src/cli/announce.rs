@@ -5,14 +5,15 @@ use mercato_sources::limits::DNS_ANSWER_BYTES;
 use mercato_sources::{Zone, domain_name};
 
 use super::screen::Screen;
-use crate::admin::{Class, Desk, Problem};
+use crate::admin::{Class, OperatorApi, Problem};
 
 /// The records that announce a federation.
 pub(super) async fn dns(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     federation: &Joined,
-    (domain, peers): (Option<String>, Vec<String>),
+    domain: Option<String>,
+    peers: Vec<String>,
 ) -> Result<String, Problem> {
     let Some(domain) = domain.or_else(|| federation.domain.clone()) else {
         return Err(Problem::new(Class::Usage, "the federation's domain is not known")
@@ -20,7 +21,7 @@ pub(super) async fn dns(
     };
     let usage = |error: &dyn std::error::Error| Problem::new(Class::Usage, error.to_string());
     let domain = domain_name(&domain).map_err(|error| usage(&error))?;
-    let daemon = desk.status().await?;
+    let daemon = api.status().await?;
     let mut addresses = Vec::new();
     for peer in &peers {
         addresses.extend(mercato_sources::entry(peer).map_err(|error| usage(&error))?.addresses);

@@ -14,7 +14,7 @@ use mercato_protocol::text::shown;
 use super::demand::{can_be_bought, cpu, memory, pods};
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
-use crate::admin::{Class, Deal, Desk, Problem, Request};
+use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
 use crate::present::change::cost;
 use crate::present::deal::{peer, state};
 use crate::present::text::{money, text};
@@ -41,24 +41,24 @@ pub(crate) struct Quantity {
 }
 
 pub(crate) async fn extend(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     id: &str,
     Seconds(by_s): Seconds,
 ) -> Result<String, Problem> {
-    let deal = changeable(desk, id).await?;
+    let deal = changeable(api, id).await?;
     let term_s = deal.terms.term_s.checked_add(by_s);
     let term_s = term_s.ok_or_else(|| Problem::new(Class::Usage, "that is too long"))?;
-    ask(desk, screen, &deal, (None, Some(term_s))).await
+    ask(api, screen, &deal, None, Some(term_s)).await
 }
 
 pub(crate) async fn resize(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     id: &str,
     quantity: Quantity,
 ) -> Result<String, Problem> {
-    let deal = changeable(desk, id).await?;
+    let deal = changeable(api, id).await?;
     let before = &deal.terms.quantity;
     let quantity = Resources {
         cpu_millis: quantity.cpu.unwrap_or(before.cpu_millis),
@@ -67,30 +67,30 @@ pub(crate) async fn resize(
         gpus: quantity.gpu.map_or_else(|| before.gpus.clone(), |Gpus(gpus)| gpus),
     };
     can_be_bought(&quantity)?;
-    ask(desk, screen, &deal, (Some(quantity), None)).await
+    ask(api, screen, &deal, Some(quantity), None).await
 }
 
 /// The change that waits for an answer is wanted no longer.
 pub(crate) async fn withdraw(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     id: &str,
 ) -> Result<String, Problem> {
-    let deal = changeable(desk, id).await?;
-    desk.tell(Request::Withdraw(deal.id)).await?;
+    let deal = changeable(api, id).await?;
+    api.tell(Request::Withdraw(deal.id)).await?;
     let short = deal.id.short();
     Ok(screen.done(format!("{short}: the change is withdrawn; the contract stays as it is")))
 }
 
 /// A running contract that this cluster bought. One that it sold, or that does not run, is found
 /// all the same, to say why it cannot be changed.
-async fn changeable(desk: &dyn Desk, id: &str) -> Result<Deal, Problem> {
+async fn changeable(api: &dyn OperatorApi, id: &str) -> Result<Deal, Problem> {
     let bought = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Active;
-    let none = match lookup::deal(desk, CONTRACT, id, bought).await {
+    let none = match lookup::deal(api, CONTRACT, id, bought).await {
         Err(problem) if problem.class == Class::NoMatch => problem,
         found => return found,
     };
-    let Ok(deal) = lookup::deal(desk, CONTRACT, id, |_| true).await else { return Err(none) };
+    let Ok(deal) = lookup::deal(api, CONTRACT, id, |_| true).await else { return Err(none) };
     let (short, peer) = (deal.id.short(), peer(&deal));
     Err(match deal.side {
         Side::Provider => {
@@ -106,17 +106,18 @@ async fn changeable(desk: &dyn Desk, id: &str) -> Result<Deal, Problem> {
 }
 
 async fn ask(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     deal: &Deal,
-    (quantity, term_s): (Option<Resources>, Option<u64>),
+    quantity: Option<Resources>,
+    term_s: Option<u64>,
 ) -> Result<String, Problem> {
-    desk.tell(Request::Amend { contract: deal.id, quantity, term_s }).await?;
+    api.tell(Request::Amend { contract: deal.id, quantity, term_s }).await?;
     let (short, peer) = (deal.id.short(), peer(deal));
     let mut polls = tokio::time::interval(POLL);
     loop {
         polls.tick().await;
-        let deal = find(desk, deal.id).await?;
+        let deal = find(api, deal.id).await?;
         let Some(change) = &deal.change else {
             let (what, term) = (deal.terms.quantity.show(), Seconds(deal.terms.term_s).show());
             let total = money(&deal.terms.price, deal.total);
@@ -149,7 +150,7 @@ async fn ask(
     }
 }
 
-async fn find(desk: &dyn Desk, id: ContractId) -> Result<Deal, Problem> {
-    let found = desk.deals().await?.into_iter().find(|deal| deal.id == id);
+async fn find(api: &dyn OperatorApi, id: ContractId) -> Result<Deal, Problem> {
+    let found = api.deals().await?.into_iter().find(|deal| deal.id == id);
     found.ok_or_else(|| mercato_broker::Refusal::Unknown(id).into())
 }

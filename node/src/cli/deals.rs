@@ -14,7 +14,7 @@ use super::global::now_ms;
 use super::lookup::{self, CONTRACT};
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use crate::admin::{Deal, Desk, Problem, Request};
+use crate::admin::{Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
 use crate::present::change::line;
 use crate::present::deal::{is_asked, is_running, peer, state};
@@ -102,10 +102,14 @@ As json, yaml and csv it has the columns of FOCUS 1.3.")]
 }
 
 impl Contracts {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         match self.what.unwrap_or(ContractsWhat::List { all: false }) {
             ContractsWhat::List { all } => {
-                let mut deals = desk.deals().await?;
+                let mut deals = api.deals().await?;
                 deals.retain(|deal| deal.state != State::Review || deal.side == Side::Consumer);
                 deals.retain(|deal| all || is_running(deal));
                 deals.sort_by_key(|deal| (!is_running(deal), deal.until_ms, deal.id));
@@ -117,19 +121,19 @@ impl Contracts {
                 })
             }
             ContractsWhat::Show { id } => {
-                let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
+                let deal = lookup::deal(api, CONTRACT, &id, |_| true).await?;
                 screen.render(&deal, || page(&deal))
             }
-            ContractsWhat::Extend { id, by } => change::extend(desk, screen, &id, by).await,
+            ContractsWhat::Extend { id, by } => change::extend(api, screen, &id, by).await,
             ContractsWhat::Resize { id, quantity } => {
-                change::resize(desk, screen, &id, quantity).await
+                change::resize(api, screen, &id, quantity).await
             }
-            ContractsWhat::Withdraw { id } => change::withdraw(desk, screen, &id).await,
-            ContractsWhat::Cancel { id, reason } => cancel(desk, screen, &id, reason).await,
+            ContractsWhat::Withdraw { id } => change::withdraw(api, screen, &id).await,
+            ContractsWhat::Cancel { id, reason } => cancel(api, screen, &id, reason).await,
             ContractsWhat::Statement { id } => {
-                let deal = lookup::deal(desk, CONTRACT, &id, |_| true).await?;
-                let statement = desk.statement(deal.id).await?;
-                let us = desk.status().await?.name;
+                let deal = lookup::deal(api, CONTRACT, &id, |_| true).await?;
+                let statement = api.statement(deal.id).await?;
+                let us = api.status().await?.name;
                 let rows = focus::rows(&statement, &deal, &us);
                 if screen.format == Format::Csv {
                     return Ok(focus::csv(&rows));
@@ -141,12 +145,12 @@ impl Contracts {
 }
 
 async fn cancel(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     id: &str,
     reason: Line,
 ) -> Result<String, Problem> {
-    let deal = lookup::deal(desk, CONTRACT, id, is_running).await?;
+    let deal = lookup::deal(api, CONTRACT, id, is_running).await?;
     let (short, peer) = (deal.id.short(), peer(&deal));
     let what = deal.terms.quantity.show();
     let until = deal.until_ms.map_or_else(String::new, |ms| format!(", until {} UTC", moment(ms)));
@@ -163,7 +167,7 @@ async fn cancel(
         _ => format!("{short}: {what}, not agreed yet with {peer}"),
     };
     screen.confirm(&said, "end it?")?;
-    desk.tell(Request::Cancel(deal.id, reason)).await?;
+    api.tell(Request::Cancel(deal.id, reason)).await?;
     Ok(screen.done(format!("{short} is being ended; see: mercato contracts show {short}")))
 }
 

@@ -9,7 +9,7 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Class;
 
 use super::lookup;
-use crate::admin::{Class as Kind, Desk, Problem};
+use crate::admin::{Class as Kind, OperatorApi, Problem};
 use crate::present::text::{text, word};
 
 /// Enough pods for most of what a namespace runs, and few enough for most providers.
@@ -48,8 +48,12 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// The demand of one who buys: enough for one pod at least.
-    pub(crate) async fn purchase(self, desk: &dyn Desk, term: Seconds) -> Result<Demand, Problem> {
-        let demand = self.demand(desk, Some(term)).await?;
+    pub(crate) async fn purchase(
+        self,
+        api: &dyn OperatorApi,
+        term: Seconds,
+    ) -> Result<Demand, Problem> {
+        let demand = self.demand(api, Some(term)).await?;
         can_be_bought(&demand.quantity)?;
         Ok(demand)
     }
@@ -58,13 +62,13 @@ impl Wanted {
     /// both.
     pub(crate) async fn demand(
         self,
-        desk: &dyn Desk,
+        api: &dyn OperatorApi,
         term: Option<Seconds>,
     ) -> Result<Demand, Problem> {
         let much = self.cpu.is_some() || self.memory.is_some() || self.gpu.is_some();
         let priced = much || self.max_price.is_some() || term.is_some();
         let from = match &self.from {
-            Some(from) => Some(lookup::cluster(desk, from).await?.cluster),
+            Some(from) => Some(lookup::cluster(api, from).await?.cluster),
             None => None,
         };
         let quantity = Resources {

@@ -5,7 +5,7 @@ use mercato_protocol::text::shown;
 use super::global::Global;
 use super::screen::{Screen, print};
 use super::table::{folded, wrapped};
-use crate::admin::{Class, Client, Desk, Problem};
+use crate::admin::{Class, Client, OperatorApi, Problem};
 use crate::daemon::{HEALTH_PORT, PORT};
 use crate::doctor::{Finding, Verdict, machine};
 use crate::present::style::Style;
@@ -16,8 +16,8 @@ const INDENT: usize = 22;
 /// Asks the daemon; where there is none, looks at what can be seen without.
 pub(crate) async fn doctor(global: &Global, screen: &Screen) -> Result<String, Problem> {
     let client = Client::new(global.socket(), global.answer_timeout());
-    let desk: &dyn Desk = &client;
-    let findings = match desk.doctor().await {
+    let api: &dyn OperatorApi = &client;
+    let findings = match api.doctor().await {
         Ok(findings) => findings,
         Err(problem) if problem.class == Class::Unreachable => alone(global, problem).await,
         Err(problem) => return Err(problem),

@@ -14,12 +14,9 @@ use mercato_protocol::text::{Slug, shown};
 use super::root_key::RootKey;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use super::{announce, lookup, revoke};
-use crate::admin::{self, Announced, Answer, Class, Desk, Problem, Request, unexpected};
+use super::{announce, lookup, revoke, token};
+use crate::admin::{self, Announced, Class, OperatorApi, Problem, Request};
 use crate::present::text::{fingerprint, moment, name, text, word};
-
-/// A day: the longest that a token is good.
-const DAY: Seconds = Seconds(86_400);
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -154,9 +151,13 @@ registrar one again with the new key, then destroy the old one.")]
 }
 
 impl Federation {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         match self.what.unwrap_or(What::List) {
-            What::List => list(desk, screen).await,
+            What::List => list(api, screen).await,
             What::Create { name, root_key } => {
                 let file = root_key.unwrap_or_else(|| format!("{name}.root").into());
                 let key = RootKey::found(name)?;
@@ -167,39 +168,39 @@ impl Federation {
                     file.display()
                 );
                 eprintln!("{}", screen.fold(&said, 2));
-                become_registrar(desk, screen, &key, None).await
+                become_registrar(api, screen, &key, None).await
             }
             What::Registrar { root_key, org } => {
-                become_registrar(desk, screen, &RootKey::read(&root_key)?, org).await
+                become_registrar(api, screen, &RootKey::read(&root_key)?, org).await
             }
             What::Token { of, org, role, for_ } => {
-                let federation = of.pick(desk).await?.id;
-                token(desk, screen, (federation, org, role, for_)).await
+                let federation = of.pick(api).await?.id;
+                token::create(api, screen, federation, org, role, for_).await
             }
-            What::Join { what } => join(desk, screen, &what).await,
+            What::Join { what } => join(api, screen, &what).await,
             What::Members { of } => {
-                let federation = of.pick(desk).await?;
-                let members = desk.members(federation.id).await?;
+                let federation = of.pick(api).await?;
+                let members = api.members(federation.id).await?;
                 screen.render(&members, || members_table(&members, screen.is_wide()))
             }
             What::Revoke { member, root_key, of } => {
-                let federation = of.pick(desk).await?;
+                let federation = of.pick(api).await?;
                 let root_key = root_key.as_deref().map(RootKey::read).transpose()?;
-                revoke::revoke(desk, screen, &federation, (&member, root_key)).await
+                revoke::revoke(api, screen, &federation, &member, root_key).await
             }
-            What::Rotate { root_key, new_key } => rotate(desk, screen, &root_key, new_key).await,
+            What::Rotate { root_key, new_key } => rotate(api, screen, &root_key, new_key).await,
             What::Dns { domain, peer, of } => {
-                let federation = of.pick(desk).await?;
-                announce::dns(desk, screen, &federation, (domain, peer)).await
+                let federation = of.pick(api).await?;
+                announce::dns(api, screen, &federation, domain, peer).await
             }
             What::Leave { of } => {
-                let federation = of.pick(desk).await?;
+                let federation = of.pick(api).await?;
                 let said = format!(
                     "clusters that are trusted only because {} certifies them become strangers",
                     federation.name
                 );
                 screen.confirm(&said, &format!("leave {}?", federation.name))?;
-                desk.tell(Request::Leave(federation.id)).await?;
+                api.tell(Request::Leave(federation.id)).await?;
                 Ok(screen.done(format!("left {}; contracts run on", federation.name)))
             }
         }
@@ -208,8 +209,8 @@ impl Federation {
 
 impl Of {
     /// The federation that is meant: the only one, if none is named.
-    async fn pick(&self, desk: &dyn Desk) -> Result<Joined, Problem> {
-        let mut all = desk.federations().await?;
+    async fn pick(&self, api: &dyn OperatorApi) -> Result<Joined, Problem> {
+        let mut all = api.federations().await?;
         match &self.federation {
             Some(text) => lookup::pick(
                 "federation",
@@ -238,8 +239,8 @@ fn nothing() -> Problem {
         .todo("or create one: mercato federation create NAME")
 }
 
-async fn list(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-    let all = desk.federations().await?;
+async fn list(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
+    let all = api.federations().await?;
     screen.render(&all, || {
         if all.is_empty() {
             return format!("{}\n", nothing());
@@ -275,30 +276,30 @@ fn roles(roles: &[Role]) -> String {
 
 /// What the root signs for this cluster, and what comes of it.
 async fn become_registrar(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     key: &RootKey,
     organisation: Option<Slug>,
 ) -> Result<String, Problem> {
-    let daemon = desk.status().await?;
-    let before = desk.federations().await?.into_iter().find(|of| of.id == key.federation());
+    let daemon = api.status().await?;
+    let before = api.federations().await?.into_iter().find(|of| of.id == key.federation());
     let domain = before.and_then(|before| before.domain);
-    let papers = key.registrar((daemon.cluster, daemon.key), organisation, domain)?;
-    desk.tell(Request::Enter(papers)).await?;
+    let papers = key.registrar(daemon.cluster, daemon.key, organisation, domain)?;
+    api.tell(Request::Enter(papers)).await?;
     let done = format!("{} is a registrar of {}", daemon.name, key.name());
-    entered(desk, screen, key.federation(), &done).await
+    entered(api, screen, key.federation(), &done).await
 }
 
 /// A new root key, and this cluster its first registrar.
 async fn rotate(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     file: &Path,
     new_file: Option<PathBuf>,
 ) -> Result<String, Problem> {
     let old = RootKey::read(file)?;
     let new = old.succeed()?;
-    let before = desk.federations().await?.into_iter().find(|of| of.id == old.federation());
+    let before = api.federations().await?.into_iter().find(|of| of.id == old.federation());
     if before.is_some_and(|before| before.root != old.public()) {
         let what = format!("this is not the current root key of {}", old.name());
         return Err(Problem::new(Class::Usage, what)
@@ -317,17 +318,17 @@ async fn rotate(
          mercato federation registrar {0}",
         new_file.display()
     );
-    become_registrar(desk, screen, &new, None).await
+    become_registrar(api, screen, &new, None).await
 }
 
 /// Says what this cluster is in a federation now.
 async fn entered(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     id: FederationId,
     done: &str,
 ) -> Result<String, Problem> {
-    let joined = desk.federations().await?.into_iter().find(|of| of.id == id);
+    let joined = api.federations().await?.into_iter().find(|of| of.id == id);
     let joined = joined.ok_or_else(|| Problem::failed("the daemon did not join"))?;
     screen.render(&joined, || {
         let next = if joined.roles.contains(&Role::Registrar) {
@@ -339,30 +340,7 @@ async fn entered(
     })
 }
 
-async fn token(
-    desk: &dyn Desk,
-    screen: &Screen,
-    (federation, organisation, mut roles, for_): (FederationId, Option<Slug>, Vec<Role>, Seconds),
-) -> Result<String, Problem> {
-    if for_.0 == 0 || for_.0 > DAY.0 {
-        return Err(Problem::new(Class::Usage, "a token is valid for at most one day")
-            .todo("say how long: --for 4h"));
-    }
-    roles.sort_unstable();
-    roles.dedup();
-    let request = Request::Token { federation, organisation, roles, for_s: for_.0 };
-    let answer = desk.ask(request).await?;
-    let Answer::Token(token) = answer else { return Err(unexpected(&answer)) };
-    screen.render(&token, || {
-        eprintln!(
-            "valid once, until {} UTC; on the other cluster: mercato federation join TOKEN",
-            moment(token.expires_ms)
-        );
-        format!("{}\n", token.token)
-    })
-}
-
-async fn join(desk: &dyn Desk, screen: &Screen, what: &str) -> Result<String, Problem> {
+async fn join(api: &dyn OperatorApi, screen: &Screen, what: &str) -> Result<String, Problem> {
     let accept = |announced: &Announced| {
         let [first, second] = fingerprint(&ClusterId(announced.id.0));
         let said = format!(
@@ -372,8 +350,8 @@ async fn join(desk: &dyn Desk, screen: &Screen, what: &str) -> Result<String, Pr
         );
         screen.confirm(&said, &format!("trust the clusters that {} certifies?", announced.name))
     };
-    let id = admin::join(desk, what, accept).await?;
-    entered(desk, screen, id, "joined").await
+    let id = admin::join(api, what, accept).await?;
+    entered(api, screen, id, "joined").await
 }
 
 fn members_table(members: &[Listed], wide: bool) -> String {

@@ -8,7 +8,7 @@ use mercato_protocol::id::PublicKey;
 use tokio::time::{sleep, timeout};
 
 use super::screen::Screen;
-use crate::admin::{Class, Desk, Problem, Request};
+use crate::admin::{Class, OperatorApi, Problem, Request};
 use crate::limits;
 
 #[derive(Debug, Subcommand)]
@@ -26,24 +26,28 @@ memberships and reputation. Earlier exports hold the old key: export again.")]
 impl Key {
     pub(crate) async fn perform(
         self,
-        desk: &dyn Desk,
+        api: &dyn OperatorApi,
         screen: &Screen,
         patience: Duration,
     ) -> Result<String, Problem> {
         match self {
-            Self::Rotate => rotate(desk, screen, patience).await,
+            Self::Rotate => rotate(api, screen, patience).await,
         }
     }
 }
 
-async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<String, Problem> {
-    let before = desk.status().await?;
+async fn rotate(
+    api: &dyn OperatorApi,
+    screen: &Screen,
+    patience: Duration,
+) -> Result<String, Problem> {
+    let before = api.status().await?;
     let mut said =
         "The cluster gets a new key, and its daemon restarts: connections and shells into\n\
                     pods break for a moment, pods and contracts run on. Peers that learn of the\n\
                     new key refuse the old one."
             .to_owned();
-    let federations = desk.federations().await?;
+    let federations = api.federations().await?;
     let led = federations.iter().filter(|of| of.roles.contains(&Role::Registrar));
     let led: Vec<String> = led.map(|of| of.name.to_string()).collect();
     if !led.is_empty() {
@@ -55,8 +59,8 @@ async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<
         );
     }
     screen.confirm(&said, &format!("replace the key of {}?", before.name))?;
-    desk.tell(Request::RotateKey).await?;
-    let key = timeout(patience, another(desk, before.key)).await.map_err(|_| {
+    api.tell(Request::RotateKey).await?;
+    let key = timeout(patience, another(api, before.key)).await.map_err(|_| {
         Problem::new(Class::TimedOut, "the key is replaced, and the daemon does not answer yet")
             .todo("see whether it runs: mercato status")
     })?;
@@ -65,9 +69,9 @@ async fn rotate(desk: &dyn Desk, screen: &Screen, patience: Duration) -> Result<
 }
 
 /// The key of the daemon that has started again.
-async fn another(desk: &dyn Desk, before: PublicKey) -> PublicKey {
+async fn another(api: &dyn OperatorApi, before: PublicKey) -> PublicKey {
     loop {
-        match desk.status().await {
+        match api.status().await {
             Ok(status) if status.key != before => return status.key,
             // It is on its way.
             Ok(_) | Err(_) => sleep(limits::RESTART_LOOK).await,

@@ -13,7 +13,9 @@ use super::global::{Format, now_ms};
 use super::screen::{Screen, json, print};
 use super::table::{Table, WIDTH, pairs, wrapped};
 use super::watch::{self, POLL};
-use crate::admin::{Attention, Deal, Desk, Event, Found, Peer, Problem, Share, Status, unexpected};
+use crate::admin::{
+    Attention, Deal, Event, Found, OperatorApi, Peer, Problem, Share, Status, unexpected,
+};
 use crate::present::deal::is_running;
 use crate::present::text::{amounts, fingerprint, moment, name, round_trip, standing};
 
@@ -27,9 +29,9 @@ struct Overview {
 }
 
 /// Identity, links, contracts, and what needs attention.
-pub(crate) async fn status(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-    let (daemon, peers) = (desk.status().await?, desk.peers().await?);
-    let (share, contracts) = (desk.share().await?, desk.deals().await?);
+pub(crate) async fn status(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
+    let (daemon, peers) = (api.status().await?, api.peers().await?);
+    let (share, contracts) = (api.share().await?, api.deals().await?);
     let all = Overview { daemon, peers, share, contracts };
     screen.render(&all, || overview(&all, screen.is_wide()))
 }
@@ -80,8 +82,8 @@ fn advice(attention: &Attention) -> String {
 }
 
 /// Who is known.
-pub(crate) async fn peers(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-    let mut peers = desk.peers().await?;
+pub(crate) async fn peers(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
+    let mut peers = api.peers().await?;
     peers.sort_by_cached_key(|peer| (peer.name.is_none(), peer.name.clone(), peer.cluster));
     screen.render(&peers, || {
         if peers.is_empty() {
@@ -131,23 +133,23 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) async fn perform(
         self,
-        desk: &dyn Desk,
+        api: &dyn OperatorApi,
         screen: &Screen,
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
         if self.watch {
-            return watch::within(limit, follow(desk, screen)).await;
+            return watch::within(limit, follow(api, screen)).await;
         }
-        let events = desk.events(0).await?;
+        let events = api.events(0).await?;
         screen.render(&events, || lines(&events, screen))
     }
 }
 
 /// Prints what happened, and then what happens.
-async fn follow(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+async fn follow(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
     let mut last = 0;
     loop {
-        let events = desk.events(last).await?;
+        let events = api.events(last).await?;
         last = events.last().map_or(last, |event| event.number);
         if !events.is_empty() {
             print(&match screen.format {

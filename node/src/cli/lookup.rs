@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mercato_broker::{Side, Standing};
 use mercato_protocol::id::ClusterId;
 
-use crate::admin::{Class, Deal, Desk, Problem};
+use crate::admin::{Class, Deal, OperatorApi, Problem};
 use crate::present::deal::state;
 use crate::present::text::called;
 
@@ -24,7 +24,7 @@ impl Known {
 }
 
 /// The cluster that is meant. A whole id needs not be known yet.
-pub(crate) async fn cluster(desk: &dyn Desk, text: &str) -> Result<Known, Problem> {
+pub(crate) async fn cluster(api: &dyn OperatorApi, text: &str) -> Result<Known, Problem> {
     let mut all: BTreeMap<ClusterId, Known> = BTreeMap::new();
     let mut learn = |cluster, name: Option<String>, standing| {
         let known = Known { cluster, name: name.clone(), standing };
@@ -32,15 +32,15 @@ pub(crate) async fn cluster(desk: &dyn Desk, text: &str) -> Result<Known, Proble
         known.name = known.name.take().or(name);
         known.standing = known.standing.max(standing);
     };
-    for peer in desk.peers().await? {
+    for peer in api.peers().await? {
         if let Some(cluster) = peer.cluster {
             learn(cluster, peer.name, peer.standing);
         }
     }
-    for provider in desk.providers().await? {
+    for provider in api.providers().await? {
         learn(provider.cluster, Some(provider.name), provider.standing);
     }
-    for deal in desk.deals().await? {
+    for deal in api.deals().await? {
         learn(deal.peer, deal.peer_name, Standing::Stranger);
     }
     let whole = text.parse().ok().filter(|cluster| !all.contains_key(cluster));
@@ -72,13 +72,13 @@ pub(crate) const CONTRACT: Sought = Sought {
 
 /// The order, request or contract that is meant, among those that can be.
 pub(crate) async fn deal(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     Sought { what, list, needs }: Sought,
     text: &str,
     among: impl Fn(&Deal) -> bool,
 ) -> Result<Deal, Problem> {
     let id = |deal: &Deal| deal.id.to_string();
-    let (deals, others): (Vec<_>, Vec<_>) = desk.deals().await?.into_iter().partition(among);
+    let (deals, others): (Vec<_>, Vec<_>) = api.deals().await?.into_iter().partition(among);
     let none = match pick(what, list, text, deals, id, |_| None) {
         Err(problem) if problem.class == Class::NoMatch => problem,
         found => return found,

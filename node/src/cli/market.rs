@@ -16,7 +16,7 @@ use super::global::now_ms;
 use super::screen::Screen;
 use super::table::{Table, pairs, wrapped};
 use super::{lookup, watch};
-use crate::admin::{Class, Desk, Problem};
+use crate::admin::{Class, OperatorApi, Problem};
 use crate::present::brief;
 use crate::present::text::{
     called, fingerprint, gpus, left, money, name, of, round_trip, standing, text,
@@ -47,27 +47,27 @@ pub(crate) struct Browse {
 impl Browse {
     pub(crate) async fn perform(
         self,
-        desk: &dyn Desk,
+        api: &dyn OperatorApi,
         screen: &Screen,
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
-        let demand = self.wanted.demand(desk, self.term).await?;
+        let demand = self.wanted.demand(api, self.term).await?;
         if self.watch {
-            let look = async || show(desk, screen, demand.clone(), false).await;
+            let look = async || show(api, screen, demand.clone(), false).await;
             return watch::within(limit, watch::watch(screen, look)).await;
         }
-        show(desk, screen, demand, self.explain).await
+        show(api, screen, demand, self.explain).await
     }
 }
 
 /// What suits, and why the rest does not, if that is asked for.
 pub(crate) async fn show(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     demand: Demand,
     explain: bool,
 ) -> Result<String, Problem> {
-    let market = desk.browse(demand.clone(), explain).await?;
+    let market = api.browse(demand.clone(), explain).await?;
     if market.seen == 0 {
         return Err(Problem::new(Class::NoMatch, "no cluster offers anything now")
             .todo("see which clusters are known and connected: mercato peers"));
@@ -75,7 +75,7 @@ pub(crate) async fn show(
     if market.suiting == 0 && !explain {
         let problem = Problem::new(Class::NoMatch, none_suits(&market))
             .todo("see what each of them lacks: add --explain");
-        return Err(unmatched(desk, demand, problem).await);
+        return Err(unmatched(api, demand, problem).await);
     }
     match screen.format {
         Format::Csv => Ok(rows(&market.offers, &demand, true).csv()),
@@ -87,14 +87,14 @@ pub(crate) async fn show(
 }
 
 /// Of the offers that do not match, which comes nearest, and what it lacks.
-async fn nearest(desk: &dyn Desk, demand: Demand) -> Option<String> {
-    let market = desk.browse(demand, true).await.ok()?;
+async fn nearest(api: &dyn OperatorApi, demand: Demand) -> Option<String> {
+    let market = api.browse(demand, true).await.ok()?;
     market.excluded.first().map(lacking).filter(|_| market.suiting == 0)
 }
 
 /// The same, put before what else is to be done about it.
-pub(crate) async fn unmatched(desk: &dyn Desk, demand: Demand, problem: Problem) -> Problem {
-    let nearest = nearest(desk, demand).await;
+pub(crate) async fn unmatched(api: &dyn OperatorApi, demand: Demand, problem: Problem) -> Problem {
+    let nearest = nearest(api, demand).await;
     let todo = nearest.into_iter().chain(problem.todo).collect();
     Problem { todo, ..problem }
 }
@@ -206,13 +206,13 @@ fn reason(group: &Excluded) -> String {
 
 /// One provider's whole offer.
 pub(crate) async fn offer(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     provider: &str,
 ) -> Result<String, Problem> {
-    let known = lookup::cluster(desk, provider).await?;
+    let known = lookup::cluster(api, provider).await?;
     let demand = Demand { from: Some(known.cluster), sort: Sort::Price, ..Demand::default() };
-    let offers = desk.browse(demand, false).await?.offers;
+    let offers = api.browse(demand, false).await?.offers;
     if offers.is_empty() {
         return Err(Problem::new(Class::NoMatch, format!("{} offers nothing now", known.called()))
             .todo("see what others offer: mercato browse"));

@@ -1,4 +1,4 @@
-//! The command line: reads what was typed, asks the desk, shows the answer.
+//! The command line: reads what was typed, asks the api, shows the answer.
 //!
 //! `args` has the words, `brief` what tables have room for; each command's options and what it does are in one module:
 //! `look` (status, peers, events), `market` (browse, offer), `peer`, `share`, `order`, `rfq`,
@@ -38,6 +38,7 @@ mod share;
 mod table;
 #[cfg(test)]
 mod tests;
+mod token;
 mod watch;
 
 use std::path::Path;
@@ -48,7 +49,7 @@ use clap::{ColorChoice, FromArgMatches as _};
 use self::args::{Ask, Cli, Command, Offer};
 use self::global::Global;
 use self::screen::{Screen, print};
-use crate::admin::{Client, Desk, Problem};
+use crate::admin::{Client, OperatorApi, Problem};
 
 /// Does what was typed.
 pub(crate) fn main() -> ExitCode {
@@ -105,41 +106,41 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
                 Ok(String::from_utf8_lossy(&script).into_owned())
             }
             Command::Ask(asked) => {
-                let desk = Client::new(global.socket(), global.answer_timeout());
-                ask(&desk, screen, &global, asked).await
+                let api = Client::new(global.socket(), global.answer_timeout());
+                ask(&api, screen, &global, asked).await
             }
         }
     })?;
     print(&text)
 }
 
-/// What a desk is asked; the text to be shown in the end.
+/// What a api is asked; the text to be shown in the end.
 async fn ask(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     global: &Global,
     command: Ask,
 ) -> Result<String, Problem> {
     match command {
-        Ask::Status => look::status(desk, screen).await,
-        Ask::Peers { watch: false } => look::peers(desk, screen).await,
+        Ask::Status => look::status(api, screen).await,
+        Ask::Peers { watch: false } => look::peers(api, screen).await,
         Ask::Peers { watch: true } => {
-            let watching = watch::watch(screen, || look::peers(desk, screen));
+            let watching = watch::watch(screen, || look::peers(api, screen));
             watch::within(global.limit(), watching).await
         }
-        Ask::Peer(peer) => peer.perform(desk, screen).await,
-        Ask::Key(key) => key.perform(desk, screen, global.answer_timeout()).await,
-        Ask::Browse(browse) => browse.perform(desk, screen, global.limit()).await,
-        Ask::Offer(Offer::Show { provider }) => market::offer(desk, screen, &provider).await,
-        Ask::Share(share) => share.perform(desk, screen).await,
-        Ask::Order(order) => order.perform(desk, screen, global.limit()).await,
-        Ask::Rfq(rfq) => rfq.perform(desk, screen).await,
-        Ask::Reclaim(reclaim) => reclaim.perform(desk, screen).await,
-        Ask::Requests(requests) => requests.perform(desk, screen).await,
-        Ask::Contracts(contracts) => contracts.perform(desk, screen).await,
-        Ask::Federation(federation) => federation.perform(desk, screen).await,
-        Ask::Offload(offload) => offload.perform(desk, screen).await,
-        Ask::Unoffload { namespace } => namespaces::unoffload(desk, screen, namespace).await,
-        Ask::Events(events) => events.perform(desk, screen, global.limit()).await,
+        Ask::Peer(peer) => peer.perform(api, screen).await,
+        Ask::Key(key) => key.perform(api, screen, global.answer_timeout()).await,
+        Ask::Browse(browse) => browse.perform(api, screen, global.limit()).await,
+        Ask::Offer(Offer::Show { provider }) => market::offer(api, screen, &provider).await,
+        Ask::Share(share) => share.perform(api, screen).await,
+        Ask::Order(order) => order.perform(api, screen, global.limit()).await,
+        Ask::Rfq(rfq) => rfq.perform(api, screen).await,
+        Ask::Reclaim(reclaim) => reclaim.perform(api, screen).await,
+        Ask::Requests(requests) => requests.perform(api, screen).await,
+        Ask::Contracts(contracts) => contracts.perform(api, screen).await,
+        Ask::Federation(federation) => federation.perform(api, screen).await,
+        Ask::Offload(offload) => offload.perform(api, screen).await,
+        Ask::Unoffload { namespace } => namespaces::unoffload(api, screen, namespace).await,
+        Ask::Events(events) => events.perform(api, screen, global.limit()).await,
     }
 }

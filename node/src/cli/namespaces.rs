@@ -6,7 +6,7 @@ use mercato_offload::placement::export::{GuestName, OptIn, Secrets, Strategy, Ta
 
 use super::lookup;
 use super::screen::Screen;
-use crate::admin::{self, Class, Desk, Problem, Request};
+use crate::admin::{self, Class, OperatorApi, Problem, Request};
 use crate::present::text::label;
 
 #[derive(Args, Debug)]
@@ -46,7 +46,11 @@ enum ApiAccess {
 }
 
 impl Offload {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         let Self { namespace, strategy, api_access, name, .. } = self;
         let name = GuestName::from(name.as_str());
         let called = name.place(&namespace);
@@ -60,13 +64,13 @@ impl Offload {
         };
         let mut to = Vec::new();
         for one in &self.to {
-            to.push(target(desk, one).await?);
+            to.push(target(api, one).await?);
         }
         let called = called.map(|name| format!(", in namespace {name} there")).unwrap_or_default();
         let sentence = format!("new pods of {namespace} run {}{called}", place(strategy));
         let how = OptIn { strategy, api_access, secrets, targets: Targets::new(to), name };
         let offload = admin::Offload { namespace, how, further: false };
-        desk.tell(Request::Offload(offload)).await?;
+        api.tell(Request::Offload(offload)).await?;
         Ok(screen.done(sentence))
     }
 }
@@ -83,12 +87,12 @@ fn strategy() -> impl TypedValueParser<Value = Strategy> {
 }
 
 /// A virtual node's name as it is, a provider's as its fingerprint: names are claimed.
-async fn target(desk: &dyn Desk, text: &str) -> Result<String, Problem> {
-    let deals = desk.deals().await?;
+async fn target(api: &dyn OperatorApi, text: &str) -> Result<String, Problem> {
+    let deals = api.deals().await?;
     if deals.iter().any(|deal| deal.node.as_deref() == Some(text)) {
         return Ok(text.to_owned());
     }
-    Ok(lookup::cluster(desk, text).await?.cluster.to_string())
+    Ok(lookup::cluster(api, text).await?.cluster.to_string())
 }
 
 fn place(strategy: Strategy) -> String {
@@ -100,12 +104,12 @@ fn place(strategy: Strategy) -> String {
 }
 
 pub(crate) async fn unoffload(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     namespace: String,
 ) -> Result<String, Problem> {
     let said = format!("pods of {namespace} that run at providers are ended there");
     screen.confirm(&said, &format!("run {namespace} at home only?"))?;
-    desk.tell(Request::Unoffload(namespace.clone())).await?;
+    api.tell(Request::Unoffload(namespace.clone())).await?;
     Ok(screen.done(format!("new pods of {namespace} run at home")))
 }

@@ -15,7 +15,7 @@ use super::market;
 use super::progress::Progress;
 use super::rfq;
 use super::screen::Screen;
-use crate::admin::{Answer, Class, Deal, Desk, Offload, Problem, Request, unexpected};
+use crate::admin::{Answer, Class, Deal, Offload, OperatorApi, Problem, Request, unexpected};
 use crate::present::deal::peer;
 use crate::present::text::{label, money, text};
 
@@ -58,33 +58,33 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) async fn perform(
         self,
-        desk: &dyn Desk,
+        api: &dyn OperatorApi,
         screen: &Screen,
         limit: Option<Duration>,
     ) -> Result<String, Problem> {
         let Self { wanted, term, offer, dry_run, wait, namespace, note } = self;
         let id = match (offer, term) {
-            (Some(offer), _) => rfq::take(desk, &offer).await?,
+            (Some(offer), _) => rfq::take(api, &offer).await?,
             (None, term) => {
-                let mut demand = wanted.purchase(desk, term.unwrap_or(Seconds(0))).await?;
+                let mut demand = wanted.purchase(api, term.unwrap_or(Seconds(0))).await?;
                 demand.namespaces = namespace.iter().cloned().collect();
                 if dry_run {
-                    return market::show(desk, screen, demand, true).await;
+                    return market::show(api, screen, demand, true).await;
                 }
-                buy(desk, demand, note).await?
+                buy(api, demand, note).await?
             }
         };
         for namespace in namespace {
             let offload = Offload { namespace, further: true, ..Offload::default() };
-            desk.tell(Request::Offload(offload)).await?;
+            api.tell(Request::Offload(offload)).await?;
         }
         if !wait {
-            let deals = desk.deals().await?;
+            let deals = api.deals().await?;
             let deal = deals.iter().find(|deal| deal.id == id);
             deal.into_iter().for_each(|deal| screen.note(sent(deal)));
         }
         if wait {
-            let follow = follow(desk, screen, id);
+            let follow = follow(api, screen, id);
             let late = |_| {
                 Problem::new(Class::TimedOut, "the node is not ready yet")
                     .todo(format!("the order goes on; see: mercato contracts show {}", id.short()))
@@ -105,11 +105,11 @@ fn sent(deal: &Deal) -> String {
     format!("{what} from {peer} for {total}; what comes of it: mercato contracts show {short}")
 }
 
-async fn buy(desk: &dyn Desk, demand: Demand, note: Line) -> Result<NegotiationId, Problem> {
-    let answer = desk.ask(Request::Order { demand: demand.clone(), note }).await;
+async fn buy(api: &dyn OperatorApi, demand: Demand, note: Line) -> Result<NegotiationId, Problem> {
+    let answer = api.ask(Request::Order { demand: demand.clone(), note }).await;
     let answer = match answer {
         Err(problem) if problem.class == Class::NoMatch => {
-            return Err(market::unmatched(desk, demand, problem).await);
+            return Err(market::unmatched(api, demand, problem).await);
         }
         answer => answer?,
     };
@@ -117,13 +117,13 @@ async fn buy(desk: &dyn Desk, demand: Demand, note: Line) -> Result<NegotiationI
 }
 
 /// Shows how far an order is, until its node is ready or it is over.
-async fn follow(desk: &dyn Desk, screen: &Screen, id: NegotiationId) -> Result<(), Problem> {
+async fn follow(api: &dyn OperatorApi, screen: &Screen, id: NegotiationId) -> Result<(), Problem> {
     let mut progress = Progress::start(screen.style);
     let mut polls = tokio::time::interval(POLL);
     let mut shown = None;
     loop {
         polls.tick().await;
-        let deals = desk.deals().await?;
+        let deals = api.deals().await?;
         let deal = deals.into_iter().find(|deal| deal.id == id);
         let deal = deal.ok_or_else(|| Problem::from(Refusal::Unknown(id)))?;
         if shown != Some(deal.state) {

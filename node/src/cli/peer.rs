@@ -5,7 +5,7 @@ use mercato_broker::Standing;
 
 use super::lookup;
 use super::screen::Screen;
-use crate::admin::{Desk, Problem, Request};
+use crate::admin::{OperatorApi, Problem, Request};
 use crate::present::text::{called, fingerprint, round_trip};
 
 #[derive(Debug, Subcommand)]
@@ -56,18 +56,22 @@ The other side sees its own fingerprint with: mercato status")]
 }
 
 impl Peer {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         match self {
             Self::Add { address } => {
-                desk.tell(Request::AddPeer(address.clone())).await?;
+                api.tell(Request::AddPeer(address.clone())).await?;
                 Ok(screen.done(format!("connecting to {address}; see: mercato peers")))
             }
             Self::Remove { address } => {
-                desk.tell(Request::RemovePeer(address.clone())).await?;
+                api.tell(Request::RemovePeer(address.clone())).await?;
                 Ok(screen.done(format!("no longer connecting to {address}")))
             }
             Self::Ping { address } => {
-                let pong = desk.ping(address).await?;
+                let pong = api.ping(address).await?;
                 let who = pong.cluster.map_or_else(
                     || format!("key {}", pong.key.short()),
                     |cluster| called(pong.name.as_deref(), &cluster),
@@ -76,18 +80,18 @@ impl Peer {
                     pong.rtt_us.map_or_else(String::new, |us| format!(" in {}", round_trip(us)));
                 screen.render(&pong, || format!("{who} answers{rtt}\n"))
             }
-            Self::Trust { peer } => trust(desk, screen, &peer).await,
+            Self::Trust { peer } => trust(api, screen, &peer).await,
             Self::Block { peer } => {
-                let known = lookup::cluster(desk, &peer).await?;
-                desk.tell(Request::Judge(known.cluster, Standing::Blocked)).await?;
+                let known = lookup::cluster(api, &peer).await?;
+                api.tell(Request::Judge(known.cluster, Standing::Blocked)).await?;
                 Ok(screen.done(format!("{} is blocked", known.called())))
             }
         }
     }
 }
 
-async fn trust(desk: &dyn Desk, screen: &Screen, peer: &str) -> Result<String, Problem> {
-    let known = lookup::cluster(desk, peer).await?;
+async fn trust(api: &dyn OperatorApi, screen: &Screen, peer: &str) -> Result<String, Problem> {
+    let known = lookup::cluster(api, peer).await?;
     let called = known.called();
     if known.standing == Standing::Trusted {
         return Ok(screen.done(format!("{called} is trusted already")));
@@ -98,6 +102,6 @@ async fn trust(desk: &dyn Desk, screen: &Screen, peer: &str) -> Result<String, P
          compare it with what its owner sees: mercato status"
     );
     screen.confirm(&said, &format!("buy from {called} from now on?"))?;
-    desk.tell(Request::Judge(known.cluster, Standing::Trusted)).await?;
+    api.tell(Request::Judge(known.cluster, Standing::Trusted)).await?;
     Ok(screen.done(format!("{called} is trusted")))
 }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::global::Global;
 use super::screen::Screen;
-use crate::admin::{Class, Client, Desk, Problem, unexpected};
+use crate::admin::{Class, Client, OperatorApi, Problem, unexpected};
 use crate::daemon::portable::{self, State};
 use crate::store::file;
 
@@ -38,9 +38,9 @@ pub(crate) struct Import {
 
 impl Export {
     pub(crate) async fn perform(self, global: &Global, screen: &Screen) -> Result<String, Problem> {
-        let desk = Client::new(global.socket(), global.answer_timeout());
-        let desk: &dyn Desk = &desk;
-        let bytes = match desk.export().await {
+        let api = Client::new(global.socket(), global.answer_timeout());
+        let api: &dyn OperatorApi = &api;
+        let bytes = match api.export().await {
             Ok(text) => BASE64.decode(text).map(Into::into).map_err(|error| unexpected(&error))?,
             Err(problem) if problem.class == Class::Unreachable && global.socket.is_none() => {
                 State::read(&global.data_dir())

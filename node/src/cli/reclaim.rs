@@ -8,7 +8,7 @@ use mercato_protocol::text::Line;
 
 use super::lookup::{self, Sought};
 use super::screen::Screen;
-use crate::admin::{Deal, Desk, Problem, Request};
+use crate::admin::{Deal, OperatorApi, Problem, Request};
 use crate::present::deal::peer;
 use crate::present::text::text;
 
@@ -37,13 +37,17 @@ const SOLD: Sought = Sought {
 };
 
 impl Reclaim {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         let Self { contract, notice, reason } = self;
         let sold = |deal: &Deal| {
             let runs = matches!(deal.state, State::Active | State::Suspended);
             deal.side == Side::Provider && runs
         };
-        let deal = lookup::deal(desk, SOLD, &contract, sold).await?;
+        let deal = lookup::deal(api, SOLD, &contract, sold).await?;
         let promised = Seconds(deal.terms.reclaim_notice_s);
         let given = notice.unwrap_or(promised);
         let (short, peer) = (deal.id.short(), peer(&deal));
@@ -55,7 +59,7 @@ impl Reclaim {
         let said = format!("{short}: {peer}'s pods here are ended in {}{missing}", given.show());
         screen.confirm(&said, "take it back?")?;
         let notice_s = notice.map(|Seconds(seconds)| seconds);
-        desk.tell(Request::Reclaim { contract: deal.id, notice_s, text: reason }).await?;
+        api.tell(Request::Reclaim { contract: deal.id, notice_s, text: reason }).await?;
         Ok(screen.done(format!("{short} ends in {}; {peer} is told", given.show())))
     }
 }

@@ -13,7 +13,7 @@ use super::global::now_ms;
 use super::lookup::{self, Sought};
 use super::screen::Screen;
 use super::table::Table;
-use crate::admin::{Class, Deal, Desk, Problem, Request};
+use crate::admin::{Class, Deal, OperatorApi, Problem, Request};
 use crate::present::brief;
 use crate::present::deal::{is_asked, peer};
 use crate::present::text::{left, money, text};
@@ -75,28 +75,32 @@ While an offer is held, its capacity is sold to nobody else.")]
 }
 
 impl Requests {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         match self.what.unwrap_or(RequestsWhat::List) {
             RequestsWhat::List => {
-                let mut requests = desk.deals().await?;
+                let mut requests = api.deals().await?;
                 requests.retain(is_asked);
                 requests.sort_by_key(|request| (request.until_ms, request.id));
                 screen.render(&requests, || requests_table(&requests, screen.is_wide()))
             }
             RequestsWhat::Accept { id, price, quantity, hold } => {
-                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
+                let request = lookup::deal(api, REQUEST, &id, is_asked).await?;
                 if price.is_some() || quantity.is_some() || hold.is_some() {
-                    return counter(desk, screen, &request, (price, quantity, hold)).await;
+                    return counter(api, screen, &request, price, quantity, hold).await;
                 }
-                desk.tell(Request::Accept(request.id)).await?;
+                api.tell(Request::Accept(request.id)).await?;
                 let what = request.change.as_ref().filter(|change| change.state == State::Review);
                 let what = what.map_or_else(String::new, |change| format!(": {}", change.what));
                 let (short, peer) = (request.id.short(), peer(&request));
                 Ok(screen.done(format!("{short} of {peer} is approved{what}")))
             }
             RequestsWhat::Deny { id, reason } => {
-                let request = lookup::deal(desk, REQUEST, &id, is_asked).await?;
-                desk.tell(Request::Deny(request.id, reason)).await?;
+                let request = lookup::deal(api, REQUEST, &id, is_asked).await?;
+                api.tell(Request::Deny(request.id, reason)).await?;
                 Ok(screen.done(format!("{} of {} is denied", request.id.short(), peer(&request))))
             }
         }
@@ -105,10 +109,12 @@ impl Requests {
 
 /// Answers a request with a firm offer, and says what is another in it.
 async fn counter(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     request: &Deal,
-    (price, quantity, hold): (Option<PriceChange>, Option<Resources>, Option<Seconds>),
+    price: Option<PriceChange>,
+    quantity: Option<Resources>,
+    hold: Option<Seconds>,
 ) -> Result<String, Problem> {
     let before = &request.terms;
     let quantity = quantity.map(|named| named.or(&before.quantity));
@@ -131,9 +137,9 @@ async fn counter(
     };
     say("total", [total(&before.price, &before.quantity), total(&changed, bought)]);
     let hold_s = hold.map(|Seconds(hold_s)| hold_s);
-    desk.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
+    api.tell(Request::Counter { request: request.id, price, quantity, hold_s }).await?;
     let offered = |deal: &&Deal| deal.id == request.id && deal.state == State::Offered;
-    let deals = desk.deals().await?;
+    let deals = api.deals().await?;
     let held = deals.iter().find(offered).map(|deal| left(now_ms(), deal.until_ms));
     lines.extend(held.map(|held| format!("  held   for {held}")));
     Ok(screen.done(lines.join("\n")))

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::lookup;
 use super::root_key::RootKey;
 use super::screen::Screen;
-use crate::admin::{Class, Desk, Problem, Request};
+use crate::admin::{Class, OperatorApi, Problem, Request};
 use crate::present::text::{called, moment};
 
 /// What a revocation came to.
@@ -23,12 +23,13 @@ struct Revoked {
 
 /// Lets a cluster belong no longer: by this registrar's word, or by the root's.
 pub(super) async fn revoke(
-    desk: &dyn Desk,
+    api: &dyn OperatorApi,
     screen: &Screen,
     federation: &Joined,
-    (text, root_key): (&str, Option<RootKey>),
+    text: &str,
+    root_key: Option<RootKey>,
 ) -> Result<String, Problem> {
-    let members = desk.members(federation.id).await?;
+    let members = api.members(federation.id).await?;
     let id = |one: &Listed| one.cluster.to_string();
     let list = "mercato federation members";
     let member = lookup::pick("member", list, text, members, id, |one| one.name.as_deref())?;
@@ -40,7 +41,7 @@ pub(super) async fn revoke(
              members: they join again with another registrar's token. Contracts run on."
         );
         screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
-        desk.tell(Request::Publish(federation.id, word)).await?;
+        api.tell(Request::Publish(federation.id, word)).await?;
         let revoked = Revoked { cluster: member.cluster, list: None };
         return screen.render(&revoked, || format!("{called} is revoked\n"));
     }
@@ -54,8 +55,8 @@ pub(super) async fn revoke(
         "{called} cannot join again as this cluster; contracts run on, new ones are not made with it"
     );
     screen.confirm(&said, &format!("revoke {called} in {}?", federation.name))?;
-    desk.tell(Request::Revoke(federation.id, member.cluster)).await?;
-    let now = desk.federations().await?.into_iter().find(|of| of.id == federation.id);
+    api.tell(Request::Revoke(federation.id, member.cluster)).await?;
+    let now = api.federations().await?.into_iter().find(|of| of.id == federation.id);
     let revoked = Revoked { cluster: member.cluster, list: now.and_then(|now| now.list) };
     screen.render(&revoked, || {
         let list = revoked.list.map_or_else(String::new, |(number, next_ms)| {

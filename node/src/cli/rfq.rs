@@ -16,7 +16,7 @@ use super::lookup::{self, Sought};
 use super::market;
 use super::screen::Screen;
 use super::table::Table;
-use crate::admin::{Answer, Class, Deal, Desk, Problem, Request, unexpected};
+use crate::admin::{Answer, Class, Deal, OperatorApi, Problem, Request, unexpected};
 use crate::present::brief;
 use crate::present::deal::{peer, state};
 use crate::present::text::{left, money, text};
@@ -51,13 +51,17 @@ struct Round {
 }
 
 impl Rfq {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         let Self { wanted, term, note } = self;
-        let demand = wanted.purchase(desk, term).await?;
-        let answer = desk.ask(Request::Rfq { demand: demand.clone(), note }).await;
+        let demand = wanted.purchase(api, term).await?;
+        let answer = api.ask(Request::Rfq { demand: demand.clone(), note }).await;
         let answer = match answer {
             Err(problem) if problem.class == Class::NoMatch => {
-                return Err(market::unmatched(desk, demand, problem).await);
+                return Err(market::unmatched(api, demand, problem).await);
             }
             answer => answer?,
         };
@@ -65,7 +69,7 @@ impl Rfq {
         let mut polls = tokio::time::interval(POLL);
         let offers = loop {
             polls.tick().await;
-            let mut deals = desk.deals().await?;
+            let mut deals = api.deals().await?;
             deals.retain(|deal| deal.round == Some(round));
             if deals.iter().all(|deal| deal.state != State::Requested) {
                 break deals;
@@ -105,10 +109,10 @@ const OFFER: Sought = Sought {
 };
 
 /// Takes a firm offer.
-pub(crate) async fn take(desk: &dyn Desk, id: &str) -> Result<NegotiationId, Problem> {
+pub(crate) async fn take(api: &dyn OperatorApi, id: &str) -> Result<NegotiationId, Problem> {
     let known = OFFER;
     let offered = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Offered;
-    let offer = lookup::deal(desk, known, id, offered).await?;
-    desk.ask(Request::Take(offer.id)).await?;
+    let offer = lookup::deal(api, known, id, offered).await?;
+    api.ask(Request::Take(offer.id)).await?;
     Ok(offer.id)
 }

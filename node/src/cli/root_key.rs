@@ -176,7 +176,8 @@ impl RootKey {
     /// What makes a cluster a registrar: for two years, of one organisation or of any.
     pub(crate) fn registrar(
         &self,
-        (cluster, key): (ClusterId, PublicKey),
+        cluster: ClusterId,
+        key: PublicKey,
         organisation: Option<Slug>,
         domain: Option<String>,
     ) -> Result<Papers, Problem> {

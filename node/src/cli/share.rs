@@ -12,7 +12,7 @@ use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use super::lookup;
 use super::screen::Screen;
 use super::table::{Table, pairs};
-use crate::admin::{self, Class as Kind, Desk, OnSale, Problem, Request};
+use crate::admin::{self, Class as Kind, OnSale, OperatorApi, Problem, Request};
 use crate::present::text::{amounts, gpus, name, of, party, rule, spaced, text, word};
 
 #[derive(Args, Debug)]
@@ -89,17 +89,21 @@ pub(crate) struct Set {
 }
 
 impl Share {
-    pub(crate) async fn perform(self, desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
+    pub(crate) async fn perform(
+        self,
+        api: &dyn OperatorApi,
+        screen: &Screen,
+    ) -> Result<String, Problem> {
         match self.what.unwrap_or(What::Show) {
-            What::Show => show(desk, screen).await,
+            What::Show => show(api, screen).await,
             What::Set(set) => {
-                let before = desk.share().await?.policy;
-                let allow = set.allowed(desk).await?;
-                desk.tell(Request::SetShare(Some(set.policy(before, allow)?))).await?;
-                show(desk, screen).await
+                let before = api.share().await?.policy;
+                let allow = set.allowed(api).await?;
+                api.tell(Request::SetShare(Some(set.policy(before, allow)?))).await?;
+                show(api, screen).await
             }
             What::Stop => {
-                desk.tell(Request::SetShare(None)).await?;
+                api.tell(Request::SetShare(None)).await?;
                 Ok(screen.done("nothing is offered any more; contracts run on: mercato contracts"))
             }
         }
@@ -107,14 +111,14 @@ impl Share {
 }
 
 impl Set {
-    async fn allowed(&self, desk: &dyn Desk) -> Result<Option<BTreeSet<Party>>, Problem> {
+    async fn allowed(&self, api: &dyn OperatorApi) -> Result<Option<BTreeSet<Party>>, Problem> {
         let mut allow = BTreeSet::new();
         for who in self.allow.iter().filter(|who| *who != "none") {
             allow.insert(match who.contains('=') {
                 true => who.parse().map_err(|error: ParsePartyError| {
                     Problem::new(Kind::Usage, error.to_string())
                 })?,
-                false => Party::Cluster(lookup::cluster(desk, who).await?.cluster),
+                false => Party::Cluster(lookup::cluster(api, who).await?.cluster),
             });
         }
         Ok((!self.allow.is_empty()).then_some(allow))
@@ -158,8 +162,8 @@ impl Set {
     }
 }
 
-async fn show(desk: &dyn Desk, screen: &Screen) -> Result<String, Problem> {
-    let share = desk.share().await?;
+async fn show(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
+    let share = api.share().await?;
     screen.render(&share, || page(&share, screen.is_wide()))
 }
 

@@ -1,4 +1,4 @@
-//! Commands against a scripted desk, over a real socket: what is asked, what is shown.
+//! Commands against a scripted api, over a real socket: what is asked, what is shown.
 
 #![allow(clippy::wildcard_enum_match_arm, reason = "a script is of a few requests")]
 
@@ -26,8 +26,8 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, Class, Client, Deal, Desk, Found, Peer, Problem, Request,
-    Server, Share, Status, Token,
+    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, Peer, Problem,
+    Request, Server, Share, Status, Token,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -48,7 +48,7 @@ struct Script {
     members: Vec<Listed>,
 }
 
-impl Desk for Script {
+impl OperatorApi for Script {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         self.asked.lock().unwrap().push(request.clone());
         let answer = match request {
@@ -154,7 +154,7 @@ pub(super) fn deal(state: State) -> Deal {
 }
 
 /// What a command line prints, through a server and a client on a socket.
-fn mercato<D: Desk + 'static>(desk: &Arc<D>, line: &str) -> Result<String, Problem> {
+fn mercato<D: OperatorApi + 'static>(api: &Arc<D>, line: &str) -> Result<String, Problem> {
     let cli = Cli::try_parse_from(["mercato"].into_iter().chain(line.split(' '))).unwrap();
     let Command::Ask(asked) = cli.command else { panic!("this asks no daemon") };
     let screen = Screen::new(&cli.global);
@@ -162,7 +162,7 @@ fn mercato<D: Desk + 'static>(desk: &Arc<D>, line: &str) -> Result<String, Probl
     let socket = folder.path().join("admin.sock");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let _server = Server::start(&socket, desk.clone()).unwrap();
+        let _server = Server::start(&socket, api.clone()).unwrap();
         let client = Client::new(socket, Duration::from_secs(30));
         super::ask(&client, &screen, &cli.global, asked).await
     })
@@ -173,8 +173,8 @@ fn script(states: &[State]) -> Arc<Script> {
 }
 
 /// The last thing asked that was not a look.
-fn told(desk: &Script) -> Option<Request> {
-    let asked = desk.asked.lock().unwrap();
+fn told(api: &Script) -> Option<Request> {
+    let asked = api.asked.lock().unwrap();
     let looks = |request: &&Request| {
         !matches!(
             request,
@@ -225,30 +225,30 @@ fn status_is_one_screen() {
 
 #[test]
 fn programs_get_all_of_it() {
-    let desk = script(&[State::Active]);
-    let text = mercato(&desk, "contracts -o json").unwrap();
+    let api = script(&[State::Active]);
+    let text = mercato(&api, "contracts -o json").unwrap();
     let deals: Vec<Deal> = serde_json::from_str(&text).unwrap();
     assert_eq!(deals, [deal(State::Active)]);
-    let yaml = mercato(&desk, "contracts show 3f -o yaml").unwrap();
+    let yaml = mercato(&api, "contracts show 3f -o yaml").unwrap();
     assert!(yaml.contains("state: active\n"), "{yaml}");
-    assert_eq!(mercato(&desk, "contracts cancel 3f --yes -o json").unwrap(), "");
+    assert_eq!(mercato(&api, "contracts cancel 3f --yes -o json").unwrap(), "");
 }
 
 #[test]
 fn contracts_are_shown_and_ended() {
-    let desk = script(&[State::Active]);
-    let text = mercato(&desk, "contracts").unwrap();
+    let api = script(&[State::Active]);
+    let text = mercato(&api, "contracts").unwrap();
     fits(&text);
     let (head, line) = text.split_once('\n').unwrap();
     assert!(head.starts_with("ID        SIDE       WITH   STATE   WHAT "), "{text}");
     assert!(line.starts_with("3f3f3f3f  buys from  turin  active  8 cpu 32Gi"), "{text}");
     assert!(line.ends_with("  0.64 EUR\n"), "{text}");
-    fits(&mercato(&desk, "contracts show 3f").unwrap());
+    fits(&mercato(&api, "contracts show 3f").unwrap());
     // Nobody is there to be asked.
-    let problem = mercato(&desk, "contracts cancel 3f").unwrap_err();
-    assert_eq!((problem.class, told(&desk)), (Class::Usage, None));
-    mercato(&desk, "contracts cancel 3f --reason early --yes").unwrap();
-    assert_eq!(told(&desk), Some(Request::Cancel(ORDER, "early".parse().unwrap())));
+    let problem = mercato(&api, "contracts cancel 3f").unwrap_err();
+    assert_eq!((problem.class, told(&api)), (Class::Usage, None));
+    mercato(&api, "contracts cancel 3f --reason early --yes").unwrap();
+    assert_eq!(told(&api), Some(Request::Cancel(ORDER, "early".parse().unwrap())));
     let over = script(&[State::Closed]);
     assert_eq!(mercato(&over, "contracts").unwrap(), "nothing is ordered, bought or sold now\n");
     assert_eq!(mercato(&over, "contracts cancel 3f --yes").unwrap_err().class, Class::NoMatch);
@@ -256,16 +256,16 @@ fn contracts_are_shown_and_ended() {
 
 #[test]
 fn requests_are_answered() {
-    let desk = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
-    desk.states.lock().unwrap().push(State::Review);
-    let text = mercato(&desk, "requests").unwrap();
+    let api = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
+    api.states.lock().unwrap().push(State::Review);
+    let text = mercato(&api, "requests").unwrap();
     fits(&text);
     assert!(text.contains("3f3f3f3f  turin  8 cpu 32Gi  4h   0.64 EUR"), "{text}");
-    mercato(&desk, "requests accept 3f3").unwrap();
-    assert_eq!(told(&desk), Some(Request::Accept(ORDER)));
-    mercato(&desk, "requests deny 3f3 --reason no").unwrap();
-    assert_eq!(told(&desk), Some(Request::Deny(ORDER, "no".parse().unwrap())));
-    let nothing = mercato(&desk, "requests accept 77").unwrap_err();
+    mercato(&api, "requests accept 3f3").unwrap();
+    assert_eq!(told(&api), Some(Request::Accept(ORDER)));
+    mercato(&api, "requests deny 3f3 --reason no").unwrap();
+    assert_eq!(told(&api), Some(Request::Deny(ORDER, "no".parse().unwrap())));
+    let nothing = mercato(&api, "requests accept 77").unwrap_err();
     assert_eq!(nothing.class, Class::NoMatch);
 }
 
@@ -273,26 +273,26 @@ fn requests_are_answered() {
 fn an_order_stops_at_an_unknown_key() {
     let refuses =
         Refusal::Untrusted { provider: TURIN, name: "turin".to_owned(), key: PublicKey([2; 32]) };
-    let desk = Arc::new(Script { refuses: Some(refuses), ..Script::default() });
-    let problem = mercato(&desk, "order --cpu 8 --memory 32Gi --for 4h").unwrap_err();
+    let api = Arc::new(Script { refuses: Some(refuses), ..Script::default() });
+    let problem = mercato(&api, "order --cpu 8 --memory 32Gi --for 4h").unwrap_err();
     assert_eq!(problem.class, Class::Failed, "this side stops, nobody refuses");
     let text = problem.to_string();
     fits(&text);
     let digits: String = text.split_whitespace().filter(|part| *part == "4f4f").collect();
     assert_eq!(digits, TURIN.to_string(), "{text}");
     assert!(text.ends_with("mercato peer trust 4f4f4f4f4f4f"), "{text}");
-    assert_eq!(mercato(&desk, "peer trust 4f4f").unwrap_err().class, Class::Usage);
-    mercato(&desk, "peer trust turin --yes").unwrap();
-    assert_eq!(told(&desk), Some(Request::Judge(TURIN, Standing::Trusted)));
+    assert_eq!(mercato(&api, "peer trust 4f4f").unwrap_err().class, Class::Usage);
+    mercato(&api, "peer trust turin --yes").unwrap();
+    assert_eq!(told(&api), Some(Request::Judge(TURIN, Standing::Trusted)));
 }
 
 #[test]
 fn an_order_is_followed_until_its_node_is_ready() {
     use State::{Active, Agreed, Pending, Requested, Review, Terminated};
     const ORDERED: &str = "order --cpu 8 --memory 32Gi --for 4h";
-    let desk = script(&[Requested, Review, Agreed, Pending, Active]);
-    assert_eq!(mercato(&desk, &format!("{ORDERED} --wait")).unwrap(), "3f3f3f3f\n");
-    assert_eq!(desk.states.lock().unwrap().as_slice(), [Active]);
+    let api = script(&[Requested, Review, Agreed, Pending, Active]);
+    assert_eq!(mercato(&api, &format!("{ORDERED} --wait")).unwrap(), "3f3f3f3f\n");
+    assert_eq!(api.states.lock().unwrap().as_slice(), [Active]);
     let denied = mercato(&script(&[Review, Terminated]), &format!("{ORDERED} --wait")).unwrap_err();
     assert_eq!(denied.class, Class::Refused);
     assert!(denied.what.ends_with("denied by owner (not today)"), "{denied}");
@@ -311,9 +311,9 @@ fn what_is_watched_ends_when_the_time_is_over() {
 
 #[test]
 fn what_is_shared_changes_only_where_it_is_said() {
-    let desk = script(&[]);
-    mercato(&desk, "share set --cpu 30% --memory 8Gi --approve auto --allow 4f").unwrap();
-    let Some(Request::SetShare(Some(policy))) = told(&desk) else { panic!("nothing is set") };
+    let api = script(&[]);
+    mercato(&api, "share set --cpu 30% --memory 8Gi --approve auto --allow 4f").unwrap();
+    let Some(Request::SetShare(Some(policy))) = told(&api) else { panic!("nothing is set") };
     let said = mercato_config::Share {
         cpu: Some(mercato_broker::Amount::Percent(30)),
         memory: Some(mercato_broker::Amount::Exactly(8 << 30)),
@@ -322,5 +322,5 @@ fn what_is_shared_changes_only_where_it_is_said() {
         ..mercato_config::Share::default()
     };
     assert_eq!(policy, said.policy());
-    assert_eq!(mercato(&desk, "share set --cpu 8").unwrap_err().class, Class::Usage);
+    assert_eq!(mercato(&api, "share set --cpu 8").unwrap_err().class, Class::Usage);
 }

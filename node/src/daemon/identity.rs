@@ -141,7 +141,7 @@ fn seed_of(dir: &Path, key: PublicKey) -> anyhow::Result<(Zeroizing<[u8; 32]>, b
     let is_of = |seed: &Zeroizing<[u8; 32]>| KeyPair::from_seed(seed).public() == key;
     let seed = read_seed(&path)?;
     if is_of(&seed) {
-        super::portable::absent(fs::remove_file(next))?;
+        file::absent(fs::remove_file(next))?;
         return Ok((seed, false));
     }
     let later = read_seed(&next).ok().filter(is_of);

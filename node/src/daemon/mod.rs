@@ -19,8 +19,8 @@ use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::admin::{Attention, AttentionKind, Desk, Event, EventKind, Problem, Server};
-use crate::driver::{self, About, Domains, Driver, Handle, Office, Parts};
+use crate::admin::{Attention, AttentionKind, Event, EventKind, OperatorApi, Problem, Server};
+use crate::driver::{self, About, Domains, Driver, Handle, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
@@ -69,7 +69,7 @@ fn unopened(error: StoreError) -> anyhow::Error {
         StoreError::Format { .. } => {
             problem.todo("run the release that wrote them, or a later one")
         }
-        StoreError::Unreadable { .. } | StoreError::Disk { .. } => {
+        StoreError::Unreadable { .. } | StoreError::Io { .. } => {
             problem.todo("see whether the disk is full or broken; else import the last export")
         }
     })
@@ -90,7 +90,7 @@ fn unstarted(error: StartError) -> anyhow::Error {
 
 /// A daemon that runs.
 pub(crate) struct Daemon {
-    pub(crate) desk: Arc<dyn Desk>,
+    pub(crate) api: Arc<dyn OperatorApi>,
     pub(crate) driver: Handle,
     lan: Option<Lan>,
     /// End with the daemon.
@@ -156,18 +156,18 @@ impl Daemon {
         let domains = Domains::new(dns.unwrap_or_else(Dns::system));
         domains.follow(&driver).await?;
         let (cluster, rules) = (kubernetes.clone(), ruling.subscribe());
-        let office = Office::open(driver.clone(), about, domains, cluster, rules);
-        let desk: Arc<dyn Desk> = Arc::new(office);
+        let service = OperatorService::open(driver.clone(), about, domains, cluster, rules);
+        let api: Arc<dyn OperatorApi> = Arc::new(service);
         settle(&driver, &plan.defaults).await?;
         driver.say(started);
         if let Some(cluster) = kubernetes {
-            let (defaults, driver, desk) = (plan.defaults, driver.clone(), desk.clone());
+            let (defaults, driver, api) = (plan.defaults, driver.clone(), api.clone());
             tasks.spawn(tell_trouble(driver.clone(), cluster.clone()));
-            tasks.spawn(resources::serve(cluster, driver, desk, defaults, ruling));
+            tasks.spawn(resources::serve(cluster, driver, api, defaults, ruling));
         }
-        let server = Server::start(&socket, desk.clone())
+        let server = Server::start(&socket, api.clone())
             .with_context(|| format!("the admin socket {} cannot be opened", socket.display()))?;
-        Ok(Self { desk, driver, lan, tasks, _server: server, _health: health })
+        Ok(Self { api, driver, lan, tasks, _server: server, _health: health })
     }
 
     /// Withdraws the advertisement, leaves the network and ends. Leases run on.

@@ -162,20 +162,13 @@ impl State {
 
 fn clear(data_dir: &Path) -> io::Result<()> {
     for file in [SEED, NEXT, STAMP, ROTATIONS, DOCUMENT] {
-        absent(fs::remove_file(data_dir.join(file)))?;
+        file::absent(fs::remove_file(data_dir.join(file)))?;
     }
     // The sign that all this is half done goes last.
     for folder in [RECORDS, IMPORTING] {
-        absent(fs::remove_dir_all(data_dir.join(folder)))?;
+        file::absent(fs::remove_dir_all(data_dir.join(folder)))?;
     }
     Ok(())
-}
-
-pub(super) fn absent(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 /// Reads a file of a state, as long as it may be.

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::{Daemon, Plan, identity::Identity};
-use crate::admin::{self, Announced, Attention, AttentionKind, Class, Desk, Problem};
+use crate::admin::{self, Announced, Attention, AttentionKind, Class, OperatorApi, Problem};
 use crate::driver;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
@@ -89,13 +89,13 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     let cluster = plan.config.cluster();
     let mut end = signal(SignalKind::terminate())?;
     let daemon = Daemon::start(plan).await?;
-    for attention in daemon.desk.status().await?.attention {
+    for attention in daemon.api.status().await?.attention {
         // Once at the start.
         tracing::warn!("{attention}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");
     if let Some((what, compared)) = join {
-        enter(&*daemon.desk, &what, compared).await?;
+        enter(&*daemon.api, &what, compared).await?;
     }
     let again = tokio::select! {
         _ = end.recv() => false,
@@ -132,10 +132,10 @@ fn start_again() -> anyhow::Error {
 }
 
 /// Joins a federation, unless that was done at an earlier start.
-async fn enter(desk: &dyn Desk, what: &str, compared: bool) -> Result<(), Problem> {
+async fn enter(api: &dyn OperatorApi, what: &str, compared: bool) -> Result<(), Problem> {
     if let Ok(token) = what.parse::<JoinToken>() {
         let belongs = |one: &Joined| one.id == token.federation && one.until_ms.is_some();
-        if desk.federations().await?.iter().any(belongs) {
+        if api.federations().await?.iter().any(belongs) {
             return Ok(());
         }
     }
@@ -145,7 +145,7 @@ async fn enter(desk: &dyn Desk, what: &str, compared: bool) -> Result<(), Proble
             .todo(format!("fingerprint: {}", announced.id))
             .todo("compare the fingerprint with its operator's first, then add --yes")),
     };
-    let id = admin::join(desk, what, accept).await?;
+    let id = admin::join(api, what, accept).await?;
     tracing::info!(federation = %id.short(), "joined");
     Ok(())
 }

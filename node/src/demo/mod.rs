@@ -28,7 +28,7 @@ use clusters::Clusters;
 use real::Pair;
 use simulated::Models;
 use stage::{POD, Stage, until};
-use tell::Tell;
+use tell::{Tell, Told};
 
 pub(crate) use real::IMAGE;
 pub(crate) use tell::Form;
@@ -137,13 +137,11 @@ async fn story(tell: &mut Tell, stage: &Stage, keep: bool) -> anyhow::Result<()>
     tell.step("its logs come home", logs(stage)).await?;
     tell.step("usage is billed, and signed by both", bill(stage, order)).await?;
     if keep {
-        tell.keep(stage);
+        tell.keep(["rome", "turin"].map(|name| stage.path(name)));
         return std::future::pending().await;
     }
     tell.step("rome cancels: the pod ends, node and namespace go", cancel(stage, order)).await
 }
-
-type Told<T> = anyhow::Result<(T, Vec<String>)>;
 
 async fn offer(stage: &Stage) -> Told<()> {
     let share = Share {
@@ -157,9 +155,9 @@ async fn offer(stage: &Stage) -> Told<()> {
         network_isolation: NetworkIsolation::None,
         ..Share::default()
     };
-    stage.turin.desk.tell(Request::SetShare(Some(share.policy()))).await?;
+    stage.turin.api.tell(Request::SetShare(Some(share.policy()))).await?;
     let pool = until("turin has something on sale", async || {
-        Ok(stage.turin.desk.share().await?.on_sale.into_iter().next())
+        Ok(stage.turin.api.share().await?.on_sale.into_iter().next())
     });
     let row = pool.await?;
     Ok(((), vec![format!("{}   {}", row.free.show(), row.price.show())]))
@@ -167,7 +165,7 @@ async fn offer(stage: &Stage) -> Told<()> {
 
 async fn browse(stage: &Stage) -> Told<()> {
     let offers = until("the offer has come", async || {
-        let offers = stage.rome.desk.browse(Demand::default(), false).await?.offers;
+        let offers = stage.rome.api.browse(Demand::default(), false).await?.offers;
         Ok((!offers.is_empty()).then_some(offers))
     });
     let line = |offer: &mercato_broker::Candidate| {
@@ -184,20 +182,20 @@ fn wanted(stage: &Stage) -> anyhow::Result<Request> {
 }
 
 async fn first_order(stage: &Stage) -> Told<()> {
-    match stage.rome.desk.ask(wanted(stage)?).await {
+    match stage.rome.api.ask(wanted(stage)?).await {
         Err(problem) => Ok(((), [vec![problem.what], problem.todo].concat())),
         Ok(_) => bail!("rome bought from a stranger"),
     }
 }
 
 async fn trust(stage: &Stage) -> Told<()> {
-    let turin = stage.turin.desk.status().await?.cluster;
-    stage.rome.desk.tell(Request::Judge(turin, Standing::Trusted)).await?;
+    let turin = stage.turin.api.status().await?.cluster;
+    stage.rome.api.tell(Request::Judge(turin, Standing::Trusted)).await?;
     Ok(((), vec![format!("turin is {turin}")]))
 }
 
 async fn order(stage: &Stage) -> Told<NegotiationId> {
-    let Answer::Ordered { id, .. } = stage.rome.desk.ask(wanted(stage)?).await? else {
+    let Answer::Ordered { id, .. } = stage.rome.api.ask(wanted(stage)?).await? else {
         bail!("the order has no id")
     };
     let ordered = deal(&stage.rome, id).await?;
@@ -209,11 +207,11 @@ async fn order(stage: &Stage) -> Told<NegotiationId> {
 
 async fn accept(stage: &Stage) -> Told<()> {
     let request = until("the request has come", async || {
-        let deals = stage.turin.desk.deals().await?;
+        let deals = stage.turin.api.deals().await?;
         Ok(deals.into_iter().find(|deal| deal.state == State::Review))
     });
     let request = request.await?;
-    stage.turin.desk.tell(Request::Accept(request.id)).await?;
+    stage.turin.api.tell(Request::Accept(request.id)).await?;
     let line = format!("{} for 1h, from rome: {:?}", request.terms.quantity.show(), request.note);
     Ok(((), vec![line]))
 }
@@ -237,7 +235,7 @@ async fn ready(stage: &Stage, order: NegotiationId) -> Told<()> {
 }
 
 async fn deal(daemon: &Daemon, id: NegotiationId) -> anyhow::Result<Deal> {
-    let deals = daemon.desk.deals().await?;
+    let deals = daemon.api.deals().await?;
     deals.into_iter().find(|deal| deal.id == id).context("the order is not known any more")
 }
 
@@ -245,7 +243,7 @@ async fn pod_runs(stage: &Stage) -> Told<()> {
     let namespace = stage.clusters.namespace().to_owned();
     let place = format!("{namespace}/{POD} ({})", stage.clusters.image());
     let offload = Offload { namespace, ..Offload::default() };
-    stage.rome.desk.tell(Request::Offload(offload)).await?;
+    stage.rome.api.tell(Request::Offload(offload)).await?;
     stage.clusters.start_pod().await?;
     let node = until("the pod runs", async || stage.running_on().await).await?;
     let guest = stage.clusters.guest_namespaces().await?;
@@ -262,7 +260,7 @@ async fn logs(stage: &Stage) -> Told<()> {
 
 async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
     let statement = until("a receipt is signed", async || {
-        let statement = stage.rome.desk.statement(order).await?;
+        let statement = stage.rome.api.statement(order).await?;
         Ok(statement.total.is_some().then_some(statement))
     });
     let statement = statement.await?;
@@ -278,7 +276,7 @@ async fn bill(stage: &Stage, order: NegotiationId) -> Told<()> {
 }
 
 async fn cancel(stage: &Stage, order: NegotiationId) -> Told<()> {
-    stage.rome.desk.tell(Request::Cancel(order, "the demo is over".parse()?)).await?;
+    stage.rome.api.tell(Request::Cancel(order, "the demo is over".parse()?)).await?;
     until("nothing is left of the lease", async || {
         Ok(stage.clusters.is_clean().await?.then_some(()))
     })

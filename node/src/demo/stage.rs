@@ -15,12 +15,12 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::Told;
 use super::clusters::{Clusters, Place};
+use super::tell::Told;
 use crate::admin::Request;
 use crate::daemon::identity::Identity;
 use crate::daemon::{Daemon, Plan};
-use crate::kubernetes::streams::Streams;
+use crate::driver::Streams;
 use crate::telemetry::Metrics;
 
 pub(super) const POD: &str = "web";
@@ -51,7 +51,7 @@ impl Stage {
         let rome = start(&dir, Place::Home, vec![address.await?.to_string()], &*clusters).await?;
         let mut lines = Vec::new();
         for daemon in [&rome, &turin] {
-            let status = daemon.desk.status().await?;
+            let status = daemon.api.status().await?;
             let listening = status.addresses.first().cloned().unwrap_or_default();
             lines.push(format!("{:<6} {}   {listening}", status.name, status.cluster.short()));
         }
@@ -74,10 +74,10 @@ impl Stage {
 
     /// Lets the daemons remove what is theirs.
     async fn release(&self) -> anyhow::Result<()> {
-        for deal in self.rome.desk.deals().await? {
+        for deal in self.rome.api.deals().await? {
             if !matches!(deal.state, State::Closed | State::Terminated) {
                 let cancel = Request::Cancel(deal.id, "the demo is over".parse()?);
-                self.rome.desk.tell(cancel).await?;
+                self.rome.api.tell(cancel).await?;
             }
         }
         self.clusters.release().await?;
@@ -102,7 +102,7 @@ impl Stage {
     /// As `kubectl logs` would ask for them: from rome's daemon, over the connection.
     pub(super) async fn logs(&self) -> anyhow::Result<Vec<String>> {
         let pod = self.clusters.pod().await?.context("the pod is gone")?;
-        let contracts = self.rome.desk.deals().await?;
+        let contracts = self.rome.api.deals().await?;
         let contract = contracts.first().context("there is no contract")?.id;
         let request = stream::Request {
             contract,

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::Told;
-use super::stage::Stage;
 use crate::present::style::Style;
 
 /// In which form.
@@ -28,6 +26,9 @@ pub(crate) enum Form {
 
 /// Where the times stand.
 const TITLE_WIDTH: usize = 66;
+
+/// What a step of the story comes to: a value, and the lines that are told of it.
+pub(super) type Told<T> = anyhow::Result<(T, Vec<String>)>;
 
 pub(super) struct Tell {
     form: Form,
@@ -100,11 +101,11 @@ impl Tell {
         }
     }
 
-    /// The daemons stay until Ctrl-C, to be looked at.
-    pub(super) fn keep(&self, stage: &Stage) {
+    /// The daemons of these data folders stay until Ctrl-C, to be looked at.
+    pub(super) fn keep(&self, data_dirs: [String; 2]) {
         self.say("\n The daemons stay until Ctrl-C. In another terminal:");
-        for name in ["rome", "turin"] {
-            self.say(&format!("   mercato --data-dir {} status", stage.path(name)));
+        for data_dir in data_dirs {
+            self.say(&format!("   mercato --data-dir {data_dir} status"));
         }
         self.say("");
     }

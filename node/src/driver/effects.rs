@@ -1,6 +1,7 @@
 //! Effects, done. One of the two places that match on [`Effect`]; the other is the
 //! simulation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,8 +11,8 @@ use mercato_net::DialError;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
-use super::workload::Outbound;
-use super::{Driver, news, wire};
+use super::outbound::Outbound;
+use super::{Driver, Streams, news, wire};
 use crate::kubernetes::{LeaseHandle, Work};
 use crate::telemetry::{Queue, Way};
 
@@ -51,7 +52,7 @@ impl Driver {
             Effect::Gossip { peer, message } => self.spread(peer, &message),
             Effect::Negotiation { peer, message, once } => {
                 let session = self.sessions.get(&peer).copied();
-                wire::say(self.handle.clone(), (peer, session), message, once);
+                wire::say(self.handle.clone(), peer, session, message, once);
             }
             Effect::Workload { peer, contract, frame } => self.send(peer, contract, frame),
             Effect::Lease(desire) => self.reconcile_lease(*desire),
@@ -75,7 +76,7 @@ impl Driver {
                 }
             }
             Effect::Join { federation, registrar, addresses, request } => {
-                wire::join(self.handle.clone(), federation, (registrar, addresses), *request);
+                wire::join(self.handle.clone(), federation, registrar, addresses, *request);
             }
             Effect::Introduce => {
                 for peer in self.world.connected.keys() {
@@ -130,7 +131,10 @@ impl Driver {
             lease.set_desired(desire);
             return;
         }
-        let lease = LeaseHandle::start(&**cluster, desire, self.handle.clone());
+        let handle = self.handle.clone();
+        let report = Arc::new(move |input| handle.tell(input));
+        let peer = Arc::new(Streams(self.handle.clone()));
+        let lease = LeaseHandle::start(&**cluster, desire, report, peer);
         self.leases.insert(contract, lease);
         self.grant();
         self.handle.begin();

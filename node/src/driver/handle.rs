@@ -1,6 +1,5 @@
 //! What the rest of the daemon holds of the driver.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::{Driver, Message, clock};
+use super::{Driver, Handle, Message, Us, clock};
 use crate::admin::Event;
 use crate::limits;
 use crate::telemetry::Metrics;
@@ -24,26 +23,6 @@ use crate::telemetry::Metrics;
 #[derive(Clone, Copy, Debug, Error)]
 #[error("the daemon is stopping, or its records could not be written")]
 pub(crate) struct Gone;
-
-/// The way to the driver. Clones are the same.
-#[derive(Clone)]
-pub(crate) struct Handle {
-    messages: mpsc::Sender<Message>,
-    /// For the journal.
-    told: broadcast::Sender<Event>,
-    /// A peer has connected, or a lease has begun.
-    begun: watch::Sender<()>,
-    net: Net,
-    metrics: Metrics,
-    us: Arc<Us>,
-}
-
-/// Who we are, as it is said to peers.
-struct Us {
-    config: Config,
-    /// How far the clocks of those who are connected were ahead of ours, in ms.
-    ahead: Mutex<BTreeMap<PublicKey, i64>>,
-}
 
 impl Handle {
     pub(super) fn new(

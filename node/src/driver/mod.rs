@@ -7,20 +7,20 @@
 pub(crate) mod allowance;
 mod attention;
 pub(crate) mod clock;
-mod desk;
 mod domains;
 mod effects;
 mod events;
-mod federations;
 mod handle;
 mod inbound;
 mod news;
+mod operator;
+mod outbound;
 #[cfg(test)]
 mod oversized;
 mod queues;
 mod rebuild;
 pub(crate) mod records;
-mod status;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -30,7 +30,7 @@ mod workload;
 mod world;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
@@ -40,20 +40,22 @@ use mercato_kubelet::Repeated;
 use mercato_net::{Net, Session};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::Now;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
+use crate::admin::Event;
 use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
 use clock::Clock;
+use outbound::Outbound;
 use told::Told;
-use workload::Outbound;
 use world::World;
 
-pub(crate) use desk::{About, Office, entry};
 pub(crate) use domains::Domains;
-pub(crate) use handle::{Gone, Handle};
+pub(crate) use handle::Gone;
+pub(crate) use operator::{About, OperatorService, entry};
+pub(crate) use streams::Streams;
 
 /// What a daemon is made of.
 pub(crate) struct Parts {
@@ -77,6 +79,26 @@ pub(crate) enum Message {
     Ask(Ask, oneshot::Sender<Answer>),
     Look(Box<dyn FnOnce(&Driver) + Send>),
     Stop(oneshot::Sender<()>),
+}
+
+/// The way to the driver. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    messages: mpsc::Sender<Message>,
+    /// For the journal.
+    told: broadcast::Sender<Event>,
+    /// A peer has connected, or a lease has begun.
+    begun: watch::Sender<()>,
+    net: Net,
+    metrics: Metrics,
+    us: Arc<Us>,
+}
+
+/// Who we are, as it is said to peers.
+struct Us {
+    config: Config,
+    /// How far the clocks of those who are connected were ahead of ours, in ms.
+    ahead: Mutex<BTreeMap<PublicKey, i64>>,
 }
 
 /// The agent and all that it takes to do what it wants.

@@ -77,13 +77,13 @@ pub(super) fn event(notice: &Notice, names: &impl Names) -> Option<Event> {
             let stands = [Kind::ContractSigned, Kind::ContractActive, Kind::ContractSuspended];
             let ended = [Kind::ContractReclaiming, Kind::ContractClosed];
             let contract = stands.contains(&kind) || ended.contains(&kind);
-            Event { contract: contract.then_some(*id), ..dealt(event, (*id, *side), facts) }
+            Event { contract: contract.then_some(*id), ..dealt(event, *id, *side, facts) }
         }
         Notice::Change { id, side, step, facts } => {
             let kind = of_change(*side, *step, facts);
             let says = |who: &str| change_text(kind, *id, facts, who);
             let event = about(kind, &facts.peer, &says);
-            Event { contract: Some(*id), ..dealt(event, (*id, *side), facts) }
+            Event { contract: Some(*id), ..dealt(event, *id, *side, facts) }
         }
         Notice::Federation { federation, name, news } => {
             in_federation(*federation, name, *news, names)
@@ -110,7 +110,7 @@ fn of_key(kind: Kind, key: &PublicKey, says: &dyn Fn(&str) -> String) -> Event {
 }
 
 /// With what belongs to an order, a contract or a change.
-fn dealt(event: Event, (id, side): (NegotiationId, Side), facts: &DealFacts) -> Event {
+fn dealt(event: Event, id: NegotiationId, side: Side, facts: &DealFacts) -> Event {
     Event {
         side: Some(side),
         order: Some(id),

@@ -1,7 +1,7 @@
 //! How much waits in the driver, for the metrics.
 
 use super::Driver;
-use super::workload::Outbound;
+use super::outbound::Outbound;
 use crate::kubernetes::LeaseHandle;
 use crate::telemetry::Queue;
 

@@ -22,7 +22,7 @@ impl Full {
     fn check(&self) -> Result<(), StoreError> {
         let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
         let full = self.full.load(Ordering::SeqCst);
-        if full { Err(StoreError::Disk { path: "/".into(), source }) } else { Ok(()) }
+        if full { Err(StoreError::Io { path: "/".into(), source }) } else { Ok(()) }
     }
 }
 

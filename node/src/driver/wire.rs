@@ -22,8 +22,7 @@ use tokio::sync::mpsc;
 
 use super::clock;
 use super::inbound::{Inbound, Limits};
-use super::{Driver, Handle, workload};
-use crate::kubernetes::streams;
+use super::{Driver, Handle, streams, workload};
 use crate::limits;
 use crate::telemetry::{Queue, Way};
 
@@ -35,7 +34,7 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
         match event {
             Event::Connected { peer, session, dialled, .. } => {
                 handle.meet(peer, session).await;
-                tokio::spawn(greet(handle, (peer, session), dialled));
+                tokio::spawn(greet(handle, peer, session, dialled));
             }
             Event::Disconnected { peer } => {
                 handle.note_clock(peer, None);
@@ -95,7 +94,7 @@ async fn tell_addresses(handle: &Handle) {
 }
 
 /// Says hello; who answers so is connected.
-async fn greet(handle: Handle, (peer, session): (PublicKey, Session), dialled: bool) {
+async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool) {
     let shown = handle.hello().await.certificates;
     match hello(&handle, peer).await {
         Some((owner, certificates)) => {
@@ -233,7 +232,8 @@ async fn on_word(
 pub(super) fn join(
     handle: Handle,
     federation: FederationId,
-    (registrar, addresses): (PublicKey, Vec<Address>),
+    registrar: PublicKey,
+    addresses: Vec<Address>,
     request: JoinRequest,
 ) {
     tokio::spawn(async move {
@@ -287,7 +287,8 @@ async fn on_join(handle: &Handle, peer: PublicKey, request: JoinRequest, respond
 /// is given up on after a while: what wants an answer the broker says again.
 pub(super) fn say(
     handle: Handle,
-    (peer, session): (PublicKey, Option<Session>),
+    peer: PublicKey,
+    session: Option<Session>,
     message: Signed<negotiation::Message>,
     once: bool,
 ) {

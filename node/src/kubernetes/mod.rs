@@ -6,7 +6,6 @@
 
 pub(crate) mod real;
 pub(crate) mod simulated;
-pub(crate) mod streams;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -15,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
 use mercato_broker::Inventory;
-use mercato_kubelet::stream::{Opened, Refused};
+use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -26,7 +25,6 @@ use tokio::task::AbortHandle;
 
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
-use crate::driver::Handle;
 use crate::driver::allowance::Allowance;
 use crate::limits;
 
@@ -92,6 +90,9 @@ pub(crate) enum Work {
     Guest(GuestWork),
 }
 
+/// Tells the agent; waits while it is behind.
+pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// What a lease's task is given.
 pub(crate) struct LeaseTask {
     /// Which lease.
@@ -100,7 +101,10 @@ pub(crate) struct LeaseTask {
     pub(crate) desire: watch::Receiver<LeaseDesire>,
     /// What is to be done, in this order.
     pub(crate) work: mpsc::Receiver<Work>,
-    pub(crate) driver: Handle,
+    /// Takes what there is to report.
+    pub(crate) report: Report,
+    /// Consumer: opens streams at the provider.
+    pub(crate) peer: Arc<dyn PeerStreams>,
     /// The bytes of what crosses.
     pub(crate) bodies: Bodies,
     /// Consumer: what the virtual node is called, once that is known.
@@ -110,17 +114,17 @@ pub(crate) struct LeaseTask {
 impl LeaseTask {
     /// Tells the agent how the lease's part in this cluster is.
     pub(crate) async fn news(&self, news: LeaseNews) {
-        self.driver.tell(Input::Lease(self.contract, news)).await;
+        (self.report)(Input::Lease(self.contract, news)).await;
     }
 
     /// Tells the session at home.
     pub(crate) async fn home(&self, input: home::Input) {
-        self.driver.tell(Input::Home(self.contract, input)).await;
+        (self.report)(Input::Home(self.contract, input)).await;
     }
 
     /// Tells the session at the provider.
     pub(crate) async fn guest(&self, input: guest::Input) {
-        self.driver.tell(Input::Guest(self.contract, input)).await;
+        (self.report)(Input::Guest(self.contract, input)).await;
     }
 }
 
@@ -136,7 +140,12 @@ pub(crate) struct LeaseHandle {
 
 impl LeaseHandle {
     /// Starts a lease's task in the cluster.
-    pub(crate) fn start(cluster: &dyn Kubernetes, desire: LeaseDesire, driver: Handle) -> Self {
+    pub(crate) fn start(
+        cluster: &dyn Kubernetes,
+        desire: LeaseDesire,
+        report: Report,
+        peer: Arc<dyn PeerStreams>,
+    ) -> Self {
         let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
         let (work, queue) = mpsc::channel(limits::WORK);
@@ -145,7 +154,8 @@ impl LeaseHandle {
             contract,
             desire: wanted,
             work: queue,
-            driver,
+            report,
+            peer,
             bodies: bodies.clone(),
             node: node.clone(),
         };

@@ -16,8 +16,8 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::text::{Line, shown};
 use serde_json::json;
 
+use super::service::{self, Serve, Service, contract_name, say};
 use super::wanted::{self, Wrong};
-use super::{Serve, Service, contract_name, say};
 use crate::admin::{Change, Deal, Problem, Request};
 use crate::driver::clock::wall_ms;
 use crate::limits;
@@ -97,7 +97,7 @@ impl Contracts {
         let answer = answer(object, deal);
         let asked = matches!(answer, Ok(Some(_)));
         let refused = match answer {
-            Ok(Some(request)) => self.service.desk.ask(request).await.err(),
+            Ok(Some(request)) => self.service.api.ask(request).await.err(),
             Ok(None) => None,
             Err(wrong) => Some(Problem::failed(wrong)),
         };
@@ -117,7 +117,7 @@ impl Contracts {
         }
         let status = self.status(deal, refused, object);
         let before = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let news = news(deal).and_then(|kind| super::news(kind, before, &status.conditions));
+        let news = news(deal).and_then(|kind| service::news(kind, before, &status.conditions));
         Ok(say(objects, object, status, news).await?)
     }
 

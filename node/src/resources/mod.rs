@@ -9,209 +9,74 @@ mod contracts;
 mod offloads;
 mod orders;
 mod policy;
+mod service;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join4};
-use mercato_broker::{BuyPolicy, SharePolicy};
-use mercato_kubelet::resources::{self, Condition, EventType, Objects, Resource};
-use mercato_kubelet::{Cluster, Failure, Repeated, RepeatedEach};
-use mercato_protocol::id::NegotiationId;
-use tokio::sync::{broadcast, watch};
-use tokio::time::MissedTickBehavior;
+use futures::future::join4;
+use mercato_kubelet::{Repeated, RepeatedEach};
+use tokio::sync::watch;
 
-use crate::admin::{Deal, Desk, Problem};
+use crate::admin::OperatorApi;
 use crate::driver::Handle;
 use crate::kubernetes::Kubernetes;
 use crate::limits;
+use service::Service;
 
-/// Without them all else works.
-pub(crate) const ABSENT: &str = "kubectl sees nothing of the market, only this command line does";
-/// What brings them.
-pub(crate) const INSTALL: &str = "kubectl apply -f config/deploy/crds.yaml";
-
-/// What holds where no MarketPolicy says otherwise: the configuration file's.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Defaults {
-    pub(crate) share: Option<SharePolicy>,
-    pub(crate) buy: Option<BuyPolicy>,
-}
-
-/// What the custom resources decide at the moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ruling {
-    /// The cluster could have them, and does not.
-    pub(crate) absent: bool,
-    /// A MarketPolicy says what is shared.
-    pub(crate) share: bool,
-}
-
-/// What serving takes; clones are the same.
-#[derive(Clone)]
-struct Service {
-    cluster: Cluster,
-    /// All namespaces may leave home unless it is said otherwise.
-    offloads_all: bool,
-    driver: Handle,
-    desk: Arc<dyn Desk>,
-    defaults: Defaults,
-    ruling: Arc<watch::Sender<Ruling>>,
-    /// Which Order a deal came of: `namespace/name`.
-    orders: Arc<Mutex<BTreeMap<NegotiationId, String>>>,
-}
-
-/// Looks at all objects of one kind, and does what they call for.
-trait Serve: Send {
-    type Kind: Resource;
-
-    /// The first list has come.
-    fn serve<'a>(&'a mut self, objects: &'a mut Objects<Self::Kind>) -> BoxFuture<'a, ()>;
-}
+pub(crate) use service::{ABSENT, Defaults, INSTALL, Ruling};
 
 /// Serves for as long as the daemon runs, if the cluster may have them.
 pub(crate) async fn serve(
     kubernetes: Arc<dyn Kubernetes>,
     driver: Handle,
-    desk: Arc<dyn Desk>,
+    api: Arc<dyn OperatorApi>,
     defaults: Defaults,
     ruling: Arc<watch::Sender<Ruling>>,
 ) {
     let Some(cluster) = kubernetes.resources().await else { return };
     let offloads_all = kubernetes.offloads_all();
     let orders = Arc::default();
-    let service = Service { cluster, offloads_all, driver, desk, defaults, ruling, orders };
-    service.run().await;
+    let service = Service { cluster, offloads_all, driver, api, defaults, ruling, orders };
+    run(&service).await;
 }
 
-impl Service {
-    /// Serves for ever, whenever the cluster has the kinds.
-    async fn run(self) {
-        loop {
-            while !self.look().await {
-                tokio::time::sleep(limits::INSTALLED_LOOK).await;
-            }
-            tracing::info!("custom resources are served");
-            tokio::select! {
-                () = self.serve() => return,
-                // Once for each time that they go.
-                () = self.gone() => tracing::warn!("the custom resources are gone"),
-            }
-        }
-    }
-
-    /// Whether the cluster has the kinds now; an answer that failed tells nothing new.
-    async fn look(&self) -> bool {
-        let absent = match resources::installed(&self.cluster).await {
-            Ok(installed) => !installed,
-            Err(failure) => {
-                tracing::debug!(%failure, "it is not known whether there are custom resources");
-                self.ruling.borrow().absent
-            }
-        };
-        let changed = self
-            .ruling
-            .send_if_modified(|ruling| std::mem::replace(&mut ruling.absent, absent) != absent);
-        if changed && absent {
-            // Once for each time that they go.
-            tracing::warn!("{ABSENT}: {INSTALL}");
-        }
-        !absent
-    }
-
-    async fn gone(&self) {
-        while self.look().await {
+/// Serves for ever, whenever the cluster has the kinds.
+async fn run(service: &Service) {
+    loop {
+        while !service.look().await {
             tokio::time::sleep(limits::INSTALLED_LOOK).await;
         }
-        self.ruling.send_modify(|ruling| ruling.share = false);
-    }
-
-    async fn serve(&self) {
-        let (ruled, rules) = watch::channel(false);
-        let policy = policy::Policy { service: self.clone(), ruled, failing: Repeated::default() };
-        let orders = orders::Orders {
-            service: self.clone(),
-            rules,
-            waiting: Repeated::default(),
-            failing: RepeatedEach::default(),
-        };
-        let contracts =
-            contracts::Contracts { service: self.clone(), failing: Repeated::default() };
-        let offloads =
-            offloads::Offloads { service: self.clone(), failing: RepeatedEach::default() };
-        let all = join4(
-            self.follow(policy),
-            self.follow(orders),
-            self.follow(contracts),
-            self.follow(offloads),
-        );
-        all.map(drop).await;
-    }
-
-    /// Has a kind looked at whenever an object or a deal changes, and every so often.
-    fn follow<S: Serve + 'static>(&self, mut serve: S) -> BoxFuture<'static, ()> {
-        let mut objects = Objects::<S::Kind>::follow(self.cluster.clone());
-        let mut told = self.driver.told();
-        let mut looks = tokio::time::interval(limits::RESOURCES_LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        async move {
-            loop {
-                tokio::select! {
-                    () = objects.changed() => {}
-                    heard = told.recv() => {
-                        if matches!(heard, Err(broadcast::error::RecvError::Closed)) {
-                            return;
-                        }
-                    }
-                    _ = looks.tick() => {}
-                }
-                if objects.all().is_some() {
-                    serve.serve(&mut objects).await;
-                }
-            }
+        tracing::info!("custom resources are served");
+        tokio::select! {
+            () = serve_all(service) => return,
+            // Once for each time that they go.
+            () = service.gone() => tracing::warn!("the custom resources are gone"),
         }
-        .boxed()
-    }
-
-    /// Orders, requests and contracts, by their ids.
-    async fn deals(&self) -> Result<BTreeMap<NegotiationId, Deal>, Problem> {
-        Ok(self.desk.deals().await?.into_iter().map(|deal| (deal.id, deal)).collect())
-    }
-
-    fn orders(&self) -> MutexGuard<'_, BTreeMap<NegotiationId, String>> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a Contract is called: as on the command line.
-fn contract_name(id: &NegotiationId) -> String {
-    id.short()
-}
-
-/// Something that a person may want to hear of: how it is meant, a word, a sentence.
-type News = (EventType, String, String);
-
-/// Says an object's status, and the news in an event.
-async fn say<K: Resource>(
-    objects: &mut Objects<K>,
-    object: &K,
-    status: K::Status,
-    news: Option<News>,
-) -> Result<(), Failure> {
-    objects.say(object, status).await?;
-    match news {
-        Some((kind, word, sentence)) => objects.event(object, kind, &word, &sentence).await,
-        None => Ok(()),
-    }
-}
-
-/// The news that the Ready condition of an object is, if it says another word than before.
-fn news(kind: EventType, before: &[Condition], now: &[Condition]) -> Option<News> {
-    let now = now.first()?;
-    let same = before.first().is_some_and(|before| before.reason == now.reason);
-    (!same).then(|| (kind, now.reason.clone(), now.message.clone()))
+/// Serves each of the kinds, for ever.
+async fn serve_all(service: &Service) {
+    let (ruled, rules) = watch::channel(false);
+    let policy = policy::Policy { service: service.clone(), ruled, failing: Repeated::default() };
+    let orders = orders::Orders {
+        service: service.clone(),
+        rules,
+        waiting: Repeated::default(),
+        failing: RepeatedEach::default(),
+    };
+    let contracts = contracts::Contracts { service: service.clone(), failing: Repeated::default() };
+    let offloads =
+        offloads::Offloads { service: service.clone(), failing: RepeatedEach::default() };
+    let all = join4(
+        service.follow(policy),
+        service.follow(orders),
+        service.follow(contracts),
+        service.follow(offloads),
+    );
+    all.map(drop).await;
 }

@@ -9,7 +9,7 @@ use mercato_kubelet::resources::{
 use mercato_kubelet::{RepeatedEach, warn_once};
 use mercato_protocol::id::ClusterId;
 
-use super::{Serve, Service, news, say};
+use super::service::{Serve, Service, news, say};
 use crate::admin::{Offload, Problem, Request};
 
 pub(super) struct Offloads {
@@ -48,7 +48,7 @@ impl Offloads {
                 true => Request::Offload(as_ever()),
                 false => Request::Unoffload(namespace),
             };
-            self.service.desk.tell(request).await?;
+            self.service.api.tell(request).await?;
             return Ok(objects.hold(object, false).await?);
         }
         objects.hold(object, true).await?;
@@ -62,7 +62,7 @@ impl Offloads {
         let called = how.name.place(&namespace).ok().flatten();
         let there = called.map(|name| format!(", there in namespace {name}"));
         let offload = Offload { namespace, how, further: false };
-        let done = self.service.desk.tell(Request::Offload(offload)).await;
+        let done = self.service.api.tell(Request::Offload(offload)).await;
         let (ready, why) = match done {
             Ok(()) => {
                 (true, ("Offloaded", format!("new pods run {place}{}", there.unwrap_or_default())))

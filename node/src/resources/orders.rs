@@ -19,7 +19,8 @@ use mercato_protocol::negotiation::State;
 use mercato_protocol::text::shown;
 use tokio::sync::watch;
 
-use super::{Serve, Service, contract_name, contracts, news, say, wanted};
+use super::service::{Serve, Service, contract_name, news, say};
+use super::{contracts, wanted};
 use crate::admin::{Deal, Problem, Request};
 use crate::present::brief;
 use crate::present::deal::{is_running, peer};
@@ -106,7 +107,7 @@ impl Orders {
                 self.say(objects, order, status, Some(EventType::Warning)).await
             }
             Placed::Again { id, from_ms, last } => {
-                self.buy(objects, order, (id, from_ms), last).await
+                self.buy(objects, order, id, from_ms, last).await
             }
         }
     }
@@ -120,7 +121,7 @@ impl Orders {
     ) -> Result<(), Problem> {
         if is_running(deal) {
             let text = "its Order was deleted".parse().expect("a plain line");
-            self.service.desk.ask(Request::Cancel(deal.id, text)).await?;
+            self.service.api.ask(Request::Cancel(deal.id, text)).await?;
         } else if deal.node.is_none() {
             // Nothing of it is left here.
             objects.hold(order, false).await?;
@@ -132,19 +133,20 @@ impl Orders {
         &self,
         objects: &mut Objects<Order>,
         order: &Order,
-        (id, from_ms): (NegotiationId, u64),
+        id: NegotiationId,
+        from_ms: u64,
         last: Option<&Deal>,
     ) -> Result<(), Problem> {
-        let desk = &self.service.desk;
+        let api = &self.service.api;
         let namespace = order.metadata.namespace.clone().unwrap_or_default();
-        let demand = match wanted::demand(&namespace, &order.spec, &desk.providers().await?) {
+        let demand = match wanted::demand(&namespace, &order.spec, &api.providers().await?) {
             Ok(demand) => demand,
             Err(why) => {
                 let status = open(order, None, ("Invalid", why));
                 return self.say(objects, order, status, Some(EventType::Warning)).await;
             }
         };
-        let market = desk.browse(demand.clone(), true).await?;
+        let market = api.browse(demand.clone(), true).await?;
         let why = match last {
             _ if order.spec.dry_run => {
                 ("DryRun", "nothing is bought; to buy: set spec.dryRun to false".to_owned())

@@ -10,7 +10,8 @@ use mercato_kubelet::resources::{
 use mercato_kubelet::{Failure, Repeated, warn_once};
 use tokio::sync::watch;
 
-use super::{Serve, Service, news, say, wanted};
+use super::service::{Serve, Service, news, say};
+use super::wanted;
 use crate::admin::Problem;
 use crate::present::brief;
 
@@ -95,8 +96,8 @@ impl Policy {
         holds: Vec<String>,
         wrong: &[String],
     ) -> Result<(), Problem> {
-        let share = self.service.desk.share().await?;
-        let status = self.service.desk.status().await?;
+        let share = self.service.api.share().await?;
+        let status = self.service.api.status().await?;
         let unsold = share.policy.is_some() && share.on_sale.is_empty();
         let (ready, reason, message) = match wrong {
             [] if unsold && policy.spec.share.is_some() => {

@@ -55,9 +55,9 @@ impl Disk {
         let path = path.to_owned();
         let (open, commits, why, read) = match open(&path) {
             Ok((open, commits)) => (Some(Arc::new(open)), commits, String::new(), None),
-            Err(StoreError::Disk { path, source }) => match read_copy(&path) {
+            Err(StoreError::Io { path, source }) => match read_copy(&path) {
                 Some((records, commits)) => (None, commits, source.to_string(), Some(records)),
-                None => return Err(StoreError::Disk { path, source }),
+                None => return Err(StoreError::Io { path, source }),
             },
             Err(
                 error @ (StoreError::InUse(_)
@@ -276,5 +276,5 @@ fn of_system(error: io::Error) -> io::Error {
 }
 
 fn disk(path: &Path, source: io::Error) -> StoreError {
-    StoreError::Disk { path: path.to_owned(), source }
+    StoreError::Io { path: path.to_owned(), source }
 }

@@ -36,12 +36,16 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Unlike a rename it does not replace what is there.
         fs::hard_link(&made, path)
     })();
-    let removed = match fs::remove_file(&made) {
+    written.and(absent(fs::remove_file(&made)))?;
+    sync(folder_of(path))
+}
+
+/// What a removal came to: that there was nothing to remove is no error.
+pub(crate) fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
-    };
-    written.and(removed)?;
-    sync(folder_of(path))
+    }
 }
 
 /// Until this ends, what was renamed or removed in a folder may come back.

@@ -70,7 +70,7 @@ pub(crate) enum StoreError {
     },
     /// The disk, or the file on it.
     #[error("{path}: {source}")]
-    Disk {
+    Io {
         /// Where.
         path: PathBuf,
         /// Why.

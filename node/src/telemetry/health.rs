@@ -1,11 +1,13 @@
 //! Whether the daemon is well: one check a line, with the reason of one that fails.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mercato_broker::Standing;
 use mercato_protocol::text::shown;
 
 use super::scrape::Facts;
-use crate::driver::Handle;
+use crate::driver::{Driver, Handle};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 
@@ -32,8 +34,7 @@ impl Health {
     /// Whether it does what it is there for.
     pub(super) async fn ready(&self) -> Vec<Check> {
         let mut checks = self.alive().await;
-        let degraded =
-            |driver: &crate::driver::Driver| driver.agent().degraded().map(str::to_owned);
+        let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);
         if let Ok(degraded) = self.driver.look(degraded).await {
             let trouble = degraded.map(|why| {
                 format!("read-only: cannot write to the data folder; no new contracts: {why}")
@@ -48,7 +49,7 @@ impl Health {
 
     /// What the driver knows, if it answers.
     pub(super) async fn facts(&self) -> Result<Facts, String> {
-        let looked = tokio::time::timeout(limits::ALIVE, self.driver.look(Facts::of)).await;
+        let looked = tokio::time::timeout(limits::ALIVE, self.driver.look(facts)).await;
         match looked {
             Ok(Ok(facts)) => Ok(facts),
             Ok(Err(gone)) => Err(gone.to_string()),
@@ -59,6 +60,35 @@ impl Health {
     /// Whether the API server answers, if there is one.
     pub(super) fn kubernetes(&self) -> Option<bool> {
         self.kubernetes.as_ref().map(|kubernetes| kubernetes.trouble().is_none())
+    }
+}
+
+/// What the driver knows now.
+fn facts(driver: &Driver) -> Facts {
+    let (agent, now) = (driver.agent(), driver.now());
+    let mut contracts = BTreeMap::new();
+    for deal in agent.broker().deals() {
+        *contracts.entry((deal.side(), deal.state())).or_default() += 1;
+    }
+    let mut records = BTreeMap::new();
+    for record in driver.records().iter() {
+        *records.entry(record.key().kind()).or_default() += 1;
+    }
+    let trusted = |(_, standing): &(_, Standing)| *standing == Standing::Trusted;
+    Facts {
+        contracts,
+        pods: agent.pods(),
+        offers: agent.broker().providers(now).count(),
+        peers: [
+            ("known", agent.directory().known().count()),
+            ("connected", agent.connected().len()),
+            ("trusted", agent.broker().peers().filter(trusted).count()),
+        ],
+        depth: driver.backlog(),
+        records,
+        guest_namespaces: driver.guest_namespaces(),
+        waiting: driver.waiting(),
+        degraded: agent.degraded().is_some(),
     }
 }
 

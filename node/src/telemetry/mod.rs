@@ -6,6 +6,7 @@
 
 mod counted;
 mod health;
+mod labels;
 mod process;
 mod requests;
 mod scrape;
@@ -13,56 +14,20 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
+
+use labels::{Counters, Gauges, Labels, add, name};
 
 pub(crate) use counted::Counted;
+pub(crate) use labels::{Queue, Way};
 pub(crate) use requests::Requests;
 pub(crate) use server::{At, Server};
-
-/// Which way something goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// From a peer.
-    In,
-    /// To one.
-    Out,
-}
-
-/// Queues that can overflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    /// What waits for the agent; whoever brings more waits.
-    Inputs,
-    /// What the cluster is to do for leases.
-    LeaseWork,
-    /// Workload frames to slow peers.
-    Frames,
-    /// Messages of peers that have not said who they are.
-    Early,
-}
-
-impl Queue {
-    /// As in a label.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Inputs => "inputs",
-            Self::LeaseWork => "lease_work",
-            Self::Frames => "frames",
-            Self::Early => "early",
-        }
-    }
-}
-
-type Labels<const N: usize> = [(&'static str, String); N];
-type Counters<const N: usize> = Family<Labels<N>, Counter>;
-type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
 
 /// What is counted. Clones are the same.
 #[derive(Clone)]
@@ -161,19 +126,18 @@ impl Metrics {
         let labels = [("direction", name(way)), ("result", result.to_owned())];
         self.0.streams.get_or_create(&labels).inc();
     }
-}
 
-/// Registers a metric, and returns it.
-fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
-    registry.register(name, help, metric.clone());
-    metric
+    /// All of it, in the OpenMetrics text form. `kubernetes` is whether the API server
+    /// answers, if there is one.
+    fn text(&self, facts: &scrape::Facts, kubernetes: Option<bool>) -> Result<String, fmt::Error> {
+        let gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.set(facts, kubernetes);
+        let mut text = String::new();
+        encode(&mut text, &self.0.registry)?;
+        Ok(text)
+    }
 }
 
 fn kinds(way: Way, kind: &'static str) -> Labels<2> {
     [("kind", kind.to_owned()), ("direction", name(way))]
-}
-
-/// As in a label.
-fn name(value: impl std::fmt::Debug) -> String {
-    format!("{value:?}").to_lowercase()
 }

@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::add;
+use super::labels::add;
 
 pub(super) struct Process {
     resident: Gauge,

@@ -1,21 +1,16 @@
-//! The gauges, set from what the driver knows at the moment when they are asked for, and
-//! all metrics as text.
+//! The gauges, set from what the driver knows at the moment when they are asked for.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::PoisonError;
 
-use mercato_broker::{Side, Standing};
+use mercato_broker::Side;
 use mercato_protocol::negotiation::State;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
 
+use super::labels::{Gauges as Family, Labels, Queue, add, name};
 use super::process::Process;
-use super::{Gauges as Family, Metrics, Queue, add, name};
-use crate::driver::Driver;
 
 /// Every state in which a contract can be.
 const STATES: [State; 10] = [
@@ -64,36 +59,6 @@ pub(super) struct Facts {
     pub(super) degraded: bool,
 }
 
-impl Facts {
-    pub(super) fn of(driver: &Driver) -> Self {
-        let (agent, now) = (driver.agent(), driver.now());
-        let mut contracts = BTreeMap::new();
-        for deal in agent.broker().deals() {
-            *contracts.entry((deal.side(), deal.state())).or_default() += 1;
-        }
-        let mut records = BTreeMap::new();
-        for record in driver.records().iter() {
-            *records.entry(record.key().kind()).or_default() += 1;
-        }
-        let trusted = |(_, standing): &(_, Standing)| *standing == Standing::Trusted;
-        Self {
-            contracts,
-            pods: agent.pods(),
-            offers: agent.broker().providers(now).count(),
-            peers: [
-                ("known", agent.directory().known().count()),
-                ("connected", agent.connected().len()),
-                ("trusted", agent.broker().peers().filter(trusted).count()),
-            ],
-            depth: driver.backlog(),
-            records,
-            guest_namespaces: driver.guest_namespaces(),
-            waiting: driver.waiting(),
-            degraded: agent.degraded().is_some(),
-        }
-    }
-}
-
 impl Gauges {
     pub(super) fn register(all: &mut Registry, process: Process) -> Self {
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -123,7 +88,8 @@ impl Gauges {
         }
     }
 
-    fn set(&self, facts: &Facts, kubernetes: Option<bool>) {
+    /// Sets them. `kubernetes` is whether the API server answers, if there is one.
+    pub(super) fn set(&self, facts: &Facts, kubernetes: Option<bool>) {
         for (side, state) in [Side::Consumer, Side::Provider]
             .into_iter()
             .flat_map(|side| STATES.into_iter().map(move |state| (side, state)))
@@ -162,26 +128,10 @@ impl Gauges {
     }
 }
 
-fn set<const N: usize>(family: &Family<N>, labels: &super::Labels<N>, value: usize) {
+fn set<const N: usize>(family: &Family<N>, labels: &Labels<N>, value: usize) {
     family.get_or_create(labels).set(count(value));
 }
 
 fn count(of: usize) -> i64 {
     i64::try_from(of).unwrap_or(i64::MAX)
-}
-
-impl Metrics {
-    /// All of it, in the OpenMetrics text form. `kubernetes` is whether the API server
-    /// answers, if there is one.
-    pub(super) fn text(
-        &self,
-        facts: &Facts,
-        kubernetes: Option<bool>,
-    ) -> Result<String, fmt::Error> {
-        let gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.set(facts, kubernetes);
-        let mut text = String::new();
-        encode(&mut text, &self.0.registry)?;
-        Ok(text)
-    }
 }

@@ -14,15 +14,14 @@ use crate::cli::args;
 
 #[test]
 fn a_counter_offer_changes_the_lines_that_it_names() {
-    let desk = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
-    desk.states.lock().unwrap().push(State::Review);
+    let api = Arc::new(Script { side: Some(Side::Provider), ..Script::default() });
+    api.states.lock().unwrap().push(State::Review);
     // The lines that are not named stay.
-    let said = mercato(&desk, "requests accept 3f3 --price cpu=0.03EUR/h --hold 8h").unwrap();
+    let said = mercato(&api, "requests accept 3f3 --price cpu=0.03EUR/h --hold 8h").unwrap();
     assert!(said.contains("price  cpu=0.03 EUR/h, asked cpu=0.02 EUR/h\n"), "{said}");
     assert!(said.contains("total  0.96 EUR, asked 0.64 EUR\n"), "{said}");
-    let Some(Request::Counter { price: Some(price), hold_s: Some(28_800), .. }) = told(&desk)
-    else {
-        panic!("no counter-offer: {:?}", told(&desk))
+    let Some(Request::Counter { price: Some(price), hold_s: Some(28_800), .. }) = told(&api) else {
+        panic!("no counter-offer: {:?}", told(&api))
     };
     assert_eq!(price, FromText::from_text("cpu=0.03 EUR/h").unwrap());
     for (price, says) in [
@@ -30,7 +29,7 @@ fn a_counter_offer_changes_the_lines_that_it_names() {
         ("cpu=1USD/h", "the price is in EUR"),
     ] {
         let line = format!("requests accept 3f3 --price {price}");
-        let wrong = mercato(&desk, &line).unwrap_err();
+        let wrong = mercato(&api, &line).unwrap_err();
         assert_eq!(wrong.class, Class::Usage);
         assert!(wrong.what.starts_with(says), "{wrong}");
     }
@@ -107,10 +106,10 @@ fn only_the_consumer_changes_a_contract_and_can_think_better_of_it() {
 fn what_is_billed_is_less_the_credits() {
     let money =
         |micros: u64| serde_json::from_value(json!({ "micros": micros, "currency": "EUR" }));
-    let desk = Arc::new(Script::default());
+    let api = Arc::new(Script::default());
     let (billed, credits) = (money(120_000).unwrap(), money(40_000).unwrap());
-    *desk.deal.lock().unwrap() = Some(Deal { billed, credits, ..deal(State::Closed) });
-    let page = mercato(&desk, "contracts show 3f").unwrap();
+    *api.deal.lock().unwrap() = Some(Deal { billed, credits, ..deal(State::Closed) });
+    let page = mercato(&api, "contracts show 3f").unwrap();
     assert!(page.contains("0.12 EUR, after 0.04 EUR of credits"), "{page}");
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{ORDER, Script, TURIN, WIDTH, deal, federation, market, mercato};
-use crate::admin::{Answer, Asked, Change, Deal, Desk, Problem, Request};
+use crate::admin::{Answer, Asked, Change, Deal, OperatorApi, Problem, Request};
 use crate::cli::args;
 use crate::present::text::name;
 
@@ -118,11 +118,11 @@ fn every_command_is_listed_here_and_explained() {
 
 #[test]
 fn every_table_fits_with_the_longest_names() {
-    let desk = Arc::new(Longest::default());
+    let api = Arc::new(Longest::default());
     let mut misfits = String::new();
     for (path, prints) in &COMMANDS {
         let (Objects(line) | Sentence(line)) = prints else { continue };
-        let text = mercato(&desk, line).unwrap_or_else(|problem| panic!("{path}: {problem}"));
+        let text = mercato(&api, line).unwrap_or_else(|problem| panic!("{path}: {problem}"));
         assert!(!text.is_empty(), "{path}");
         let sentence = matches!(prints, Sentence(_));
         // Sentences are broken to fit where a person reads them.
@@ -138,12 +138,12 @@ fn every_table_fits_with_the_longest_names() {
 
 #[test]
 fn every_field_of_json_is_explained() {
-    let (desk, page) =
+    let (api, page) =
         (Arc::new(Longest::default()), page() + include_str!("../../../../docs/events.md"));
     for (path, prints) in &COMMANDS {
         match prints {
             Objects(line) => {
-                let text = mercato(&desk, &format!("{line} -o json")).unwrap();
+                let text = mercato(&api, &format!("{line} -o json")).unwrap();
                 let value: Value = serde_json::from_str(&text).unwrap();
                 let mut fields = BTreeSet::new();
                 fields_of(&value, &mut fields);
@@ -154,7 +154,7 @@ fn every_field_of_json_is_explained() {
                     );
                 }
             }
-            Sentence(line) => assert_eq!(mercato(&desk, &format!("{line} -o json")).unwrap(), ""),
+            Sentence(line) => assert_eq!(mercato(&api, &format!("{line} -o json")).unwrap(), ""),
             Else => {}
         }
     }
@@ -215,7 +215,7 @@ impl Default for Longest {
     }
 }
 
-impl Desk for Longest {
+impl OperatorApi for Longest {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             let answer = match request {

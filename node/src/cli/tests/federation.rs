@@ -87,8 +87,8 @@ fn one_of_several_is_named() {
 
 #[test]
 fn a_token_is_all_that_is_printed() {
-    let desk = script(&["alps"]);
-    let token = mercato(&desk, "federation token --org polito --role consumer --for 1h").unwrap();
+    let api = script(&["alps"]);
+    let token = mercato(&api, "federation token --org polito --role consumer --for 1h").unwrap();
     assert_eq!(token, "mercato-join-x\n");
     let asked = Request::Token {
         federation: root("alps").federation_id(),
@@ -96,35 +96,35 @@ fn a_token_is_all_that_is_printed() {
         roles: vec![Role::Consumer],
         for_s: 3_600,
     };
-    assert_eq!(told(&desk), Some(asked));
-    let long = mercato(&desk, "federation token --for 25h").unwrap_err();
+    assert_eq!(told(&api), Some(asked));
+    let long = mercato(&api, "federation token --for 25h").unwrap_err();
     assert!(long.to_string().contains("at most one day"), "{long}");
 }
 
 #[test]
 fn whom_a_revocation_is_about_is_one() {
-    let desk = script(&["alps"]);
-    let both = mercato(&desk, "federation revoke turin --yes").unwrap_err();
-    assert_eq!((both.class, told(&desk)), (Class::Usage, None));
+    let api = script(&["alps"]);
+    let both = mercato(&api, "federation revoke turin --yes").unwrap_err();
+    assert_eq!((both.class, told(&api)), (Class::Usage, None));
     // One whom the root let in only it can throw out.
-    let by_root = mercato(&desk, "federation revoke 4f4f --yes").unwrap_err();
+    let by_root = mercato(&api, "federation revoke 4f4f --yes").unwrap_err();
     assert!(by_root.to_string().contains("--root-key FILE"), "{by_root}");
     let let_in = |member: Listed| Listed { certificate: Some((PublicKey([5; 32]), 9)), ..member };
-    let members = desk.members.iter().cloned().map(let_in).collect();
-    let federations = desk.federations.clone();
-    let desk = Arc::new(Script { federations, members, ..Script::default() });
-    let done = mercato(&desk, "federation revoke 4f4f --yes").unwrap();
+    let members = api.members.iter().cloned().map(let_in).collect();
+    let federations = api.federations.clone();
+    let api = Arc::new(Script { federations, members, ..Script::default() });
+    let done = mercato(&api, "federation revoke 4f4f --yes").unwrap();
     assert!(done.contains("turin is revoked:\nrevocation list 3, the next by"), "{done}");
     let asked = Request::Revoke(root("alps").federation_id(), TURIN);
-    assert_eq!(told(&desk), Some(asked));
+    assert_eq!(told(&api), Some(asked));
 }
 
 #[test]
 fn records_are_lines_of_a_zone_file() {
-    let desk = script(&["alps"]);
-    let unnamed = mercato(&desk, "federation dns").unwrap_err();
+    let api = script(&["alps"]);
+    let unnamed = mercato(&api, "federation dns").unwrap_err();
     assert!(unnamed.to_string().contains("alps.example"), "{unnamed}");
-    let zone = mercato(&desk, "federation dns Alps.Example").unwrap();
+    let zone = mercato(&api, "federation dns Alps.Example").unwrap();
     for line in [
         "$TTL 3600",
         "_mercato.alps.example. IN TXT \"v=mercato1 root=",
@@ -134,8 +134,8 @@ fn records_are_lines_of_a_zone_file() {
         assert!(zone.contains(line), "{zone}");
     }
     let peer = "federation dns alps.example --peer hub.alps.example:7475";
-    let zone = mercato(&desk, peer).unwrap();
+    let zone = mercato(&api, peer).unwrap();
     assert!(zone.contains("_tcp.alps.example. IN SRV 10 10 7475 hub.alps.example."), "{zone}");
-    let bad = mercato(&desk, "federation dns alps.example --peer nowhere").unwrap_err();
+    let bad = mercato(&api, "federation dns alps.example --peer nowhere").unwrap_err();
     assert_eq!(bad.class, Class::Usage);
 }

@@ -48,8 +48,8 @@ fn gpus() -> serde_json::Value {
 
 #[test]
 fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
-    let desk = Arc::new(Script { market: market(), ..Script::default() });
-    let text = mercato(&desk, "browse gpu.mem>=80Gi,rtt<=30ms --sort rtt").unwrap();
+    let api = Arc::new(Script { market: market(), ..Script::default() });
+    let text = mercato(&api, "browse gpu.mem>=80Gi,rtt<=30ms --sort rtt").unwrap();
     assert_eq!(
         text,
         "PROVIDER  POOL        CPU  MEMORY  PODS  GPUS    CLASS     TRUST    RTT   PRICE\n\
@@ -57,10 +57,10 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
          2 of 3 offers do not match; to see why: --explain\n"
     );
     fits(&text);
-    let Some(Request::Browse { demand, explain: false }) = told(&desk) else { panic!() };
+    let Some(Request::Browse { demand, explain: false }) = told(&api) else { panic!() };
     assert_eq!(demand.selector.terms().len(), 2);
     assert_eq!((demand.sort, demand.term_s), (mercato_broker::Sort::Rtt, 0));
-    let text = mercato(&desk, "browse gpu.mem>=80Gi,rtt<=30ms --for 4h --explain").unwrap();
+    let text = mercato(&api, "browse gpu.mem>=80Gi,rtt<=30ms --for 4h --explain").unwrap();
     assert!(
         text.ends_with(
             "\nWhy 2 of 3 offers do not match:\n  \
@@ -72,13 +72,13 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
         "{text}"
     );
     fits(&text);
-    let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
+    let Some(Request::Browse { demand, explain: true }) = told(&api) else { panic!() };
     assert_eq!((demand.term_s, demand.quantity.pods), (14_400, 20));
-    let wide = mercato(&desk, "browse -o wide").unwrap();
+    let wide = mercato(&api, "browse -o wide").unwrap();
     assert!(wide.contains("  IT   x       12ms  180g    91%         750    free\n"), "{wide}");
-    let name = mercato(&desk, "browse -o name").unwrap();
+    let name = mercato(&api, "browse -o name").unwrap();
     assert_eq!(name, format!("{TURIN}\n"));
-    let csv = mercato(&desk, "browse --for 4h -o csv").unwrap();
+    let csv = mercato(&api, "browse --for 4h -o csv").unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("PROVIDER,POOL,CPU,MEMORY,PODS,GPUS,CLASS,TRUST,LAW,"), "{csv}");
     assert!(
@@ -86,7 +86,7 @@ fn what_suits_is_a_table_and_what_does_not_has_its_reason() {
         "{csv}"
     );
     assert_eq!(lines.len(), 2);
-    let all: Market = serde_json::from_str(&mercato(&desk, "browse -o json").unwrap()).unwrap();
+    let all: Market = serde_json::from_str(&mercato(&api, "browse -o json").unwrap()).unwrap();
     assert_eq!(all, market());
 }
 
@@ -98,13 +98,13 @@ fn nothing_that_suits_is_said_with_the_way_to_the_reasons() {
         (Class::NoMatch, "no cluster offers anything now")
     );
     let none = Market { seen: 2, suiting: 0, offers: Vec::new(), ..market() };
-    let desk = Arc::new(Script { market: none, ..Script::default() });
-    let problem = mercato(&desk, "browse gpu.model=b200").unwrap_err();
+    let api = Arc::new(Script { market: none, ..Script::default() });
+    let problem = mercato(&api, "browse gpu.model=b200").unwrap_err();
     assert_eq!(problem.class, Class::NoMatch);
     assert!(problem.to_string().ends_with("add --explain"), "{problem}");
     let text =
-        mercato(&desk, "order gpu.model=b200 --cpu 1 --memory 1Gi --for 1h --dry-run").unwrap();
+        mercato(&api, "order gpu.model=b200 --cpu 1 --memory 1Gi --for 1h --dry-run").unwrap();
     assert!(text.starts_with("2 offers, and none matches\n\nWhy 2 of 2"), "{text}");
-    let Some(Request::Browse { demand, explain: true }) = told(&desk) else { panic!() };
+    let Some(Request::Browse { demand, explain: true }) = told(&api) else { panic!() };
     assert_eq!(demand.selector.terms()[0].to_string(), "gpu.model=b200");
 }

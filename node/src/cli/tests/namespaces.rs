@@ -9,15 +9,15 @@ use crate::cli::args::Cli;
 
 #[test]
 fn a_namespace_leaves_and_comes_back() {
-    let desk = super::script(&[]);
-    mercato(&desk, "offload shop --strategy remote").unwrap();
-    let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
+    let api = super::script(&[]);
+    mercato(&api, "offload shop --strategy remote").unwrap();
+    let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
     assert_eq!((offload.namespace.as_str(), offload.how.api_access), ("shop", false));
     assert_eq!(offload.how.strategy, Strategy::Remote);
     assert_eq!((offload.how.secrets, offload.how.targets), (Secrets::All, Targets::All));
     let secrets = |words: &str| {
-        mercato(&desk, &format!("offload shop {words}")).unwrap();
-        let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
+        mercato(&api, &format!("offload shop {words}")).unwrap();
+        let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
         offload.how.secrets
     };
     let both = || ["a".to_owned(), "b".to_owned()].into();
@@ -25,18 +25,18 @@ fn a_namespace_leaves_and_comes_back() {
     assert_eq!(secrets("--secrets none"), Secrets::Allow([].into()));
     assert_eq!(secrets("--except-secrets a,b"), Secrets::Deny(both()));
     for name in ["default", "same", "shop-eu"] {
-        mercato(&desk, &format!("offload shop --name {name}")).unwrap();
-        let Some(Request::Offload(offload)) = told(&desk) else { panic!("nothing leaves") };
+        mercato(&api, &format!("offload shop --name {name}")).unwrap();
+        let Some(Request::Offload(offload)) = told(&api) else { panic!("nothing leaves") };
         assert_eq!(offload.how.name, GuestName::from(name));
     }
     for words in ["shop --name Shop", "shop --name kube-mine", "default --name same"] {
-        let refused = mercato(&desk, &format!("offload {words}")).unwrap_err();
+        let refused = mercato(&api, &format!("offload {words}")).unwrap_err();
         assert_eq!(refused.class, Class::Usage, "{words}");
         assert!(refused.what.contains("no guest namespace can be called"), "{}", refused.what);
     }
     let both = "mercato offload shop --secrets a --except-secrets b";
     assert!(Cli::try_parse_from(both.split(' ')).is_err());
-    assert_eq!(mercato(&desk, "unoffload shop").unwrap_err().class, Class::Usage);
-    mercato(&desk, "unoffload shop --yes").unwrap();
-    assert_eq!(told(&desk), Some(Request::Unoffload("shop".to_owned())));
+    assert_eq!(mercato(&api, "unoffload shop").unwrap_err().class, Class::Usage);
+    mercato(&api, "unoffload shop --yes").unwrap();
+    assert_eq!(told(&api), Some(Request::Unoffload("shop".to_owned())));
 }

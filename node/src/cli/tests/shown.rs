@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
 use crate::admin::{
-    Answer, Attention, AttentionKind, Change, Deal, Desk, EventPeer, Pong, Problem, Request, Status,
+    Answer, Attention, AttentionKind, Change, Deal, EventPeer, OperatorApi, Pong, Problem, Request,
+    Status,
 };
 
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
@@ -104,7 +105,7 @@ struct Evil {
     fields: Mutex<BTreeSet<String>>,
 }
 
-impl Desk for Evil {
+impl OperatorApi for Evil {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             let answer = match request {
@@ -216,10 +217,10 @@ fn no_text_of_a_peer_deceives_whoever_reads_it() {
         members: federations.members.clone(),
         ..Script::default()
     };
-    let desk = Arc::new(Evil { script, ..Evil::default() });
+    let api = Arc::new(Evil { script, ..Evil::default() });
     for line in LINES {
         for format in ["table", "wide", "json", "yaml", "csv", "name"] {
-            let shown = mercato(&desk, &format!("{line} -o {format}"));
+            let shown = mercato(&api, &format!("{line} -o {format}"));
             let text = shown.unwrap_or_else(|problem| problem.to_string());
             let seen = text.chars().all(|c| c == '\n' || c == '\r' || is_plain(c));
             assert!(seen, "{line} -o {format}: {text:?}");
@@ -227,6 +228,6 @@ fn no_text_of_a_peer_deceives_whoever_reads_it() {
             assert!(!forged, "{line} -o {format}:\n{text}");
         }
     }
-    let tried = desk.fields.lock().unwrap().clone();
+    let tried = api.fields.lock().unwrap().clone();
     assert_eq!(tried, FIELDS.map(str::to_owned).into());
 }

@@ -20,8 +20,7 @@ use mercato_offload::placement::spec::{NodeSpec, Taint, node_name};
 use tokio::sync::{mpsc, watch};
 
 use super::retry::Backoff;
-use super::{Shared, Shown};
-use crate::kubernetes::streams::Streams;
+use super::shared::{Shared, Shown};
 use crate::kubernetes::{LeaseTask, Work};
 use crate::limits;
 
@@ -50,10 +49,10 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             }
         };
         if let Some((lease, mut inputs)) = started {
-            let (driver, contract) = (this.task.driver.clone(), this.task.contract);
+            let (report, contract) = (this.task.report.clone(), this.task.contract);
             let telling = async move {
                 while let Some(input) = inputs.recv().await {
-                    driver.tell(Input::Home(contract, input)).await;
+                    report(Input::Home(contract, input)).await;
                 }
                 pending::<()>().await;
             };
@@ -92,7 +91,7 @@ impl AtHome {
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());
-            let peer = Arc::new(Streams(self.task.driver.clone()));
+            let peer = self.task.peer.clone();
             match HomeLease::start(cluster, shown, bodies, opted_in, peer).await {
                 Ok(started) => break started,
                 Err(HomeLeaseError::Listen(error))

@@ -24,7 +24,7 @@ use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::namespace::{Namespace, State, make};
-use super::{Shared, retry::Backoff};
+use super::{retry::Backoff, shared::Shared};
 use crate::kubernetes::{LeaseTask, Work};
 use crate::limits;
 
@@ -100,10 +100,10 @@ impl AtProvider {
         }
         let (cluster, bodies) = (self.shared.cluster.clone(), self.task.bodies.clone());
         let (side, mut inputs) = GuestSide::start(cluster, self.context(), bodies);
-        let (driver, contract) = (self.task.driver.clone(), self.task.contract);
+        let (report, contract) = (self.task.report.clone(), self.task.contract);
         let telling = async move {
             while let Some(input) = inputs.recv().await {
-                driver.tell(Input::Guest(contract, input)).await;
+                report(Input::Guest(contract, input)).await;
             }
             pending::<()>().await;
         };

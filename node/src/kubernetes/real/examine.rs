@@ -1,22 +1,24 @@
 //! What `mercato doctor` says of a real cluster.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_kubelet::examine::{self, DaemonSet};
 use mercato_kubelet::{Cluster, resources, rights};
 
-use super::{Real, Shared, waiting};
+use super::shared::Shared;
 use crate::doctor::{Finding, clock};
-use crate::kubernetes::Kubernetes as _;
 
 const RIGHTS: &str = "rights";
 const NODES: &str = "daemonsets";
 
-/// Looks at all of it.
-pub(super) fn examine(real: &Real) -> BoxFuture<'static, Vec<Finding>> {
-    let described = real.describe();
-    let link = real.link.borrow();
-    let (shared, trouble) = (link.shared.clone(), link.trouble.clone());
+/// Looks at all of the cluster that is described so, if it has answered and there is no trouble.
+pub(super) fn examine(
+    described: String,
+    shared: Option<Arc<Shared>>,
+    trouble: Option<String>,
+) -> BoxFuture<'static, Vec<Finding>> {
     async move {
         let Some(shared) = shared.filter(|_| trouble.is_none()) else {
             let why = trouble.unwrap_or_default();
@@ -93,7 +95,7 @@ async fn time(cluster: &Cluster) -> Finding {
 /// Those that a person has to approve.
 fn certificates(shared: &Shared) -> Finding {
     const CHECK: &str = "certificates";
-    let waiting: Vec<_> = shared.serving().iter().filter_map(waiting).collect();
+    let waiting = shared.waiting();
     if waiting.is_empty() {
         return Finding::ok(CHECK, "no virtual node waits for its serving certificate");
     }

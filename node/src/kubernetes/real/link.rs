@@ -20,8 +20,9 @@ use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::name_servers;
 use super::retry::Backoff;
-use super::{Shared, name_servers};
+use super::shared::Shared;
 use crate::limits;
 use crate::telemetry::{Metrics, Requests};
 

@@ -6,28 +6,24 @@
 
 mod at_home;
 mod at_provider;
-mod certificates;
 mod examine;
 mod link;
 mod name_servers;
 mod retry;
+mod shared;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
-use mercato_kubelet::certificate::Serving;
-use mercato_kubelet::offload_namespace::{OptIns, opt_in, opt_out, opted_in};
+use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
-use mercato_kubelet::usage::Meters;
-use mercato_kubelet::{Account, Cluster, Failure, inventory};
-use mercato_offload::placement::export::{Leave, OptIn, Scope};
+use mercato_kubelet::{Cluster, Failure, inventory};
+use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
@@ -36,10 +32,9 @@ use tokio::sync::watch;
 use super::{Kubernetes, LeaseTask};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
-use crate::limits;
 use crate::telemetry::Metrics;
-use certificates::{Shown, waiting};
 use link::Link;
+use shared::Shared;
 
 /// A client of the cluster that the settings name, for who is not a daemon.
 pub(crate) async fn client(settings: &settings::Kubernetes) -> anyhow::Result<kube::Client> {
@@ -52,36 +47,6 @@ pub(crate) struct Real {
     server: String,
     scope: settings::Offload,
     link: watch::Receiver<Link>,
-}
-
-struct Shared {
-    cluster: Cluster,
-    account: Account,
-    /// The API server's address.
-    server: String,
-    version: String,
-    /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
-    /// pods' hostIP.
-    address: IpAddr,
-    /// Whether the certificate requests of virtual nodes are approved here: by a demo, whose
-    /// user is the cluster's own administrator.
-    approve_serving: bool,
-    /// The name servers of guests.
-    name_servers: Vec<IpAddr>,
-    /// Which guests have users of their own.
-    user_namespaces: settings::UserNamespaces,
-    /// Virtual nodes are there for all pods.
-    scope: Scope,
-    opt_ins: OptIns,
-    /// Contracts under which this cluster has guests.
-    sold: watch::Sender<BTreeSet<ContractId>>,
-    /// Contracts whose guests need the priority class of spot ones.
-    spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
-    /// Certificates by virtual node.
-    serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
-    /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
-    unmade: Mutex<BTreeMap<(ContractId, String), String>>,
-    meters: Meters,
 }
 
 impl Real {
@@ -236,7 +201,8 @@ impl Kubernetes for Real {
     }
 
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
-        examine::examine(self)
+        let link = self.link.borrow();
+        examine::examine(self.describe(), link.shared.clone(), link.trouble.clone())
     }
 
     fn resources(&self) -> BoxFuture<'static, Option<Cluster>> {
@@ -251,11 +217,7 @@ impl Kubernetes for Real {
         });
         let missing = link.missing.iter();
         let missing = missing.map(|line| Attention::of(AttentionKind::RightMissing, line));
-        let waiting: Vec<Attention> = link
-            .shared
-            .iter()
-            .flat_map(|shared| shared.serving().iter().filter_map(waiting).collect::<Vec<_>>())
-            .collect();
+        let waiting = link.shared.iter().flat_map(|shared| shared.waiting());
         let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
         let unmade = unmade.map(|((contract, _), why)| Attention {
             side: Some(Side::Provider),
@@ -312,45 +274,4 @@ fn unbound(namespace: &str, how: &OptIn, failure: &Failure) -> String {
 
 fn unavailable<T: Send + 'static>(why: String) -> BoxFuture<'static, Result<T, Refused>> {
     ready(Err(Refused::new(RefusedReason::Unavailable, why))).boxed()
-}
-
-impl Shared {
-    /// Waits until a namespace that was marked is followed as it was marked.
-    async fn marked(
-        &self,
-        namespace: String,
-        how: Option<OptIn>,
-        marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
-    ) -> Result<(), String> {
-        let mut known = self.opt_ins.known();
-        let wanted = how.map_or(Leave::Never, Leave::Now);
-        marked.await.map_err(|failure| failure.to_string())?;
-        let holds = known.wait_for(|known| {
-            known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
-        });
-        match tokio::time::timeout(limits::OPT_IN, holds).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => {
-                Err(format!("namespace {namespace} is marked, and not ready yet"))
-            }
-        }
-    }
-
-    /// Something of a lease cannot be made for now; what is in it waits.
-    fn note_unmade(&self, contract: &ContractId, what: &str, failure: &Failure) {
-        let place = (*contract, what.to_owned());
-        let before = self.unmade().insert(place, failure.message.clone());
-        if before.as_ref() != Some(&failure.message) {
-            // Once for each reason.
-            tracing::warn!(%failure, what, contract = %contract.short(), "a guest's place cannot be made");
-        }
-    }
-
-    fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {
-        self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }

@@ -3,7 +3,7 @@
 use mercato_agent::{GuestWork, LeaseNews, Phase};
 use mercato_cluster_model::sides::{GuestSide, Source};
 
-use super::Simulated;
+use super::model::Simulated;
 use crate::kubernetes::{LeaseTask, Work};
 
 struct Guest {

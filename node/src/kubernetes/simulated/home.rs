@@ -5,7 +5,7 @@ use mercato_cluster_model::sides::{HomeSide, NodeState};
 use mercato_config::Show as _;
 use mercato_offload::placement::export::Scope;
 
-use super::Simulated;
+use super::model::Simulated;
 use crate::kubernetes::{LeaseTask, Work};
 
 struct Home {

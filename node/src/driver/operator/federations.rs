@@ -6,10 +6,11 @@ use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::join::{JoinRefusal, JoinToken, Secret};
 use mercato_protocol::text::Slug;
 
-use super::{Driver, Office, clock};
+use super::OperatorService;
 use crate::admin::{
     Answer, Attention, AttentionKind as Kind, Class, EventFederation, Problem, Token,
 };
+use crate::driver::{Driver, clock};
 use crate::limits;
 use crate::present::text::span;
 
@@ -19,7 +20,7 @@ pub(super) const UNREACHABLE: &str = "no address of this daemon can be reached f
 pub(super) const PUBLIC_ADDRESS: &str =
     "say where others reach it: mercato run --public-address HOST[:PORT]";
 
-impl Office {
+impl OperatorService {
     pub(super) async fn federations(&self) -> Result<Answer, Problem> {
         let look = |driver: &Driver| driver.agent().federations();
         Ok(Answer::Federations(self.driver.look(look).await?))
@@ -42,7 +43,9 @@ impl Office {
     pub(super) async fn token(
         &self,
         federation: FederationId,
-        (organisation, roles, for_s): (Option<Slug>, Vec<Role>, u64),
+        organisation: Option<Slug>,
+        roles: Vec<Role>,
+        for_s: u64,
     ) -> Result<Answer, Problem> {
         let secret = Secret(NegotiationId(rand::random()));
         let expires_ms = clock::wall().wall_ms.saturating_add(for_s.saturating_mul(1_000));

@@ -9,13 +9,12 @@ use mercato_protocol::id::{ContractId, FederationId};
 
 use super::deal::Deal;
 use super::event::Event;
-use super::join::Announced;
-use super::types::{Answer, Peer, Pong, Provider, Request, Share, Status};
+use super::types::{Announced, Answer, Peer, Pong, Provider, Request, Share, Status};
 use super::{Class, Problem};
 use crate::doctor::Finding;
 
 /// Answers the owner: the driver, which holds the agent, or a client of one.
-pub(crate) trait Desk: Send + Sync {
+pub(crate) trait OperatorApi: Send + Sync {
     /// Does it, or says why not.
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>>;
 }
@@ -23,7 +22,7 @@ pub(crate) trait Desk: Send + Sync {
 /// Asks that have one form of answer, by that form.
 macro_rules! typed {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $of:ty),*) -> $answer:ty: $request:expr => $variant:ident;)*) => {
-        impl dyn Desk + '_ {
+        impl dyn OperatorApi + '_ {
             $($(#[$doc])* pub(crate) async fn $name(&self, $($arg: $of),*) -> Result<$answer, Problem> {
                 match self.ask($request).await? {
                     Answer::$variant(answer) => Ok(answer),
@@ -65,7 +64,7 @@ typed! {
     events(after: u64) -> Vec<Event>: Request::Events(after) => Events;
 }
 
-impl dyn Desk + '_ {
+impl dyn OperatorApi + '_ {
     /// What is done, or not.
     pub(crate) async fn tell(&self, request: Request) -> Result<(), Problem> {
         match self.ask(request).await? {

@@ -1,11 +1,12 @@
 //! How the daemon is, and what of it needs the owner's attention.
 
+use super::OperatorService;
 use super::federations::{PUBLIC_ADDRESS, UNREACHABLE};
-use super::{Driver, Office, attention};
 use crate::admin::{Answer, Attention, AttentionKind as Kind, Problem, Status};
+use crate::driver::{Driver, attention};
 use crate::resources::{ABSENT, INSTALL};
 
-impl Office {
+impl OperatorService {
     /// Why the records cannot be written, if so.
     pub(super) async fn degraded(&self) -> Result<Option<String>, Problem> {
         let degraded = |driver: &Driver| driver.agent().degraded().map(str::to_owned);

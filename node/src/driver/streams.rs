@@ -16,7 +16,7 @@ use mercato_protocol::limits::TEXT_BYTES;
 use mercato_protocol::stream::{Ask, RefusedReason, Reply};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 
-use crate::driver::Handle;
+use super::Handle;
 use crate::telemetry::{Counted, Metrics, Way};
 
 /// The way to the providers of our leases.

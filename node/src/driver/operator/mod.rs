@@ -1,5 +1,8 @@
-//! The owner's desk: requests of the admin API as commands to the agent, as looks at it,
+//! The operator's service: requests of the admin API as commands to the agent, as looks at it,
 //! or as words to network and cluster.
+
+mod federations;
+mod status;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +21,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
-    Answer, Attention, Class, Desk, Event, EventKind, Offload, OnSale, Peer, Pong, Problem,
+    Answer, Attention, Class, Event, EventKind, Offload, OnSale, OperatorApi, Peer, Pong, Problem,
     Provider, Request, Share,
 };
 use crate::daemon::identity::Identity;
@@ -47,7 +50,7 @@ pub(crate) struct About {
 }
 
 /// Answers for a driver.
-pub(crate) struct Office {
+pub(crate) struct OperatorService {
     pub(super) driver: Handle,
     pub(super) about: About,
     pub(super) domains: Domains,
@@ -56,7 +59,7 @@ pub(crate) struct Office {
     pub(super) ruling: watch::Receiver<Ruling>,
 }
 
-impl Desk for Office {
+impl OperatorApi for OperatorService {
     fn ask(&self, request: Request) -> BoxFuture<'_, Result<Answer, Problem>> {
         async move {
             match request {
@@ -108,7 +111,7 @@ impl Desk for Office {
                 Request::Join(token) => self.join(&token).await,
                 Request::Leave(federation) => self.federation(Ask::Leave(federation)).await,
                 Request::Token { federation, organisation, roles, for_s } => {
-                    self.token(federation, (organisation, roles, for_s)).await
+                    self.token(federation, organisation, roles, for_s).await
                 }
                 Request::Members(federation) => self.members(federation).await,
                 Request::Revoke(federation, cluster) => {
@@ -129,7 +132,7 @@ impl Desk for Office {
     }
 }
 
-impl Office {
+impl OperatorService {
     pub(crate) fn open(
         driver: Handle,
         about: About,

@@ -1,0 +1,182 @@
+//! Workload frames and their bodies, from the agent to the streams of a lease.
+
+use bytes::Bytes;
+use mercato_agent::Frame;
+use mercato_kubelet::Bodies;
+use mercato_net::{Net, NetError, WorkloadSender};
+use mercato_offload::key::Item;
+use mercato_offload::message::{ToGuest, ToHome};
+use mercato_protocol::codec::Message as _;
+use mercato_protocol::id::{ContractId, Digest, PublicKey};
+use mercato_protocol::limits::OBJECT_BYTES;
+use mercato_protocol::workload::{BodyHead, Message, Open};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::limits;
+use crate::telemetry::{Metrics, Queue, Way};
+
+/// As the metrics call them.
+pub(super) const WORKLOAD: &str = "workload";
+
+/// Our direction of a lease: a stream that is opened with the first frame, and again
+/// after it broke; and another for acknowledgements, which do not wait behind bodies. What gets
+/// lost the sessions say again.
+pub(super) struct Outbound {
+    peer: PublicKey,
+    frames: mpsc::Sender<Frame>,
+    acks: mpsc::Sender<Frame>,
+    metrics: Metrics,
+    sending: [AbortHandle; 2],
+}
+
+impl Outbound {
+    pub(super) fn start(
+        net: Net,
+        metrics: Metrics,
+        bodies: Bodies,
+        peer: PublicKey,
+        contract: ContractId,
+    ) -> Self {
+        let sender = |acks| {
+            let (net, metrics, bodies) = (net.clone(), metrics.clone(), bodies.clone());
+            Sender { net, metrics, bodies, peer, open: Open { contract, acks } }
+        };
+        let start = |acks| {
+            let (frames, queue) = mpsc::channel(limits::FRAMES);
+            (frames, tokio::spawn(sender(acks).send_all(queue)).abort_handle())
+        };
+        let ((frames, one), (acks, other)) = (start(false), start(true));
+        Self { peer, frames, acks, sending: [one, other], metrics }
+    }
+
+    /// Frames that wait.
+    pub(super) fn backlog(&self) -> usize {
+        [&self.frames, &self.acks].map(|queue| queue.max_capacity() - queue.capacity()).iter().sum()
+    }
+
+    pub(super) fn peer(&self) -> PublicKey {
+        self.peer
+    }
+
+    /// Queues a frame; one too many is lost.
+    pub(super) fn send(&self, frame: Frame) {
+        let queue = if is_ack(&frame) { &self.acks } else { &self.frames };
+        if queue.try_send(frame).is_err() {
+            self.metrics.dropped(Queue::Frames);
+            tracing::debug!(peer = %self.peer.short(), "a slow peer loses a frame");
+        }
+    }
+}
+
+#[cfg(test)]
+impl Outbound {
+    /// One that sends nothing: what is queued can be read.
+    pub(super) fn queued(frames: mpsc::Sender<Frame>, acks: mpsc::Sender<Frame>) -> Self {
+        let sending = [(); 2].map(|()| tokio::spawn(async {}).abort_handle());
+        Self { peer: PublicKey([1; 32]), frames, acks, metrics: Metrics::new(), sending }
+    }
+}
+
+impl Drop for Outbound {
+    fn drop(&mut self) {
+        self.sending.iter().for_each(AbortHandle::abort);
+    }
+}
+
+struct Sender {
+    net: Net,
+    metrics: Metrics,
+    bodies: Bodies,
+    peer: PublicKey,
+    open: Open,
+}
+
+impl Sender {
+    async fn send_all(self, mut queue: mpsc::Receiver<Frame>) {
+        let mut stream: Option<WorkloadSender> = None;
+        while let Some(frame) = queue.recv().await {
+            if stream.is_none() {
+                stream = self.open().await.ok();
+            }
+            let Some(open) = &mut stream else { continue };
+            let Some(framed) = framed(frame, &self.bodies) else { continue };
+            let bytes = framed.header.len() + framed.body.len();
+            match open.send(framed).await {
+                Ok(()) => self.metrics.message(Way::Out, WORKLOAD, bytes),
+                Err(error) => {
+                    tracing::debug!(peer = %self.peer.short(), %error, "a workload stream broke");
+                    stream = None;
+                }
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<WorkloadSender, NetError> {
+        let header = self.open.to_bytes().expect("an id is always a message");
+        self.net.open_workload(self.peer, Bytes::from(header)).await
+    }
+}
+
+/// The message, followed by the bodies that its statements name, as far as they are here
+/// and fit.
+pub(super) fn framed(frame: Frame, bodies: &Bodies) -> Option<mercato_net::Frame> {
+    let named: Vec<_> = match &frame {
+        Frame::ToGuest(frame) => frame.statements.iter().filter_map(to_guest).collect(),
+        Frame::ToHome(frame) => frame.statements.iter().filter_map(to_home).collect(),
+    };
+    let (mut heads, mut joined, mut length) = (Vec::new(), Vec::new(), 0);
+    for bytes in named.iter().filter_map(|(digest, _)| bodies.bytes(digest)) {
+        if length + bytes.len() > OBJECT_BYTES {
+            continue;
+        }
+        let (head, sent) = BodyHead::pack(&bytes);
+        if !heads.contains(&head) {
+            length += bytes.len();
+            heads.push(head);
+            joined.extend_from_slice(&sent);
+        }
+    }
+    let message = match frame {
+        Frame::ToGuest(frame) => Message::ToGuest { frame, bodies: heads },
+        Frame::ToHome(frame) => Message::ToHome { frame, bodies: heads },
+    };
+    match message.to_bytes() {
+        Ok(header) => Some(mercato_net::Frame { header: header.into(), body: joined.into() }),
+        Err(error) => {
+            tracing::error!(%error, "a workload message that cannot be said");
+            None
+        }
+    }
+}
+
+/// The body that a statement names, and what it is of.
+pub(super) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
+    match statement {
+        ToGuest::Put { digest, item, .. } => Some((*digest, item.clone())),
+        ToGuest::Delete { .. }
+        | ToGuest::Drop(_)
+        | ToGuest::Want(_)
+        | ToGuest::Taken(_)
+        | ToGuest::Forget(_) => None,
+    }
+}
+
+pub(super) fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
+    match statement {
+        ToHome::Status { report, pod } => Some((report.status?, Item::Pod(pod.clone()))),
+        ToHome::Have { .. }
+        | ToHome::HaveEnd
+        | ToHome::Refused { .. }
+        | ToHome::Missing(_)
+        | ToHome::Event { .. } => None,
+    }
+}
+
+/// Whether it only says what has arrived: its order does not matter.
+pub(super) fn is_ack(frame: &Frame) -> bool {
+    match frame {
+        Frame::ToGuest(frame) => !frame.answer && frame.statements.is_empty(),
+        Frame::ToHome(frame) => !frame.answer && frame.statements.is_empty(),
+    }
+}

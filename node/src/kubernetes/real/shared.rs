@@ -1,0 +1,130 @@
+//! What is known of a cluster since it first answered, and what its leases share: whose place
+//! cannot be made, and which virtual nodes wait for their certificates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use mercato_config::settings;
+use mercato_kubelet::certificate::Serving;
+use mercato_kubelet::offload_namespace::OptIns;
+use mercato_kubelet::usage::Meters;
+use mercato_kubelet::{Account, Cluster, Failure};
+use mercato_offload::placement::export::{Leave, OptIn, Scope};
+use mercato_protocol::id::ContractId;
+use tokio::sync::watch;
+
+use crate::admin::{Attention, AttentionKind};
+use crate::limits;
+
+/// A cluster that has answered.
+pub(super) struct Shared {
+    pub(super) cluster: Cluster,
+    pub(super) account: Account,
+    /// The API server's address.
+    pub(super) server: String,
+    pub(super) version: String,
+    /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
+    /// pods' hostIP.
+    pub(super) address: IpAddr,
+    /// Whether the certificate requests of virtual nodes are approved here: by a demo, whose
+    /// user is the cluster's own administrator.
+    pub(super) approve_serving: bool,
+    /// The name servers of guests.
+    pub(super) name_servers: Vec<IpAddr>,
+    /// Which guests have users of their own.
+    pub(super) user_namespaces: settings::UserNamespaces,
+    /// Virtual nodes are there for all pods.
+    pub(super) scope: Scope,
+    pub(super) opt_ins: OptIns,
+    /// Contracts under which this cluster has guests.
+    pub(super) sold: watch::Sender<BTreeSet<ContractId>>,
+    /// Contracts whose guests need the priority class of spot ones.
+    pub(super) spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
+    /// Certificates by virtual node.
+    pub(super) serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
+    /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
+    pub(super) unmade: Mutex<BTreeMap<(ContractId, String), String>>,
+    pub(super) meters: Meters,
+}
+
+impl Shared {
+    /// Waits until a namespace that was marked is followed as it was marked.
+    pub(super) async fn marked(
+        &self,
+        namespace: String,
+        how: Option<OptIn>,
+        marked: impl Future<Output = Result<(), Failure>> + Send + 'static,
+    ) -> Result<(), String> {
+        let mut known = self.opt_ins.known();
+        let wanted = how.map_or(Leave::Never, Leave::Now);
+        marked.await.map_err(|failure| failure.to_string())?;
+        let holds = known.wait_for(|known| {
+            known.as_ref().is_some_and(|known| known.leave(&namespace) == wanted)
+        });
+        match tokio::time::timeout(limits::OPT_IN, holds).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                Err(format!("namespace {namespace} is marked, and not ready yet"))
+            }
+        }
+    }
+
+    /// Something of a lease cannot be made for now; what is in it waits.
+    pub(super) fn note_unmade(&self, contract: &ContractId, what: &str, failure: &Failure) {
+        let place = (*contract, what.to_owned());
+        let before = self.unmade().insert(place, failure.message.clone());
+        if before.as_ref() != Some(&failure.message) {
+            // Once for each reason.
+            tracing::warn!(%failure, what, contract = %contract.short(), "a guest's place cannot be made");
+        }
+    }
+
+    pub(super) fn unmade(&self) -> MutexGuard<'_, BTreeMap<(ContractId, String), String>> {
+        self.unmade.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn serving(&self) -> MutexGuard<'_, BTreeMap<String, watch::Receiver<Serving>>> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells of the certificate of a virtual node until the answer is dropped.
+    pub(super) fn shows(
+        self: &Arc<Self>,
+        node: String,
+        serving: watch::Receiver<Serving>,
+    ) -> Shown {
+        self.serving().insert(node.clone(), serving);
+        Shown { shared: Arc::downgrade(self), node }
+    }
+
+    /// What a person has to do for the certificates of virtual nodes.
+    pub(super) fn waiting(&self) -> Vec<Attention> {
+        let serving = self.serving();
+        let all = serving.iter();
+        all.filter_map(|(node, serving)| waiting(node, &serving.borrow())).collect()
+    }
+}
+
+/// A virtual node that is shown: its certificate is told of until this is dropped.
+pub(super) struct Shown {
+    shared: Weak<Shared>,
+    node: String,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.serving().remove(&self.node);
+        }
+    }
+}
+
+/// What a person has to do for a virtual node's certificate.
+fn waiting(node: &str, serving: &Serving) -> Option<Attention> {
+    let Serving::Waiting { request } = serving else { return None };
+    let approve = format!("kubectl certificate approve {request}");
+    let text = format!("node {node} waits for its certificate");
+    let waits = || Attention::of(AttentionKind::CertificateWaiting, text).command(approve);
+    (!request.is_empty()).then(waits)
+}
