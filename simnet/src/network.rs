@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use mercato_agent::Input;
+use mercato_agent::{Input, LeaseInput};
 use mercato_discovery::{Address, DialFailure};
 use mercato_gossip::{Item, Open, Opened};
 use mercato_protocol::envelope::EnvelopeError;
@@ -190,7 +190,7 @@ impl World {
                 for body in bodies {
                     self.sites[to].bodies.put(body);
                 }
-                self.tell(to, Input::Workload { peer, contract, frame })
+                self.tell(to, Input::Lease(contract, LeaseInput::Frame { peer, frame }))
             }
         }
     }

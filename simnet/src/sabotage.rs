@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use mercato_agent::{Change, Effect, Frame, GuestWork, HomeWork, Input, Record, RecordKey};
+use mercato_agent::{
+    Change, Effect, Frame, GuestWork, HomeWork, Input, LeaseInput, Record, RecordKey,
+};
 use mercato_broker as broker;
 use mercato_cluster_model::sides::Lie;
 use mercato_offload::home::Write;
@@ -165,28 +167,38 @@ impl Sabotage {
         self.look(at, &input);
         match (self.bug, &input) {
             // A watch that starts again shows nothing first, and that is believed.
-            (Bug::EmptyListDeletesAtHome, Input::Home(of, home::Input::Synced(_))) => {
+            (
+                Bug::EmptyListDeletesAtHome,
+                Input::Lease(of, LeaseInput::Home(home::Input::Synced(_))),
+            ) => {
                 let known = self.pods.get(&(at, *of)).into_iter().flatten();
                 let gone = known.map(|(pod, _)| home::Input::PodGone(pod.uid.clone()));
-                let gone = gone.map(|gone| Input::Home(*of, gone));
+                let gone = gone.map(|gone| Input::Lease(*of, LeaseInput::Home(gone)));
                 std::iter::once(input.clone()).chain(gone).collect()
             }
-            (Bug::EmptyListDeletesGuests, Input::Guest(of, guest::Input::Synced(_))) => {
+            (
+                Bug::EmptyListDeletesGuests,
+                Input::Lease(of, LeaseInput::Guest(guest::Input::Synced(_))),
+            ) => {
                 let known = self.guests.get(&(at, *of)).into_iter().flatten();
-                let gone = known.map(|item| Input::Guest(*of, guest::Input::Gone(item.clone())));
+                let gone = known.map(|item| {
+                    Input::Lease(*of, LeaseInput::Guest(guest::Input::Gone(item.clone())))
+                });
                 std::iter::once(input.clone()).chain(gone).collect()
             }
             (Bug::LinkDownIsNodeDown, Input::Disconnected(_)) => {
                 let known = self.pods.iter().filter(|((place, _), _)| *place == at);
                 let gone = known.flat_map(|((_, of), pods)| {
-                    pods.keys().map(|pod| Input::Home(*of, home::Input::PodGone(pod.uid.clone())))
+                    pods.keys().map(|pod| {
+                        Input::Lease(*of, LeaseInput::Home(home::Input::PodGone(pod.uid.clone())))
+                    })
                 });
                 std::iter::once(input.clone()).chain(gone).collect()
             }
             // The old link is believed to be still there.
             (Bug::ResyncForgotten, Input::Disconnected(_)) => Vec::new(),
             (Bug::ResyncForgotten, Input::Connected { .. }) if !self.pods.is_empty() => Vec::new(),
-            (Bug::UidRunsAgain, Input::Guest(of, guest::Input::Gone(item))) => {
+            (Bug::UidRunsAgain, Input::Lease(of, LeaseInput::Guest(guest::Input::Gone(item)))) => {
                 let again = self.made.get(item).cloned();
                 self.beside.extend(again.map(|work| Effect::Guest(*of, work)));
                 vec![input]
@@ -268,15 +280,15 @@ impl Sabotage {
 
     fn look(&mut self, at: usize, input: &Input) {
         match input {
-            Input::Home(of, home::Input::Pod(pod)) => {
+            Input::Lease(of, LeaseInput::Home(home::Input::Pod(pod))) => {
                 let deleting = pod.deletion_grace_s.is_some();
                 self.pods.entry((at, *of)).or_default().insert(pod.pod.clone(), deleting);
             }
             Input::Connected { peer, .. } => drop(self.dead.insert((at, peer.key), 3)),
-            Input::Home(of, home::Input::PodGone(uid)) => {
+            Input::Lease(of, LeaseInput::Home(home::Input::PodGone(uid))) => {
                 self.pods.entry((at, *of)).or_default().retain(|pod, _| pod.uid != *uid);
             }
-            Input::Guest(of, guest::Input::Observed(seen)) => {
+            Input::Lease(of, LeaseInput::Guest(guest::Input::Observed(seen))) => {
                 self.guests.entry((at, *of)).or_default().push(seen.item.clone());
             }
             _ => {}

@@ -1,7 +1,9 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use mercato_agent::{Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_agent::{
+    Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase,
+};
 use mercato_broker as broker;
 use mercato_cluster_model::ApiError;
 use mercato_cluster_model::sides::{
@@ -135,13 +137,13 @@ impl World {
         let mut client = Client { cluster, bodies, now, outcome };
         let input = match (work, &mut lease.side) {
             (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
-                Input::Home(contract, side.confirm(&mut client, &pod))
+                Input::Lease(contract, LeaseInput::Home(side.confirm(&mut client, &pod)))
             }
             (Work::Home(HomeWork::Write(pod, write)), Side::Home(_)) => {
-                Input::Home(contract, HomeSide::write(&mut client, &pod, &write))
+                Input::Lease(contract, LeaseInput::Home(HomeSide::write(&mut client, &pod, &write)))
             }
             (Work::Guest(work), Side::Guest(side)) => {
-                Input::Guest(contract, at_provider(side, &mut client, work))
+                Input::Lease(contract, LeaseInput::Guest(at_provider(side, &mut client, work)))
             }
             (Work::Home(_), _) | (Work::Guest(_), Side::Home(_)) => return Ok(()),
         };
@@ -194,14 +196,18 @@ impl World {
                         side.relist();
                     }
                     let news = side.news(&mut client);
-                    news.into_iter().map(|input| Input::Home(contract, input)).collect()
+                    news.into_iter()
+                        .map(|input| Input::Lease(contract, LeaseInput::Home(input)))
+                        .collect()
                 }
                 Side::Guest(side) => {
                     if breaks {
                         side.relist();
                     }
                     let news = side.news(&mut client);
-                    news.into_iter().map(|input| Input::Guest(contract, input)).collect()
+                    news.into_iter()
+                        .map(|input| Input::Lease(contract, LeaseInput::Guest(input)))
+                        .collect()
                 }
             };
             let run = *run;
@@ -232,8 +238,12 @@ impl World {
         }
         match told.filter(|_| told != before) {
             None => Ok(()),
-            Some(Told::Ready) => self.tell(at, Input::Lease(contract, LeaseNews::Ready)),
-            Some(Told::Removed) => self.tell(at, Input::Lease(contract, LeaseNews::Removed)),
+            Some(Told::Ready) => {
+                self.tell(at, Input::Lease(contract, LeaseInput::News(LeaseNews::Ready)))
+            }
+            Some(Told::Removed) => {
+                self.tell(at, Input::Lease(contract, LeaseInput::News(LeaseNews::Removed)))
+            }
         }
     }
 }
@@ -277,10 +287,10 @@ fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -
 
 /// What is said of a lease; of a list only its length.
 fn brief(input: &Input) -> String {
-    if let Input::Home(_, home::Input::Synced(pods)) = input {
+    if let Input::Lease(_, LeaseInput::Home(home::Input::Synced(pods))) = input {
         return format!("Synced {} pods", pods.len());
     }
-    if let Input::Guest(_, guest::Input::Synced(all)) = input {
+    if let Input::Lease(_, LeaseInput::Guest(guest::Input::Synced(all))) = input {
         return format!("Synced {} guests", all.len());
     }
     format!("{input:?}")

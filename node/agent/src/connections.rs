@@ -45,6 +45,13 @@ impl Connections {
         }
     }
 
+    /// Has nobody connected with this key (`true`), or no longer.
+    pub(crate) fn block(&mut self, now: Now, key: PublicKey, blocked: bool, out: &mut Vec<Effect>) {
+        let input = if blocked { Input::Block(key) } else { Input::Unblock(key) };
+        self.handle(now, input, out);
+        out.push(Effect::Block(key, blocked));
+    }
+
     /// Keeps the connection with this cluster, as long as a negotiation or a lease needs it.
     /// Of a lease that is over nothing is left to say but what home asks for.
     pub(crate) fn keep_connected(

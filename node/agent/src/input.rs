@@ -60,46 +60,23 @@ pub enum Input {
         /// The message as it was signed.
         message: Signed<negotiation::Message>,
     },
-    /// A frame on the workload stream of a lease. Its bodies are kept by digest outside.
-    Workload {
-        /// The key that the connection has proven.
-        peer: PublicKey,
-        /// The contract of that lease.
-        contract: ContractId,
-        /// The frame, from either side.
-        frame: Frame,
-    },
     /// The owner wants something; answered by [`crate::Effect::Reply`] with the same number.
     Command(u64, Command),
-    /// Something about federations; answered by [`crate::Effect::Federation`] with the same number.
-    Federation(u64, Ask),
-    /// The registrar's answer to [`crate::Effect::Join`]; none: it did not give one.
-    Joined(FederationId, Option<Box<JoinReply>>),
-    /// A connected peer shows its certificates.
-    Papers {
-        /// The key that the connection has proven.
-        peer: PublicKey,
-        /// Of each federation its own first, then its registrar's.
-        certificates: Vec<Signed<Certificate>>,
-    },
+    /// What happened in this cluster's federations.
+    Federation(FederationInput),
     /// What the cluster has, now.
     Inventory(Inventory),
     /// How far away whom is, now: the last round trip by key, in microseconds.
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
-    /// How a lease's part in this cluster is.
-    Lease(ContractId, LeaseNews),
-    /// Home's API server says this of a lease's pods and objects. Frames and links are
-    /// inputs of their own.
-    Home(ContractId, home::Input),
-    /// The provider's API server says this of a lease's guests, likewise.
-    Guest(ContractId, guest::Input),
+    /// What happened to the lease of this contract.
+    Lease(ContractId, LeaseInput),
 }
 
 /// What happened to a lease.
 #[derive(Clone, Debug)]
-pub(crate) enum LeaseInput {
+pub enum LeaseInput {
     /// How its part in this cluster is.
     News(LeaseNews),
     /// A frame on its workload stream. Only the other party of the contract is listened to.
@@ -117,7 +94,7 @@ pub(crate) enum LeaseInput {
 
 /// What happened in this cluster's federations.
 #[derive(Clone, Debug)]
-pub(crate) enum FederationInput {
+pub enum FederationInput {
     /// A question; it is answered by [`crate::Effect::Federation`] with the same number.
     Ask(u64, Ask),
     /// The registrar's answer to [`crate::Effect::Join`]; none: it did not give one.

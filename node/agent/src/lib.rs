@@ -31,6 +31,6 @@ pub use federation::issued::{Grant, Issued, RegistrarRecord};
 pub use federation::membership::view::{Joined, Listed};
 pub use federation::papers::Papers;
 pub use gate::Gate;
-pub use input::{Input, LeaseNews};
+pub use input::{FederationInput, Input, LeaseInput, LeaseNews};
 pub use notice::{ChangeStep, DealFacts, Ending, FederationNews, Notice};
 pub use record::{Change, FederationKey, FederationRecord, Record, RecordKey, Records, TooLarge};

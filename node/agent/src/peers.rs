@@ -10,7 +10,9 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::{Owner, Replaced};
 
+use crate::effect::Effect;
 use crate::limits;
+use crate::record::{Change, Record, RecordKey};
 
 #[derive(Debug)]
 pub(crate) struct Peers {
@@ -145,9 +147,10 @@ impl Peers {
         true
     }
 
-    /// Those whose keys are to be erased from disk.
-    pub(crate) fn forgotten(&mut self) -> Vec<ClusterId> {
-        std::mem::take(&mut self.forgotten)
+    /// Whom there was no room for is forgotten on disk, too.
+    pub(crate) fn erase_forgotten(&mut self) -> impl Iterator<Item = Effect> {
+        let forgotten = std::mem::take(&mut self.forgotten).into_iter();
+        forgotten.map(|of| Effect::Persist(Change::Erase(RecordKey::Key(of))))
     }
 
     /// The keys of a cluster, as far as they are known.
@@ -162,10 +165,12 @@ impl Peers {
         self.put(cluster, keys, |_| Rank::Member);
     }
 
-    /// The keys of a cluster that changed them, to be kept from now on; none: they are.
-    pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<&Keys> {
+    /// Remembers that this cluster changed its key, if it did and that is not on disk.
+    pub(crate) fn keep(&mut self, cluster: &ClusterId) -> Option<Effect> {
         let changed = self.keys.get(cluster).filter(|keys| !keys.replaced.is_empty());
-        changed.filter(|_| self.kept.insert(*cluster))
+        let Keys { latest, replaced } = changed.filter(|_| self.kept.insert(*cluster))?;
+        let record = Record::Key(*cluster, *latest, replaced.clone());
+        Some(Effect::Persist(Change::Put(record)))
     }
 
     /// Somebody comes with an earlier key of this cluster's; whether that is new.
@@ -313,6 +318,8 @@ mod tests {
         }
         assert!(peers.key(&named).is_some() && peers.key(&member).is_some());
         assert_eq!(peers.key(&cluster(4)), None, "the oldest");
-        assert_eq!((peers.key(&kept), peers.forgotten()), (None, vec![kept]), "also on disk");
+        let erased = Effect::Persist(Change::Erase(RecordKey::Key(kept)));
+        assert_eq!(peers.key(&kept), None);
+        assert_eq!(peers.erase_forgotten().collect::<Vec<_>>(), [erased], "also on disk");
     }
 }

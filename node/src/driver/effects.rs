@@ -171,23 +171,18 @@ impl Driver {
                 self.handle.begin();
             }
             Input::Tick
-            | Input::Federation(..)
-            | Input::Joined(..)
-            | Input::Papers { .. }
+            | Input::Federation(_)
             | Input::Sighted(_)
             | Input::Dialled { .. }
             | Input::Addresses(_)
             | Input::Gossip { .. }
             | Input::Negotiation(_)
             | Input::Unsaid { .. }
-            | Input::Workload { .. }
             | Input::Command(..)
             | Input::Inventory(_)
             | Input::RoundTrips(_)
             | Input::Isolation(_)
-            | Input::Lease(..)
-            | Input::Home(..)
-            | Input::Guest(..) => {}
+            | Input::Lease(..) => {}
         }
     }
 }

@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mercato_agent::{Agent, Answer, Ask, Config, Gate, Input, Records};
+use mercato_agent::{Agent, Answer, Ask, Config, FederationInput, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_gossip::Interner;
 use mercato_kubelet::Repeated;
@@ -240,7 +240,7 @@ impl Driver {
             Message::Ask(ask, reply) => {
                 self.asked += 1;
                 self.askers.insert(self.asked, reply);
-                self.feed(Input::Federation(self.asked, ask));
+                self.feed(Input::Federation(FederationInput::Ask(self.asked, ask)));
             }
             Message::Look(look) => look(self),
             // Taken by the loop.
@@ -253,7 +253,9 @@ impl Driver {
         self.world.note(&input);
         self.on_peer(&input);
         let mut asked = None;
-        if let Input::Command(number, _) | Input::Federation(number, _) = &input {
+        if let Input::Command(number, _) | Input::Federation(FederationInput::Ask(number, _)) =
+            &input
+        {
             asked = Some(*number);
         }
         let began = Instant::now();

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use mercato_agent::{
-    FederationRecord, FederationRefusal, Papers, Record, TooLarge, limits::RECORD_BYTES,
+    FederationInput, FederationRecord, FederationRefusal, Papers, Record, TooLarge,
+    limits::RECORD_BYTES,
 };
 use mercato_broker::Approve;
 use mercato_gossip::Opened;
@@ -123,7 +124,7 @@ async fn a_registrar_publishes_the_longest_list() {
     let root = Root::found(&key, "alps".parse().unwrap(), driver.now()).unwrap();
     let federation = root.federation_id();
     let papers = Papers::of_domain(root, "alps.test".to_owned());
-    driver.feed(Input::Federation(1, Ask::Enter(Box::new(papers))));
+    driver.feed(Input::Federation(FederationInput::Ask(1, Ask::Enter(Box::new(papers)))));
     let issued_ms = driver.now().wall_ms;
     let mut list = RevocationList {
         number: 1,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use mercato_agent::{Answer, Ask, Input};
+use mercato_agent::{Answer, Ask, FederationInput, Input};
 use mercato_discovery::Address;
 use mercato_gossip::Opened;
 use mercato_net::{Event, KubeletAnswer, Responder, Session};
@@ -101,7 +101,13 @@ async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool)
             let connected = Input::Connected { peer: owner, dialled };
             handle.tell_in(peer, session, connected).await;
             if !certificates.is_empty() {
-                handle.tell_in(peer, session, Input::Papers { peer, certificates }).await;
+                handle
+                    .tell_in(
+                        peer,
+                        session,
+                        Input::Federation(FederationInput::Papers { peer, certificates }),
+                    )
+                    .await;
             }
             // Who is connected is told of other certificates: not of those that came meanwhile.
             if handle.hello().await.certificates != shown {
@@ -118,7 +124,7 @@ async fn greet(handle: Handle, peer: PublicKey, session: Session, dialled: bool)
 /// Says hello again to a peer that is connected.
 pub(super) async fn introduce(handle: Handle, peer: PublicKey) {
     if let Some((_, certificates)) = hello(&handle, peer).await {
-        handle.tell(Input::Papers { peer, certificates }).await;
+        handle.tell(Input::Federation(FederationInput::Papers { peer, certificates })).await;
     }
 }
 
@@ -187,7 +193,12 @@ async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option
 /// A hello is answered with ours. Of one who is connected it may show other certificates.
 async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Responder) {
     if !hello.certificates.is_empty() {
-        handle.tell(Input::Papers { peer, certificates: hello.certificates }).await;
+        handle
+            .tell(Input::Federation(FederationInput::Papers {
+                peer,
+                certificates: hello.certificates,
+            }))
+            .await;
     }
     match handle.hello().await.to_bytes() {
         Ok(hello) => responder.respond(Bytes::from(hello)),
@@ -238,7 +249,9 @@ pub(super) fn join(
 ) {
     tokio::spawn(async move {
         let reply = ask_registrar(&handle, registrar, addresses, &request).await;
-        handle.tell(Input::Joined(federation, reply.map(Box::new))).await;
+        handle
+            .tell(Input::Federation(FederationInput::Joined(federation, reply.map(Box::new))))
+            .await;
     });
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use mercato_agent::{Frame, Input};
+use mercato_agent::{Frame, Input, LeaseInput};
 use mercato_kubelet::{Bodies, BodyError};
 use mercato_net::WorkloadReceiver;
 use mercato_offload::key::Item;
@@ -50,7 +50,7 @@ pub(super) async fn receive_all(
                 }
             };
             let wait = allowance.frame(Instant::now(), statements(&said), length);
-            handle.tell(Input::Workload { peer, contract, frame: said }).await;
+            handle.tell(Input::Lease(contract, LeaseInput::Frame { peer, frame: said })).await;
             tokio::time::sleep(wait).await;
         }
     };

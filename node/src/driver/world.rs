@@ -68,17 +68,12 @@ impl World {
                 return;
             }
             Input::Tick
-            | Input::Federation(..)
-            | Input::Joined(..)
-            | Input::Papers { .. }
+            | Input::Federation(_)
             | Input::Gossip { .. }
             | Input::Negotiation(_)
             | Input::Unsaid { .. }
-            | Input::Workload { .. }
             | Input::Command(..)
-            | Input::Lease(..)
-            | Input::Home(..)
-            | Input::Guest(..) => return,
+            | Input::Lease(..) => return,
         };
         self.levels.insert(level, input.clone());
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews};
+use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews};
 use mercato_broker::Inventory;
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
@@ -114,17 +114,17 @@ pub(crate) struct LeaseTask {
 impl LeaseTask {
     /// Tells the agent how the lease's part in this cluster is.
     pub(crate) async fn news(&self, news: LeaseNews) {
-        (self.report)(Input::Lease(self.contract, news)).await;
+        (self.report)(Input::Lease(self.contract, LeaseInput::News(news))).await;
     }
 
     /// Tells the session at home.
     pub(crate) async fn home(&self, input: home::Input) {
-        (self.report)(Input::Home(self.contract, input)).await;
+        (self.report)(Input::Lease(self.contract, LeaseInput::Home(input))).await;
     }
 
     /// Tells the session at the provider.
     pub(crate) async fn guest(&self, input: guest::Input) {
-        (self.report)(Input::Guest(self.contract, input)).await;
+        (self.report)(Input::Lease(self.contract, LeaseInput::Guest(input))).await;
     }
 }
 

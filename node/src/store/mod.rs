@@ -70,10 +70,5 @@ pub(crate) enum StoreError {
     },
     /// The disk, or the file on it.
     #[error("{path}: {source}")]
-    Io {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }

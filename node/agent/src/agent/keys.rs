@@ -12,7 +12,6 @@ use crate::effect::Effect;
 use crate::federation::Federations;
 use crate::notice::Notice;
 use crate::peers::{Claim, Keys};
-use crate::record::{Change, Record, RecordKey};
 
 impl Agent {
     /// `cluster` shows that these are its keys: what the owner thinks of it counts for them.
@@ -31,7 +30,7 @@ impl Agent {
         }
         let rank = self.federations.ranks(&self.broker);
         let claim = self.peers.learn(cluster, keys, rank);
-        self.erase_forgotten(out);
+        out.extend(self.peers.erase_forgotten());
         match claim {
             Claim::Outdated => return false,
             Claim::Known => {}
@@ -43,8 +42,15 @@ impl Agent {
                 self.tell_keys(cluster);
             }
         }
-        if before != Some(latest) && self.matters(&cluster) {
-            self.keep_keys(&cluster, out);
+        // Whether it would be worse than before to take an earlier key of this cluster's for its
+        // own after a restart.
+        let matters = || {
+            self.peers.is_named(&cluster)
+                || self.federations.is_member(&cluster)
+                || self.leases.with(&cluster).next().is_some()
+        };
+        if before != Some(latest) && matters() {
+            out.extend(self.peers.keep(&cluster));
         }
         true
     }
@@ -62,16 +68,10 @@ impl Agent {
         let of =
             move |other: &ClusterId| if *other == cluster { Rank::Partner } else { rank(other) };
         let claim = self.peers.assume(cluster, key, of);
-        self.erase_forgotten(out);
+        out.extend(self.peers.erase_forgotten());
         if claim == Claim::New {
             self.on_new_key(now, cluster, key, out);
         }
-    }
-
-    /// Whom there was no room for is forgotten on disk, too.
-    fn erase_forgotten(&mut self, out: &mut Vec<Effect>) {
-        let forgotten = self.peers.forgotten().into_iter();
-        out.extend(forgotten.map(|of| Effect::Persist(Change::Erase(RecordKey::Key(of)))));
     }
 
     fn on_new_key(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {
@@ -113,33 +113,11 @@ impl Agent {
         self.for_broker.extend(told);
     }
 
-    /// Whether it would be worse than before to take an earlier key of this cluster's for its
-    /// own after a restart.
-    fn matters(&self, cluster: &ClusterId) -> bool {
-        self.peers.is_named(cluster)
-            || self.federations.is_member(cluster)
-            || self.leases.with(cluster).next().is_some()
-    }
-
-    /// Remembers that this cluster changed its key, if it did and that is not on disk.
-    pub(super) fn keep_keys(&mut self, cluster: &ClusterId, out: &mut Vec<Effect>) {
-        if let Some(Keys { latest, replaced }) = self.peers.keep(cluster) {
-            let record = Record::Key(*cluster, *latest, replaced.clone());
-            out.push(Effect::Persist(Change::Put(record)));
-        }
-    }
-
     /// Tells the parts that know peers by key what the owner thinks of one.
     pub(super) fn set_standing(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
         let Some(key) = self.peers.key(&cluster) else { return };
         let standing = self.peers.standing(&cluster);
-        let blocked = standing == Standing::Blocked;
-        let input = match blocked {
-            true => mercato_discovery::Input::Block(key),
-            false => mercato_discovery::Input::Unblock(key),
-        };
-        self.connections.handle(now, input, out);
-        out.push(Effect::Block(key, blocked));
+        self.connections.block(now, key, standing == Standing::Blocked, out);
         match standing {
             Standing::Trusted => self.publishers.add(key),
             Standing::Stranger | Standing::Blocked => self.publishers.change(),

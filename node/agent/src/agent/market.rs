@@ -31,6 +31,8 @@ impl Agent {
     }
 
     fn pass_on(&mut self, now: Now, wanted: Wanted, out: &mut Vec<Effect>) {
+        // In this federation, by whomever: a publication says itself whose it is.
+        let trust = Trust { federation: self.config.federation, signers: Signers::Anyone };
         match wanted {
             Wanted::Persist(record) => self.remember(now, record, out),
             Wanted::Forget(key) => {
@@ -52,13 +54,16 @@ impl Agent {
                 }
             }
             Wanted::Publish { lease, body } => {
-                let lease = lease.open(self.trust(), now).ok();
-                let news = lease.and_then(|lease| News::ad(lease, body));
-                self.publish(now, news, out);
+                let lease = lease.open(trust, now).ok();
+                if let Some(news) = lease.and_then(|lease| News::ad(lease, body)) {
+                    self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
+                }
             }
             Wanted::Withdraw(end) => {
-                let end = end.open(self.trust(), now).ok().map(VerifiedPublication::Withdraw);
-                self.publish(now, end.and_then(News::plain), out);
+                let end = end.open(trust, now).ok().map(VerifiedPublication::Withdraw);
+                if let Some(news) = end.and_then(News::plain) {
+                    self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
+                }
             }
             Wanted::Lease(spec) => self.on_spec(now, *spec, out),
             Wanted::Reply(to, reply) => out.push(Effect::Reply(to, reply)),
@@ -70,12 +75,12 @@ impl Agent {
         match record {
             mercato_broker::Record::Peer(cluster, standing) => {
                 self.peers.set_standing(cluster, standing);
-                self.keep_keys(&cluster, out);
+                out.extend(self.peers.keep(&cluster));
                 out.push(Effect::Notice(Notice::Standing(cluster, standing)));
                 self.set_standing(now, cluster, out);
             }
             mercato_broker::Record::Deal(deal) => {
-                self.keep_keys(&deal.peer(), out);
+                out.extend(self.peers.keep(&deal.peer()));
                 out.extend(self.news.notices(now, &deal).into_iter().map(Effect::Notice));
                 if is_bound(&deal) {
                     self.publishers.add(deal.peer_key());
@@ -99,17 +104,6 @@ impl Agent {
         self.with_leases(now, out, |leases, turn| leases.set_spec(spec, turn));
     }
 
-    /// In this federation, by whomever: a publication says itself whose it is.
-    fn trust(&self) -> Trust<'static> {
-        Trust { federation: self.config.federation, signers: Signers::Anyone }
-    }
-
-    fn publish(&mut self, now: Now, news: Option<News>, out: &mut Vec<Effect>) {
-        if let Some(news) = news {
-            self.run_gossip(now, mercato_gossip::Input::Publish(news), out);
-        }
-    }
-
     /// Lets gossip hear something, and then what is thought of what it learned of it.
     pub(super) fn run_gossip(
         &mut self,
@@ -129,7 +123,8 @@ impl Agent {
                 mercato_gossip::Effect::Banned(peer) => {
                     out.push(Effect::Notice(Notice::Shunned(peer)));
                     let owner = self.peers.connected().get(&peer);
-                    self.refuse(peer, owner.map(|owner| owner.cluster_id()), out);
+                    let cluster = owner.map(|owner| owner.cluster_id());
+                    out.extend(self.leases.refusal(peer, cluster, self.context()));
                     self.leave_gossip(now, peer, out);
                 }
             }

@@ -3,18 +3,18 @@
 
 mod keys;
 mod market;
+mod restored;
 mod view;
 
 use std::collections::VecDeque;
 
 use mercato_broker::{Broker, Standing};
 use mercato_discovery::Directory;
-use mercato_gossip::limits::BAN_MS;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::envelope::Signed;
-use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
-use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest};
+use mercato_protocol::join::{JoinRefusal, JoinReply};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::{Deadline, Now};
 use rand::{RngExt as _, SeedableRng as _};
@@ -25,15 +25,16 @@ use crate::context::{Context, Turn};
 use crate::effect::Effect;
 use crate::federation::Federations;
 use crate::federation::ask::{Answer, Ask};
-use crate::input::{FederationInput, Input, LeaseInput};
+use crate::input::{FederationInput, Input};
 use crate::lease::table::Leases;
 use crate::neighbours::Neighbours;
 use crate::notice::{DealNews, Notice};
 use crate::peers::{Keys, Peers};
 use crate::publishers::Publishers;
-use crate::record::{Record, Records};
+use crate::record::Records;
 use crate::request::Request;
 use crate::unsent::Unsent;
+use restored::Restored;
 
 /// What the agent is told once.
 pub type Config = mercato_broker::Config;
@@ -73,35 +74,8 @@ impl Agent {
         degraded: Option<String>,
     ) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
-        let (mut peers, mut news) = (Peers::default(), DealNews::default());
-        let (mut of_broker, mut of_federations) = (Vec::new(), Vec::new());
-        let mut leases = Leases::new(degraded.is_some());
-        for record in records.iter() {
-            match record {
-                Record::Home(id, _) | Record::Guest(id, _) | Record::Namespaces(id, _) => {
-                    leases.restore(*id, record.clone());
-                }
-                Record::Federation(of) => of_federations.push(of.clone()),
-                Record::Key(cluster, latest, replaced) => {
-                    let keys = Keys { latest: *latest, replaced: replaced.clone() };
-                    peers.restore(*cluster, keys);
-                }
-                Record::Broker(of) => {
-                    of_broker.push(of.clone());
-                    match of {
-                        mercato_broker::Record::Peer(cluster, standing) => {
-                            peers.set_standing(*cluster, *standing);
-                        }
-                        mercato_broker::Record::Deal(deal) => news.restore(deal),
-                        mercato_broker::Record::Series { .. }
-                        | mercato_broker::Record::Share(_)
-                        | mercato_broker::Record::Buy(_)
-                        | mercato_broker::Record::Earlier(..)
-                        | mercato_broker::Record::Dispute(..) => {}
-                    }
-                }
-            }
-        }
+        let Restored { of_broker, of_federations, leases, peers, news } =
+            Restored::of(records, degraded.is_some());
         let own = config.key.public();
         let mut publishers = Publishers::default();
         publishers.change();
@@ -154,21 +128,10 @@ impl Agent {
                 self.for_broker.push_back(mercato_broker::Input::Message(message));
             }
             Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
-            Input::Workload { peer, contract, frame } => {
-                self.on_lease(now, contract, LeaseInput::Frame { peer, frame }, &mut out);
-            }
             Input::Command(reply_to, command) => {
                 self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
             }
-            Input::Federation(to, ask) => {
-                self.on_federation(now, FederationInput::Ask(to, ask), &mut out);
-            }
-            Input::Joined(federation, reply) => {
-                self.on_federation(now, FederationInput::Joined(federation, reply), &mut out);
-            }
-            Input::Papers { peer, certificates } => {
-                self.on_federation(now, FederationInput::Papers { peer, certificates }, &mut out);
-            }
+            Input::Federation(input) => self.on_federation(now, input, &mut out),
             Input::Inventory(inventory) => {
                 self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
             }
@@ -178,14 +141,8 @@ impl Agent {
             Input::Isolation(enforced) => {
                 self.for_broker.push_back(mercato_broker::Input::Isolation(enforced));
             }
-            Input::Lease(contract, news) => {
-                self.on_lease(now, contract, LeaseInput::News(news), &mut out);
-            }
-            Input::Home(contract, input) => {
-                self.on_lease(now, contract, LeaseInput::Home(input), &mut out);
-            }
-            Input::Guest(contract, input) => {
-                self.on_lease(now, contract, LeaseInput::Guest(input), &mut out);
+            Input::Lease(contract, input) => {
+                self.with_leases(now, &mut out, |all, turn| all.handle(contract, input, turn));
             }
         }
         self.run_broker(now, &mut out);
@@ -259,7 +216,7 @@ impl Agent {
                 Request::Broker(input) => self.for_broker.push_back(input),
                 Request::Gossip(input) => self.run_gossip(now, input, out),
                 Request::KeepConnected(cluster) => self.keep_connected(now, cluster, out),
-                Request::KeepKeys(cluster) => self.keep_keys(&cluster, out),
+                Request::KeepKeys(cluster) => out.extend(self.peers.keep(&cluster)),
                 Request::PublishersChanged => self.publishers.change(),
             }
         }
@@ -287,38 +244,17 @@ impl Agent {
         self.fulfil(now, turn.out, out);
     }
 
-    fn on_lease(
-        &mut self,
-        now: Now,
-        contract: ContractId,
-        input: LeaseInput,
-        out: &mut Vec<Effect>,
-    ) {
-        self.with_leases(now, out, |leases, turn| leases.handle(contract, input, turn));
-    }
-
     fn on_federation(&mut self, now: Now, input: FederationInput, out: &mut Vec<Effect>) {
-        // With a key that it has replaced nobody gets another certificate.
-        if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input
-            && !self.is_proven(now, *peer, request, out)
-        {
-            let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
-            out.push(Effect::Federation(*to, Box::new(refused)));
-            return;
+        if let FederationInput::Ask(to, Ask::Admit { peer, request }) = &input {
+            // With a key that it has replaced nobody gets another certificate.
+            let owner = Owner::of(&request.identities, now).ok().filter(|it| it.key == *peer);
+            let is_proven = |it: Owner| self.meet(now, it.cluster_id(), Keys::of(&it), out);
+            if !owner.is_some_and(is_proven) {
+                let refused = Answer::Join(Box::new(JoinReply::Refused(JoinRefusal::Identity)));
+                return out.push(Effect::Federation(*to, Box::new(refused)));
+            }
         }
         self.with_federations(now, out, |all, turn| all.handle(input, turn));
-    }
-
-    /// Whether who wants to join is the cluster that it says it is.
-    fn is_proven(
-        &mut self,
-        now: Now,
-        peer: PublicKey,
-        request: &JoinRequest,
-        out: &mut Vec<Effect>,
-    ) -> bool {
-        let owner = Owner::of(&request.identities, now).ok().filter(|owner| owner.key == peer);
-        owner.is_some_and(|owner| self.meet(now, owner.cluster_id(), Keys::of(&owner), out))
     }
 
     fn keep_connected(&mut self, now: Now, cluster: ClusterId, out: &mut Vec<Effect>) {
@@ -327,8 +263,7 @@ impl Agent {
     }
 
     fn on_connected(&mut self, now: Now, peer: Owner, dialled: bool, out: &mut Vec<Effect>) {
-        let (key, cluster) = (peer.key, peer.cluster_id());
-        let name = peer.name.clone();
+        let (key, cluster, name) = (peer.key, peer.cluster_id(), peer.name.clone());
         if !self.meet(now, cluster, Keys::of(&peer), out) {
             if self.peers.is_first_outdated(cluster) {
                 out.push(Effect::Notice(Notice::Outdated(cluster)));
@@ -338,7 +273,7 @@ impl Agent {
             return self.connections.handle(now, replaced, out);
         }
         if self.gossip.is_banned(now, &key) {
-            self.refuse(key, Some(cluster), out);
+            out.extend(self.leases.refusal(key, Some(cluster), self.context()));
         }
         self.peers.connect(peer);
         let connected = mercato_discovery::Input::Connected { peer: key, dialled };
@@ -347,9 +282,8 @@ impl Agent {
             return;
         }
         out.push(Effect::Notice(Notice::Connected { peer: cluster, name }));
-        let (federations, context) =
-            (&self.federations, Context::of(&self.broker, &self.gossip, &self.peers));
-        let requests = self.neighbours.enter(key, cluster, dialled, federations, context);
+        let context = Context::of(&self.broker, &self.gossip, &self.peers);
+        let requests = self.neighbours.enter(key, cluster, dialled, &self.federations, context);
         self.fulfil(now, requests, out);
         self.with_leases(now, out, |leases, turn| leases.link(cluster, true, turn));
         out.extend(self.unsent.take(key));
@@ -379,17 +313,5 @@ impl Agent {
         let context = Context::of(&self.broker, &self.gossip, &self.peers);
         let requests = self.neighbours.leave(now, peer, &self.federations, context);
         self.fulfil(now, requests, out);
-    }
-
-    /// Gossip takes nothing more from a peer: it is hung up on, and refused for as long, unless a
-    /// contract needs it.
-    fn refuse(&self, peer: PublicKey, cluster: Option<ClusterId>, out: &mut Vec<Effect>) {
-        let is_needed = |cluster: ClusterId| {
-            let mut contracts = self.context().contracts();
-            self.leases.need(&cluster) || contracts.any(|deal| deal.peer() == cluster)
-        };
-        if !cluster.is_some_and(is_needed) {
-            out.push(Effect::Refuse(peer, BAN_MS));
-        }
     }
 }

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_broker::{Desired, LeaseSpec, Side};
+use mercato_gossip::limits::BAN_MS;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::time::Deadline;
 
 use super::Lease;
-use crate::context::Turn;
+use crate::context::{Context, Turn};
 use crate::effect::{Effect, Frame};
 use crate::input::{LeaseInput, LeaseNews};
 use crate::peers::Peers;
@@ -158,6 +159,20 @@ impl Leases {
     /// Whether anything is left of a lease with a cluster.
     pub(crate) fn need(&self, cluster: &ClusterId) -> bool {
         self.with(cluster).any(|lease| !lease.is_retired())
+    }
+
+    /// What keeps a peer away for as long as gossip takes nothing more from it; none: a contract
+    /// needs it.
+    pub(crate) fn refusal(
+        &self,
+        peer: PublicKey,
+        cluster: Option<ClusterId>,
+        context: Context<'_>,
+    ) -> Option<Effect> {
+        let is_needed = |cluster: ClusterId| {
+            self.need(&cluster) || context.contracts().any(|deal| deal.peer() == cluster)
+        };
+        (!cluster.is_some_and(is_needed)).then_some(Effect::Refuse(peer, BAN_MS))
     }
 
     fn with_mut(&mut self, cluster: &ClusterId) -> impl Iterator<Item = &mut Lease> {

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Answer, Ask, Config, Effect, Grant, Input, Listed, Papers, Records};
+use mercato_agent::{
+    Agent, Answer, Ask, Config, Effect, FederationInput, Grant, Input, Listed, Papers, Records,
+};
 use mercato_broker::Standing;
 use mercato_gossip::Interner;
 use mercato_protocol::certificate::{Certificate, Role};
@@ -58,7 +60,7 @@ impl Node {
     }
 
     fn ask(&mut self, ask: Ask) -> Answer {
-        answer(self.feed(Input::Federation(7, ask))).unwrap()
+        answer(self.feed(Input::Federation(FederationInput::Ask(7, ask)))).unwrap()
     }
 
     fn restart(&mut self) -> Vec<Effect> {
@@ -122,10 +124,14 @@ impl Node {
     /// Joins by a token, which the registrar answers so.
     fn enter(&mut self, reply: JoinReply) -> Answer {
         self.now_ms += 1;
-        let effects = self.feed(Input::Federation(7, Ask::Join(Box::new(token(self.now_ms)))));
+        let effects = self.feed(Input::Federation(FederationInput::Ask(
+            7,
+            Ask::Join(Box::new(token(self.now_ms))),
+        )));
         let asked = effects.iter().any(|effect| matches!(effect, Effect::Join { .. }));
         assert!(asked, "{effects:?}");
-        let joined = Input::Joined(federation().id(), Some(Box::new(reply)));
+        let joined =
+            Input::Federation(FederationInput::Joined(federation().id(), Some(Box::new(reply))));
         answer(self.feed(joined)).unwrap()
     }
 
@@ -137,7 +143,7 @@ impl Node {
     /// Meets `other`, which shows its certificates; what it is worth then.
     fn meet(&mut self, other: &Node, certificates: Vec<Signed<Certificate>>) -> Standing {
         self.feed(Input::Connected { peer: other.owner(), dialled: false });
-        self.feed(Input::Papers { peer: other.key(), certificates });
+        self.feed(Input::Federation(FederationInput::Papers { peer: other.key(), certificates }));
         self.agent.broker().standing(&other.id())
     }
 }

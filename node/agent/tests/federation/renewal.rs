@@ -1,6 +1,6 @@
 //! A membership goes on by itself, for as long as its registrar lets it.
 
-use mercato_agent::{Agent, Effect, Input};
+use mercato_agent::{Agent, Effect, FederationInput, Input};
 use mercato_broker::Standing;
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::join::{JoinRefusal, JoinReply, JoinRequest};
@@ -42,7 +42,7 @@ fn reply(registrar: &mut Node, one: &Node) -> Result<JoinReply, JoinRefusal> {
 
 pub(crate) fn told(one: &mut Node, reply: Result<JoinReply, JoinRefusal>) {
     let reply = reply.unwrap_or_else(JoinReply::Refused);
-    one.feed(Input::Joined(federation().id(), Some(Box::new(reply))));
+    one.feed(Input::Federation(FederationInput::Joined(federation().id(), Some(Box::new(reply)))));
 }
 
 fn until_ms(agent: &Agent) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
 use mercato_broker::Side;
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, Write};
@@ -76,7 +76,7 @@ impl Cluster {
             pod,
         };
         self.pods.insert(pod.pod.uid.clone(), (pod.clone(), false));
-        vec![Input::Home(contract, home::Input::Pod(pod))]
+        vec![Input::Lease(contract, LeaseInput::Home(home::Input::Pod(pod)))]
     }
 
     /// A person chooses another name for the guest namespace, or none in particular.
@@ -84,7 +84,7 @@ impl Cluster {
         self.place = name.map(str::to_owned);
         let pods = self.pods.values_mut().map(|(pod, _)| {
             pod.place = name.map(str::to_owned);
-            Input::Home(contract, home::Input::Pod(pod.clone()))
+            Input::Lease(contract, LeaseInput::Home(home::Input::Pod(pod.clone())))
         });
         pods.collect()
     }
@@ -93,7 +93,7 @@ impl Cluster {
     pub(crate) fn delete(&mut self, contract: ContractId, uid: &Uid) -> Vec<Input> {
         let Some((pod, _)) = self.pods.get_mut(uid) else { return vec![] };
         pod.deletion_grace_s.get_or_insert(30);
-        vec![Input::Home(contract, home::Input::Pod(pod.clone()))]
+        vec![Input::Lease(contract, LeaseInput::Home(home::Input::Pod(pod.clone())))]
     }
 
     pub(crate) fn follow(&mut self, desire: LeaseDesire) -> Vec<Input> {
@@ -107,10 +107,11 @@ impl Cluster {
                 self.node = true;
                 if first {
                     let pods = self.pods.values().map(|(pod, _)| pod.clone()).collect();
-                    inputs.push(Input::Home(contract, home::Input::Synced(pods)));
+                    inputs
+                        .push(Input::Lease(contract, LeaseInput::Home(home::Input::Synced(pods))));
                 }
                 if matches!(phase, Phase::Open { .. }) {
-                    inputs.push(Input::Lease(contract, LeaseNews::Ready));
+                    inputs.push(Input::Lease(contract, LeaseInput::News(LeaseNews::Ready)));
                 }
                 if phase == Phase::Draining {
                     for uid in self.pods.keys().cloned().collect::<Vec<_>>() {
@@ -122,12 +123,15 @@ impl Cluster {
             Side::Provider => {
                 if first {
                     let guests = self.guests.values().cloned().collect();
-                    inputs.push(Input::Guest(contract, guest::Input::Synced(guests)));
+                    inputs.push(Input::Lease(
+                        contract,
+                        LeaseInput::Guest(guest::Input::Synced(guests)),
+                    ));
                 }
                 if phase == Phase::Ended {
                     assert!(self.guests.is_empty(), "a guest is left as its namespace goes");
                     self.namespaces.clear();
-                    inputs.push(Input::Lease(contract, LeaseNews::Removed));
+                    inputs.push(Input::Lease(contract, LeaseInput::News(LeaseNews::Removed)));
                 }
             }
         }
@@ -139,7 +143,7 @@ impl Cluster {
         let drains = self.followed.as_ref().is_some_and(|lease| lease.phase == Phase::Draining);
         (drains && self.pods.is_empty()).then(|| {
             self.node = false;
-            Input::Lease(contract, LeaseNews::Removed)
+            Input::Lease(contract, LeaseInput::News(LeaseNews::Removed))
         })
     }
 
@@ -180,7 +184,8 @@ impl Cluster {
             }
             HomeWork::Unwatch(_) | HomeWork::Event(..) => vec![],
         };
-        let inputs = inputs.into_iter().map(|input| Input::Home(contract, input));
+        let inputs =
+            inputs.into_iter().map(|input| Input::Lease(contract, LeaseInput::Home(input)));
         inputs.chain(self.drained(contract)).collect()
     }
 
@@ -235,7 +240,7 @@ impl Cluster {
                 None => vec![guest::Input::Gone(item)],
             },
         };
-        inputs.into_iter().map(|input| Input::Guest(contract, input)).collect()
+        inputs.into_iter().map(|input| Input::Lease(contract, LeaseInput::Guest(input))).collect()
     }
 
     /// Why nothing of this home namespace can be here.

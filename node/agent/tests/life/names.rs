@@ -1,7 +1,7 @@
 //! What guest namespaces are called: by the provider, or as home would have it; and what
 //! becomes of a name that the provider cannot give.
 
-use mercato_agent::{Input, LeaseNews, Record};
+use mercato_agent::{Input, LeaseInput, LeaseNews, Record};
 use mercato_broker::{Command, Deal};
 use mercato_offload::key::Uid;
 use mercato_protocol::id::ContractId;
@@ -102,7 +102,7 @@ fn a_name_that_home_has_chosen_is_no_reason_to_end_the_lease() {
     shop.until_it_runs("one");
     let failed = |shop: &mut Shop| {
         let news = LeaseNews::Failed("names begin with team-".to_owned());
-        shop.world.tell(SELLER, Input::Lease(shop.id, news));
+        shop.world.tell(SELLER, Input::Lease(shop.id, LeaseInput::News(news)));
         for _ in 0..200 {
             shop.world.step();
         }

@@ -1,6 +1,6 @@
 //! The story, told by conditions, so that it goes on after any crash.
 
-use mercato_agent::{Effect, Frame, Input, Notice, Record};
+use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, Record};
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, SharePolicy, Side, Standing,
 };
@@ -318,7 +318,10 @@ fn a_stranger_has_no_word_in_a_lease() {
     let frame =
         message::Frame { from: 9, to: 9, seq: 1, ack: 0, answer: true, statements: vec![put] };
     let mut hear = |node: usize, peer| {
-        let input = Input::Workload { peer, contract, frame: Frame::ToGuest(frame.clone()) };
+        let input = Input::Lease(
+            contract,
+            LeaseInput::Frame { peer, frame: Frame::ToGuest(frame.clone()) },
+        );
         world.nodes[node].agent.handle(at(world.now_ms), input)
     };
     let [seller, buyer] =

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Config, Effect, Gate, Input, Notice, Records};
+use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
@@ -308,7 +308,11 @@ impl World {
                 vec![]
             }
             Effect::Workload { contract, frame, .. } => {
-                self.come(other, Input::Workload { peer: me, contract, frame }, self.link);
+                self.come(
+                    other,
+                    Input::Lease(contract, LeaseInput::Frame { peer: me, frame }),
+                    self.link,
+                );
                 vec![]
             }
             Effect::Lease(desire) => this.cluster.follow(*desire),

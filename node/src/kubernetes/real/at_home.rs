@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, anyhow};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use mercato_agent::{HomeWork, Input, LeaseNews, Phase};
+use mercato_agent::{HomeWork, Input, LeaseInput, LeaseNews, Phase};
 use mercato_kubelet::home::HomeSide;
 use mercato_kubelet::node::{self, Name, NodeState};
 use mercato_kubelet::{HomeLease, HomeLeaseConfig, HomeLeaseError};
@@ -52,7 +52,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
             let (report, contract) = (this.task.report.clone(), this.task.contract);
             let telling = async move {
                 while let Some(input) = inputs.recv().await {
-                    report(Input::Home(contract, input)).await;
+                    report(Input::Lease(contract, LeaseInput::Home(input))).await;
                 }
                 pending::<()>().await;
             };

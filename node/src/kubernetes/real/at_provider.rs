@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
-use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseNews, Phase};
+use mercato_agent::{GuestWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
 use mercato_config::settings::UserNamespaces;
 use mercato_kubelet::guest::GuestSide;
 use mercato_kubelet::guest_namespace::{self, Seen};
@@ -103,7 +103,7 @@ impl AtProvider {
         let (report, contract) = (self.task.report.clone(), self.task.contract);
         let telling = async move {
             while let Some(input) = inputs.recv().await {
-                report(Input::Guest(contract, input)).await;
+                report(Input::Lease(contract, LeaseInput::Guest(input))).await;
             }
             pending::<()>().await;
         };
