@@ -14,7 +14,7 @@ pub(crate) const STORE_CACHE_BYTES: u64 = 8 << 20;
 pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);
 /// How often the lock of records that another holds is looked at, and how long between.
 pub(crate) const STORE_LOCK_LOOKS: u32 = 50;
-/// See [`STORE_LOCK_LOOKS`].
+/// How long there is between two looks: [`STORE_LOCK_LOOKS`].
 pub(crate) const STORE_LOCK_LOOK: Duration = Duration::from_millis(20);
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
@@ -106,7 +106,7 @@ pub(crate) const KUBELET_PORTS: u16 = 1_000;
 
 /// Ports are looked for so often before the local network is told of them,
 pub(crate) const LISTEN_LOOKS: u32 = 100;
-/// and so long each.
+/// and there is so long between two looks.
 pub(crate) const LISTEN_LOOK: Duration = Duration::from_millis(20);
 
 /// Name and version of this program, as peers are told.
@@ -129,7 +129,7 @@ pub(crate) const HEALTH_HEADERS: Duration = Duration::from_secs(10);
 pub(crate) const HEALTH_PAUSE: Duration = Duration::from_millis(100);
 /// A registrar that was dialled just now is asked so often,
 pub(crate) const JOIN_TRIES: u32 = 5;
-/// with such a pause.
+/// with a pause of this length between two tries.
 pub(crate) const JOIN_PAUSE: Duration = Duration::from_millis(500);
 /// A registrar is reminded so long before its certificate ends: the root key has to be fetched.
 pub(crate) const ENDING_MS: u64 = 60 * 86_400_000;
@@ -154,7 +154,7 @@ pub(crate) const MEMBERSHIP_ENDING_MS: u64 = 3 * 86_400_000;
 pub(crate) const RESTART: Duration = Duration::from_millis(200);
 /// Between two looks whether it has.
 pub(crate) const RESTART_LOOK: Duration = Duration::from_millis(100);
-/// What `mercato events` remembers.
+/// How many events `mercato events` remembers.
 pub(crate) const EVENTS: usize = 1_024;
 
 /// Between two looks whether the cluster has the custom resources.
@@ -167,7 +167,7 @@ pub(crate) const CANDIDATES: usize = 10;
 pub(crate) const ATTEMPTS: u32 = 16;
 /// after so long, twice as long each time,
 pub(crate) const AGAIN_MS: u64 = 5_000;
-/// and not longer.
+/// but never after longer than this.
 pub(crate) const AGAIN_MOST_MS: u64 = 600_000;
 /// A Contract that is over is shown for so long, as a finished Job may be.
 pub(crate) const CONTRACT_SHOWN_MS: u64 = 3_600_000;

@@ -47,7 +47,7 @@ pub enum Effect {
     Rank(PublicKey, Rank),
     /// Tell a neighbour. May get lost.
     Gossip {
-        /// The neighbour's key.
+        /// The key of a neighbour in gossip.
         peer: PublicKey,
         /// What it is told, signed where that is needed.
         message: mercato_protocol::gossip::Message,
@@ -86,7 +86,7 @@ pub enum Effect {
     Reply(u64, Result<Reply, Refusal>),
     /// The answer to what was asked about federations.
     Federation(u64, Box<Answer>),
-    /// Ask this registrar, who may have to be dialled first, and report [`crate::Input::Joined`].
+    /// Ask this registrar, who may have to be dialled first, and report [`crate::FederationInput::Joined`].
     Join {
         /// The federation that is to be joined.
         federation: FederationId,
@@ -98,7 +98,7 @@ pub enum Effect {
         request: Box<JoinRequest>,
     },
     /// Say hello to every connected peer again, since there are other certificates to show;
-    /// what the peers show in turn is [`crate::Input::Papers`].
+    /// what the peers show in turn is [`crate::FederationInput::Papers`].
     Introduce,
     /// Something worth a line in the log and in `mercato events`.
     Notice(Notice),
@@ -151,17 +151,17 @@ pub enum Phase {
     Ended,
 }
 
-/// Work at home's API server; what comes of it is an [`crate::Input::Home`]. The words are those
+/// Work at home's API server; what comes of it is a [`crate::LeaseInput::Home`]. The words are those
 /// of [`mercato_offload::home::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HomeWork {
     /// Tell of this object, now and whenever it changes.
     Watch(ObjectKey),
-    /// No longer.
+    /// Tell of this object no longer.
     Unwatch(ObjectKey),
     /// Ask for this pod by name.
     Confirm(PodId),
-    /// Write to this pod.
+    /// Write this to the pod at home.
     Write(PodId, Write),
     /// Tell the owner of this object that the provider refuses it.
     ObjectRefused(ObjectKey, message::Refusal),
@@ -169,7 +169,7 @@ pub enum HomeWork {
     Event(PodId, message::PodEvent),
 }
 
-/// Work at the provider's API server; what comes of it is an [`crate::Input::Guest`]. The words
+/// Work at the provider's API server; what comes of it is a [`crate::LeaseInput::Guest`]. The words
 /// are those of [`mercato_offload::guest::Effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuestWork {

@@ -31,7 +31,7 @@ pub struct Gate {
     writing: Option<Vec<Change>>,
     /// The group that is gathered meanwhile.
     gathered: Vec<Change>,
-    /// Groups on disk.
+    /// How many groups are on disk.
     durable: u64,
 }
 
@@ -41,7 +41,7 @@ impl Gate {
         Self { records, ..Self::default() }
     }
 
-    /// What is on disk.
+    /// The records that are on disk.
     pub fn records(&self) -> &Records {
         &self.records
     }

@@ -24,7 +24,7 @@ pub enum Input {
     Tick,
     /// A source of sightings speaks.
     Sighted(Report),
-    /// The answer to [`crate::Effect::Dial`].
+    /// What came of an attempt: the answer to [`crate::Effect::Dial`].
     Dialled {
         /// The number that the dial was given.
         attempt: u64,
@@ -81,14 +81,14 @@ pub enum LeaseInput {
     News(LeaseNews),
     /// A frame on its workload stream. Only the other party of the contract is listened to.
     Frame {
-        /// The key of whoever sent it.
+        /// The key that the connection has proven.
         peer: PublicKey,
-        /// The frame, whose bodies are kept by digest outside.
+        /// The frame, from either side. Its bodies are kept by digest outside.
         frame: Frame,
     },
-    /// What home's API server says of its pods and objects.
+    /// What home's API server says of its pods and objects. Frames and links are inputs of their own.
     Home(home::Input),
-    /// What the provider's API server says of its guests.
+    /// What the provider's API server says of its guests, likewise.
     Guest(guest::Input),
 }
 

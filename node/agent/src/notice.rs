@@ -16,7 +16,7 @@ use mercato_protocol::time::Now;
 /// What a person wants to know of a negotiation, a lease, or a change of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DealFacts {
-    /// The other side.
+    /// The cluster on the other side.
     pub peer: ClusterId,
     /// So much is bought, or offered; of a change, is to be.
     pub quantity: Resources,
@@ -28,7 +28,7 @@ pub struct DealFacts {
     pub asked: Option<Money>,
     /// Whether the provider had signed an offer that was not taken.
     pub was_offered: bool,
-    /// Why it is over.
+    /// Why it is over; none: it is not.
     pub ending: Option<Ending>,
     /// The same in the words of whoever ended it; may be empty.
     pub text: String,
@@ -37,24 +37,24 @@ pub struct DealFacts {
 /// Why a negotiation, a change or a lease is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// It came to nothing.
+    /// A negotiation or a change came to nothing.
     Refused(TerminateReason),
-    /// The lease ended.
+    /// The lease under the contract ended.
     Closed(CloseReason),
 }
 
 /// How far a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeStep {
-    /// The provider was asked.
+    /// The consumer has asked the provider for it.
     Asked,
     /// The provider's owner is asked.
     Review,
     /// The provider has signed it.
     Agreed,
-    /// It stands.
+    /// It stands: the contract is so from now on.
     Made,
-    /// It came to nothing.
+    /// It came to nothing: the contract stays as it is.
     Refused,
 }
 
@@ -69,9 +69,9 @@ pub enum FederationNews {
     Renewed,
     /// It goes by it no longer, as its owner wanted.
     Left,
-    /// Its certificate was revoked.
+    /// The certificate of this cluster was revoked.
     Revoked,
-    /// Its certificate is over.
+    /// The certificate of this cluster is over.
     Expired,
     /// The registrar was asked for the next certificate and did not answer.
     Unreachable,
@@ -86,14 +86,14 @@ pub enum FederationNews {
 /// Something worth telling a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A peer connected.
+    /// A peer has connected, and said who it is.
     Connected {
-        /// Who.
+        /// The cluster that has connected.
         peer: ClusterId,
-        /// What it calls itself.
+        /// The name by which that cluster calls itself.
         name: String,
     },
-    /// A peer is gone.
+    /// The last connection with this cluster is gone.
     Disconnected(ClusterId),
     /// A cluster changed its key.
     Rekeyed(ClusterId),
@@ -113,33 +113,33 @@ pub enum Notice {
     Standing(ClusterId, Standing),
     /// A negotiation or lease has gone on.
     Deal {
-        /// Which.
+        /// The number of the negotiation, and of its contract.
         id: NegotiationId,
-        /// Our side of it.
+        /// The side of it on which this cluster is.
         side: Side,
-        /// Where it stands now.
+        /// The state in which it is now.
         state: State,
-        /// The rest of it.
+        /// With whom, about what, and why it is over.
         facts: Box<DealFacts>,
     },
     /// A change of a lease has gone on.
     Change {
-        /// Of which lease.
+        /// The number of the lease that it would change.
         id: NegotiationId,
-        /// Our side of it.
+        /// The side of it on which this cluster is.
         side: Side,
         /// How far it is now.
         step: ChangeStep,
-        /// The rest of it.
+        /// With whom, about what, and why it is over.
         facts: Box<DealFacts>,
     },
     /// Something about a federation that this cluster goes by.
     Federation {
-        /// Which.
+        /// The fingerprint of that federation.
         federation: FederationId,
-        /// What it calls itself.
+        /// The name by which the federation calls itself.
         name: Slug,
-        /// What.
+        /// What has happened in the federation.
         news: FederationNews,
     },
     /// The records cannot be written: nothing new is promised, and pods are left as they

@@ -42,7 +42,7 @@ pub(crate) struct Keys {
 /// What a claim to speak for a cluster is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nothing new.
+    /// These keys were known before.
     Known,
     /// Nobody spoke for that cluster before.
     New,
@@ -126,7 +126,7 @@ impl Peers {
         if is_new { Claim::New } else { Claim::Known }
     }
 
-    /// Whether there was room.
+    /// Keeps the keys of a cluster; whether there was room for them.
     fn put(&mut self, cluster: ClusterId, keys: Keys, rank: impl Fn(&ClusterId) -> Rank) -> bool {
         let Self { keys: all, connected, standings, .. } = self;
         let matters = |cluster: &ClusterId, keys: &Keys| {

@@ -20,7 +20,7 @@ use crate::request::Request;
 pub(crate) struct Publishers {
     /// All are to be told anew,
     changed: bool,
-    /// or these partners more.
+    /// or only that there are these partners more.
     added: Vec<PublicKey>,
     /// What the network was told of whose connections are worth what.
     ranks: Arc<BTreeMap<PublicKey, Rank>>,

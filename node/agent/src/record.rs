@@ -21,7 +21,7 @@ use crate::limits;
 /// What must be remembered. Never the body of a Kubernetes object, never a tenant's secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// Of the broker.
+    /// What the broker keeps: offers, deals, and what the owner said.
     Broker(mercato_broker::Record),
     /// Of a lease's session at home.
     Home(ContractId, home::Record),
@@ -29,7 +29,7 @@ pub enum Record {
     Guest(ContractId, guest::Record),
     /// The provider's guest namespaces of a lease, by home namespace.
     Namespaces(ContractId, BTreeMap<String, String>),
-    /// Of the federation.
+    /// What is kept of this cluster's federations.
     Federation(FederationRecord),
     /// The key that speaks for a cluster, and those that did before, the first one first.
     Key(ClusterId, PublicKey, Vec<Replaced>),
@@ -38,17 +38,17 @@ pub enum Record {
 /// What a record is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RecordKey {
-    /// Of [`Record::Broker`].
+    /// The key of a [`Record::Broker`].
     Broker(mercato_broker::RecordKey),
-    /// Of [`Record::Home`].
+    /// The key of a [`Record::Home`].
     Home(ContractId, home::RecordKey),
-    /// Of [`Record::Guest`].
+    /// The key of a [`Record::Guest`].
     Guest(ContractId, guest::RecordKey),
-    /// Of [`Record::Namespaces`].
+    /// The key of a [`Record::Namespaces`].
     Namespaces(ContractId),
-    /// Of [`Record::Federation`].
+    /// The key of a [`Record::Federation`].
     Federation(FederationKey),
-    /// Of [`Record::Key`].
+    /// The key of a [`Record::Key`].
     Key(ClusterId),
 }
 
@@ -79,7 +79,7 @@ impl Record {
         }
     }
 
-    /// As it is kept.
+    /// The bytes that are kept on disk.
     pub fn to_bytes(&self) -> Vec<u8> {
         bytes(self)
     }
@@ -109,7 +109,7 @@ impl RecordKey {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("a record of {bytes} bytes, at most {most} are kept", most = limits::RECORD_BYTES)]
 pub struct TooLarge {
-    /// Its size.
+    /// The size that the value would have, in bytes.
     pub bytes: usize,
 }
 
@@ -119,7 +119,7 @@ fn bytes(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written, and keeps none.
 struct Count(usize);
 
 impl io::Write for Count {
@@ -140,7 +140,7 @@ pub enum FederationRecord {
     Papers(Box<Papers>),
     /// The latest list of an issuer in a federation.
     Revocations(FederationId, PublicKey, Signed<RevocationList>),
-    /// That a publisher equivocated.
+    /// The proof that a publisher signed two advertisements under one number.
     Fraud(PublicKey, Box<Equivocation>),
     /// Of the registrar of a federation.
     Registrar(FederationId, RegistrarRecord),
@@ -149,17 +149,17 @@ pub enum FederationRecord {
 /// What a [`FederationRecord`] is kept under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FederationKey {
-    /// Of [`FederationRecord::Papers`].
+    /// The key of a [`FederationRecord::Papers`].
     Papers(FederationId),
-    /// Of [`FederationRecord::Revocations`].
+    /// The key of a [`FederationRecord::Revocations`].
     Revocations(FederationId, PublicKey),
-    /// Of [`FederationRecord::Fraud`].
+    /// The key of a [`FederationRecord::Fraud`].
     Fraud(PublicKey),
-    /// Of [`RegistrarRecord::Token`].
+    /// The key of a [`RegistrarRecord::Token`].
     Token(FederationId, Digest),
-    /// Of [`RegistrarRecord::Issued`].
+    /// The key of a [`RegistrarRecord::Issued`].
     Issued(FederationId, ClusterId),
-    /// Of [`RegistrarRecord::Numbers`].
+    /// The key of a [`RegistrarRecord::Numbers`].
     Numbers(FederationId),
 }
 
@@ -181,7 +181,7 @@ impl FederationRecord {
 /// One change of the records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// Keep this.
+    /// Keep this record, in the place of one with the same key.
     Put(Record),
     /// Keep what has this key no longer.
     Erase(RecordKey),
@@ -192,7 +192,7 @@ pub enum Change {
 pub struct Records(BTreeMap<RecordKey, Record>);
 
 impl Records {
-    /// Makes one change.
+    /// Makes one change to the records in memory.
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Put(record) => drop(self.0.insert(record.key(), record)),

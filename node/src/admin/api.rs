@@ -36,17 +36,17 @@ macro_rules! typed {
 typed! {
     /// Who this is, and how it is.
     status() -> Status: Request::Status => Status;
-    /// Who is known.
+    /// The clusters and addresses that are known.
     peers() -> Vec<Peer>: Request::Peers => Peers;
-    /// Whether somebody is there.
+    /// Who answers at this address, if anybody.
     ping(address: String) -> Pong: Request::Ping(address) => Pong;
-    /// What suits.
+    /// The offers that suit this demand.
     browse(demand: Demand, explain: bool) -> Market: Request::Browse { demand, explain } => Offers;
-    /// Whoever offers something.
+    /// The clusters that offer something now.
     providers() -> Vec<Provider>: Request::Providers => Providers;
-    /// What this cluster offers.
+    /// What this cluster shares, and has on sale.
     share() -> Share: Request::Share => Share;
-    /// Orders, requests and contracts.
+    /// Orders, requests and contracts on both sides.
     deals() -> Vec<Deal>: Request::Deals => Deals;
     /// What is billed so far.
     statement(id: ContractId) -> Statement: Request::Statement(id) => Statement;
@@ -56,11 +56,11 @@ typed! {
     export() -> String: Request::Export => State;
     /// The federations that this cluster goes by.
     federations() -> Vec<Joined>: Request::Federations => Federations;
-    /// What a domain announces.
+    /// The federation that a domain announces.
     lookup(domain: String) -> Announced: Request::Lookup(domain) => Announced;
-    /// Who belongs to one.
+    /// The members of a federation, as far as they are known.
     members(federation: FederationId) -> Vec<Listed>: Request::Members(federation) => Members;
-    /// What happened since.
+    /// What happened after the event of this number.
     events(after: u64) -> Vec<Event>: Request::Events(after) => Events;
 }
 

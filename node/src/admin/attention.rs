@@ -15,15 +15,14 @@ use super::event::{EventFederation, EventPeer};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Attention {
-    /// What.
     pub(crate) kind: AttentionKind,
-    /// With whom.
+    /// The cluster that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) peer: Option<EventPeer>,
-    /// Of which federation.
+    /// The federation that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) federation: Option<EventFederation>,
-    /// Of which namespace's budget.
+    /// The namespace whose budget it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) namespace: Option<String>,
     /// Which side of the order or contract this cluster is on.
@@ -35,10 +34,10 @@ pub(crate) struct Attention {
     /// The contract, once both have signed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) contract: Option<NegotiationId>,
-    /// So much is offered.
+    /// How much capacity it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) quantity: Option<Resources>,
-    /// For the whole term.
+    /// What it costs for the whole term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) total: Option<Money>,
     /// What was asked for would cost this.
@@ -47,13 +46,13 @@ pub(crate) struct Attention {
     /// What is left of a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) left: Option<Money>,
-    /// So many of them.
+    /// How many of them there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
     /// By when something is to be done, or it ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until_ms: Option<u64>,
-    /// When it happened.
+    /// When it happened: milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at_ms: Option<u64>,
     /// Why: a word of the market protocol, such as `noCapacity` or `cancelled`.

@@ -23,7 +23,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Nothing is opened yet.
     pub(crate) fn new(socket: PathBuf, timeout: Duration) -> Self {
         Self { socket, timeout }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Deal {
     pub(crate) id: NegotiationId,
     /// Which side this cluster is on.
     pub(crate) side: Side,
-    /// The other side.
+    /// The cluster on the other side.
     pub(crate) peer: ClusterId,
     /// What it calls itself, as far as that is known.
     pub(crate) peer_name: Option<String>,
@@ -82,9 +82,7 @@ pub(crate) struct Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Asked {
-    /// So much.
     pub(crate) quantity: Resources,
-    /// At this price.
     pub(crate) price: Price,
     /// For the whole term; none when free.
     pub(crate) total: Option<Money>,

@@ -14,9 +14,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Event {
     /// Rises by one, also over restarts.
     pub(crate) number: u64,
-    /// When.
+    /// When it happened: milliseconds since 1970.
     pub(crate) at_ms: u64,
-    /// What.
     pub(crate) kind: EventKind,
     /// With whom, or about whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,7 +23,7 @@ pub(crate) struct Event {
     /// The key of a publisher whose cluster is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<PublicKey>,
-    /// Of which federation.
+    /// The federation that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) federation: Option<EventFederation>,
     /// Which side of the order, request or contract this cluster is on.
@@ -42,7 +41,7 @@ pub(crate) struct Event {
     /// For so long in all, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) term_s: Option<u64>,
-    /// For the whole term.
+    /// What it costs for the whole term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) total: Option<Money>,
     /// What was asked for would cost this; of a change: the contract without it.
@@ -55,23 +54,20 @@ pub(crate) struct Event {
     pub(crate) text: String,
 }
 
-/// Another cluster.
+/// Another cluster that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventPeer {
-    /// Which.
     pub(crate) id: ClusterId,
     /// What it calls itself, as far as that is known.
     pub(crate) name: Option<String>,
 }
 
-/// A federation.
+/// A federation that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventFederation {
-    /// Which.
     pub(crate) id: FederationId,
-    /// What it calls itself.
     pub(crate) name: Slug,
 }
 
@@ -101,7 +97,7 @@ impl Event {
 closed_list! {
     /// What happened: a closed list.
     EventKind, EVENT_KINDS {
-        /// A peer connected.
+        /// A peer connected, and said who it is.
         PeerConnected,
         /// The last connection with a peer is gone.
         PeerDisconnected,
@@ -159,7 +155,7 @@ closed_list! {
         ContractSuspended,
         /// The provider takes the capacity back.
         ContractReclaiming,
-        /// A contract is over.
+        /// A contract is over, on this side at least.
         ContractClosed,
         /// Consumer: a change of a contract was asked for.
         ChangeRequested,
@@ -169,9 +165,9 @@ closed_list! {
         ChangeReceived,
         /// The provider signed a change.
         ChangeAgreed,
-        /// A change stands.
+        /// A change stands: the contract is so from now on.
         ChangeMade,
-        /// A change was refused.
+        /// A change was refused by the other side.
         ChangeRefused,
         /// A change was not answered in time.
         ChangeLapsed,
@@ -197,7 +193,7 @@ closed_list! {
         FederationMemberRevoked,
         /// Another member's certificate has expired.
         FederationMemberExpired,
-        /// The daemon has started.
+        /// The daemon of this cluster has started.
         DaemonStarted,
         /// The key of this cluster was replaced.
         KeyReplaced,

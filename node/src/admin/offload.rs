@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Offload {
     /// The namespace, by its name at home.
     pub(crate) namespace: String,
-    /// What its owner allows.
+    /// How its pods may leave, as its owner allows.
     #[serde(flatten)]
     pub(crate) how: OptIn,
     /// Where the namespace may leave home already, what was said of it stays.

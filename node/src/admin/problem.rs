@@ -12,7 +12,6 @@ use crate::present::text::{fingerprint, plain_reason};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Problem {
-    /// Of which kind.
     pub(crate) class: Class,
     /// What failed, and why, in a line: `"turin" is not trusted yet`.
     pub(crate) what: String,
@@ -26,17 +25,17 @@ pub(crate) struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Class {
-    /// It failed.
+    /// Something that was tried has failed.
     Failed = 1,
     /// It was asked in the wrong way.
     Usage = 2,
-    /// Nothing matched.
+    /// Nothing matches what was asked for.
     NoMatch = 3,
     /// The other side refused: not this daemon, nor its owner's own rules.
     Refused = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
-    /// It took too long.
+    /// It was not done within the time that was given.
     TimedOut = 6,
     /// Ctrl-C, as shells say it.
     Interrupted = 130,
@@ -54,19 +53,18 @@ impl Class {
         (Self::Interrupted, "interrupted by Ctrl-C"),
     ];
 
-    /// Of the program.
+    /// The exit code of the program after it.
     pub(crate) fn exit_code(self) -> u8 {
         self as u8
     }
 }
 
 impl Problem {
-    /// So far without advice.
     pub(crate) fn new(class: Class, what: impl Into<String>) -> Self {
         Self { class, what: what.into(), todo: Vec::new(), causes: Vec::new() }
     }
 
-    /// It failed.
+    /// A problem of the class [`Class::Failed`], without advice.
     pub(crate) fn failed(what: impl Into<String>) -> Self {
         Self::new(Class::Failed, what)
     }

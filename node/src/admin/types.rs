@@ -22,7 +22,7 @@ use super::event::Event;
 use super::offload::Offload;
 use crate::doctor::Finding;
 
-/// What the owner asks.
+/// What the owner can ask of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Request {
@@ -34,7 +34,7 @@ pub(crate) enum Request {
     Judge(ClusterId, Standing),
     /// Connect to whoever is there, until the daemon ends: `HOST:PORT` or a multiaddr.
     AddPeer(String),
-    /// No longer.
+    /// Connect no longer to whoever is there.
     RemovePeer(String),
     /// Dial whoever is there. Answered by [`Answer::Pong`].
     Ping(String),
@@ -53,16 +53,14 @@ pub(crate) enum Request {
     Share,
     /// Offer this from now on; none: nothing.
     SetShare(Option<SharePolicy>),
-    /// Buy. Answered by [`Answer::Ordered`].
+    /// Buy from whoever suits best. Answered by [`Answer::Ordered`].
     Order {
-        /// What.
         demand: Demand,
         /// A word to the provider's owner; may be empty.
         note: Line,
     },
     /// Ask several providers at once for firm offers. Answered by [`Answer::Asked`].
     Rfq {
-        /// What.
         demand: Demand,
         /// A word to the providers' owners; may be empty.
         note: Line,
@@ -71,7 +69,6 @@ pub(crate) enum Request {
     Take(NegotiationId),
     /// Answer a request with a firm offer.
     Counter {
-        /// Which request.
         request: NegotiationId,
         /// These lines of its price are others; none: as asked for.
         price: Option<PriceChange>,
@@ -82,7 +79,6 @@ pub(crate) enum Request {
     },
     /// Provider: take back what was sold, with notice.
     Reclaim {
-        /// Which.
         contract: ContractId,
         /// In seconds; none: as the contract promises.
         notice_s: Option<u64>,
@@ -92,7 +88,6 @@ pub(crate) enum Request {
     /// Buyer: extend or resize a running contract. Its provider is asked; what comes of it
     /// is in the [`Deal`].
     Amend {
-        /// Which.
         contract: ContractId,
         /// So much from now on; none: as it is.
         quantity: Option<Resources>,
@@ -104,9 +99,9 @@ pub(crate) enum Request {
     /// Orders, requests and contracts, on both sides, running and remembered. Answered by
     /// [`Answer::Deals`].
     Deals,
-    /// Grant a request.
+    /// Grant a request as it was made.
     Accept(NegotiationId),
-    /// Deny a request.
+    /// Deny a request, with a word to the consumer.
     Deny(NegotiationId, Line),
     /// End an order or a contract, on either side.
     Cancel(NegotiationId, Line),
@@ -118,17 +113,16 @@ pub(crate) enum Request {
     Lookup(String),
     /// Go by these papers: as a member, if they have a certificate.
     Enter(Papers),
-    /// Join by a token.
+    /// Join a federation by a registrar's token.
     Join(String),
     /// Go by a federation's certificates no longer.
     Leave(FederationId),
     /// Registrar: let one cluster join. Answered by [`Answer::Token`].
     Token {
-        /// Which federation.
         federation: FederationId,
         /// Whose cluster it is; none: the registrar's organisation, or nobody's.
         organisation: Option<Slug>,
-        /// As what, ascending.
+        /// What the cluster may do, ascending.
         roles: Vec<Role>,
         /// How long the token is good, in seconds; a day at most.
         for_s: u64,
@@ -154,44 +148,43 @@ pub(crate) enum Request {
     Events(u64),
 }
 
-/// What is answered.
+/// What a daemon answers to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[allow(clippy::large_enum_variant, reason = "one at a time, and moved once")]
 pub(crate) enum Answer {
-    /// It was done.
+    /// What was asked for is done.
     Done,
     /// Who this is, and how it is.
     Status(Status),
-    /// Who is known.
+    /// The clusters and addresses that are known.
     Peers(Vec<Peer>),
-    /// Somebody is there.
+    /// Who answered at an address.
     Pong(Pong),
-    /// What suits.
+    /// The offers that suit a demand.
     Offers(Market),
-    /// Whoever offers something.
+    /// The clusters that offer something.
     Providers(Vec<Provider>),
-    /// What this cluster offers.
+    /// What this cluster shares, and has on sale.
     Share(Share),
-    /// The order was sent.
+    /// The order was sent to a provider.
     Ordered {
         /// Its id, and that of the contract to come.
         id: NegotiationId,
-        /// To whom.
         provider: ClusterId,
     },
-    /// Several providers were asked.
+    /// Several providers were asked for firm offers.
     Asked {
         /// The round that their offers belong to.
         round: NegotiationId,
-        /// How many.
+        /// How many providers were asked.
         providers: usize,
     },
-    /// Orders, requests and contracts.
+    /// Orders, requests and contracts on both sides.
     Deals(Vec<Deal>),
     /// The federations that this cluster goes by.
     Federations(Vec<Joined>),
-    /// What a domain announces.
+    /// The federation that a domain announces.
     Announced(Announced),
     /// Hand this to one who may join.
     Token(Token),
@@ -203,7 +196,7 @@ pub(crate) enum Answer {
     Findings(Vec<Finding>),
     /// The whole state, the key included, in base64.
     State(String),
-    /// What happened, newest last.
+    /// What happened, the newest event last.
     Events(Vec<Event>),
 }
 
@@ -211,7 +204,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
-    /// Of the program.
+    /// The version of the program.
     pub(crate) version: String,
     /// Which cluster; the fingerprint that others are shown.
     pub(crate) cluster: ClusterId,
@@ -231,7 +224,7 @@ pub(crate) struct Status {
     pub(crate) attention: Vec<Attention>,
 }
 
-/// Somebody who is known.
+/// A cluster, or an address, that is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Peer {
@@ -239,7 +232,6 @@ pub(crate) struct Peer {
     pub(crate) cluster: Option<ClusterId>,
     /// Its key, claimed or proven.
     pub(crate) key: Option<PublicKey>,
-    /// What it calls itself.
     pub(crate) name: Option<String>,
     /// What the owner thinks of it.
     pub(crate) standing: Standing,
@@ -255,15 +247,13 @@ pub(crate) struct Peer {
     pub(crate) ahead_ms: Option<i64>,
 }
 
-/// Somebody who offers something.
+/// A cluster that offers something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Provider {
-    /// Which cluster.
     pub(crate) cluster: ClusterId,
     /// The key that signs for it.
     pub(crate) key: PublicKey,
-    /// What it calls itself.
     pub(crate) name: String,
     /// What the owner thinks of it.
     pub(crate) standing: Standing,
@@ -273,7 +263,7 @@ pub(crate) struct Provider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Found {
-    /// The owner's list.
+    /// The list of this cluster's owner.
     List,
     /// The records of a federation's domain.
     Dns,
@@ -283,7 +273,7 @@ pub(crate) enum Found {
     Peer,
 }
 
-/// Somebody is there.
+/// Who answered at an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Pong {
@@ -291,13 +281,12 @@ pub(crate) struct Pong {
     pub(crate) key: PublicKey,
     /// Which cluster; none: that is not known yet.
     pub(crate) cluster: Option<ClusterId>,
-    /// What it calls itself.
     pub(crate) name: Option<String>,
     /// The last round trip, in microseconds; none: none was measured yet.
     pub(crate) rtt_us: Option<u64>,
 }
 
-/// What this cluster offers.
+/// What this cluster shares, and has on sale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Share {
@@ -314,11 +303,9 @@ pub(crate) struct Share {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OnSale {
-    /// Which.
     pub(crate) pool: Pool,
     /// How much of it nobody has bought, exactly.
     pub(crate) free: Resources,
-    /// At what price.
     pub(crate) price: Price,
 }
 
@@ -329,11 +316,10 @@ pub(crate) struct OnSale {
 pub(crate) struct Announced {
     /// The domain that tells of it.
     pub(crate) domain: String,
-    /// What it calls itself.
     pub(crate) name: Slug,
-    /// Its fingerprint.
+    /// The fingerprint of the federation.
     pub(crate) id: FederationId,
-    /// Its first document.
+    /// The first root document of the federation.
     pub(crate) root: Signed<Root>,
     /// Where its peers are, as multiaddresses, those to be tried first at the front.
     pub(crate) peers: Vec<String>,
@@ -343,7 +329,7 @@ pub(crate) struct Announced {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Token {
-    /// `mercato-join-…`
+    /// The token as it is handed on: `mercato-join-…`
     pub(crate) token: String,
     /// Until when it is good.
     pub(crate) expires_ms: u64,

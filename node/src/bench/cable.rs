@@ -9,7 +9,7 @@ use super::namespace::Namespace;
 
 /// What its two ends are called.
 pub(super) const CABLE: &str = "cable";
-/// Of Ethernet.
+/// The largest packet of Ethernet, in bytes.
 pub(super) const MTU: usize = 1_500;
 const LINK: Duration = Duration::from_secs(10);
 
@@ -47,7 +47,7 @@ pub(super) fn outer_v6(end: usize) -> Ipv6Addr {
 }
 
 impl Cable {
-    /// Joins two new namespaces.
+    /// Joins two new network namespaces by a cable.
     pub(super) fn lay(wire: Wire, mtu: usize) -> Result<Self> {
         let namespaces = [Namespace::new()?, Namespace::new()?];
         let other = namespaces[1].id();

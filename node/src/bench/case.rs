@@ -8,9 +8,9 @@ use serde::Serialize;
 /// One load, or one thing that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Case {
-    /// One TCP stream.
+    /// One TCP stream, as fast as it goes.
     OneStream,
-    /// Four at once.
+    /// Four TCP streams at once.
     FourStreams,
     /// Many at once, of one lease or of as many.
     ManyStreams,
@@ -22,7 +22,7 @@ pub(crate) enum Case {
     IdlePeer,
 }
 
-/// What one round gave.
+/// What one round of a case gave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     /// In the unit of its case.
@@ -37,17 +37,17 @@ pub(super) struct Sample {
 pub(crate) struct Figures {
     /// How packets went over the cable.
     pub(crate) wire: &'static str,
-    /// Which load.
+    /// The name of the load.
     pub(crate) case: &'static str,
     /// The bare cable, our tunnel, or one of those beside it.
     pub(crate) path: String,
-    /// Of the next three.
+    /// The unit of the next three.
     pub(crate) unit: &'static str,
-    /// Of all rounds.
+    /// The median of all rounds.
     pub(crate) median: u64,
-    /// Of all rounds.
+    /// The least of all rounds.
     pub(crate) least: u64,
-    /// Of all rounds.
+    /// The most of all rounds.
     pub(crate) most: u64,
     /// Processor time for 10^9 bytes, of load and tunnel together, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -28,7 +28,7 @@ pub(super) struct Settings {
     pub(super) offloads: Offloads,
     /// How many leases there are, each with one pod at each end.
     pub(super) leases: u8,
-    /// Of the cable.
+    /// The largest packet of the cable, in bytes.
     pub(super) mtu: usize,
     /// Whether the gateways find each other by version 6.
     pub(super) is_outer_v6: bool,
@@ -39,13 +39,13 @@ pub(super) struct Tunnel {
     pub(super) ends: [End; 2],
 }
 
-/// A gateway that runs.
+/// A gateway that runs at one end.
 pub(super) struct End {
     pub(super) handle: GatewayHandle,
     thread: JoinHandle<Result<Traffic, GatewayError>>,
 }
 
-/// What both ends know.
+/// The secrets that both ends know.
 struct Secrets {
     ends: [Zeroizing<[u8; 32]>; 2],
     shared: Zeroizing<[u8; 32]>,

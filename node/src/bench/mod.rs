@@ -33,14 +33,14 @@ const MANY: u8 = 100;
 /// How our tunnel is called in a table.
 const OURS: &str = "mercato";
 
-/// What is measured.
+/// What a run measures, and how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// How long each load lasts.
     pub(crate) each: Duration,
     /// How often all of them are done, in turn.
     pub(crate) rounds: usize,
-    /// What is done.
+    /// The loads that are measured.
     pub(crate) cases: Vec<Case>,
     /// How packets go over the cable, one after the other.
     pub(crate) wires: Vec<Wire>,

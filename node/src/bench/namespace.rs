@@ -19,7 +19,7 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// Makes an empty one.
+    /// Makes an empty network namespace.
     pub(super) fn new() -> Result<Self> {
         let (jobs, taken) = sync_channel::<Job>(1);
         let (tell, told) = sync_channel(1);

@@ -24,11 +24,11 @@ const PORT: u16 = 51_820;
 /// A WireGuard to compare with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rival {
-    /// `golang.zx2c4.com/wireguard`, at this path.
+    /// The program of `golang.zx2c4.com/wireguard`, at this path.
     WireguardGo(PathBuf),
-    /// `boringtun-cli`, at this path.
+    /// The program `boringtun-cli`, at this path.
     Boringtun(PathBuf),
-    /// The kernel's own.
+    /// WireGuard of this machine's kernel.
     Kernel,
 }
 

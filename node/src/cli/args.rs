@@ -93,7 +93,7 @@ Exit code 1 when a check fails. Without a daemon only this machine is checked.")
   mercato completion bash > ~/.local/share/bash-completion/completions/mercato
   mercato completion fish | source")]
     Completion {
-        /// Which shell
+        /// The shell that the script is for
         shell: Shell,
     },
 }
@@ -127,15 +127,15 @@ pub(crate) enum Ask {
   mercato key rotate
   mercato key rotate --yes")]
     Key(Key),
-    /// What others offer
+    /// Show what other clusters offer
     Browse(Browse),
-    /// One provider's whole offer
+    /// Show one provider's whole offer
     #[command(subcommand)]
     #[command(after_help = "Examples:
   mercato offer show turin
   mercato offer show 4f3c21ab -o yaml")]
     Offer(Offer),
-    /// What this cluster offers
+    /// Show or set what this cluster offers
     Share(Share),
     /// Buy from a provider that you trust
     Order(Order),
@@ -156,17 +156,17 @@ pub(crate) enum Ask {
   mercato unoffload shop
   mercato unoffload shop --yes")]
     Unoffload {
-        /// Which namespace
+        /// The name of the namespace
         #[arg(value_parser = label)]
         namespace: String,
     },
-    /// What happened, newest last
+    /// Show what happened, newest last
     Events(Events),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Offer {
-    /// Show it
+    /// Show all that the provider offers
     #[command(after_help = "Examples:
   mercato offer show turin
   mercato offer show 4f3c21ab -o yaml")]

@@ -26,16 +26,16 @@ const POLL: Duration = Duration::from_millis(250);
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Quantity {
-    /// Processors: 8, 500m
+    /// Processors, such as 8 or 500m
     #[arg(long, value_name = "N", value_parser = cpu)]
     cpu: Option<u64>,
-    /// Memory: 32Gi
+    /// Memory in bytes, such as 32Gi
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
-    /// GPUs by model: h100=2
+    /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
-    /// Pods at once
+    /// How many pods at once
     #[arg(long, value_name = "N", value_parser = pods)]
     pods: Option<u64>,
 }

@@ -40,7 +40,7 @@ enum ContractsWhat {
         #[arg(long)]
         all: bool,
     },
-    /// All that was agreed
+    /// Show all that was agreed
     #[command(after_help = "Examples:
   mercato contracts show 3f2a91bc
   mercato contracts show 3f2 -o yaml")]
@@ -55,7 +55,7 @@ enum ContractsWhat {
     Extend {
         /// The beginning of its id
         id: String,
-        /// By how much
+        /// How much longer it runs
         #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
         by: Seconds,
     },

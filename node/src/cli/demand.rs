@@ -20,16 +20,16 @@ pub(crate) struct Wanted {
     /// Which kind: 'gpu.model in (h100,h200), gpu.mem>=80Gi, jurisdiction=IT'
     #[arg(value_name = "SELECTOR", value_parser = text::<Selector>)]
     selector: Option<Selector>,
-    /// Processors: 8, 500m
+    /// Processors, such as 8 or 500m
     #[arg(long, value_name = "N", value_parser = cpu)]
     cpu: Option<u64>,
-    /// Memory: 32Gi
+    /// Memory in bytes, such as 32Gi
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     memory: Option<u64>,
-    /// GPUs by model: h100=2
+    /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
-    /// Pods at once
+    /// How many pods at once
     #[arg(long, value_name = "N", default_value_t = PODS, value_parser = pods)]
     pods: u64,
     /// reserved is really held; spot may be taken back at once [default: whichever is offered]

@@ -27,7 +27,7 @@ pub(crate) struct Federation {
     what: Option<What>,
 }
 
-/// Which of several.
+/// Which federation of several is meant.
 #[derive(Args, Debug)]
 struct Of {
     /// Which federation, if this cluster has joined several: its name, or the beginning of
@@ -48,7 +48,7 @@ enum What {
   mercato federation create alps
   mercato federation create alps --root-key /media/usb/alps.root")]
     Create {
-        /// Its name
+        /// The name of the federation
         name: Slug,
         /// Where to write the root key, readable by you alone [default: NAME.root]
         #[arg(long, value_name = "FILE")]
@@ -59,7 +59,7 @@ enum What {
   mercato federation registrar /media/usb/alps.root
   mercato federation registrar alps.root --org gov")]
     Registrar {
-        /// The root key's file
+        /// The file of the root key
         root_key: PathBuf,
         /// Let in only clusters of this organisation
         #[arg(long, value_name = "ORGANISATION")]
@@ -121,7 +121,7 @@ enum What {
 Whoever learns of the new key ignores what the old one signed: make each other
 registrar one again with the new key, then destroy the old one.")]
     Rotate {
-        /// The root key's file
+        /// The file of the root key
         root_key: PathBuf,
         /// Where to write the new one, readable by you alone [default: NAME-2.root, and so on]
         #[arg(long, value_name = "FILE")]

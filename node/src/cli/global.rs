@@ -8,7 +8,7 @@ use mercato_config::Seconds;
 
 use crate::present::text::text;
 
-/// What every command understands.
+/// The options that every command understands.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
@@ -38,7 +38,7 @@ pub(crate) struct Global {
     timeout: Option<Seconds>,
 }
 
-/// How to print.
+/// The form in which to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     #[default]
@@ -74,13 +74,13 @@ impl Global {
         self.data_dir.clone().unwrap_or_else(default)
     }
 
-    /// The daemon's admin socket.
+    /// The path of the daemon's admin socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.data_dir().join("admin.sock"))
     }
 }
 
-/// Milliseconds since 1970-01-01 UTC.
+/// The wall clock, in milliseconds since 1970-01-01 UTC.
 pub(super) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

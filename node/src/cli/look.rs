@@ -81,7 +81,7 @@ fn advice(attention: &Attention) -> String {
     format!("  {}:\n{commands}", wrapped(&what, 4))
 }
 
-/// Who is known.
+/// Lists the clusters and addresses that are known.
 pub(crate) async fn peers(api: &dyn OperatorApi, screen: &Screen) -> Result<String, Problem> {
     let mut peers = api.peers().await?;
     peers.sort_by_cached_key(|peer| (peer.name.is_none(), peer.name.clone(), peer.cluster));

@@ -55,7 +55,7 @@ pub(crate) async fn cluster(api: &dyn OperatorApi, text: &str) -> Result<Known, 
 /// An order, a request or a contract of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sought {
-    /// What it is called.
+    /// The word for it in messages.
     pub(crate) what: &'static str,
     /// What shows all of them.
     pub(crate) list: &'static str,

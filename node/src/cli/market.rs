@@ -33,7 +33,7 @@ the best; REPUTATION is the share of good conduct in your own contracts.")]
 pub(crate) struct Browse {
     #[command(flatten)]
     wanted: Wanted,
-    /// For how long
+    /// How long it is needed
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     term: Option<Seconds>,
     /// Keep watching: in place on a terminal, line by line in a pipe
@@ -204,7 +204,7 @@ fn reason(group: &Excluded) -> String {
     format!("  {by}\n    {}\n", wrapped(&lacking(group), 6))
 }
 
-/// One provider's whole offer.
+/// Shows the whole offer of one provider.
 pub(crate) async fn offer(
     api: &dyn OperatorApi,
     screen: &Screen,

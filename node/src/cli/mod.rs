@@ -51,7 +51,7 @@ use self::global::Global;
 use self::screen::{Screen, print};
 use crate::admin::{Client, OperatorApi, Problem};
 
-/// Does what was typed.
+/// Does what was typed, and says how it ended.
 pub(crate) fn main() -> ExitCode {
     let cli = read();
     let screen = Screen::new(&cli.global);

@@ -14,7 +14,7 @@ use crate::present::text::label;
   mercato offload shop --name shop-eu
   mercato offload shop --strategy remote --to turin --secrets recipe,tls")]
 pub(crate) struct Offload {
-    /// Which namespace
+    /// The name of the namespace
     #[arg(value_parser = label)]
     namespace: String,
     /// Where its pods may run

@@ -34,7 +34,7 @@ take it with --offer, or decline it with mercato contracts cancel.")]
 pub(crate) struct Order {
     #[command(flatten)]
     wanted: Wanted,
-    /// For how long
+    /// How long it is needed
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     #[arg(required_unless_present = "offer")]
     term: Option<Seconds>,

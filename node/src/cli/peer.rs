@@ -16,7 +16,7 @@ pub(crate) enum Peer {
   mercato peer add turin.example:7474
   mercato peer add /ip4/192.0.2.1/udp/7474/quic-v1")]
     Add {
-        /// HOST:PORT, or a multiaddr
+        /// Where it is: HOST:PORT, or a multiaddr
         address: String,
     },
     /// Stop connecting to an address
@@ -32,7 +32,7 @@ pub(crate) enum Peer {
   mercato peer ping turin.example:7474
   mercato peer ping '[2001:db8::1]:7474'")]
     Ping {
-        /// HOST:PORT, or a multiaddr
+        /// Where it is: HOST:PORT, or a multiaddr
         address: String,
     },
     /// Trust a cluster, so that you can buy from it: compare its fingerprint first

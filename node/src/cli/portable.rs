@@ -83,9 +83,9 @@ impl Import {
     }
 }
 
-/// What can be imported.
+/// What to do where a file cannot be imported.
 const GIVE: &str = "give the file that mercato export has written";
-/// What can be exported.
+/// What to do where there is no state to export.
 const WHERE: &str = "say where the daemon keeps its data: --data-dir DIR";
 
 fn show(path: &Path) -> String {

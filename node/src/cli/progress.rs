@@ -47,7 +47,7 @@ impl Progress {
         self.current = Some((text, Instant::now()));
     }
 
-    /// All is done.
+    /// Ends the display: all is done.
     pub(crate) fn done(mut self, text: &str) {
         self.finish();
         let line = format!("{:>6}  {}", seconds(self.begun.elapsed()), shown(text));

@@ -24,7 +24,7 @@ pub(crate) struct Reclaim {
     /// How long before the buyer's pods are ended [default: as the contract promises]
     #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
     notice: Option<Seconds>,
-    /// Told to the buyer
+    /// What the consumer is told
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: Line,
 }

@@ -61,14 +61,14 @@ While an offer is held, its capacity is sold to nobody else.")]
         #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
         hold: Option<Seconds>,
     },
-    /// Refuse one
+    /// Refuse one of the requests
     #[command(after_help = "Examples:
   mercato requests deny 3f2a91bc --reason 'maintenance this week'
   mercato requests deny 3f2 --reason 'unknown organisation'")]
     Deny {
         /// The beginning of its id
         id: String,
-        /// Told to the buyer
+        /// What the consumer is told
         #[arg(long, value_name = "TEXT")]
         reason: Line,
     },

@@ -35,7 +35,7 @@ order --offer ID, and the others lapse.")]
 pub(crate) struct Rfq {
     #[command(flatten)]
     wanted: Wanted,
-    /// For how long
+    /// How long it is needed
     #[arg(long = "for", value_name = "DURATION", value_parser = text::<Seconds>)]
     term: Seconds,
     /// A word to the providers' owners
@@ -108,7 +108,7 @@ const OFFER: Sought = Sought {
     needs: "a firm offer that waits for your answer",
 };
 
-/// Takes a firm offer.
+/// Takes a firm offer: orders what it names.
 pub(crate) async fn take(api: &dyn OperatorApi, id: &str) -> Result<NegotiationId, Problem> {
     let known = OFFER;
     let offered = |deal: &Deal| deal.side == Side::Consumer && deal.state == State::Offered;

@@ -30,11 +30,11 @@ pub(crate) struct RootKey {
     successions: Vec<Succession>,
 }
 
-/// As it is written.
+/// The root key as it is written into a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
-    /// For whoever finds it.
+    /// A line for whoever finds the file.
     about: String,
     federation: Slug,
     root: Signed<Root>,
@@ -53,7 +53,7 @@ impl Drop for File {
 const ABOUT: &str = "the root key of a Mercato federation: keep it offline, and a copy of it";
 
 impl RootKey {
-    /// A new federation.
+    /// The key of a new federation.
     pub(crate) fn found(name: Slug) -> Result<Self, Problem> {
         let seed: Zeroizing<[u8; 32]> = Zeroizing::new(rand::random());
         let key = KeyPair::from_seed(&seed);
@@ -100,12 +100,12 @@ impl RootKey {
         signed.map_err(|error| Problem::failed("no list can be made").because(&error))
     }
 
-    /// The key itself.
+    /// The public half of the key.
     pub(crate) fn public(&self) -> PublicKey {
         self.key.public()
     }
 
-    /// That of a file.
+    /// The root key in a file.
     pub(crate) fn read(file: &Path) -> Result<Self, Problem> {
         let shown = file.display();
         let wrong = |why: &str| {
@@ -163,12 +163,11 @@ impl RootKey {
         }
     }
 
-    /// Of the federation.
     pub(crate) fn name(&self) -> &Slug {
         &self.name
     }
 
-    /// The federation's fingerprint.
+    /// The fingerprint of the key's federation.
     pub(crate) fn federation(&self) -> FederationId {
         self.root.federation_id()
     }

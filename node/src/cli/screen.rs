@@ -106,7 +106,7 @@ impl Screen {
         }
     }
 
-    /// Shows what went wrong.
+    /// Prints what went wrong, and what to do.
     pub(crate) fn complain(&self, problem: &Problem) {
         let text = self.fold(&format!("error: {problem}"), 4);
         eprintln!("{}", text.replacen("error:", &self.style.bad("error:").to_string(), 1));

@@ -55,7 +55,7 @@ pub(crate) struct Set {
     /// Of the pods that the nodes take: 50%, or 110
     #[arg(long, value_name = "AMOUNT", value_parser = pods)]
     pods: Option<Amount>,
-    /// GPUs by model: h100=2
+    /// GPUs by model, such as h100=2
     #[arg(long, value_name = "MODEL=N", value_parser = text::<Gpus>)]
     gpu: Option<Gpus>,
     /// Left for your own pods, beside what they ask for: cpu=2,memory=4Gi
@@ -83,7 +83,7 @@ pub(crate) struct Set {
     /// Notice before capacity is taken back
     #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
     reclaim: Option<Seconds>,
-    /// The longest term
+    /// The longest term of a contract
     #[arg(long, value_name = "DURATION", value_parser = text::<Seconds>)]
     max_term: Option<Seconds>,
 }
@@ -214,7 +214,7 @@ fn page(share: &admin::Share, wide: bool) -> String {
     format!("{said}\n{}{}", table.render(wide), missing(share))
 }
 
-/// What becomes of requests.
+/// What becomes of requests under a policy.
 fn requests(policy: &SharePolicy) -> String {
     let allow: Vec<_> = policy.allow.iter().map(party).collect();
     match (policy.approve, allow.is_empty()) {

@@ -10,7 +10,7 @@ const GAP: usize = 2;
 /// A cell that is cut keeps at least so much.
 const LEAST: usize = 10;
 
-/// Rows under headers.
+/// A table: rows of text under headers.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -19,7 +19,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// No rows yet.
     pub(crate) fn new<'h>(headers: impl IntoIterator<Item = &'h str>) -> Self {
         let rows = vec![headers.into_iter().map(str::to_owned).collect()];
         Self { rows, kept: Vec::new(), spare: Vec::new() }
@@ -178,7 +177,7 @@ pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     pairs.iter().map(line).collect()
 }
 
-/// A cell of CSV.
+/// A cell of CSV, quoted where it has to be.
 pub(super) fn quoted(cell: &str) -> String {
     if cell.contains(['"', ',', '\r', '\n']) {
         format!("\"{}\"", cell.replace('"', "\"\""))

@@ -8,7 +8,7 @@ use super::global::Format;
 use super::screen::{Screen, print};
 use crate::admin::{Class, Problem};
 
-/// Between two looks.
+/// The time between two looks at the daemon.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// To the upper left corner, with nothing below.
 const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";

@@ -30,7 +30,7 @@ pub(super) const STAMP: &str = "identity.stamp";
 /// Is there while an import is half done.
 pub(super) const IMPORTING: &str = "importing";
 
-/// Who this cluster is.
+/// The identity of this cluster, as its data folder has it.
 pub(crate) struct Identity {
     seed: Zeroizing<[u8; 32]>,
     document: Signed<identity::Identity>,

@@ -41,14 +41,13 @@ pub(crate) struct Plan {
     pub(crate) public: Vec<PublicAddress>,
     /// Entries of the owner's list.
     pub(crate) peers: Vec<String>,
-    /// Search the local network.
+    /// Whether peers are searched for on the local network.
     pub(crate) lan: bool,
     /// The name server that is asked for federations and their peers; none: the system's.
     pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     /// Where health and metrics are to be had, if anywhere.
     pub(crate) health: Option<telemetry::At>,
-    /// What is counted.
     pub(crate) metrics: Metrics,
     /// What is off, and why.
     pub(crate) off: Vec<Attention>,
@@ -88,12 +87,12 @@ fn unstarted(error: StartError) -> anyhow::Error {
     }
 }
 
-/// A daemon that runs.
+/// A daemon that runs in this process.
 pub(crate) struct Daemon {
     pub(crate) api: Arc<dyn OperatorApi>,
     pub(crate) driver: Handle,
     lan: Option<Lan>,
-    /// End with the daemon.
+    /// Tasks that end with the daemon.
     tasks: JoinSet<()>,
     _server: Server,
     _health: Option<telemetry::Server>,

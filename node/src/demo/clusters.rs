@@ -13,14 +13,13 @@ pub(super) type Asked<'a, T> = LocalBoxFuture<'a, anyhow::Result<T>>;
 /// Where a thing of the story is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Rome, which buys.
+    /// The cluster of rome, which buys.
     Home,
-    /// Turin, which sells.
+    /// The cluster of turin, which sells.
     Away,
 }
 
 impl Place {
-    /// What it is called.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Home => "rome",
@@ -29,18 +28,18 @@ impl Place {
     }
 }
 
-/// The two clusters.
+/// The two clusters of the story.
 pub(super) trait Clusters: Send + Sync {
-    /// `simulated`, or `real`.
+    /// The word for both: `simulated`, or `real`.
     fn kind(&self) -> &'static str;
 
     /// The namespace at home that the story is played in.
     fn namespace(&self) -> &str;
 
-    /// What the pod runs.
+    /// The image that the pod runs.
     fn image(&self) -> &str;
 
-    /// What is bought: `cpu=2,memory=4Gi`.
+    /// What is bought, such as `cpu=2,memory=4Gi`.
     fn wanted(&self) -> &'static str;
 
     /// As a daemon sees it.

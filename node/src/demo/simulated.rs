@@ -17,7 +17,7 @@ use crate::kubernetes::simulated::Simulated;
 const NAMESPACE: &str = "shop";
 const IMAGE: &str = "shop/web:1";
 
-/// Two of them.
+/// Two simulated clusters, home and away.
 pub(super) struct Models {
     home: Simulated,
     away: Simulated,

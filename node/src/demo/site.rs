@@ -19,9 +19,9 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-/// A cluster.
+/// A real cluster of the demo, by plain requests.
 pub(super) struct Site {
-    /// For people.
+    /// The name of the cluster in messages.
     pub(super) name: String,
     pub(super) client: Client,
 }

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// So that the first bill comes soon.
 const METERING_S: u32 = 1;
 
-/// All that there is.
+/// Both daemons, with the clusters behind them.
 pub(super) struct Stage {
     pub(super) rome: Daemon,
     pub(super) turin: Daemon,

@@ -10,21 +10,20 @@ use serde::Serialize;
 
 use crate::present::style::Style;
 
-/// In which form.
+/// The form in which the story is told.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
-    /// Lines for people.
+    /// Lines of text for people.
     Text {
-        /// The current step spins.
+        /// Whether the current step has a spinner.
         spins: bool,
-        /// With colour, or without.
         style: Style,
     },
     /// One JSON document at the end.
     Json,
 }
 
-/// Where the times stand.
+/// The column at which the times stand.
 const TITLE_WIDTH: usize = 66;
 
 /// What a step of the story comes to: a value, and the lines that are told of it.

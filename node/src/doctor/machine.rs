@@ -19,7 +19,7 @@ const SPACE: u64 = 64 << 20;
 /// For a name to be found.
 const RESOLVE: Duration = Duration::from_secs(5);
 
-/// The data folder.
+/// Whether the data folder can be written, and has space.
 pub(crate) fn data(dir: &Path) -> Finding {
     const CHECK: &str = "data folder";
     let shown = dir.display();

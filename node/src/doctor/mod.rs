@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Finding {
     /// What was looked at, in a word or two.
     pub(crate) check: String,
-    /// How it is.
     pub(crate) verdict: Verdict,
     /// What was found, in a line.
     pub(crate) what: String,
@@ -24,15 +23,15 @@ pub(crate) struct Finding {
     pub(crate) todo: Vec<String>,
 }
 
-/// How something is.
+/// How well something is that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Verdict {
-    /// As it should be.
+    /// It is as it should be.
     Ok,
     /// It works, and something may not.
     Warn,
-    /// Something does not work.
+    /// Something does not work because of it.
     Fail,
 }
 

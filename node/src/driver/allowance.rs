@@ -62,7 +62,7 @@ impl Allowance {
     }
 }
 
-/// One stream's time.
+/// The time of one stream, until another takes its place.
 pub(crate) struct Turn(watch::Receiver<u64>);
 
 impl Turn {

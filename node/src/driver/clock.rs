@@ -25,7 +25,7 @@ pub(crate) fn wall() -> Now {
     Now { mono_ms: 0, wall_ms: wall_ms() }
 }
 
-/// Milliseconds since 1970-01-01 UTC.
+/// The wall clock, in milliseconds since 1970-01-01 UTC.
 pub(crate) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| millis(since.as_millis()))

@@ -42,7 +42,7 @@ impl Handle {
         }
     }
 
-    /// This cluster.
+    /// The id of this cluster.
     pub(crate) fn cluster(&self) -> ClusterId {
         self.us.config.cluster()
     }
@@ -57,7 +57,7 @@ impl Handle {
         self.told.subscribe()
     }
 
-    /// Tells whoever listens.
+    /// Tells an event to whoever listens.
     pub(crate) fn say(&self, event: Event) {
         // Perhaps nobody does.
         let _ = self.told.send(event);
@@ -68,7 +68,7 @@ impl Handle {
         self.us.config.federation
     }
 
-    /// What is counted.
+    /// The metrics of this daemon.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -91,7 +91,7 @@ impl Handle {
         self.us.ahead.lock().unwrap_or_else(PoisonError::into_inner).get(peer).copied()
     }
 
-    /// The network.
+    /// The network, to send and to look.
     pub(crate) fn net(&self) -> &Net {
         &self.net
     }
@@ -204,7 +204,7 @@ impl Handle {
         timeout(most, looking).await.ok().flatten()
     }
 
-    /// Stops in good order.
+    /// Stops the driver in good order.
     pub(crate) fn stop(&self) -> BoxFuture<'static, ()> {
         let messages = self.messages.clone();
         async move {

@@ -20,7 +20,7 @@ pub(super) struct Inbound {
     known: Arc<Permits>,
 }
 
-/// That of one peer.
+/// What one peer may say at a time.
 pub(super) struct Limits {
     bytes: Bucket,
     /// One gossip frame of its is dealt with at a time.

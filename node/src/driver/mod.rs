@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
 }
 
-/// What reaches the driver.
+/// What reaches the driver by its handle.
 pub(crate) enum Message {
     Input(Input),
     /// The network has met a peer.
@@ -85,7 +85,7 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub(crate) struct Handle {
     messages: mpsc::Sender<Message>,
-    /// For the journal.
+    /// The events, for the journal and whoever listens.
     told: broadcast::Sender<Event>,
     /// A peer has connected, or a lease has begun.
     begun: watch::Sender<()>,
@@ -124,7 +124,7 @@ pub(crate) struct Driver {
     taken: Vec<oneshot::Sender<()>>,
     /// When writing is tried again, if it failed: monotonic milliseconds.
     retry_ms: Option<u64>,
-    /// What people know.
+    /// What people were told already.
     told: Told,
     /// Why it still fails, and what was too large to be kept.
     unwritable: Repeated,
@@ -312,7 +312,7 @@ impl Driver {
         let _ = done.send(());
     }
 
-    /// The present.
+    /// The present, by both clocks.
     pub(crate) fn now(&self) -> Now {
         self.clock.now()
     }
@@ -332,7 +332,7 @@ impl Driver {
         self.leases.get(contract)
     }
 
-    /// What is on disk.
+    /// The records that are on disk.
     pub(crate) fn records(&self) -> &Records {
         self.gate.records()
     }

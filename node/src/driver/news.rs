@@ -13,7 +13,7 @@ use crate::present::text::{called, name, plain_reason};
 
 /// What others call themselves, as far as that is known.
 pub(super) trait Names {
-    /// That of one cluster.
+    /// The name of one cluster, if it is known.
     fn name_of(&self, cluster: &ClusterId) -> Option<String>;
 }
 

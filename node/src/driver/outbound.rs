@@ -50,7 +50,7 @@ impl Outbound {
         Self { peer, frames, acks, sending: [one, other], metrics }
     }
 
-    /// Frames that wait.
+    /// How many frames wait to be sent.
     pub(super) fn backlog(&self) -> usize {
         [&self.frames, &self.acks].map(|queue| queue.max_capacity() - queue.capacity()).iter().sum()
     }

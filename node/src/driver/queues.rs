@@ -6,7 +6,7 @@ use crate::kubernetes::LeaseHandle;
 use crate::telemetry::Queue;
 
 impl Driver {
-    /// What waits, by queue.
+    /// How much waits in each queue.
     pub(crate) fn backlog(&self) -> [(Queue, usize); 3] {
         [
             (Queue::Inputs, self.handle.backlog()),

@@ -9,7 +9,7 @@ pub(super) fn read(store: &dyn Store) -> Result<Records, StoreError> {
     store.scan()?.iter().map(|(key, value)| decode(key, value)).collect()
 }
 
-/// One of them.
+/// One record, as the store has it.
 pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Record, StoreError> {
     Record::from_bytes(value).map_err(|reason| StoreError::Unreadable { key: key.to_vec(), reason })
 }

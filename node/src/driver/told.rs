@@ -12,9 +12,9 @@ use crate::limits;
 /// What stands, as it was told last.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Who is connected.
+    /// Who is connected, with its name.
     connected: BTreeMap<ClusterId, String>,
-    /// What is offered.
+    /// What is offered, as it was told last.
     offers: BTreeMap<ClusterId, Resources>,
     /// Why no records can be written.
     degraded: Option<String>,

@@ -16,7 +16,7 @@ use crate::admin::{Asked, Change, Deal, Found, Peer};
 use crate::kubernetes::LeaseHandle;
 use crate::present::text::plain_reason;
 
-/// Everybody who is known.
+/// Everybody who is known, connected or not.
 pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> Vec<Peer> {
     let agent = driver.agent();
     let offers = agent.broker().providers(driver.now());

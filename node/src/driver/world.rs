@@ -83,7 +83,7 @@ impl World {
         self.sightings.contains_key(id)
     }
 
-    /// An attempt dials there.
+    /// Notes the addresses that an attempt dials.
     pub(super) fn dials(&mut self, attempt: u64, addresses: Vec<Address>) {
         self.dials.insert(attempt, addresses);
     }

@@ -28,7 +28,7 @@ use crate::doctor::Finding;
 use crate::driver::allowance::Allowance;
 use crate::limits;
 
-/// A cluster.
+/// A Kubernetes cluster, real or simulated.
 pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// What it is, for people: where its API server is, or that it is simulated.
     fn describe(&self) -> String;
@@ -49,7 +49,7 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Whether all namespaces may leave home unless it is said otherwise.
     fn offloads_all(&self) -> bool;
 
-    /// Keeps them at home.
+    /// Keeps a namespace's pods at home from now on.
     fn unoffload(&self, namespace: String) -> BoxFuture<'static, Result<(), String>>;
 
     /// Why it does not answer now, if so.
@@ -84,9 +84,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
 /// What a session wants done.
 pub(crate) enum Work {
-    /// At home.
+    /// What the session at home wants.
     Home(HomeWork),
-    /// At the provider.
+    /// What the session at the provider wants.
     Guest(GuestWork),
 }
 
@@ -95,7 +95,6 @@ pub(crate) type Report = Arc<dyn Fn(Input) -> BoxFuture<'static, ()> + Send + Sy
 
 /// What a lease's task is given.
 pub(crate) struct LeaseTask {
-    /// Which lease.
     pub(crate) contract: ContractId,
     /// How the lease is to be; said before any work that depends on it.
     pub(crate) desire: watch::Receiver<LeaseDesire>,
@@ -200,7 +199,7 @@ impl LeaseHandle {
         self.node.get()
     }
 
-    /// Work that waits.
+    /// How much work waits for the task.
     pub(crate) fn backlog(&self) -> usize {
         self.work.max_capacity() - self.work.capacity()
     }

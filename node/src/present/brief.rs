@@ -44,7 +44,7 @@ pub(crate) fn price(price: &Price) -> String {
     format!("{} {currency}/h", words(each))
 }
 
-/// `11-21 16:00`, in UTC.
+/// A moment as `11-21 16:00`, in UTC.
 pub(crate) fn moment_of(ms: u64) -> String {
     let whole = moment(ms);
     whole.get(5..16).unwrap_or(&whole).to_owned()

@@ -22,7 +22,7 @@ pub(crate) fn peer(deal: &Deal) -> String {
     called(deal.peer_name.as_deref(), &deal.peer)
 }
 
-/// How far it is.
+/// How far it is, in a word.
 pub(crate) fn state(deal: &Deal) -> String {
     if deal.state == State::Review { "in review".to_owned() } else { name(deal.state) }
 }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-/// With colour, or without.
+/// Whether text is printed with colour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     colour: bool,
@@ -16,7 +16,7 @@ impl Style {
         Self { colour: !no_color && !unwanted && !dumb && std::io::stdout().is_terminal() }
     }
 
-    /// Whether there is any.
+    /// Whether there is any colour.
     pub(crate) fn is_on(self) -> bool {
         self.colour
     }

@@ -98,7 +98,7 @@ pub(crate) fn gpus(resources: &Resources) -> String {
     if gpus.is_empty() { "-".to_owned() } else { gpus.join(",") }
 }
 
-/// Money, or free.
+/// An amount of money, or `free`.
 pub(crate) fn money(price: &Price, total: Option<Money>) -> String {
     match (price, total) {
         (Price::Free, _) => "free".to_owned(),
@@ -125,7 +125,7 @@ pub(crate) fn left(now_ms: u64, until_ms: Option<u64>) -> String {
     until_ms.map_or_else(|| "-".to_owned(), |until_ms| span(until_ms.saturating_sub(now_ms)))
 }
 
-/// A moment, in UTC.
+/// A moment of the wall clock, in UTC.
 pub(crate) fn moment(ms: u64) -> String {
     let form = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
     let seconds = i64::try_from(ms / 1_000).unwrap_or(i64::MAX);

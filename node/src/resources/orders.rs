@@ -112,7 +112,7 @@ impl Orders {
         }
     }
 
-    /// Its order was deleted.
+    /// Ends what was bought: the object was deleted.
     async fn end(
         &self,
         objects: &mut Objects<Order>,

@@ -129,7 +129,7 @@ impl Policy {
         Ok(say(objects, policy, status, news).await?)
     }
 
-    /// It is being deleted.
+    /// Takes back what it said: it is being deleted.
     async fn withdraw(
         &self,
         objects: &mut Objects<MarketPolicy>,

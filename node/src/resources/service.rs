@@ -19,7 +19,7 @@ use crate::limits;
 
 /// Without them all else works.
 pub(crate) const ABSENT: &str = "kubectl sees nothing of the market, only this command line does";
-/// What brings them.
+/// The command that installs the custom resources.
 pub(crate) const INSTALL: &str = "kubectl apply -f config/deploy/crds.yaml";
 
 /// What holds where no MarketPolicy says otherwise: the configuration file's.

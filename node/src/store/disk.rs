@@ -20,7 +20,7 @@ use crate::limits;
 const FORMAT: u64 = 2;
 /// A file system in memory, on every Linux.
 const MEMORY: &str = "/dev/shm";
-/// sled's only data file.
+/// The name of sled's only data file.
 const DATA: &str = "db";
 /// Of the numbers in `META`.
 const FORMAT_KEY: &[u8] = b"format";
@@ -44,7 +44,7 @@ struct Open {
     /// What follows the first part of large ones.
     rest: sled::Tree,
     meta: sled::Tree,
-    /// [`DATA`].
+    /// The open file [`DATA`], to be written through to the disk.
     file: File,
 }
 

@@ -27,7 +27,7 @@ pub(crate) type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 /// key replaces an earlier one.
 pub(crate) type Batch = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// A place for records.
+/// A place where records are kept.
 pub(crate) trait Store: Send {
     /// Writes all of `batch` or nothing, and returns once it is on disk: the number of
     /// commits so far. After an error the store may refuse everything until it is
@@ -37,7 +37,7 @@ pub(crate) trait Store: Send {
     /// Why nothing could be written from the start on, as after an error, if so.
     fn failure(&self) -> Option<String>;
 
-    /// All records.
+    /// Reads all records that are kept.
     fn scan(&self) -> Result<Records, StoreError>;
 
     /// Tries to write again after an error.
@@ -47,25 +47,23 @@ pub(crate) trait Store: Send {
 /// Why records cannot be read or written.
 #[derive(Debug, Error)]
 pub(crate) enum StoreError {
-    /// Another daemon has it.
+    /// Another daemon has the records open.
     #[error("{0} is in use by another daemon")]
     InUse(PathBuf),
     /// Written by a later release.
     #[error("{path} has format {found}, this release knows format {known}")]
     Format {
-        /// Where.
         path: PathBuf,
-        /// Its format.
+        /// The format of what is there.
         found: u64,
-        /// Ours.
+        /// The format that this release knows.
         known: u64,
     },
     /// A record that this release cannot read.
     #[error("the record {} cannot be read: {reason}", String::from_utf8_lossy(.key))]
     Unreadable {
-        /// Where it is kept.
+        /// The key under which it is kept.
         key: Vec<u8>,
-        /// Why not.
         reason: String,
     },
     /// The disk, or the file on it.

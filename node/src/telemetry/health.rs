@@ -21,7 +21,7 @@ pub(super) struct Health {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Check {
     name: &'static str,
-    /// Why it is not.
+    /// Why it is not well; none: it is.
     trouble: Option<String>,
 }
 

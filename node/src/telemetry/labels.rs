@@ -5,16 +5,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 
-/// Which way something goes.
+/// Which way something goes, seen from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// From a peer.
+    /// From a peer to us.
     In,
-    /// To one.
+    /// From us to a peer.
     Out,
 }
 
-/// Queues that can overflow.
+/// The queues of the daemon that can overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// What waits for the agent; whoever brings more waits.
@@ -28,7 +28,7 @@ pub(crate) enum Queue {
 }
 
 impl Queue {
-    /// As in a label.
+    /// The name of the queue in a label.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Inputs => "inputs",
@@ -54,7 +54,7 @@ pub(super) fn add<M: Metric + Clone>(
     metric
 }
 
-/// As in a label.
+/// The value as it stands in a label.
 pub(super) fn name(value: impl std::fmt::Debug) -> String {
     format!("{value:?}").to_lowercase()
 }

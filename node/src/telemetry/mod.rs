@@ -49,7 +49,6 @@ struct Inner {
 }
 
 impl Metrics {
-    /// Nothing has happened yet.
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
         let process = process::Process::register(&mut registry);

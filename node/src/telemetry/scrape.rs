@@ -26,7 +26,7 @@ const STATES: [State; 10] = [
     State::Terminated,
 ];
 
-/// What is looked up.
+/// The gauges, which are looked up at each scrape.
 pub(super) struct Gauges {
     contracts: Family<2>,
     pods: Family<1>,
@@ -44,14 +44,14 @@ pub(super) struct Gauges {
     process: Process,
 }
 
-/// What a driver knows.
+/// What a driver knows at one moment.
 pub(super) struct Facts {
     pub(super) contracts: BTreeMap<(Side, State), usize>,
     pub(super) pods: (usize, usize),
     pub(super) offers: usize,
     pub(super) peers: [(&'static str, usize); 3],
     pub(super) depth: [(Queue, usize); 3],
-    /// By kind.
+    /// How many there are of each kind.
     pub(super) records: BTreeMap<&'static str, usize>,
     pub(super) guest_namespaces: usize,
     /// Who waits for an answer.

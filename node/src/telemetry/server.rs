@@ -24,10 +24,10 @@ use crate::driver::Handle;
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 
-/// <https://github.com/prometheus/OpenMetrics>
+/// The content type of <https://github.com/prometheus/OpenMetrics>
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where to listen.
+/// The address at which the server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) address: SocketAddr,
@@ -70,7 +70,7 @@ impl Server {
         Ok(Self { address, serving })
     }
 
-    /// Where it listens.
+    /// The address at which the server listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -166,8 +166,6 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[("node/kubelet", 2), ("simnet", 14
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("discovery", 30),
     ("discovery/sources", 10),
-    ("node", 270),
-    ("node/agent", 85),
     ("node/cluster-model", 20),
     ("node/kubelet", 111),
     ("node/net", 60),

@@ -21,11 +21,11 @@ pub enum Ask {
     Leave(FederationId),
     /// Registrar: let one cluster join that says this secret.
     Token {
-        /// Where.
+        /// The federation that it lets a cluster join.
         federation: FederationId,
-        /// Random.
+        /// The random secret by which the token is known again.
         secret: Secret,
-        /// As what.
+        /// What the token grants whoever comes with it.
         grant: Grant,
         /// Where this cluster can be dialled: multiaddresses.
         addresses: Vec<String>,
@@ -34,7 +34,7 @@ pub enum Ask {
     Admit {
         /// Whose key the connection has proven.
         peer: PublicKey,
-        /// What it says.
+        /// The request, as the peer sent it.
         request: Box<JoinRequest>,
     },
     /// Registrar: a cluster is to belong no longer.
@@ -46,13 +46,13 @@ pub enum Ask {
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// So it is.
+    /// What was asked for is done.
     Done,
     /// Hand this to one who may join.
     Token(JoinToken),
     /// For the peer that wants to join.
     Join(Box<JoinReply>),
-    /// Not so.
+    /// What was asked for is not done, and why.
     Refused(FederationRefusal),
 }
 
@@ -83,10 +83,10 @@ pub enum FederationRefusal {
     /// It was never let in here.
     #[error("this registrar did not let that cluster in")]
     NoMember,
-    /// The registrar says no.
+    /// The registrar was asked, and refuses.
     #[error("the registrar refuses: {0}")]
     Join(JoinRefusal),
-    /// The registrar says nothing.
+    /// The registrar was asked, and does not answer.
     #[error("the registrar does not answer")]
     Unanswered,
 }

@@ -14,7 +14,7 @@ pub(crate) struct Frauds(Bounded<PublicKey, Fraud>);
 
 #[derive(Debug)]
 struct Fraud {
-    /// Wall clock.
+    /// Until when it counts: milliseconds since 1970, wall clock.
     until_ms: u64,
     /// What the key was worth as it was found out.
     rank: Rank,
@@ -44,7 +44,7 @@ impl Frauds {
         Ok(left.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Whether this key equivocated.
+    /// Whether this key is proven to have equivocated.
     pub(crate) fn contains(&self, key: &PublicKey) -> bool {
         self.0.contains_key(key)
     }

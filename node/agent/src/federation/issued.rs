@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 /// What a join token is good for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Whose cluster may join.
+    /// The organisation whose cluster it is; none: the registrar's own, or nobody's.
     pub organisation: Option<Slug>,
     /// As what, ascending; never as a registrar.
     pub roles: Vec<Role>,
-    /// Until when, wall clock.
+    /// Until when it is good: milliseconds since 1970, wall clock.
     pub expires_ms: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Grant {
 pub struct Issued {
     /// Its certificates that are not over, by number, with their ends, wall clock.
     pub serials: BTreeMap<u64, u64>,
-    /// What they grant.
+    /// What the certificates grant the cluster.
     pub grant: Grant,
     /// Whether they were taken back.
     pub revoked: bool,
@@ -51,18 +51,18 @@ impl Issued {
     }
 }
 
-/// What a registrar remembers.
+/// What a registrar remembers of its tokens and its members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RegistrarRecord {
     /// A token that is not spent, by the digest of its secret.
     Token(Digest, Grant),
-    /// Who was let in.
+    /// A cluster that was let in, and what it was given.
     Issued(ClusterId, Issued),
     /// The number of the latest certificate, and of the latest list.
     Numbers {
-        /// Certificates.
+        /// The highest serial number of a certificate.
         serial: u64,
-        /// Revocation lists.
+        /// The highest number of a revocation list.
         list: u64,
     },
 }

@@ -292,7 +292,7 @@ impl Membership {
         self.revoked.of(issuer)
     }
 
-    /// All whose certificates hold.
+    /// All clusters whose certificates hold now.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }
@@ -332,7 +332,7 @@ impl Membership {
         Some(self.renewal.at_ms(list_ms))
     }
 
-    /// Whose lists are kept.
+    /// The issuers of which a revocation list is kept.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &PublicKey> {
         self.issuers.keys().filter(|issuer| self.revoked.of(issuer).is_some())
     }

@@ -47,7 +47,7 @@ pub(crate) struct Federations {
     config: Config,
     memberships: BTreeMap<FederationId, Membership>,
     frauds: Frauds,
-    /// How often organisations advertise.
+    /// How much each organisation may still advertise.
     rates: Rates,
     joining: BTreeMap<FederationId, Joining>,
     /// Records that were not looked at yet, since that takes the time.

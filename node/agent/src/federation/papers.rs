@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What a cluster knows a federation by, and belongs to it by.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Papers {
-    /// The federation's first document.
+    /// The first root document of the federation.
     pub root: Signed<Root>,
     /// Each later one, in order.
     pub successions: Vec<Succession>,
@@ -31,7 +31,7 @@ impl Papers {
         Self { root, successions, certificates, registrar, domain: Some(domain) }
     }
 
-    /// Of which federation.
+    /// The fingerprint of the federation that these papers are of.
     pub fn id(&self) -> FederationId {
         self.root.federation_id()
     }

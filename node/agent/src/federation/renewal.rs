@@ -21,7 +21,7 @@ pub(crate) struct Renewal {
     tries: u32,
     /// When something last said that there is more to hear, wall clock.
     hinted_ms: Option<u64>,
-    /// The registrar's last no.
+    /// Why the registrar last refused to renew it.
     refused: Option<JoinRefusal>,
 }
 
@@ -54,7 +54,7 @@ impl Renewal {
         self.due_ms.min(list_ms).max(self.retry_ms)
     }
 
-    /// The registrar's last no.
+    /// Why the registrar last refused to renew it, if it did.
     pub(crate) fn refused(&self) -> Option<JoinRefusal> {
         self.refused
     }
@@ -75,12 +75,12 @@ impl Renewal {
     }
 }
 
-/// A registrar was asked.
+/// A question to a registrar that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Joining {
     /// Whom to tell what came of it: a person, or nobody.
     pub(super) to: Option<u64>,
-    /// None: to renew.
+    /// The token by which it joins; none: it renews.
     pub(super) token: Option<JoinToken>,
     /// When it counts as unanswered, monotonic.
     pub(super) until_ms: u64,

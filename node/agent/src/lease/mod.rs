@@ -115,7 +115,7 @@ impl Lease {
         self.spec.contract.id
     }
 
-    /// The other side.
+    /// The party on the other side of the contract.
     pub(crate) fn peer(&self) -> &Party {
         other_side(&self.spec)
     }

@@ -121,7 +121,7 @@ impl Leases {
         }
     }
 
-    /// Time has passed.
+    /// Has each lease do what is due by now.
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
         let due = self.all.values().filter(|lease| lease.is_to_wake(turn.now));
         for id in due.map(Lease::id).collect::<Vec<_>>() {

@@ -43,13 +43,13 @@ pub(crate) struct About {
     pub(crate) usual_port: Option<u16>,
     /// Addresses of the owner's list.
     pub(crate) listed: Vec<Address>,
-    /// What is off.
+    /// The parts of the daemon that are off, and why.
     pub(crate) off: Vec<Attention>,
     /// Starts the daemon again; none: whoever started it has to.
     pub(crate) restart: Option<Arc<Notify>>,
 }
 
-/// Answers for a driver.
+/// Answers the operator for one driver.
 pub(crate) struct OperatorService {
     pub(super) driver: Handle,
     pub(super) about: About,
@@ -328,7 +328,7 @@ impl OperatorService {
     }
 }
 
-/// Whoever offers something now.
+/// The clusters that offer something now.
 fn providers(driver: &Driver) -> Vec<Provider> {
     let broker = driver.agent().broker();
     let provider = |(cluster, key, name): (_, _, &str)| {

@@ -43,7 +43,7 @@ pub(crate) async fn client(settings: &settings::Kubernetes) -> anyhow::Result<ku
 
 /// A cluster, with the daemon's own account on it, whether it answers now or not.
 pub(crate) struct Real {
-    /// The API server's address.
+    /// The address of the API server.
     server: String,
     scope: settings::Offload,
     link: watch::Receiver<Link>,

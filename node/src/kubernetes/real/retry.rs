@@ -26,7 +26,6 @@ impl Backoff {
         warn_once!(self.repeated, failure; contract = %contract.short(), "{what}");
     }
 
-    /// Waits.
     pub(super) async fn wait(&mut self) {
         tokio::time::sleep(self.next).await;
         self.next = (self.next * 2).min(limits::CLUSTER_RETRY_MAX);

@@ -21,7 +21,7 @@ use crate::limits;
 pub(super) struct Shared {
     pub(super) cluster: Cluster,
     pub(super) account: Account,
-    /// The API server's address.
+    /// The address of the API server.
     pub(super) server: String,
     pub(super) version: String,
     /// Where kubelet APIs and the webhook listen, and the API server finds them. It is the
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     pub(super) sold: watch::Sender<BTreeSet<ContractId>>,
     /// Contracts whose guests need the priority class of spot ones.
     pub(super) spot: tokio::sync::Mutex<BTreeSet<ContractId>>,
-    /// Certificates by virtual node.
+    /// The serving certificates, by virtual node.
     pub(super) serving: Mutex<BTreeMap<String, watch::Receiver<Serving>>>,
     /// Guest namespaces that cannot be made, with the reason, by lease and home namespace.
     pub(super) unmade: Mutex<BTreeMap<(ContractId, String), String>>,

@@ -35,7 +35,7 @@ struct Shared {
     name: String,
     clock: Clock,
     cluster: Mutex<Cluster>,
-    /// Counts the changes.
+    /// Counts the changes of the cluster.
     changes: watch::Sender<u64>,
     size: Resources,
     ticking: Mutex<Option<AbortHandle>>,
@@ -88,7 +88,6 @@ impl Simulated {
         done
     }
 
-    /// Looks at the cluster.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Cluster) -> T) -> T {
         look(&self.lock())
     }
@@ -140,12 +139,11 @@ impl Simulated {
         all.map(|(model, count)| GpuPool::whole(model.clone(), *count, GPU_MEMORY_MIB)).collect()
     }
 
-    /// What it is called.
     pub(super) fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What its node has.
+    /// The resources that its node has.
     pub(super) fn size(&self) -> &Resources {
         &self.0.size
     }

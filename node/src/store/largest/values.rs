@@ -62,7 +62,7 @@ where
     text(n, limits::SLUG_BYTES).parse().unwrap()
 }
 
-/// One cluster of many.
+/// The id of one cluster of many.
 fn cluster(n: usize) -> ClusterId {
     let mut id = CLUSTER;
     id.0[..8].copy_from_slice(&n.to_be_bytes());
