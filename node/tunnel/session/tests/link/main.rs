@@ -189,10 +189,9 @@ fn after_a_suspension_both_directions_heal() {
         for _ in 0..200 {
             (0..2).for_each(|side| network.take_received(side));
             network.chatter(1);
-            for side in 0..2 {
-                let is_silent = network.received(side).is_empty();
-                silent_s[side] = if is_silent { silent_s[side] + 1 } else { 0 };
-                assert!(silent_s[side] <= 20, "seed {seed}, suspended for {suspended_s} s");
+            for (side, silent_s) in silent_s.iter_mut().enumerate() {
+                *silent_s = if network.received(side).is_empty() { *silent_s + 1 } else { 0 };
+                assert!(*silent_s <= 20, "seed {seed}, suspended for {suspended_s} s");
             }
         }
     }
