@@ -8,21 +8,27 @@ use std::time::{Duration, Instant};
 pub struct Bucket {
     size: u64,
     each_second: u64,
-    level: Mutex<(i128, Instant)>,
+    level: Mutex<Level>,
+}
+
+struct Level {
+    /// In millionths.
+    amount: i128,
+    since: Instant,
 }
 
 impl Bucket {
     /// A full bucket of this size, into which so much comes each second, which is not zero.
     pub fn new(now: Instant, size: u64, each_second: u64) -> Self {
-        Self { size, each_second, level: Mutex::new((scaled(size), now)) }
+        Self { size, each_second, level: Mutex::new(Level { amount: scaled(size), since: now }) }
     }
 
     /// Takes so much, and says how long to wait before the next.
     pub fn take(&self, now: Instant, amount: u64) -> Duration {
         let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
         self.fill(now, &mut level);
-        level.0 -= scaled(amount);
-        let debt = u64::try_from(-level.0).unwrap_or(0);
+        level.amount -= scaled(amount);
+        let debt = u64::try_from(-level.amount).unwrap_or(0);
         Duration::from_micros(debt.div_ceil(self.each_second))
     }
 
@@ -30,18 +36,20 @@ impl Bucket {
     pub fn has_one(&self, now: Instant) -> bool {
         let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
         self.fill(now, &mut level);
-        let there = level.0 >= scaled(1);
+        let there = level.amount >= scaled(1);
         if there {
-            level.0 -= scaled(1);
+            level.amount -= scaled(1);
         }
         there
     }
 
-    fn fill(&self, now: Instant, (level, since): &mut (i128, Instant)) {
-        let passed = i128::try_from(now.duration_since(*since).as_micros()).unwrap_or(i128::MAX);
-        *level = level.saturating_add(passed.saturating_mul(i128::from(self.each_second)));
-        *level = (*level).min(scaled(self.size));
-        *since = now;
+    fn fill(&self, now: Instant, level: &mut Level) {
+        let passed =
+            i128::try_from(now.duration_since(level.since).as_micros()).unwrap_or(i128::MAX);
+        let amount =
+            level.amount.saturating_add(passed.saturating_mul(i128::from(self.each_second)));
+        level.amount = amount.min(scaled(self.size));
+        level.since = now;
     }
 }
 

@@ -10,7 +10,7 @@ use mercato_offload::key::PodId;
 use mercato_offload::message::PodEvent;
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::bucket::Bucket;
 use crate::{events, limits};
 

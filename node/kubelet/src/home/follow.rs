@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 
 use super::pods::Seen;
 use super::services::{Environment, Services};
-use super::{HomeConfig, Shared, write};
+use super::shared::{HomeConfig, Shared};
+use super::write;
 use crate::kind::POD;
 use crate::offload_namespace::Known;
 use crate::watch::{Change, Selection, changes};

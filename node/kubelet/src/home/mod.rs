@@ -8,11 +8,11 @@ mod objects;
 mod pods;
 mod service_env;
 mod services;
+mod shared;
 mod status_patch;
 mod tokens;
 mod write;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +20,6 @@ use mercato_offload::forge::Refusal;
 use mercato_offload::home::{Input, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId};
 use mercato_offload::message::PodEvent;
-use mercato_protocol::id::ClusterId;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,24 +28,13 @@ use crate::api::NodePods;
 use crate::bodies::Bodies;
 use crate::bucket::Bucket;
 use crate::cluster::Cluster;
-use crate::life::Life;
 use crate::limits;
 use crate::offload_namespace::Known;
 
 use objects::Objects;
-use pods::{Pods, Seen};
+pub use shared::HomeConfig;
+use shared::Shared;
 use tokens::Tokens;
-
-/// What home's side of a lease is told once.
-#[derive(Debug, Clone)]
-pub struct HomeConfig {
-    /// The virtual node that stands for the lease.
-    pub node: String,
-    /// Who provides it.
-    pub provider: ClusterId,
-    /// Where home's API server reaches the node, which is the pods' hostIP.
-    pub host_ip: IpAddr,
-}
 
 /// Home's side of one lease. Each method starts the work and returns; what
 /// comes of it is an input. Everything ends when this is dropped.
@@ -56,21 +44,6 @@ pub struct HomeSide {
     tokens: Arc<Tokens>,
     told: mpsc::Sender<(PodId, PodEvent)>,
     tasks: TaskTracker,
-}
-
-struct Shared {
-    config: HomeConfig,
-    cluster: Cluster,
-    bodies: Bodies,
-    opted_in: watch::Receiver<Known>,
-    pods: Arc<Pods>,
-    /// Pods that somebody has asked for by name, to be told of like any other.
-    asked: mpsc::Sender<Seen>,
-    inputs: mpsc::Sender<Input>,
-    events: Bucket,
-    /// One lease does not take all the requests of a cluster, nor their memory.
-    turns: Semaphore,
-    stop: CancellationToken,
 }
 
 impl HomeSide {
@@ -168,19 +141,6 @@ impl Drop for HomeSide {
     fn drop(&mut self) {
         self.shared.stop.cancel();
         self.tasks.close();
-    }
-}
-
-impl Shared {
-    /// The life of a namespace, if it may be read now.
-    fn life(&self, namespace: &str) -> Option<Life> {
-        self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
-    }
-
-    /// Waits where the driver is behind; nothing is lost, nothing piles up.
-    async fn tell(&self, input: Input) {
-        // An error means that the driver has gone, and this side with it.
-        let _ = self.inputs.send(input).await;
     }
 }
 

@@ -12,7 +12,7 @@ use mercato_offload::key::{Item, ObjectKey, ObjectKind};
 use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::kind::{CONFIG_MAP, Kind, SECRET};
 use crate::life::Life;
 use crate::offload_namespace::Known;

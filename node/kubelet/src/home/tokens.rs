@@ -14,7 +14,7 @@ use mercato_offload::key::{Item, ObjectKey};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Shared;
+use super::shared::Shared;
 use crate::failure::{Class, Failure};
 use crate::kind::{POD, SERVICE_ACCOUNT};
 use crate::limits;

@@ -12,8 +12,8 @@ use mercato_offload::key::{ObjectKey, ObjectKind, PodId};
 use mercato_offload::placement::export::{REFUSED, refusal_text, refused_status};
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::pods::Seen;
+use super::shared::Shared;
 use super::status_patch::status_patch;
 use crate::api::NodePods;
 use crate::cluster::Deletion;

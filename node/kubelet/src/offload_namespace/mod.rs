@@ -3,8 +3,10 @@
 //! holds its rights in it, and a mutating webhook lets the pods of a labelled one
 //! go where its strategy says.
 
+mod known;
 mod opt_in;
 mod rights;
+mod wanted;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -12,19 +14,21 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use mercato_offload::placement::export::{Leave, OptIn, Scope, Targets};
-use serde_json::Value;
+use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use known::Entry;
+pub use known::{Known, OptedIn};
 pub use opt_in::{opt_in, opt_out, opted_in};
 use rights::Rights;
+use wanted::Wanted;
 pub use webhook::{Reach, Webhook, WebhookError};
 
 use crate::account::Account;
 use crate::cluster::Cluster;
 use crate::kind::NAMESPACE;
-use crate::life::{Life, Lives};
+use crate::life::Lives;
 use crate::limits;
 use crate::names::{CONTRACT, OFFLOAD};
 use crate::repeated::Repeated;
@@ -36,83 +40,6 @@ fn selection(scope: Scope) -> Selection {
     match scope {
         Scope::Labelled => Selection::default().labels(OFFLOAD.into()),
         Scope::All => Selection::default().labels(format!("!{CONTRACT}")),
-    }
-}
-
-/// The opted-in namespaces of a cluster; none before the first list.
-pub type Known = Option<Arc<OptedIn>>;
-
-/// The opted-in namespaces of a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptedIn {
-    scope: Scope,
-    /// By name.
-    namespaces: BTreeMap<String, Entry>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    how: OptIn,
-    /// The daemon's rights hold there.
-    ready: bool,
-    /// As long as they do, and the namespace is not being deleted.
-    life: Option<Life>,
-}
-
-/// An opted-in namespace as its object says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Wanted {
-    how: OptIn,
-    uid: String,
-    /// It is being deleted: no right can be given in it any more.
-    ends: bool,
-}
-
-impl Wanted {
-    /// None where the namespace may not leave home.
-    fn read(scope: Scope, namespace: &Value) -> Option<Self> {
-        let metadata = &namespace["metadata"];
-        let uid = metadata["uid"].as_str().unwrap_or_default().to_owned();
-        let ends = !metadata["deletionTimestamp"].is_null();
-        Some(Self { how: scope.read(namespace)?, uid, ends })
-    }
-}
-
-impl OptedIn {
-    /// Those that are ready, for ever.
-    #[cfg(test)]
-    pub(crate) fn ready(scope: Scope, namespaces: BTreeMap<String, OptIn>) -> Self {
-        let lasting = |(name, how): (String, OptIn)| (name.clone(), (how, Life::lasting(&name)));
-        Self::living(scope, namespaces.into_iter().map(lasting))
-    }
-
-    /// Those that are ready, for as long as they live.
-    #[cfg(test)]
-    pub(crate) fn living(
-        scope: Scope,
-        namespaces: impl IntoIterator<Item = (String, (OptIn, Life))>,
-    ) -> Self {
-        let entry = |(name, (how, life))| (name, Entry { how, ready: true, life: Some(life) });
-        Self { scope, namespaces: namespaces.into_iter().map(entry).collect() }
-    }
-
-    /// The life of a namespace, if it may be read.
-    pub(crate) fn life(&self, namespace: &str) -> Option<Life> {
-        self.namespaces.get(namespace).and_then(|entry| entry.life.clone())
-    }
-
-    /// Which virtual nodes the pods of this one may go to.
-    pub(crate) fn targets(&self, namespace: &str) -> Targets {
-        self.namespaces.get(namespace).map(|entry| entry.how.targets.clone()).unwrap_or_default()
-    }
-
-    /// Whether the pods of this one may leave home.
-    pub fn leave(&self, namespace: &str) -> Leave {
-        match self.namespaces.get(namespace) {
-            Some(entry) if entry.ready => Leave::Now(entry.how.clone()),
-            Some(_) => Leave::Soon,
-            None => self.scope.unknown(namespace),
-        }
     }
 }
 
@@ -223,24 +150,12 @@ fn take(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn namespace() -> Value {
         json!({ "metadata": { "name": "shop", "uid": "7", "labels": { OFFLOAD: "both" } } })
-    }
-
-    #[test]
-    fn one_that_is_being_deleted_is_known_to_end() {
-        let mut ending = namespace();
-        let read = |namespace: &Value| {
-            Wanted::read(Scope::Labelled, namespace).map(|wanted| (wanted.uid, wanted.ends))
-        };
-        assert_eq!(read(&ending), Some(("7".to_owned(), false)));
-        ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        assert_eq!(read(&ending), Some(("7".to_owned(), true)));
-        assert_eq!(Wanted::read(Scope::All, &ending), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::Wanted;
+use super::wanted::Wanted;
 use super::webhook::{self, Webhook};
 use crate::account::Account;
 use crate::cluster::Cluster;

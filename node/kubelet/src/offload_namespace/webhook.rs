@@ -18,7 +18,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
-use super::Known;
+use super::known::Known;
 use crate::api::{Tls, TlsError, certified_key};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;

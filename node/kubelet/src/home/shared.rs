@@ -1,0 +1,56 @@
+//! What home's side of a lease is made with, and what its tasks have in common.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use mercato_offload::home::Input;
+use mercato_protocol::id::ClusterId;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::pods::{Pods, Seen};
+use crate::bodies::Bodies;
+use crate::bucket::Bucket;
+use crate::cluster::Cluster;
+use crate::life::Life;
+use crate::offload_namespace::Known;
+
+/// What home's side of a lease is told once.
+#[derive(Debug, Clone)]
+pub struct HomeConfig {
+    /// The virtual node that stands for the lease.
+    pub node: String,
+    /// Who provides it.
+    pub provider: ClusterId,
+    /// Where home's API server reaches the node, which is the pods' hostIP.
+    pub host_ip: IpAddr,
+}
+
+/// What the tasks of home's side of one lease have in common.
+pub(super) struct Shared {
+    pub(super) config: HomeConfig,
+    pub(super) cluster: Cluster,
+    pub(super) bodies: Bodies,
+    pub(super) opted_in: watch::Receiver<Known>,
+    pub(super) pods: Arc<Pods>,
+    /// Pods that somebody has asked for by name, to be told of like any other.
+    pub(super) asked: mpsc::Sender<Seen>,
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) events: Bucket,
+    /// One lease does not take all the requests of a cluster, nor their memory.
+    pub(super) turns: Semaphore,
+    pub(super) stop: CancellationToken,
+}
+
+impl Shared {
+    /// The life of a namespace, if it may be read now.
+    pub(super) fn life(&self, namespace: &str) -> Option<Life> {
+        self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
+    }
+
+    /// Waits where the driver is behind; nothing is lost, nothing piles up.
+    pub(super) async fn tell(&self, input: Input) {
+        // An error means that the driver has gone, and this side with it.
+        let _ = self.inputs.send(input).await;
+    }
+}
