@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use super::schema::{CONFIG_MAP, Fields, POD, Rule, SECRET};
+use super::rule::{Fields, Rule};
+use super::schema::{CONFIG_MAP, POD, SECRET};
 use super::schema_status::POD_STATUS;
 
 /// A deserializer that only listens: which struct is wanted, with which fields.

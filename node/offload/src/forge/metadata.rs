@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::keys::{LONGEST, guest_key};
 use super::labels::*;
-use super::schema::refusal;
+use super::rule::refusal;
 use super::{GuestContext, Refusal};
 use crate::key::{Item, ObjectKind};
 use crate::message::Route;

@@ -39,6 +39,7 @@ mod object;
 mod observe;
 mod pod;
 mod refs;
+mod rule;
 mod scheduling;
 mod schema;
 mod schema_container;

@@ -3,7 +3,8 @@
 use mercato_protocol::id::Digest;
 use serde_json::{Map, Value, json};
 
-use super::schema::{CONFIG_MAP, Fields, SECRET, refusal};
+use super::rule::{Fields, refusal};
+use super::schema::{CONFIG_MAP, SECRET};
 use super::{GuestContext, Refusal, forge_pod, metadata};
 use crate::key::{Item, ObjectKind};
 use crate::limits;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::labels::*;
 use super::metadata::kind_name;
-use super::schema::refusal;
+use super::rule::refusal;
 use super::{digest, guest_status};
 use crate::guest::{Failure, Observed, ObservedPod};
 use crate::key::{Item, ObjectKind, PodId, Uid, key};

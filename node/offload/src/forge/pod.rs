@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::labels::LEFT_OUT;
 use super::refs::{each, token_name, visit_names, visit_tokens};
-use super::schema::{POD, refusal};
+use super::rule::refusal;
+use super::schema::POD;
 use super::schema_container::EPHEMERAL;
 use super::{GuestContext, Refusal, fields, grace, guest_name, metadata, scheduling};
 use crate::key::{Item, PodId};

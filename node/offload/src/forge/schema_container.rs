@@ -1,9 +1,11 @@
 //! The rows of containers: see [`super::schema`].
 
 use super::check::{self, HOST};
-use super::schema::Rule::{Baseline, Carry, Each, In, Refuse};
-use super::schema::{AIM, CLAIMS, FIELD_REF, Fields, RESOURCE_FIELD_REF, fields};
+use super::rule::Rule::{Baseline, Carry, Each, In, Refuse};
+use super::rule::{Fields, fields};
 
+pub(super) const CLAIMS: &str = "device claims cannot leave home yet";
+const AIM: &str = "may only aim at the pod itself";
 const BLOCK: &str = "is a block device, which the provider does not offer";
 
 fields! {
@@ -92,5 +94,9 @@ fields! {
         "bindMountOptions": Carry,
         "mountPath": Carry, "mountPropagation": Baseline(check::propagation), "name": Carry,
         "readOnly": Carry, "recursiveReadOnly": Carry, "subPath": Carry, "subPathExpr": Carry,
+    }
+    FIELD_REF = "ObjectFieldSelector" { "apiVersion": Carry, "fieldPath": Carry, }
+    RESOURCE_FIELD_REF = "ResourceFieldSelector" {
+        "containerName": Carry, "divisor": Carry, "resource": Carry,
     }
 }

@@ -1,8 +1,8 @@
 //! The rows of a pod's status: what home takes over. A field without a row is left out:
 //! a newer provider must not break an older home.
 
-use super::schema::Rule::{Carry, Drop, Each, In};
-use super::schema::{Fields, fields};
+use super::rule::Rule::{Carry, Drop, Each, In};
+use super::rule::{Fields, fields};
 
 fields! {
     /// A guest's status. What is dropped is home's own to say.

@@ -1,0 +1,134 @@
+//! What may become of a field that crosses between clusters, and how an object is filtered by the
+//! rules of its fields.
+
+use mercato_protocol::terms::PodSecurity;
+use serde_json::{Map, Value};
+
+use crate::message::Refusal;
+
+/// What becomes of a field.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    /// It crosses as it is: a scalar, or a list or map of scalars.
+    Carry,
+    /// It stays behind, or is written anew.
+    Drop,
+    /// It must not be set; this is why.
+    Refuse(&'static str),
+    /// It crosses if this agrees, and says why not otherwise.
+    If(fn(&Value) -> Result<(), &'static str>),
+    /// The same, but that the pod-security level `privileged` lets all of it cross.
+    Baseline(fn(&Value) -> Result<(), &'static str>),
+    /// An object with rows of its own.
+    In(&'static Fields),
+    /// A list of such objects.
+    Each(&'static Fields),
+}
+
+/// Where an object goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// To a guest namespace of that level: what is not allowed is refused.
+    There(PodSecurity),
+    /// Home again: what is not allowed is left out.
+    Back,
+}
+
+/// The rows of one type.
+#[derive(Debug)]
+pub(super) struct Fields {
+    /// The type's name in the Kubernetes schema.
+    pub(super) of: &'static str,
+    /// Field and rule, in the order of the schema.
+    pub(super) rows: &'static [(&'static str, Rule)],
+}
+
+impl Fields {
+    /// Filters an object by the rows, for a guest namespace of that level. The error names
+    /// the field.
+    pub(super) fn filter(&self, value: &Value, level: PodSecurity) -> Result<Value, Refusal> {
+        self.walk(value, "", Way::There(level))
+    }
+
+    /// The same, for what flows back: what is not known or not allowed is left out.
+    pub(super) fn select(&self, value: &Value) -> Value {
+        self.walk(value, "", Way::Back).unwrap_or_default()
+    }
+
+    fn walk(&self, value: &Value, path: &str, way: Way) -> Result<Value, Refusal> {
+        let object = value.as_object().ok_or_else(|| refusal(path, "is not an object"))?;
+        let mut kept = Map::new();
+        for (name, value) in object {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let rule = self.rows.iter().find(|(row, _)| row == name).map(|(_, rule)| *rule);
+            match rule.unwrap_or(Rule::Refuse("is not known here")).apply(value, &path, way) {
+                Ok(Some(value)) => drop(kept.insert(name.clone(), value)),
+                Ok(None) => {}
+                Err(refusal) if way != Way::Back => return Err(refusal),
+                Err(_) => {}
+            }
+        }
+        Ok(Value::Object(kept))
+    }
+}
+
+impl Rule {
+    fn apply(self, value: &Value, path: &str, way: Way) -> Result<Option<Value>, Refusal> {
+        if is_unset(value) && !matches!(self, Self::Carry | Self::If(_) | Self::Baseline(_)) {
+            return Ok(matches!(self, Self::In(_) | Self::Each(_)).then(|| value.clone()));
+        }
+        match self {
+            Self::Carry if is_flat(value) => Ok(Some(value.clone())),
+            Self::Carry => Err(refusal(path, "is not a plain value")),
+            Self::Drop => Ok(None),
+            Self::Refuse(reason) => Err(refusal(path, reason)),
+            Self::Baseline(_) if way == Way::There(PodSecurity::Privileged) => {
+                Ok(Some(value.clone()))
+            }
+            Self::If(agrees) | Self::Baseline(agrees) => match agrees(value) {
+                Ok(()) => Ok(Some(value.clone())),
+                Err(reason) => Err(refusal(path, reason)),
+            },
+            Self::In(fields) => fields.walk(value, path, way).map(Some),
+            Self::Each(fields) => {
+                let list = value.as_array().ok_or_else(|| refusal(path, "is not a list"))?;
+                let walk = |(n, value)| fields.walk(value, &format!("{path}[{n}]"), way);
+                let kept: Result<Vec<_>, _> = list.iter().enumerate().map(walk).collect();
+                kept.map(|kept| Some(Value::Array(kept)))
+            }
+        }
+    }
+}
+
+/// Absent in all but name: null, false, zero, empty.
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(set) => !set,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+fn is_flat(value: &Value) -> bool {
+    let scalar = |value: &Value| !value.is_array() && !value.is_object();
+    match value {
+        Value::Array(list) => list.iter().all(scalar),
+        Value::Object(map) => map.values().all(scalar),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+pub(super) fn refusal(path: &str, reason: impl Into<String>) -> Refusal {
+    Refusal { path: path.to_owned(), reason: reason.into() }
+}
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $name:ident = $of:literal { $($field:literal: $rule:expr,)* })*) => {
+        $($(#[$doc])* pub(super) static $name: Fields =
+            Fields { of: $of, rows: &[$(($field, $rule)),*] };)*
+    };
+}
+pub(super) use fields;
