@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::kind::{ROLE_BINDING, SELF_ACCESS_REVIEW, SELF_REVIEW};
 use crate::names::{FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE};
 
-/// The daemon's own account.
+/// The account of the daemon at its own API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// `system:serviceaccount:mercato:mercato`, or a user's name.
@@ -20,7 +20,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Asks the cluster.
+    /// Asks the API server which account the daemon's credentials are of.
     pub fn ask(cluster: &Cluster) -> Answer<Self> {
         let review = json!({ "apiVersion": SELF_REVIEW.api_version(), "kind": SELF_REVIEW.kind });
         let answer = cluster.create(SELF_REVIEW, None, review);
@@ -63,7 +63,7 @@ impl Account {
         .boxed()
     }
 
-    /// Takes them back.
+    /// Takes back the rights that [`Account::bind`] gave; false if there were none.
     pub fn unbind(&self, cluster: &Cluster, namespace: &str) -> Answer<bool> {
         cluster.delete(ROLE_BINDING, Some(namespace), NAMESPACE_ROLE, Deletion::default())
     }

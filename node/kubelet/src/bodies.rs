@@ -38,7 +38,7 @@ struct Body {
     objects: usize,
 }
 
-/// Where a body goes.
+/// Which way a body goes: out to the peer, or in from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Out,
@@ -54,7 +54,7 @@ enum Use {
 /// A body that is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Above [`limits::OBJECT`].
+    /// So many bytes, which is above [`limits::OBJECT`].
     #[error("an object of {0} bytes is too large to cross")]
     TooLarge(usize),
     /// No JSON, or more of it than an object is made of.
@@ -114,7 +114,7 @@ impl Bodies {
         self.lock().get(digest)
     }
 
-    /// The object.
+    /// The object that the bytes of this digest hold; none if they are not kept.
     pub fn object(&self, digest: &Digest) -> Option<Value> {
         serde_json::from_slice(&self.bytes(digest)?).ok()
     }

@@ -12,7 +12,7 @@ pub struct Bucket {
 }
 
 struct Level {
-    /// In millionths.
+    /// What is left, in millionths of one; below zero it is a debt.
     amount: i128,
     since: Instant,
 }

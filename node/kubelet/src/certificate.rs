@@ -46,9 +46,9 @@ pub enum Serving {
         /// The request's name; empty until it is made.
         request: String,
     },
-    /// The cluster's own.
+    /// A certificate that the cluster's own signer has issued.
     Issued {
-        /// When it expires.
+        /// When it expires; a new one is asked for in time.
         not_after: OffsetDateTime,
     },
 }

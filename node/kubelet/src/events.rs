@@ -80,7 +80,7 @@ fn name(of: &str, text: &str) -> String {
 /// How an event is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventType {
-    /// As it should be.
+    /// Something went as it should.
     Normal,
     /// Somebody should look at it.
     Warning,

@@ -32,12 +32,12 @@ const ENFORCERS: &[&str] = &[
     "weave-net",
 ];
 
-/// A DaemonSet.
+/// A DaemonSet of the cluster, as `doctor` looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DaemonSet {
-    /// Its namespace.
+    /// The namespace that the DaemonSet is in.
     pub namespace: String,
-    /// Its name.
+    /// The name of the DaemonSet in its namespace.
     pub name: String,
     /// Whether its pods would be bound to virtual nodes, too: it tolerates every taint and
     /// chooses no other nodes.
@@ -70,7 +70,7 @@ impl DaemonSet {
     }
 }
 
-/// Every DaemonSet.
+/// Every DaemonSet of the cluster, in all namespaces.
 pub fn daemon_sets(cluster: &Cluster) -> Answer<Vec<DaemonSet>> {
     let found = cluster.list(DAEMON_SET, None, "");
     async move { Ok(found.await?.iter().map(DaemonSet::read).collect()) }.boxed()

@@ -131,7 +131,7 @@ pub fn follow(cluster: &Cluster, contract: &ContractId) -> BoxStream<'static, Se
 pub enum Seen {
     /// These are there; one that was made a moment ago may be missing.
     There(BTreeSet<String>),
-    /// This one is gone.
+    /// The guest namespace of this name is gone.
     Gone(String),
 }
 

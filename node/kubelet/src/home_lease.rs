@@ -33,7 +33,7 @@ pub struct HomeLeaseConfig {
     pub approve_serving: bool,
 }
 
-/// A lease at home.
+/// One lease as home's cluster sees it: a virtual node and its kubelet API.
 pub struct HomeLease {
     /// Pods and what they need: the session's effects.
     pub side: HomeSide,
@@ -48,10 +48,10 @@ pub struct HomeLease {
 /// Why a lease could not be shown at home.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeLeaseError {
-    /// Its first certificate.
+    /// The first certificate of its kubelet API could not be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Its port.
+    /// Its kubelet API could not listen on its port.
     #[error("the kubelet API of a virtual node cannot listen: {0}")]
     Listen(#[from] std::io::Error),
 }

@@ -6,16 +6,16 @@ use kube::core::ApiResource;
 
 use crate::failure::Failure;
 
-/// One kind of object.
+/// One kind of object of the Kubernetes API, with what its paths are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind {
     /// API group, empty for the core group.
     pub(crate) group: &'static str,
-    /// Version within the group.
+    /// The API version within the group, such as `v1`.
     pub(crate) version: &'static str,
     /// As in an object's `kind`.
     pub(crate) kind: &'static str,
-    /// As in a path.
+    /// The plural that stands in paths, such as `pods`.
     pub(crate) plural: &'static str,
 }
 
@@ -89,7 +89,7 @@ impl Kind {
         })
     }
 
-    /// One object's path.
+    /// The path of one object; an error where a name cannot stand in a path.
     pub(crate) fn path(&self, namespace: Option<&str>, name: &str) -> Result<String, Failure> {
         Ok(format!("{}/{}", self.collection(namespace)?, segment(name)?))
     }

@@ -28,17 +28,17 @@ impl Life {
         Self(Arc::new(Inner { namespace, over: CancellationToken::new() }))
     }
 
-    /// The namespace's name.
+    /// The name of the namespace whose life it is.
     pub(crate) fn namespace(&self) -> &str {
         &self.0.namespace
     }
 
-    /// Whether it is over.
+    /// Whether the namespace may not be read any more.
     pub(crate) fn is_over(&self) -> bool {
         self.0.over.is_cancelled()
     }
 
-    /// Once it is over.
+    /// Completes once the namespace may not be read any more.
     pub(crate) fn over(&self) -> WaitForCancellationFutureOwned {
         self.0.over.clone().cancelled_owned()
     }
@@ -85,7 +85,7 @@ impl<K: PartialEq> Lives<K> {
         self.0.get(namespace).map(|(_, life)| life)
     }
 
-    /// All of them.
+    /// The lives of all namespaces that may be read.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Life> {
         self.0.values().map(|(_, life)| life)
     }

@@ -44,7 +44,7 @@ pub const REQUESTS: u32 = 250;
 /// Bytes of one HTTP/2 stream, and of all of a connection, that may come before they are
 /// read; what asks a kubelet is small.
 pub const STREAM_WINDOW: u32 = 64 << 10;
-/// See [`STREAM_WINDOW`].
+/// The same for all streams of one HTTP/2 connection: see [`STREAM_WINDOW`].
 pub const CONNECTION_WINDOW: u32 = 256 << 10;
 /// An AdmissionReview may be as large as etcd's largest object, twice (object
 /// and old object), and some.
@@ -84,7 +84,7 @@ pub const REVIEW_TTL: Duration = Duration::from_secs(10);
 pub const COMMAND: usize = mercato_protocol::limits::STREAM_BYTES - (4 << 10);
 /// Sub-protocols offered with one upgrade; kubectl offers five.
 pub const SUB_PROTOCOLS: usize = 8;
-/// Ports of one port-forward.
+/// Ports that one port-forward may name.
 pub const PORTS: usize = 32;
 
 /// Bytes of object bodies kept for the session of one lease: 5,000 pods with their

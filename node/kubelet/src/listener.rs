@@ -57,7 +57,7 @@ impl Listener {
         .boxed()
     }
 
-    /// Where it listens.
+    /// The address and port that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -181,7 +181,7 @@ struct Callers(Arc<Mutex<Connected>>);
 
 #[derive(Default)]
 struct Connected {
-    /// The oldest first.
+    /// Connections of callers that nobody knows yet, the oldest first.
     strangers: VecDeque<(u64, IpAddr, CancellationToken)>,
     known: usize,
     next: u64,

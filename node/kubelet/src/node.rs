@@ -36,7 +36,7 @@ pub struct VirtualNode {
 /// How a virtual node stands in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
-    /// Not written yet.
+    /// The node was not written to the cluster yet.
     Starting,
     /// As wanted, with a fresh Lease.
     Kept,
@@ -188,7 +188,7 @@ fn keep(
     .boxed()
 }
 
-/// What was last written.
+/// What was last written of the node, so that only changes are written.
 #[derive(Default)]
 struct Kept {
     uid: Option<String>,

@@ -15,7 +15,7 @@ impl Packed {
         Self(object.to_string().into())
     }
 
-    /// The object.
+    /// The object as it was before it was packed.
     pub fn open(&self) -> Value {
         serde_json::from_str(&self.0).expect("it was written from an object")
     }

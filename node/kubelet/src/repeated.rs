@@ -35,7 +35,7 @@ impl RepeatedEach {
         self.before = std::mem::take(&mut self.failing);
     }
 
-    /// This one failed.
+    /// Says that the object of this name failed, and gives what is known of its failures.
     pub fn of(&mut self, name: &str) -> &mut Repeated {
         let before = self.before.remove(name);
         self.failing.entry(name.to_owned()).or_insert_with(|| before.unwrap_or_default())

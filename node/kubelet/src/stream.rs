@@ -25,7 +25,7 @@ use crate::limits;
 use crate::names::{CONTRACT, HOME_UID};
 use crate::query::Parameters;
 
-/// Bytes both ways.
+/// A connection that carries bytes both ways.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
@@ -35,7 +35,7 @@ pub enum Opened {
     Upgraded {
         /// The sub-protocol that was agreed, if any was.
         protocol: Option<String>,
-        /// The connection.
+        /// The connection, from the first byte after the upgrade.
         io: Box<dyn Duplex>,
     },
     /// A plain answer, which is read to its end, or until nobody wants it any more.
@@ -46,7 +46,7 @@ pub enum Opened {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refused {
-    /// Why.
+    /// Why it is not opened, for the status of the answer.
     pub reason: RefusedReason,
     /// The same for a person.
     pub text: String,

@@ -39,7 +39,7 @@ pub(crate) fn scripted(
     Cluster::new(Client::new(service, "default"))
 }
 
-/// A failed request's Status.
+/// The answer to a failed request: its code and a `Status` object.
 pub(crate) fn status(code: u16, message: &str) -> (u16, Value) {
     let object = serde_json::json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "message": message, "reason": "" });

@@ -38,7 +38,7 @@ pub struct Meters {
 type Shared = Arc<tokio::sync::Mutex<Meter>>;
 
 impl Meters {
-    /// Reads `cluster`'s metrics API.
+    /// Meters that read the metrics API of `cluster`.
     pub fn new(cluster: Cluster) -> Self {
         Self { cluster, leases: Mutex::default() }
     }

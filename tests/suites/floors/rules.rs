@@ -166,7 +166,6 @@ pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("discovery", 30),
     ("discovery/sources", 10),
     ("node/cluster-model", 20),
-    ("node/kubelet", 111),
     ("node/net", 60),
     ("node/offload", 50),
     ("node/tunnel", 50),

@@ -27,7 +27,7 @@ pub struct Access {
     for_rights: Cluster,
     node: String,
     tokens: Mutex<Remembered<[u8; 32], User>>,
-    /// Of nobody.
+    /// Digests of tokens that the API server knows nobody for.
     unknown: Mutex<Remembered<[u8; 32], ()>>,
     decisions: Mutex<Remembered<(User, &'static str, &'static str), bool>>,
     /// Why the API server did not judge.
@@ -38,7 +38,7 @@ pub struct Access {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
-    /// 401: nobody we know.
+    /// 401: the credentials are of nobody whom the API server knows.
     Unknown,
     /// 403, and for the log who and what.
     Denied(String),

@@ -61,7 +61,7 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) uid: String,
-    /// As its status says.
+    /// When the pod started, as its status says.
     pub(super) started: Option<String>,
     pub(super) at_ms: u64,
     pub(super) containers: Vec<Container>,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::figures::{Container, Pod, Snapshot};
 use crate::clock;
 
-/// `/stats/summary`.
+/// What `/stats/summary` answers: a kubelet's `Summary` as JSON.
 pub(super) fn summary(node: &str, since: &str, seen: &Snapshot) -> Value {
     let pod = |pod: &Pod| {
         let container = |one: &Container| {
@@ -59,7 +59,7 @@ fn sums(pod: &Pod) -> (u64, u64, u64) {
     })
 }
 
-/// `/metrics/resource`.
+/// What `/metrics/resource` answers: a kubelet's metrics as Prometheus text.
 pub(super) fn resource(seen: &Snapshot) -> String {
     let mut text = Families::default();
     text.family(CPU, "counter", "Processor time of the container, in core-seconds");

@@ -32,7 +32,7 @@ pub fn router(node: VirtualKubelet) -> Router {
 struct Served {
     node: VirtualKubelet,
     figures: Figures,
-    /// When it began.
+    /// When the node's kubelet API began to serve.
     since: String,
 }
 

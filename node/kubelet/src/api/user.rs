@@ -11,9 +11,9 @@ use crate::kind::TOKEN_REVIEW;
 /// An authenticated user, as Kubernetes describes one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct User {
-    /// `system:serviceaccount:shop:reader`.
+    /// The user's name, such as `system:serviceaccount:shop:reader`.
     pub name: String,
-    /// Sorted.
+    /// The groups that the user is in, sorted.
     pub groups: Vec<String>,
     /// Empty where the authenticator knows none.
     pub uid: String,

@@ -18,13 +18,13 @@ pub trait NodePods: Send + Sync + 'static {
 
 /// What stands behind one virtual node's listener.
 pub struct VirtualKubelet {
-    /// The node's name.
+    /// The name of the virtual node.
     pub name: String,
     /// The lease that the node stands for.
     pub contract: ContractId,
-    /// Who may ask.
+    /// Decides who may ask for what at this node.
     pub access: Arc<Access>,
-    /// The node's pods.
+    /// The pods that are bound to the node.
     pub pods: Arc<dyn NodePods>,
     /// The way to the provider.
     pub peer: Arc<dyn PeerStreams>,

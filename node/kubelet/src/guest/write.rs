@@ -25,7 +25,7 @@ use crate::warn_once;
 /// What an object is made of.
 pub(super) struct Body {
     pub(super) digest: Digest,
-    /// How it came here.
+    /// Which clusters the body came through; it is written on the guest.
     pub(super) route: Route,
 }
 

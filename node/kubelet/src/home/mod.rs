@@ -95,7 +95,7 @@ impl HomeSide {
         }
     }
 
-    /// No longer.
+    /// Stops telling of an object, and forgets its body.
     pub fn unwatch(&mut self, key: &ObjectKey) {
         self.objects.unwatch(key);
         self.tokens.unwatch(key);
@@ -107,7 +107,7 @@ impl HomeSide {
         self.tasks.spawn(write::confirm(self.shared.clone(), pod));
     }
 
-    /// Writes to a pod.
+    /// Writes to a pod at home what came of its guest.
     pub fn write(&self, pod: PodId, write: Write) {
         self.tasks.spawn(write::perform(self.shared.clone(), pod, write));
     }

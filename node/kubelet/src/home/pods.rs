@@ -15,7 +15,7 @@ use crate::packed::Packed;
 use crate::repeated::Repeated;
 use crate::watch::trim;
 
-/// The pods by uid.
+/// The pods that are bound to the node, by uid.
 #[derive(Default)]
 pub(super) struct Pods {
     by_uid: Mutex<BTreeMap<Uid, Kept>>,
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     pub(super) object: Packed,
 }
 
-/// A pod.
+/// What is kept of one pod.
 struct Kept {
     seen: Seen,
     /// Whether it was ready as of the last status that we wrote, and that state's version.

@@ -20,7 +20,7 @@ use crate::offload_namespace::Known;
 pub struct HomeConfig {
     /// The virtual node that stands for the lease.
     pub node: String,
-    /// Who provides it.
+    /// The cluster that provides the lease.
     pub provider: ClusterId,
     /// Where home's API server reaches the node, which is the pods' hostIP.
     pub host_ip: IpAddr,

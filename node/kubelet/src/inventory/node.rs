@@ -18,7 +18,7 @@ use crate::names::PROVIDER;
 /// One node of the own cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeView {
-    /// Processor and operating system.
+    /// The node's processor architecture and operating system.
     pub platform: Platform,
     /// What pods may ask for in all, GPUs by model.
     pub allocatable: Resources,

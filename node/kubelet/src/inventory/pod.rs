@@ -8,15 +8,15 @@ use super::node::NVIDIA;
 /// One pod that is bound to a node and not over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodView {
-    /// Where it runs.
+    /// The name of the node where it runs.
     pub node: String,
     /// In which namespace it is.
     pub namespace: String,
-    /// Thousandths of a core.
+    /// Processor time that it asks for, in thousandths of a core.
     pub cpu_millis: u64,
-    /// Bytes.
+    /// Memory that it asks for, in bytes.
     pub memory_bytes: u64,
-    /// Whole GPUs.
+    /// How many whole GPUs it asks for.
     pub gpus: u64,
 }
 

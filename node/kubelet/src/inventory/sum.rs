@@ -20,7 +20,7 @@ pub struct Inventory {
 /// Nodes of one platform and one kind of GPU, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Processor and operating system.
+    /// The processor architecture and operating system of its nodes.
     pub platform: Platform,
     /// How many nodes are open.
     pub nodes: u64,

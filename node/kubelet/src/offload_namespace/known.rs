@@ -14,7 +14,7 @@ pub type Known = Option<Arc<OptedIn>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptedIn {
     pub(super) scope: Scope,
-    /// By name.
+    /// What is known of each namespace, by its name.
     pub(super) namespaces: BTreeMap<String, Entry>,
 }
 

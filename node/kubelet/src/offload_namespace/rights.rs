@@ -24,7 +24,7 @@ pub(super) struct Rights {
     held: Option<BTreeMap<String, Held>>,
 }
 
-/// Rights in a namespace.
+/// Rights that the daemon has in one namespace.
 #[derive(Debug)]
 struct Held {
     /// The namespace's: they go with it, and another of its name has none.
@@ -34,7 +34,7 @@ struct Held {
 }
 
 impl Rights {
-    /// None yet.
+    /// Rights of this account in this cluster; none are held yet.
     pub(super) fn new(cluster: Cluster, account: Account, webhook: Option<Webhook>) -> Self {
         Self { cluster, account, webhook, held: None }
     }

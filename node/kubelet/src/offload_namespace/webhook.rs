@@ -33,11 +33,11 @@ pub enum Reach {
     Address(SocketAddr),
     /// Through a Service: the daemon runs in the cluster.
     Service {
-        /// The Service's namespace.
+        /// The namespace that the Service is in.
         namespace: String,
-        /// Its name.
+        /// The name of the Service.
         name: String,
-        /// Its port.
+        /// The port of the Service, not of its pods.
         port: u16,
     },
 }
@@ -53,10 +53,10 @@ pub struct Webhook {
 /// Why the webhook could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// Its certificates.
+    /// The certificates of the webhook could not be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Its port.
+    /// The webhook could not listen on its port.
     #[error("the webhook cannot listen: {0}")]
     Listen(#[from] std::io::Error),
 }

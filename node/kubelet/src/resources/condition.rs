@@ -13,13 +13,13 @@ pub const READY: &str = "Ready";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
+    /// What the condition is about: here always Ready.
     #[serde(rename = "type")]
     pub kind: String,
-    /// True, False or Unknown.
+    /// Whether it holds: True, False or Unknown.
     #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
     pub status: String,
-    /// Why, in a word.
+    /// Why it holds or does not, in a word for programs.
     pub reason: String,
     /// Why, and what to do, for people.
     pub message: String,

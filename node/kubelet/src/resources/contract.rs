@@ -85,18 +85,18 @@ pub struct ContractSpec {
     pub pods: Option<u32>,
 }
 
-/// What the owner wants.
+/// What the owner of the cluster wants of an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Desired {
     /// Grant what waits for an answer.
     Accepted,
-    /// End it.
+    /// End the agreement before its term is over.
     Closed,
     /// Withdraw the change that waits for an answer.
     Withdrawn,
 }
 
-/// How an agreement is.
+/// How an agreement stands, as this cluster sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContractStatus {
@@ -106,11 +106,11 @@ pub struct ContractStatus {
     pub side: String,
     /// What the other side calls itself.
     pub with: String,
-    /// The other side's fingerprint.
+    /// The fingerprint of the other side's key.
     pub fingerprint: String,
-    /// How far it is.
+    /// How far the agreement is: one of the states of a contract.
     pub state: String,
-    /// What is bought.
+    /// What is bought, with the number of pods.
     pub what: String,
     /// The same in few words, without the number of pods.
     pub size: String,
@@ -118,7 +118,7 @@ pub struct ContractStatus {
     pub class: String,
     /// For one processor, GiB, GPU.
     pub price: String,
-    /// For the whole term.
+    /// What the whole term costs.
     pub total: String,
     /// What it came to; known at its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,13 +132,13 @@ pub struct ContractStatus {
     /// What the buyer wants to change, until it is done, and how far that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// What the buyer says.
+    /// What the buyer wrote to the provider's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The Order that it came of: `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
-    /// The virtual node.
+    /// The virtual node that stands for the lease, at the buyer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Namespaces of guests here, by their names at home.

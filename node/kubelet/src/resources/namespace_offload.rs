@@ -90,9 +90,9 @@ const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// Where the pods of a namespace may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Strategy {
-    /// At home only.
+    /// New pods run at home only.
     Local,
-    /// Elsewhere only.
+    /// New pods run on virtual nodes only.
     Remote,
     /// Wherever the scheduler finds best.
     #[default]
@@ -103,7 +103,7 @@ pub enum Strategy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ApiAccess {
-    /// No.
+    /// Pods elsewhere get no tokens.
     #[default]
     None,
     /// Short-lived ones, bound to the pod.
@@ -120,13 +120,13 @@ pub struct Secrets {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub allow: Option<Vec<String>>,
-    /// All but these.
+    /// All secrets but these may leave home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub deny: Option<Vec<String>>,
 }
 
-/// Whether it holds.
+/// Whether the offload holds, and where pods may go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceOffloadStatus {

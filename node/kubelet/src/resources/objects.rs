@@ -28,7 +28,7 @@ pub trait Resource:
     /// What is said of an object.
     type Status: Serialize + Default + Clone + PartialEq + Send + Sync;
 
-    /// Where it is kept.
+    /// The kind of the objects at the API server.
     const KIND: Kind;
 
     /// What is said of it now.
@@ -75,7 +75,7 @@ pub struct Objects<K> {
 }
 
 impl<K: Resource> Objects<K> {
-    /// Begins to follow them.
+    /// Begins to follow the objects of this kind.
     pub fn follow(cluster: Cluster) -> Self {
         let read = |object| match serde_json::from_value(object) {
             Ok(object) => Some(object),
@@ -197,7 +197,7 @@ impl<K: Resource> Objects<K> {
         .boxed()
     }
 
-    /// Deletes one.
+    /// Deletes one of the objects; that it is gone already is no failure.
     pub fn delete(&self, object: &K) -> BoxFuture<'static, Result<(), Failure>> {
         let (namespace, name) = place(object);
         let how = Deletion { uid: object.meta().uid.clone(), grace: None };

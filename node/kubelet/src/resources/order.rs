@@ -76,19 +76,19 @@ pub struct OrderSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4096))]
     pub selector: Option<String>,
-    /// Processors: `8`, or `500m`.
+    /// How many processors in all: `8`, or `500m`.
     pub cpu: Text,
-    /// Memory: `32Gi`.
+    /// How much memory in all: `32Gi`.
     pub memory: Text,
-    /// GPUs by model: `h100=2`.
+    /// How many GPUs of each model: `h100=2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub gpu: Option<String>,
-    /// Pods at once.
+    /// How many pods may run at once.
     #[serde(default = "pods")]
     #[schemars(range(min = 1, max = 8192))]
     pub pods: u32,
-    /// For how long: `4h`.
+    /// For how long it is bought: `4h`.
     #[serde(rename = "for")]
     #[schemars(regex(pattern = DURATION), length(max = 32))]
     pub term: String,
@@ -119,7 +119,7 @@ pub struct OrderSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ProviderClass {
-    /// Really held.
+    /// It is kept free for the buyer.
     Reserved,
     /// May be taken back at once.
     Spot,
@@ -129,13 +129,13 @@ pub enum ProviderClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Sort {
-    /// The cheapest first.
+    /// The cheapest of them comes first.
     Price,
-    /// The nearest first.
+    /// The nearest of them comes first.
     Rtt,
-    /// The least carbon first.
+    /// The one with the least carbon comes first.
     Carbon,
-    /// All of it together.
+    /// The one with the best score comes first.
     Score,
 }
 
@@ -143,7 +143,7 @@ pub enum Sort {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OrderStatus {
-    /// What is ordered.
+    /// What is ordered, with the number of pods.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub what: String,
     /// The same in few words, without the number of pods.
@@ -159,13 +159,13 @@ pub struct OrderStatus {
     /// The Contract that it came to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contract: Option<String>,
-    /// With whom.
+    /// What the provider of the contract calls itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// What the whole term costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<String>,
-    /// The virtual node.
+    /// The virtual node that stands for the lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Ready: the node is there for pods.
@@ -181,7 +181,7 @@ pub struct Candidate {
     pub provider: String,
     /// Its fingerprint, to compare with what its owner sees.
     pub fingerprint: String,
-    /// Which of its pools.
+    /// Which of the provider's pools the offer is of.
     pub pool: String,
     /// What the whole term costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -54,7 +54,7 @@ pub(crate) enum Change<T> {
     Synced(Vec<T>),
     /// One was made or changed.
     Changed(T),
-    /// One was deleted.
+    /// One was deleted; this is its last state.
     Deleted(T),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Selection {
 /// Where objects are looked for.
 #[derive(Debug, Clone, Default)]
 enum Place {
-    /// Everywhere, for ever.
+    /// In the whole cluster, for as long as somebody looks.
     #[default]
     Cluster,
     /// In a namespace that is the cluster's own, and never goes.
