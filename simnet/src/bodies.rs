@@ -8,7 +8,7 @@ use mercato_offload::key::Item;
 use mercato_protocol::id::Digest;
 use serde_json::Value;
 
-/// Those that are kept.
+/// The object bodies that one cluster keeps, by their digest.
 #[derive(Debug, Default)]
 pub(crate) struct Bodies(BTreeMap<Digest, Value>);
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
-/// One stream.
+/// One stream of random numbers, which is the same in each run of a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(ChaCha12Rng);
 

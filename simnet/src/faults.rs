@@ -45,12 +45,12 @@ impl FromStr for Strike {
     }
 }
 
-/// What befalls one message.
+/// What happens to one message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It never comes.
+    /// It is lost on the way.
     Lost,
-    /// It comes twice.
+    /// It arrives twice, each copy in its time.
     Doubled,
     /// It comes after many later ones.
     Late,
@@ -95,7 +95,7 @@ pub(crate) struct Faults {
     /// Links have the quality that the plan gives them.
     planned: bool,
     mixed: bool,
-    /// By chance, at present.
+    /// Whether faults happen by chance at present.
     on: bool,
     dice: Dice,
 }

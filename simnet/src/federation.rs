@@ -14,10 +14,10 @@ use crate::site::Site;
 use crate::trace::TraceHash;
 use crate::world::World;
 
-/// What to try out.
+/// A federation to try out: clusters, time and a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Federation {
-    /// Its clusters.
+    /// Its clusters, links and incidents.
     pub plan: Plan,
     /// All chance comes of it.
     pub seed: u64,
@@ -28,22 +28,22 @@ pub struct Federation {
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Virtual time, in ms.
+    /// Virtual time since the start of the run, in ms.
     pub at_ms: u64,
-    /// Events so far.
+    /// How many events there were so far.
     pub steps: u64,
-    /// Leases in use.
+    /// How many leases are in use.
     pub leases: u64,
-    /// Jobs that wait.
+    /// How many jobs wait for capacity.
     pub waiting: u64,
 }
 
-/// What came of it.
+/// What came of running a federation.
 #[derive(Debug)]
 pub struct Run {
-    /// What was run.
+    /// The federation that was run.
     pub federation: Federation,
-    /// What was counted.
+    /// What was counted while it ran.
     pub measures: Measures,
     /// The same jobs without a federation.
     pub alone: Alone,
@@ -51,9 +51,9 @@ pub struct Run {
     pub gossipsub: Gossipsub,
     /// Of everything that happened, in order.
     pub trace: TraceHash,
-    /// Events.
+    /// How many events there were in all.
     pub steps: u64,
-    /// Messages.
+    /// How many messages were sent in all.
     pub messages: u64,
     /// Records that each cluster keeps at the end, by kind.
     pub records: Vec<BTreeMap<&'static str, usize>>,

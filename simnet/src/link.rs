@@ -15,11 +15,11 @@ pub(crate) struct Quality {
     pub(crate) latency_ms: RangeInclusive<u64>,
     /// Messages in a thousand that never come.
     pub(crate) lost: u32,
-    /// That come twice.
+    /// Messages in a thousand that come twice.
     pub(crate) doubled: u32,
-    /// That come late.
+    /// Messages in a thousand that come late.
     pub(crate) late: u32,
-    /// How late, in ms.
+    /// How late those come, in ms.
     pub(crate) late_ms: RangeInclusive<u64>,
 }
 

@@ -21,7 +21,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Clusters in virtual time.
+/// Federations of clusters in virtual time.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -48,16 +48,16 @@ enum Command {
         scenarios: Vec<String>,
         #[command(flatten)]
         size: Size,
-        /// Where the report goes.
+        /// The folder that the report goes to.
         #[arg(long, default_value = "simnet-report")]
         report: PathBuf,
     },
     /// Many trials with faults of all kinds: the promises of the design must hold.
     Check {
-        /// How many seeds.
+        /// How many seeds are tried.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(limits::SEEDS))]
         seeds: u64,
-        /// The first seed.
+        /// The first of the seeds.
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// Only this topology, of its usual size; otherwise 3 to 30 clusters of any.
@@ -93,10 +93,10 @@ enum Command {
     /// Real sessions of the tunnel over bad links: nothing is delivered twice, changed or to
     /// another lease, and packets flow again when the faults stop.
     Tunnel {
-        /// How many seeds.
+        /// How many seeds are tried.
         #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(limits::SEEDS))]
         seeds: u64,
-        /// The first seed.
+        /// The first of the seeds.
         #[arg(long, default_value_t = 1)]
         from: u64,
         /// With this mistake around all sessions: see `simnet bugs`.
@@ -120,7 +120,7 @@ struct Size {
     /// All chance comes of it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Virtual time.
+    /// How much virtual time passes.
     #[arg(long = "for", default_value = "1h", value_parser = seconds)]
     duration: Seconds,
 }

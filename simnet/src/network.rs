@@ -262,7 +262,7 @@ impl World {
     }
 }
 
-/// Opens, and remembers what.
+/// Opens what is gossiped, and remembers what was valid.
 struct Follower<'a> {
     opener: Opener<'a>,
     came: Vec<Arc<Item>>,

@@ -20,7 +20,7 @@ use crate::limits;
 #[derive(Debug, Default)]
 pub(crate) struct Openings {
     items: BTreeMap<usize, Arc<Item>>,
-    /// Of negotiations.
+    /// Messages of negotiations, by their digest.
     messages: BTreeMap<Digest, Verified<Message>>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Opener<'a> {
 }
 
 impl Open for Opener<'_> {
-    /// As [`Publication::open`].
+    /// The same as [`Publication::open`], but each publication is checked once.
     fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
         let fresh = || {
             let opened = publication.open(self.federation, self.now)?;

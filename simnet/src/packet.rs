@@ -18,20 +18,20 @@ use serde_json::Value;
 pub enum Kind {
     /// "I have these", and "send me these".
     Announce,
-    /// Advertisements and withdrawals.
+    /// Advertisements, and withdrawals of them.
     Publication,
     /// What advertisements name by their hash.
     Body,
     /// Comparing all that two neighbours hold.
     Reconcile,
-    /// Between buyer and seller.
+    /// Messages between a buyer and a seller.
     Negotiation,
     /// Pods, what they need, their statuses.
     Workload,
 }
 
 impl Kind {
-    /// All there are.
+    /// All kinds that there are.
     pub const ALL: [Self; 6] = [
         Self::Announce,
         Self::Publication,
@@ -41,7 +41,7 @@ impl Kind {
         Self::Workload,
     ];
 
-    /// For people.
+    /// What people call the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Announce => "announcements",

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use crate::limits;
 
-/// Events of one run.
+/// The events of one run that are still to happen.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
     /// When, the how-manieth that was planned, and where it is kept: small, since the heap

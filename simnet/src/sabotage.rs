@@ -75,7 +75,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All there are.
+    /// All planted bugs that there are.
     pub const ALL: [Self; 23] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,

@@ -27,12 +27,12 @@ use crate::words::Word;
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
 
-/// One cluster.
+/// One cluster of a run: its agent, disk and Kubernetes.
 pub(crate) struct Site {
     pub(crate) name: String,
     pub(crate) config: Config,
     pub(crate) owner: Owner,
-    /// That of all sites.
+    /// The interner that all sites share.
     interner: Interner,
     /// None while the daemon is down.
     pub(crate) agent: Option<Agent>,
@@ -50,7 +50,7 @@ pub(crate) struct Site {
     pub(crate) advance_ms: Option<u64>,
     /// The watches have something to tell, and will.
     pub(crate) watch_planned: bool,
-    /// What is being written.
+    /// Changes of records that are being written.
     pub(crate) writing: Vec<Change>,
     /// Words whose consequences are not on disk yet.
     pub(crate) heard: Vec<Word>,
@@ -58,7 +58,7 @@ pub(crate) struct Site {
     pub(crate) disk_full: bool,
     /// What it does against the others, if anything.
     pub(crate) attack: Option<Box<dyn Attack>>,
-    /// How often it tried.
+    /// How often its attack has tried.
     pub(crate) tried: u64,
     pub(crate) clock: Clock,
     started_ms: u64,
@@ -67,11 +67,11 @@ pub(crate) struct Site {
 /// How a cluster's wall clock differs from the run's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
-    /// Ahead from the start.
+    /// So much it is ahead from the start, in ms.
     pub(crate) skew_ms: i64,
     /// Gains so much of a million, and loses it again: each for an hour.
     pub(crate) drift_ppm: i64,
-    /// Has jumped.
+    /// So much it has jumped ahead, in ms.
     pub(crate) jump_ms: i64,
 }
 
@@ -195,7 +195,7 @@ impl Site {
         self.wake_ms = None;
     }
 
-    /// What its clocks show.
+    /// What its clocks show at this time of the run.
     pub(crate) fn now(&self, at_ms: u64) -> Now {
         Now { mono_ms: at_ms - self.started_ms, wall_ms: self.wall_ms(at_ms) }
     }
@@ -256,7 +256,7 @@ pub(crate) fn address(at: usize) -> Address {
     Address { host, port: PORT, transport: Transport::Quic }
 }
 
-/// Which cluster listens there.
+/// Which cluster listens at this address; none if nobody does.
 pub(crate) fn place_at(address: &Address) -> Option<usize> {
     let Host::Ip(IpAddr::V4(ip)) = address.host else { return None };
     let [_, _, high, low] = ip.octets();

@@ -17,7 +17,7 @@ pub(crate) struct Trace {
 /// Whether a run is put into words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Telling {
-    /// It is not.
+    /// Nothing is put into words.
     #[default]
     Nothing,
     /// The last lines are kept.

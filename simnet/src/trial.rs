@@ -13,16 +13,16 @@ use crate::sabotage::{Bug, Sabotage};
 use crate::trace::{Telling, Trace, TraceHash};
 use crate::world::World;
 
-/// What to try.
+/// A trial: clusters, faults and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// Which clusters.
+    /// Which clusters know of which others.
     pub topology: Topology,
-    /// How many of them.
+    /// How many clusters take part.
     pub clusters: usize,
     /// All chance comes of it.
     pub seed: u64,
-    /// What goes wrong.
+    /// What goes wrong by chance, and how often.
     pub trouble: Trouble,
     /// A bug that all agents have.
     pub bug: Option<Bug>,
@@ -44,9 +44,9 @@ pub struct Outcome {
     pub trace: TraceHash,
     /// How much time passed in it, in ms.
     pub virtual_ms: u64,
-    /// Effects performed, by place.
+    /// How many effects each cluster's daemon performed, by place.
     pub effects: Vec<u64>,
-    /// Messages sent.
+    /// How many messages were sent.
     pub messages: u64,
     /// Events; all promises are checked after every
     /// [`GLOBAL_CHECK_STEPS`](crate::limits::GLOBAL_CHECK_STEPS) of them, and after each
@@ -57,11 +57,11 @@ pub struct Outcome {
 /// A trial that broke a promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The trial.
+    /// The trial in which it happened.
     pub trial: Trial,
-    /// Which promise.
+    /// Which promise was broken, and how.
     pub violation: Violation,
-    /// When, in ms.
+    /// When it was broken, in ms of virtual time.
     pub at_ms: u64,
     /// The last lines before it.
     pub trace: Vec<String>,

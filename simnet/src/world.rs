@@ -43,14 +43,14 @@ pub(crate) struct World {
     pub(crate) measures: Measures,
     pub(crate) dice: Streams,
     pub(crate) sabotage: Option<Sabotage>,
-    /// Messages sent so far.
+    /// How many messages were sent so far.
     pub(crate) sent: u64,
     queue: Queue<Event>,
     /// By places, the lower first: the number of the connection that is up.
     pub(crate) connections: BTreeMap<(usize, usize), u64>,
     pub(crate) connected: u64,
     pub(crate) cuts: BTreeSet<(usize, usize)>,
-    /// Events so far.
+    /// How many events there were so far.
     pub(crate) steps: u64,
     /// Wake-ups in this very millisecond.
     wakes: (u64, u32),

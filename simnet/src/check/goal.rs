@@ -15,7 +15,7 @@ use crate::people::{STAYS, settings_key};
 use crate::site::Site;
 use crate::world::World;
 
-/// When the faults stop.
+/// What must come true when the faults stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// Leases run, and so do their pods.

@@ -24,7 +24,7 @@ use crate::world::World;
 #[error("{0}")]
 pub struct Violation(pub String);
 
-/// An error unless `holds`.
+/// An error with these words unless `holds`.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation(what())) }
 }
@@ -95,7 +95,7 @@ impl World {
         })
     }
 
-    /// Every so often: everything.
+    /// Checks all promises at all clusters, which is dear.
     pub(crate) fn check_all(&mut self) -> Result<(), Violation> {
         for at in 0..self.sites.len() {
             let all: Vec<_> =

@@ -64,7 +64,7 @@ impl Prompt {
 }
 
 impl World {
-    /// Once a second.
+    /// Checks, once a second, that nothing takes too long.
     pub(crate) fn check_promptness(&mut self) -> Result<(), Violation> {
         let mut open = BTreeMap::new();
         for (at, site) in self.sites.iter().enumerate() {

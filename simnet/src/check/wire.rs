@@ -39,7 +39,7 @@ pub(crate) struct Wire {
     epochs: BTreeMap<(usize, ContractId, Side), u64>,
 }
 
-/// Of a lease.
+/// The two sides of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Home,

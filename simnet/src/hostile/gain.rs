@@ -19,15 +19,15 @@ use crate::world::World;
 /// What an attack has gained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gain {
-    /// Whose.
+    /// Whose attack it was, by its kind.
     pub character: Character,
-    /// How often it tried.
+    /// How often the attack was tried.
     pub tried: u64,
     /// The most that it had at one time.
     pub gained: u64,
     /// The most that it may have.
     pub limit: u64,
-    /// Of what.
+    /// What is counted, in words for people.
     pub what: &'static str,
 }
 

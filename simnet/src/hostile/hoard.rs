@@ -41,7 +41,7 @@ impl Attack for Hoarder {
     }
 }
 
-/// Signs no receipt.
+/// A buyer that signs no receipt.
 #[derive(Debug)]
 pub(crate) struct NonSigner;
 

@@ -30,7 +30,7 @@ use crate::packet::Packet;
 /// A kind of hostile peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Character {
-    /// Publishes in others' names.
+    /// Publishes what others have not signed, in their names.
     Forger,
     /// Says again what others have replaced or withdrawn.
     Replayer,
@@ -63,7 +63,7 @@ fn names() -> String {
 }
 
 impl Character {
-    /// All there are.
+    /// All characters that there are.
     pub const ALL: [Self; 10] = [
         Self::Forger,
         Self::Replayer,
@@ -96,7 +96,7 @@ impl Character {
         }
     }
 
-    /// For people.
+    /// What it does, in a sentence for people.
     pub fn description(self) -> &'static str {
         self.facts().1
     }
@@ -136,7 +136,7 @@ impl Character {
         if self == Self::ClockLiar { clock::AHEAD_MS } else { 0 }
     }
 
-    /// One at work.
+    /// An attack of this character, which draws its chance from the seed.
     pub(crate) fn attack(self, seed: u64) -> Box<dyn Attack> {
         let dice = Dice::new(seed, self.facts().0);
         match self {
@@ -178,7 +178,7 @@ pub(crate) trait Attack {
         vec![effect]
     }
 
-    /// Once a second.
+    /// What it does by itself, once a second.
     fn act(&mut self, _scene: &mut Scene<'_>) {}
 }
 
@@ -232,7 +232,7 @@ impl Stash {
         self.0.len()
     }
 
-    /// Answers a pull.
+    /// Answers a pull with what was published.
     fn serve(&self, scene: &mut Scene<'_>, from: usize, packet: &Packet) {
         let Packet::Gossip(message) = packet else { return };
         let Message::Pull { wants } = &**message else { return };

@@ -50,7 +50,7 @@ impl Attack for Equivocator {
 
 /// New identities in a second.
 const A_SECOND: usize = 50;
-/// In all.
+/// New identities in a whole run.
 const IN_ALL: usize = 5_000;
 
 /// Publishes under thousands of fresh keys.
@@ -87,7 +87,7 @@ impl Flooder {
     }
 }
 
-/// A body without pools.
+/// The body of an advertisement without pools.
 fn empty_body(scene: &Scene<'_>) -> Option<AdBody> {
     use mercato_protocol::ad::OfferTerms;
     use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, PodSecurity};

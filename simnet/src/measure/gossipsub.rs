@@ -30,7 +30,7 @@ const FOLLOWED: usize = 400;
 pub struct Gossipsub {
     /// How the advertisements that were followed spread.
     pub spread: Spread,
-    /// For each advertisement delivered.
+    /// Bytes sent for each advertisement that was delivered.
     pub bytes_per_delivery: u64,
     /// Copies of an advertisement sent for each that was delivered, in thousandths.
     pub copies_per_mille: u64,

@@ -25,14 +25,14 @@ use crate::world::World;
 /// Between two samples, in ms.
 pub const SAMPLE_MS: u64 = 60_000;
 
-/// All that is counted.
+/// All that is counted in a run.
 #[derive(Debug, Default)]
 pub struct Measures {
-    /// One a minute.
+    /// The federation's state, once a minute.
     pub samples: Vec<Sample>,
-    /// Bytes by kind.
+    /// Bytes sent, by kind of message.
     pub bytes: Bytes,
-    /// What became of jobs.
+    /// What became of the jobs of all clusters.
     pub jobs: Jobs,
     /// From a job's coming to its order, in ms; each that was ordered.
     pub find_ms: Vec<u64>,
@@ -44,7 +44,7 @@ pub struct Measures {
     pub trades: Vec<Trade>,
     /// Why orders came to nothing, how often.
     pub refused: BTreeMap<&'static str, u64>,
-    /// How advertisements spread.
+    /// How fast advertisements spread over the clusters.
     pub spread: Spread,
     /// When a buyer's lease came into use, until that is looked at.
     pub(crate) active_ms: BTreeMap<NegotiationId, u64>,
@@ -56,21 +56,21 @@ pub struct Measures {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
-    /// When, in ms.
+    /// When it was taken, in ms of virtual time.
     pub at_ms: u64,
-    /// Clusters whose daemon runs.
+    /// How many clusters' daemons run.
     pub up: u64,
-    /// Connections between them.
+    /// How many connections there are between them.
     pub connections: u64,
     /// Thousandths of a core in use by jobs at home.
     pub home_millis: u64,
-    /// And elsewhere.
+    /// Thousandths of a core in use by jobs elsewhere.
     pub away_millis: u64,
     /// The same without a federation: filled in at the end.
     pub alone_millis: u64,
-    /// Jobs that wait.
+    /// How many jobs wait for capacity.
     pub waiting: u64,
-    /// Leases in use.
+    /// How many leases are in use.
     pub leases: u64,
 }
 
@@ -83,15 +83,15 @@ pub struct Bytes {
     pub messages: [u64; Kind::ALL.len()],
 }
 
-/// What became of jobs.
+/// What became of the jobs, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Jobs {
-    /// How many came.
+    /// How many jobs came in all.
     pub came: u64,
-    /// Ran at home.
+    /// How many ran in their own cluster.
     pub at_home: u64,
-    /// Ran elsewhere.
+    /// How many ran in another cluster.
     pub away: u64,
     /// Found no room in time.
     pub given_up: u64,
@@ -111,13 +111,13 @@ impl Jobs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trade {
-    /// When, in ms.
+    /// When it came into use, in ms of virtual time.
     pub at_ms: u64,
-    /// By place.
+    /// The buyer's number in the plan.
     pub buyer: usize,
-    /// By place.
+    /// The seller's number in the plan.
     pub seller: usize,
-    /// Thousandths of a core.
+    /// What was bought, in thousandths of a core.
     pub cpu_millis: u64,
     /// For a core and an hour, in micros.
     pub cpu_micros: u64,

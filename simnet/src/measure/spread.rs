@@ -14,11 +14,11 @@ pub struct Spread {
     pub steps: Vec<u64>,
     /// From being signed to having reached half of the clusters, of each publication, in ms.
     pub half_ms: Vec<u64>,
-    /// To 99 %.
+    /// The same to 99 % of the clusters.
     pub most_ms: Vec<u64>,
     /// Publications that a later one overtook, or clusters were down, before 99 % had them.
     pub overtaken: u64,
-    /// Publications in all.
+    /// How many publications there were.
     pub publications: u64,
     /// When each was signed, and whose it is, in the order in which they first arrived.
     pub(crate) signed: Vec<(u64, usize)>,
@@ -99,7 +99,7 @@ impl Spread {
         self.settled.get(&publisher).copied()
     }
 
-    /// First arrivals in all.
+    /// How many first arrivals there were.
     pub fn arrivals(&self) -> u64 {
         self.steps.iter().sum()
     }

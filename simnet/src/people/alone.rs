@@ -13,7 +13,7 @@ use crate::plan::Plan;
 pub struct Alone {
     /// Thousandths of a core in use, at each sample.
     pub used_millis: Vec<u64>,
-    /// Jobs that ran.
+    /// How many jobs ran without a federation.
     pub ran: u64,
     /// Jobs that were given up.
     pub given_up: u64,

@@ -19,7 +19,7 @@ pub(crate) struct Job {
     pub(crate) number: u64,
     pub(crate) arrived_ms: u64,
     pub(crate) pods: u64,
-    /// Of each pod.
+    /// What each of its pods asks for.
     pub(crate) needs: Resources,
     pub(crate) minutes: u64,
     pub(crate) state: State,
@@ -34,14 +34,14 @@ pub(crate) struct Job {
     pub(crate) was_interrupted: bool,
 }
 
-/// Where a job is.
+/// Where a job is, or waits to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nowhere.
+    /// It runs nowhere, and nothing is ordered.
     Waiting,
     /// The agent was asked to order.
     Asked,
-    /// An order is out.
+    /// An order for it is under way.
     Ordered(NegotiationId),
     /// On nodes of its own cluster.
     AtHome,
@@ -83,7 +83,7 @@ impl Job {
         }
     }
 
-    /// Of all its pods.
+    /// What all its pods ask for together.
     pub(crate) fn total(&self) -> Resources {
         let times = |n: u64| n * self.pods;
         let gpus = self.needs.gpus.iter().map(|(model, n)| (model.clone(), times(*n)));

@@ -11,7 +11,7 @@ use super::job::{Job, MEAN_MILLI_SECONDS, State};
 use crate::dice::Dice;
 use crate::plan::{Plan, What};
 
-/// All of them.
+/// The market agents of all clusters.
 #[derive(Debug)]
 pub(crate) struct Market {
     pub(super) traders: Vec<Trader>,
@@ -34,7 +34,7 @@ pub(crate) struct Trader {
     next_number: u64,
     /// What jobs at home ask for.
     pub(super) at_home: Resources,
-    /// Of the usual price.
+    /// Its price, in percent of the usual one.
     pub(super) price_percent: u32,
     pub(super) next_price_ms: u64,
     /// Where in its day the cluster is at the start, in ms.

@@ -28,10 +28,10 @@ use crate::plan::Plan;
 use crate::site::Site;
 use crate::world::World;
 
-/// All of them.
+/// Everybody who uses the clusters of a run.
 pub(crate) struct People {
     pub(crate) owners: Owners,
-    /// None in a trial.
+    /// Who buys and sells; none in a trial.
     pub(crate) market: Option<Market>,
 }
 

@@ -21,17 +21,17 @@ use crate::plan::Plan;
 use crate::trace::note;
 use crate::world::World;
 
-/// All of them.
+/// The owners of all clusters of a trial.
 #[derive(Default)]
 pub(crate) struct Owners {
     people: Vec<Person>,
-    /// Numbers of commands.
+    /// The number of the last command that was asked.
     asked: u64,
     /// They want no lease any more.
     pub(crate) leaving: bool,
 }
 
-/// One cluster's owner.
+/// The owner of one cluster, and its story.
 struct Person {
     story: Story,
     next_ms: u64,
@@ -275,7 +275,7 @@ impl World {
     }
 }
 
-/// A story by chance.
+/// Stories that are put together by chance, one for each cluster.
 pub(crate) fn by_chance(plan: &Plan, seed: u64) -> impl Fn(usize) -> Story {
     let roles = (0..plan.clusters.len()).map(|at| (plan.sells(at), plan.clusters[at].character));
     let roles: Vec<_> = roles.collect();

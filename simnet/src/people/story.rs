@@ -16,7 +16,7 @@ use crate::world::World;
 /// One thing to do. Pods go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// Waits for a lease.
+    /// Waits until there is a lease.
     Move,
     /// Makes a pod, or a job that ends, once there is none of that name.
     Create(u64, bool),
@@ -24,7 +24,7 @@ pub(crate) enum Deed {
     Edit(u64),
     /// Changes the config map, or makes it.
     Configure,
-    /// Removes it.
+    /// Removes the config map from its namespace.
     Unconfigure,
     /// Deletes a pod with that grace in seconds.
     Delete(u64, u64),
@@ -34,7 +34,7 @@ pub(crate) enum Deed {
     Misplace,
     /// The provider's people delete a guest.
     Evict,
-    /// Looks on.
+    /// Does nothing until the next one.
     Wait,
 }
 
@@ -88,7 +88,7 @@ impl Story {
         Self { deeds, told: 0 }
     }
 
-    /// A seller's.
+    /// The story of a seller, by chance.
     pub(crate) fn of_seller(dice: &mut Dice) -> Self {
         let evictions = if dice.chance(300) { dice.within(1..=3) } else { 0 };
         let pauses = (0..evictions).map(|_| dice.within(20_000..=90_000));

@@ -34,7 +34,7 @@ struct File {
     incidents: Vec<IncidentEntry>,
 }
 
-/// Clusters of one kind.
+/// Clusters of one kind, as a plan's file has them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Group {
@@ -74,7 +74,7 @@ fn whole() -> u32 {
     100
 }
 
-/// A kind of line.
+/// What kind of line joins a cluster to the others.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {

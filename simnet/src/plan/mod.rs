@@ -19,9 +19,9 @@ use crate::hostile::Character;
 /// A federation to be tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What it is called.
+    /// The name that reports call it by.
     pub name: String,
-    /// One sentence for people.
+    /// What it is, in a sentence for people.
     pub about: String,
     /// A cluster's place is its index here.
     pub clusters: Vec<Cluster>,
@@ -31,18 +31,18 @@ pub struct Plan {
     pub gpu_jobs_percent: u32,
     /// Between two usage reports, in s.
     pub metering_s: u32,
-    /// In order of time.
+    /// What befalls it, in order of time.
     pub incidents: Vec<Incident>,
 }
 
-/// One cluster.
+/// One cluster of a plan, and what it has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// Unique in its plan.
+    /// Its name, which is unique in its plan.
     pub name: String,
     /// The part of the federation that it belongs to.
     pub region: String,
-    /// Where it stands.
+    /// Where on the globe it stands.
     pub place: Place,
     /// All that its nodes have.
     pub has: Resources,
@@ -84,7 +84,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A data centre's.
+    /// The line of a data centre.
     pub const FIBRE: Self = Self {
         latency_ms: 1,
         jitter_ms: 1,
@@ -108,11 +108,11 @@ impl Access {
 /// Something that befalls the federation at a set time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
-    /// When, in ms.
+    /// When it begins, in ms of virtual time.
     pub at_ms: u64,
     /// For how long, in ms.
     pub for_ms: u64,
-    /// What.
+    /// What happens to the federation then.
     pub what: What,
 }
 
@@ -121,7 +121,7 @@ pub struct Incident {
 pub enum What {
     /// These regions and the others lose sight of each other.
     Partition(Vec<String>),
-    /// All hubs are down.
+    /// The daemons of all hubs are down.
     HubsDown,
     /// Jobs that need GPUs come so many times as often.
     GpuRush(u32),
@@ -132,7 +132,7 @@ pub enum What {
 }
 
 impl Incident {
-    /// For people.
+    /// What happens, in words for people.
     pub fn describe(&self, plan: &Plan) -> String {
         let name = |at: &usize| plan.clusters[*at].name.clone();
         match &self.what {

@@ -6,9 +6,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// North of the equator.
+    /// The latitude, north of the equator.
     pub lat: i32,
-    /// East of Greenwich.
+    /// The longitude, east of Greenwich.
     pub lon: i32,
 }
 

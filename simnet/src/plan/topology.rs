@@ -16,7 +16,7 @@ use crate::limits::CLUSTERS;
 const MINUTE_MS: u64 = 60_000;
 const GI: u64 = 1 << 30;
 
-/// A named federation.
+/// A federation that has a name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Topology {
     /// One that buys and one that sells.
@@ -33,7 +33,7 @@ pub enum Topology {
     Hierarchy,
     /// Local networks whose hubs know each other.
     Hybrid,
-    /// A circle with shortcuts.
+    /// A circle of clusters with shortcuts across it.
     SmallWorld,
     /// Clusters of the cities of Italy, with the latencies between them.
     National,
@@ -58,7 +58,7 @@ fn names() -> String {
 }
 
 impl Topology {
-    /// All there are.
+    /// All topologies that there are.
     pub const ALL: [Self; 13] = [
         Self::Pair,
         Self::Lan,
@@ -96,7 +96,7 @@ impl Topology {
         }
     }
 
-    /// For people.
+    /// What it is, in a sentence for people.
     pub fn description(self) -> &'static str {
         self.facts().2
     }

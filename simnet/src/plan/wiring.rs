@@ -6,7 +6,7 @@ use crate::plan::Cluster;
 /// Whom each cluster is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wiring {
-    /// Everybody of everybody.
+    /// Each cluster is told of all others.
     Everybody,
     /// The next two in a circle.
     Ring,

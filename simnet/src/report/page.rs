@@ -167,7 +167,7 @@ fn about(run: &Run) -> String {
     text
 }
 
-/// As a sentence begins.
+/// The text with a capital letter, as a sentence begins.
 fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())

@@ -11,11 +11,11 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 34.0;
 
-/// One line or area.
+/// One line or area of a plot.
 pub(super) struct Series {
     /// As the key calls it.
     pub(super) name: String,
-    /// 1 to 6.
+    /// The number of its colour in the style sheet, 1 to 6.
     pub(super) colour: usize,
     pub(super) dashed: bool,
     pub(super) points: Vec<(f64, f64)>,

@@ -1,6 +1,6 @@
 //! How the page looks, in light and in dark, on wide and on narrow screens.
 
-/// The page's style sheet.
+/// The style sheet of the report's page.
 pub(super) const CSS: &str = r#"
 :root { color-scheme: light dark;
   --bg: #fbfaf8; --card: #ffffff; --ink: #1d2126; --soft: #626b75; --line: #e3e0da; --band: #f3d9a4;

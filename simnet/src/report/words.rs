@@ -6,7 +6,7 @@ use crate::federation::Run;
 use crate::measure::{Spread, quantile};
 use crate::packet::Kind;
 
-/// `1,234`
+/// A number with separators of thousands: `1,234`.
 pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -19,12 +19,12 @@ pub(super) fn count(n: u64) -> String {
     text
 }
 
-/// Thousandths, as percent.
+/// A share in thousandths, written as percent.
 pub(super) fn percent(per_mille: u64) -> String {
     format!("{}.{} %", per_mille / 10, per_mille % 10)
 }
 
-/// A share, as percent.
+/// What part `part` is of `whole`, written as percent.
 pub(super) fn share(part: u64, whole: u64) -> String {
     percent((part * 1_000).checked_div(whole).unwrap_or(0))
 }
@@ -40,7 +40,7 @@ pub(super) fn time(ms: Option<u64>) -> String {
     }
 }
 
-/// `1.2 MB`
+/// A number of bytes in a readable unit: `1.2 MB`.
 pub(super) fn bytes(n: u64) -> String {
     match n {
         0..1_000 => format!("{n} B"),
@@ -111,7 +111,7 @@ pub(super) fn verdict(run: &Run) -> String {
     )
 }
 
-/// For the terminal.
+/// What came of a run, for the terminal.
 pub fn summary(run: &Run) -> String {
     let (plan, measures) = (&run.federation.plan, &run.measures);
     let minutes = run.federation.for_ms / 60_000;

@@ -18,7 +18,7 @@ pub enum TunnelBug {
 }
 
 impl TunnelBug {
-    /// All there are.
+    /// All planted bugs of the tunnel.
     pub const ALL: [Self; 4] =
         [Self::WindowMovesFirst, Self::KeysOutliveTheirEnd, Self::ReplayTaken, Self::TableSkipped];
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::dice::Dice;
 use crate::link::Quality;
 
-/// Of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 const OUTER_HEADERS: usize = 28;
 /// Datagrams that somebody on the way has kept.
 const KEPT: usize = 64;
@@ -32,7 +32,7 @@ pub(super) enum Passage {
 }
 
 impl Links {
-    /// Bad ones, by chance.
+    /// A link with faults that are chosen by chance.
     pub(super) fn bad(seed: u64, gateways: usize) -> Self {
         let mut dice = Dice::new(seed, "tunnel links");
         let quality = Quality {

@@ -36,7 +36,7 @@ const ARRIVAL_MS: u64 = 500;
 /// Sizes of packets: small, and as large as passes over two datagrams at least.
 const BYTES: [usize; 2] = [100, 1_280];
 
-/// What to try.
+/// A trial of tunnels: gateways, time and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelTrial {
     /// All chance comes of it.
@@ -50,7 +50,7 @@ pub struct TunnelTrial {
 pub struct TunnelOutcome {
     /// Of everything that happened, in order.
     pub trace: TraceHash,
-    /// Packets that have arrived.
+    /// How many packets have arrived.
     pub delivered: usize,
     /// After the faults: until packets of all leases flowed both ways, in ms.
     pub healed_ms: u64,
@@ -59,11 +59,11 @@ pub struct TunnelOutcome {
 /// A trial that broke a promise.
 #[derive(Clone, Debug)]
 pub struct TunnelFailure {
-    /// The trial.
+    /// The trial in which it happened.
     pub trial: TunnelTrial,
-    /// Which promise.
+    /// Which promise was broken, and how.
     pub violation: Violation,
-    /// When, in ms.
+    /// When it was broken, in ms of virtual time.
     pub at_ms: u64,
     /// The last lines before it.
     pub trace: Vec<String>,

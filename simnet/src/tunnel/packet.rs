@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-/// Of IPv4 and UDP.
+/// Bytes of the headers of IPv4 and UDP.
 pub(super) const HEADERS: usize = 28;
 /// The least that holds a number.
 pub(super) const LEAST_BYTES: usize = HEADERS + 8;

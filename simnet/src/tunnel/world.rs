@@ -29,7 +29,7 @@ pub(super) struct TunnelWorld {
     sites: Vec<Site>,
     queue: Queue<Arrival>,
     seeds: Dice,
-    /// By number.
+    /// Packets that were sent, by their number.
     sent: BTreeMap<u64, Sent>,
     delivered: BTreeSet<u64>,
     /// Sender, receiver's index with the shard, counter: of every packet that was sealed.

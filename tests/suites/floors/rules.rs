@@ -171,7 +171,6 @@ pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/tunnel", 50),
     ("node/tunnel/session", 70),
     ("protocol", 280),
-    ("simnet", 160),
     ("tests", 80),
 ];
 
