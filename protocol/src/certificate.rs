@@ -238,7 +238,7 @@ impl Message for Certificate {
 impl Payload for Certificate {
     const TYPE: &'static str = "certificate";
 
-    /// Who may issue it only its issuer's certificate tells: [`Federation::admit`].
+    /// Who may issue it only its issuer's certificate tells: [`Member::admit`].
     fn may_sign(&self, _: &PublicKey, _: Option<ClusterId>) -> bool {
         true
     }

@@ -13,7 +13,7 @@ pub struct Config {
     pub keys: KeyPair,
     /// The suites that its processor does well.
     pub suites: Suites,
-    /// How many shards seal here: from one to [`limits::SHARDS`].
+    /// How many shards seal here: from one to [`crate::limits::SHARDS`].
     pub shards: u8,
     /// The largest packet of its own link, IP's header included: larger ones are never tried.
     pub link_mtu: usize,
