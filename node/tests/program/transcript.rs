@@ -231,12 +231,12 @@ fn stable(page: &str) -> String {
             _ if core.starts_with("/ip4/127") || core.starts_with("http://127") => {
                 "ADDRESS".to_owned()
             }
-            _ if is_duration(core) => "DURATION".to_owned(),
             _ if core.len() == 4 && is_hex(core) => "DIGITS".to_owned(),
             _ if core.len() >= 8 && is_hex(core) => {
                 let next = ids.len();
                 format!("ID{}", ids.entry(core[..8].to_owned()).or_insert(next))
             }
+            _ if is_duration(core) => "DURATION".to_owned(),
             // A sum by the second.
             _ if core.split_once('.').is_some_and(|(whole, rest)| {
                 rest.len() > 2 && [whole, rest].iter().all(|part| is_number(part))
@@ -249,6 +249,14 @@ fn stable(page: &str) -> String {
         word.replace(core, &kept)
     };
     page.split_whitespace().map(&mut word).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_may_be_hexadecimal_is_no_duration() {
+    assert_eq!(
+        stable("0d5d 119d a367 12d345d6 7d3h 59m59s 14s"),
+        "DIGITS DIGITS DIGITS ID0 DURATION DURATION DURATION"
+    );
 }
 
 fn is_number(text: &str) -> bool {
