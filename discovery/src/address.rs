@@ -12,7 +12,7 @@ use crate::limits;
 /// `/dns/hub.example/tcp/7474`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
-    /// The machine.
+    /// The machine, by name or number.
     pub host: Host,
     /// UDP port for QUIC, TCP port otherwise.
     pub port: u16,
@@ -23,13 +23,13 @@ pub struct Address {
 /// A machine, by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
-    /// An IP address.
+    /// An IP address of either version.
     Ip(IpAddr),
     /// A DNS name, resolved at each dial.
     Name(String),
 }
 
-/// How bytes get there.
+/// The protocol that carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
     /// QUIC version 1 over UDP; preferred.
@@ -184,9 +184,9 @@ impl FromStr for PublicAddress {
 enum Reach {
     /// Wherever one is, or as far as the network goes.
     Network,
-    /// On one link.
+    /// As far as one link goes.
     Link,
-    /// On one machine.
+    /// As far as one machine goes.
     Machine,
 }
 

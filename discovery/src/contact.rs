@@ -11,7 +11,7 @@ use crate::sighting::{Kind, Name, Sighting, SightingId, Source};
 /// Whom a sighting speaks of: a key, or whoever answers there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Who {
-    /// Claimed or proven.
+    /// A cluster by its key, claimed or proven.
     Peer(PublicKey),
     /// Nobody has said so yet.
     Unknown(Box<SightingId>),
@@ -95,7 +95,7 @@ impl Contact {
         self.sources().map(Source::kind)
     }
 
-    /// Likewise.
+    /// Where it was seen: one source for each sighting.
     pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
         self.sightings.iter().map(|seen| seen.source)
     }

@@ -38,7 +38,7 @@ impl Contacts {
         self.contacts.get_mut(who)
     }
 
-    /// All of them.
+    /// All contacts, each with its name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Who, &Contact)> {
         self.contacts.iter()
     }

@@ -18,7 +18,7 @@ use crate::sighting::Kind;
 enum Claim {
     /// A lease or a negotiation needs it.
     Needed,
-    /// The owner lists it.
+    /// The owner has listed this peer.
     Listed,
     /// It was needed a moment ago: the last word may be lost.
     Owed,
@@ -46,7 +46,7 @@ pub(crate) struct Room {
     neighbours_ms: Option<u64>,
 }
 
-/// A dial under way.
+/// A dial whose result is awaited.
 #[derive(Debug)]
 struct Dial {
     who: Who,
@@ -54,10 +54,10 @@ struct Dial {
     until_ms: u64,
 }
 
-/// The dials under way.
+/// All dials whose results are awaited.
 #[derive(Debug)]
 pub(crate) struct Dials {
-    /// Never dialled.
+    /// Our own key, which is never dialled.
     me: PublicKey,
     under_way: BTreeMap<u64, Dial>,
     attempts: u64,

@@ -13,7 +13,7 @@ pub enum Effect {
         attempt: u64,
         /// Who has to be there; anybody, if nobody is known to.
         peer: Option<PublicKey>,
-        /// Where; never empty.
+        /// The addresses to try; never empty.
         addresses: Vec<Address>,
     },
     /// Close the connections with this peer: there are enough without it.

@@ -4,21 +4,21 @@ use mercato_protocol::id::PublicKey;
 
 use crate::sighting::Report;
 
-/// What happened.
+/// What happened, for the directory to act on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A source speaks.
+    /// A source reports a sighting, or its end.
     Report(Report),
     /// The answer to [`Effect::Dial`](crate::Effect::Dial): who proved to be there, or why nobody did.
     Dialled {
-        /// Of which dial.
+        /// The number of the dial, from its effect.
         attempt: u64,
-        /// The proven key.
+        /// The key that the peer has proven.
         result: Result<PublicKey, DialFailure>,
     },
     /// The first connection to a peer is up.
     Connected {
-        /// The proven key.
+        /// The key that the peer has proven.
         peer: PublicKey,
         /// Whether we dialled: connections that strangers open must not keep us from choosing
         /// our own.
@@ -28,7 +28,7 @@ pub enum Input {
     Disconnected(PublicKey),
     /// The owner wants nothing of this peer.
     Block(PublicKey),
-    /// The owner relents.
+    /// The owner no longer blocks this peer.
     Unblock(PublicKey),
     /// A lease or a negotiation needs this peer: dialled before others and beyond the bounds,
     /// never forgotten.
@@ -48,6 +48,6 @@ pub enum DialFailure {
     Unreachable,
     /// Somebody else answered than was expected.
     WrongPeer,
-    /// We answered ourselves.
+    /// The address is our own: we answered.
     Ourselves,
 }

@@ -10,7 +10,7 @@ use crate::limits;
 /// A connection that is up.
 #[derive(Debug)]
 struct Link {
-    /// Whether we dialled.
+    /// Whether this cluster has dialled the other.
     dialled: bool,
     /// When it came up, monotonic.
     since_ms: u64,
@@ -118,7 +118,7 @@ impl Links {
         self.connected.len() + self.kept.len() + self.released.len()
     }
 
-    /// How many are connected.
+    /// The number of peers that are connected.
     pub(crate) fn len(&self) -> usize {
         self.connected.len()
     }

@@ -59,7 +59,7 @@ pub(crate) struct Sample {
 
 #[derive(Debug, Default)]
 struct OfKind {
-    /// By hash.
+    /// Who is kept under each hash.
     whose: BTreeMap<u64, Who>,
     /// None above it may go, if that was looked at: who comes with more is turned away at once.
     bar: Option<u64>,
@@ -91,7 +91,7 @@ impl Sample {
         of_kind.whose.insert(rank.hash, who)
     }
 
-    /// Says whose it was.
+    /// Frees the place, and says whose it was.
     pub(crate) fn remove(&mut self, rank: Rank) -> Option<Who> {
         self.kinds[rank.kind as usize].whose.remove(&rank.hash)
     }

@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// So many are kept.
+    /// How many sightings of this kind are kept.
     pub(crate) fn limit(self) -> usize {
         match self {
             Self::List | Self::Dns | Self::Lan => limits::SIGHTINGS_PER_KIND,
@@ -52,7 +52,7 @@ impl Source {
 /// One sighting among all: a newer one of the same id replaces it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SightingId {
-    /// Who says so.
+    /// The source that reports the sighting.
     pub source: Source,
     /// The source's own name for it: the mDNS instance, the entry of the list; empty where
     /// a peer speaks of itself.
@@ -75,7 +75,7 @@ pub(crate) struct Name<'a> {
 /// Somebody may be found at these addresses. A hint, never trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// Its name.
+    /// The name of the sighting at its source.
     pub id: SightingId,
     /// Who is claimed to be there, if anybody is.
     pub peer: Option<PublicKey>,
@@ -83,7 +83,7 @@ pub struct Sighting {
     pub addresses: Vec<Address>,
 }
 
-/// What sources send.
+/// What a source sends to the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Seen, for the first time or again.

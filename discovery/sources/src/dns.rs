@@ -36,23 +36,23 @@ pub enum DnsError {
     /// The system names no server.
     #[error("the system's name servers are not known: {0}")]
     System(#[source] NetError),
-    /// Not a name.
+    /// The text is not a domain name.
     #[error("{0:?} is not a domain name")]
     Domain(String),
     /// No answer came, or a bad one.
     #[error("{name} cannot be looked up: {source}")]
     Lookup {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What came of it.
+        /// Why the query brought no answer.
         source: NetError,
     },
     /// The name has no root of a federation, or several.
     #[error("{name} has no TXT record of one federation: {why}")]
     NoRoot {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What is there instead.
+        /// What is wrong with the records found.
         why: &'static str,
     },
 }
@@ -91,7 +91,7 @@ impl Dns {
         Ok(Self { resolver: builder.build().map_err(DnsError::System)? })
     }
 
-    /// Asks one server.
+    /// A resolver that asks this server alone.
     pub fn at(server: SocketAddr) -> Result<Self, DnsError> {
         let mut connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
         connections.iter_mut().for_each(|connection| connection.port = server.port());

@@ -37,7 +37,7 @@ pub const DEFAULT_SKIPPED: [&str; 10] =
 /// What to announce, and where.
 #[derive(Clone, Debug)]
 pub struct LanConfig {
-    /// Our key.
+    /// The public key of this cluster.
     pub peer: PublicKey,
     /// Where we listen for QUIC.
     pub quic_port: Option<u16>,
@@ -77,7 +77,7 @@ impl Lan {
         Ok((Self { daemon, browser }, seen))
     }
 
-    /// Says goodbye and ends.
+    /// Sends the goodbye of mDNS, and ends.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         async move {
             // An error says that it has ended.

@@ -19,7 +19,7 @@ const STRING_BYTES: usize = 255;
 pub struct Zone<'a> {
     /// The domain, without its last dot.
     pub domain: &'a str,
-    /// The federation's first document.
+    /// The federation's first document, signed by its root.
     pub root: &'a Signed<Root>,
     /// Where its peers are. A number gets the name `label` in the domain.
     pub peers: &'a [Address],

@@ -179,7 +179,7 @@ impl Cluster {
         (self.version, self.objects(kind).map(|(_, object)| object.clone()).collect())
     }
 
-    /// The same without copies.
+    /// All objects of a kind, without copies.
     pub fn objects(&self, kind: &str) -> impl Iterator<Item = (&Key, &Value)> {
         let of_kind = self.objects.range(Key::new(kind, "", "")..);
         of_kind.take_while(move |(key, _)| key.kind == kind)

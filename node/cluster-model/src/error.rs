@@ -7,16 +7,16 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{reason} ({code}): {message}")]
 pub struct ApiError {
-    /// The HTTP status.
+    /// The status code of the HTTP answer.
     pub code: u16,
-    /// One word.
+    /// The reason in one word, as Kubernetes has it.
     pub reason: &'static str,
-    /// For people.
+    /// What went wrong, in words for people.
     pub message: String,
 }
 
 impl ApiError {
-    /// 404.
+    /// Status 404: there is no such object.
     pub fn not_found(what: &str) -> Self {
         Self { code: 404, reason: "NotFound", message: format!("{what:?} not found") }
     }
@@ -36,17 +36,17 @@ impl ApiError {
         Self { code: 410, reason: "Expired", message: "too old resource version".to_owned() }
     }
 
-    /// 403.
+    /// Status 403: the request is not allowed.
     pub fn forbidden(message: &str) -> Self {
         Self { code: 403, reason: "Forbidden", message: message.to_owned() }
     }
 
-    /// 422.
+    /// Status 422: the object is not valid.
     pub fn invalid(message: &str) -> Self {
         Self { code: 422, reason: "Invalid", message: message.to_owned() }
     }
 
-    /// 500.
+    /// Status 500: the server itself has failed.
     pub fn internal(message: &str) -> Self {
         Self { code: 500, reason: "InternalError", message: message.to_owned() }
     }

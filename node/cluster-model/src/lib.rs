@@ -27,22 +27,22 @@ pub use error::ApiError;
 /// An object's place: kind, namespace (empty for what has none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// `Pod`, `ConfigMap`, `Node`, ...
+    /// The kind of the object: `Pod`, `ConfigMap`, `Node`, ...
     pub kind: String,
     /// Empty for nodes and namespaces.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
 impl Key {
-    /// An object's place.
+    /// The key of the object of this kind and name.
     pub fn new(kind: &str, namespace: &str, name: &str) -> Self {
         Self { kind: kind.into(), namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// What a watch shows.
+/// A change of an object, as a watch shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// Made or changed: the object as it is now.
@@ -72,7 +72,7 @@ impl Default for Script {
     }
 }
 
-/// A simulated cluster.
+/// A simulated cluster: its API server and its kubelets.
 #[derive(Debug)]
 pub struct Cluster {
     name: String,
@@ -85,7 +85,7 @@ pub struct Cluster {
     kubelets: BTreeSet<String>,
     /// When a kubelet next does something about a pod, in ms of the monotonic clock.
     due: BTreeMap<Key, u64>,
-    /// By image.
+    /// What containers do, by their image.
     scripts: BTreeMap<String, Script>,
 }
 

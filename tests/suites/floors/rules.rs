@@ -163,9 +163,6 @@ pub(crate) const TUPLES: &[(&str, usize)] = &[("node/kubelet", 1), ("simnet", 14
 /// How many doc comments of a crate may be shorter than a sentence. Numbers fall, and no row is
 /// added.
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
-    ("discovery", 30),
-    ("discovery/sources", 10),
-    ("node/cluster-model", 20),
     ("node/net", 60),
     ("node/offload", 50),
     ("node/tunnel", 50),
