@@ -10,7 +10,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use mercato_agent::{
-    Change, Effect, Frame, GuestWork, HomeWork, Input, LeaseInput, Record, RecordKey,
+    Change, Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, Phase, Record,
+    RecordKey,
 };
 use mercato_broker as broker;
 use mercato_cluster_model::sides::Lie;
@@ -72,11 +73,13 @@ pub enum Bug {
     RoomIgnored,
     /// Pods leave a namespace that did not opt in.
     OptInIgnored,
+    /// A lease of which nothing is to be left goes back to being drained.
+    EndTakenBack,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -100,6 +103,7 @@ impl Bug {
         Self::OverwritesOthers,
         Self::RoomIgnored,
         Self::OptInIgnored,
+        Self::EndTakenBack,
     ];
 }
 
@@ -250,6 +254,7 @@ impl Sabotage {
             Bug::DeadLinkKept => {
                 answer.into_iter().filter(|effect| self.lives(at, effect)).collect()
             }
+            Bug::EndTakenBack => answer.into_iter().flat_map(taken_back).collect(),
             Bug::SaidTwice => answer.into_iter().flat_map(twice).collect(),
             Bug::LeaseUnchanged => answer.into_iter().map(|e| self.old_lease(at, e)).collect(),
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
@@ -354,6 +359,16 @@ fn twice(effect: Effect) -> Vec<Effect> {
         _ => false,
     };
     if says { vec![effect.clone(), effect] } else { vec![effect] }
+}
+
+fn taken_back(effect: Effect) -> Vec<Effect> {
+    match effect {
+        Effect::Lease(ended) if ended.phase == Phase::Ended => {
+            let drains = LeaseDesire { phase: Phase::Draining, ..(*ended).clone() };
+            vec![Effect::Lease(ended), Effect::Lease(Box::new(drains))]
+        }
+        other => vec![other],
+    }
 }
 
 fn release_early(effect: Effect) -> Vec<Effect> {

@@ -13,7 +13,7 @@ use mercato_offload::placement::export::Scope;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
-use crate::check::Violation;
+use crate::check::{Violation, ensure};
 use crate::event::{Event, Work};
 use crate::packet::{Packet, carried};
 use crate::sabotage::Sabotage;
@@ -158,6 +158,10 @@ impl World {
         note!(self, at, "lease {contract:.8} is to be {:?}", desire.phase);
         let leases = &mut self.sites[at].leases;
         if let Some(lease) = leases.get_mut(&contract) {
+            let (was, is) = (lease.desire.phase, desire.phase);
+            ensure(was != Phase::Ended || is == Phase::Ended, || {
+                format!("lease {contract:.8} was to be {was:?} and is to be {is:?} again")
+            })?;
             lease.desire = desire;
         } else {
             let lie = self.sabotage.as_ref().and_then(Sabotage::lie);

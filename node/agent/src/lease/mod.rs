@@ -50,6 +50,9 @@ pub(crate) struct Lease {
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
     said: Option<LeaseDesire>,
+    /// Provider: answers to what the session asked of the cluster since nothing is to be left
+    /// there. They are true, and given, once nothing is.
+    answers: Vec<guest::Input>,
     /// Until when the session lives on once nothing of the lease is left, monotonic.
     ends_ms: Option<u64>,
     /// Until when it then says again what nobody answers, monotonic.
@@ -106,6 +109,7 @@ impl Lease {
             linked: false,
             kept,
             said: None,
+            answers: Vec::new(),
             ends_ms: None,
             quiet_ms: None,
         }
@@ -177,9 +181,18 @@ impl Lease {
         if self.ends_ms.is_none() {
             self.ends_ms = Some(now.mono_ms + limits::AFTERLIFE_MS);
             self.quiet_ms = Some(now.mono_ms + limits::AFTERLIFE_SPEAKS_MS);
-            self.handle_guest(now, guest::Input::Close, out);
-            self.handle_guest(now, guest::Input::Synced(Vec::new()), out);
+            let answers = std::mem::take(&mut self.answers);
+            let inputs = [guest::Input::Close].into_iter().chain(answers);
+            for input in inputs.chain([guest::Input::Synced(Vec::new())]) {
+                self.handle_guest(now, input, out);
+            }
         }
+    }
+
+    /// Whether the cluster was told that nothing of the lease is to be left in it. That is never
+    /// taken back: it may have been done by now.
+    fn is_ended(&self) -> bool {
+        self.said.as_ref().is_some_and(|said| said.phase == Phase::Ended)
     }
 
     /// Whether nothing of it is left in the cluster.
@@ -240,10 +253,11 @@ impl Lease {
         while let Some(input) = inputs.pop_front() {
             let Session::Guest(session) = &mut self.session else { return };
             for effect in session.handle(now, input) {
-                // In its afterlife nobody asks the API server any more.
-                match self.ends_ms.and_then(|_| nothing_there(&effect)) {
-                    Some(answer) => inputs.push_back(answer),
-                    None => out.push(self.at_provider(effect).into()),
+                // Nobody asks the API server once nothing is left there, or is to be.
+                match nothing_there(&effect) {
+                    Some(answer) if self.is_retired() => inputs.push_back(answer),
+                    Some(answer) if self.is_ended() => self.answers.push(answer),
+                    Some(_) | None => out.push(self.at_provider(effect).into()),
                 }
             }
         }
@@ -346,7 +360,7 @@ impl Lease {
             self.handle_guest(now, guest::Input::Close, out);
         }
         match &self.session {
-            Session::Guest(session) if session.is_empty() => Phase::Ended,
+            Session::Guest(session) if session.is_empty() || self.is_ended() => Phase::Ended,
             Session::Guest(_) | Session::Home(_) | Session::Resting => Phase::Draining,
         }
     }

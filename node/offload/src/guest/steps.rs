@@ -19,7 +19,8 @@ impl GuestSession {
         match item {
             Item::Object(key) => {
                 let Some(object) = self.objects.get_mut(key) else { return };
-                let Some(step) = object.step(self.closing) else { return };
+                // The lease may have come to its end since it was seen to go.
+                let Some(step) = object.step(self.closing) else { return self.drop_if_absent(key) };
                 object.absent &= !matches!(step, Step::Apply(..));
                 object.doing = Some(step.clone());
                 out.extend(effect(item, step));
