@@ -3,10 +3,12 @@
 
 use mercato_agent::Input;
 
-use crate::check::Violation;
+use crate::check::{Violation, ensure};
 use crate::event::Event;
+use crate::limits;
 use crate::network::pair;
 use crate::plan::What;
+use crate::sabotage::Sabotage;
 use crate::trace::note;
 use crate::world::World;
 
@@ -69,8 +71,16 @@ impl World {
     /// The agent goes on from what is on disk; its connections stay.
     pub(crate) fn rebuild(&mut self, at: usize, degraded: Option<String>) -> Result<(), Violation> {
         note!(self, at, "goes on from its records: {degraded:?}");
+        let second = self.at_ms / 1_000;
+        let (last, count) = self.sites[at].rebuilt;
+        let count = if last == second { count + 1 } else { 1 };
+        self.sites[at].rebuilt = (second, count);
+        ensure(count <= limits::REBUILDS, || {
+            format!("{} goes back to its records without end", self.sites[at].name)
+        })?;
         let seed = self.dice.seeds.seed();
-        self.sites[at].rebuild(seed, degraded);
+        let hides = self.sabotage.as_ref().is_some_and(Sabotage::hides_full_disks);
+        self.sites[at].rebuild(seed, degraded.filter(|_| !hides));
         self.forget_words(at)?;
         self.tell_world(at)?;
         let ours = |(a, b): &(usize, usize)| *a == at || *b == at;

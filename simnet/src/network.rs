@@ -158,8 +158,11 @@ impl World {
         word: Option<Box<Word>>,
     ) -> Result<(), Violation> {
         let is_up = self.connections.contains_key(&pair(from, to));
-        if !is_up || self.sites[to].agent.is_none() {
+        let Some(agent) = self.sites[to].agent.as_ref().filter(|_| is_up) else {
             self.checks.streams.on_dropped((from, to));
+            return self.on_lost_word(word);
+        };
+        if word.is_some() && agent.degraded().is_some() {
             return self.on_lost_word(word);
         }
         let peer = self.sites[from].key();

@@ -75,11 +75,13 @@ pub enum Bug {
     OptInIgnored,
     /// A lease of which nothing is to be left goes back to being drained.
     EndTakenBack,
+    /// An agent is not told that its records cannot be written.
+    FullDiskIgnored,
 }
 
 impl Bug {
     /// All planted bugs that there are.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::SendBeforePersist,
         Self::EmptyListDeletesAtHome,
         Self::EmptyListDeletesGuests,
@@ -104,6 +106,7 @@ impl Bug {
         Self::RoomIgnored,
         Self::OptInIgnored,
         Self::EndTakenBack,
+        Self::FullDiskIgnored,
     ];
 }
 
@@ -164,6 +167,11 @@ impl Sabotage {
             Bug::OptInIgnored => Some(Lie::AllLeaves),
             _ => None,
         }
+    }
+
+    /// Whether agents are not told that their records cannot be written.
+    pub(crate) fn hides_full_disks(&self) -> bool {
+        self.bug == Bug::FullDiskIgnored
     }
 
     /// What an agent hears instead.
@@ -279,7 +287,8 @@ impl Sabotage {
             | Bug::ResyncForgotten
             | Bug::OverwritesOthers
             | Bug::RoomIgnored
-            | Bug::OptInIgnored => answer,
+            | Bug::OptInIgnored
+            | Bug::FullDiskIgnored => answer,
         }
     }
 

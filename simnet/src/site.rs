@@ -56,6 +56,8 @@ pub(crate) struct Site {
     pub(crate) heard: Vec<Word>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
+    /// The second in which it last went back to its records, and how often it did in that one.
+    pub(crate) rebuilt: (u64, u32),
     /// What it does against the others, if anything.
     pub(crate) attack: Option<Box<dyn Attack>>,
     /// How often its attack has tried.
@@ -125,6 +127,7 @@ impl Site {
             writing: Vec::new(),
             heard: Vec::new(),
             disk_full: false,
+            rebuilt: (0, 0),
             attack: None,
             tried: 0,
             clock,

@@ -25,7 +25,8 @@ pub enum Input {
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
-    /// The records cannot be written (`true`): nothing new is promised until they can.
+    /// The records cannot be written (`true`): until they can nothing new is promised, no word of a
+    /// peer is taken, and nothing is due.
     Degraded(bool),
     /// Whom a joined federation certifies, and who is proven a fraud: in the place of what was
     /// said before.

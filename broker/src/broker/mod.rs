@@ -44,7 +44,6 @@ pub struct Broker {
     catalogue: Catalogue,
     supply: Supply,
     early: Early,
-    degraded: bool,
     /// What an earlier release kept otherwise.
     unwritten: Vec<Record>,
     /// Restored, and nobody has been told yet how the leases are to be.
@@ -64,7 +63,6 @@ impl Broker {
             config,
             rng: ChaCha12Rng::seed_from_u64(seed),
             now: Now::default(),
-            degraded: false,
             unwritten,
             restored: true,
         }
@@ -74,14 +72,17 @@ impl Broker {
     pub fn handle(&mut self, now: Now, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.now = now;
+        if let Input::Degraded(degraded) = input {
+            self.deals.set_degraded(degraded);
+        }
         let restored = std::mem::take(&mut self.restored);
         if restored {
-            effects.extend(std::mem::take(&mut self.unwritten).into_iter().map(Effect::Persist));
+            effects.extend(self.unwritten.drain(..).map(Effect::Persist));
             effects.extend(self.deals.current().filter_map(Effect::lease));
         }
         self.deals.run_deadlines(now, &mut effects);
         self.take(now, input, &mut effects);
-        if restored && self.config.copied && !self.degraded {
+        if restored && self.config.copied && !self.deals.degraded() {
             // The next start is not one of a copy: it must find the epoch of this one.
             let Series { epoch, next_seq } = self.supply.series();
             effects.push(Effect::Persist(Record::Series { epoch, next_seq }));
@@ -95,15 +96,14 @@ impl Broker {
     /// When it wants to be called again, at the latest.
     pub fn wakeup(&self) -> Option<Deadline> {
         let restored = self.restored.then_some(Deadline::Mono(0));
-        let publish = self.supply.due_ms().filter(|_| !self.degraded).map(Deadline::Mono);
-        let deals = self.deals.wakeups();
-        Deadline::earliest(self.now, [restored, publish].into_iter().chain(deals))
+        let publish = self.supply.due_ms().filter(|_| !self.deals.degraded()).map(Deadline::Mono);
+        Deadline::earliest(self.now, [restored, publish].into_iter().chain(self.deals.wakeups()))
     }
 
     fn take(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
         let us = self.config.cluster();
         match input {
-            Input::Tick => {}
+            Input::Tick | Input::Degraded(_) => {}
             Input::Inventory(inventory) => {
                 self.supply.set_inventory(inventory);
                 self.early.take(now).iter().for_each(|it| self.on_message(now, it, effects));
@@ -111,7 +111,6 @@ impl Broker {
             Input::Addresses(addresses) => self.supply.set_addresses(addresses),
             Input::RoundTrips(trips) => self.catalogue.set_round_trips(trips),
             Input::Isolation(enforced) => self.supply.set_isolation(enforced),
-            Input::Degraded(degraded) => self.degraded = degraded,
             Input::Membership(membership) => {
                 self.supply.set_certificates(membership.own.clone());
                 self.catalogue.peers.membership = membership;
@@ -154,7 +153,7 @@ impl Broker {
             if self.deals.is_of_peer(deal, message) {
                 let (buyer, all) = (self.catalogue.buyer(&deal.peer()), self.deals.current());
                 let asked = self.supply.judge_amendment(now, buyer, deal, &message.body, all);
-                let asked = asked.filter(|_| !self.degraded);
+                let asked = asked.filter(|_| !self.deals.degraded());
                 self.deals.on_message(now, message, asked, effects);
             }
             return;
@@ -173,7 +172,7 @@ impl Broker {
         if grown.is_some() {
             self.supply.on_promised();
         }
-        if self.degraded {
+        if self.deals.degraded() {
             return;
         }
         let (jitter, mut said) = (self.rng.next_u64(), Vec::new());

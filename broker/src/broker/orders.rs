@@ -142,7 +142,7 @@ impl Broker {
         note: &str,
         more: usize,
     ) -> Result<(), Refusal> {
-        if self.degraded {
+        if self.deals.degraded() {
             return Err(Refusal::Degraded);
         }
         if self.deals.is_full_with_orders(more) {

@@ -57,7 +57,7 @@ impl Broker {
         request: &Request,
         effects: &mut Vec<Effect>,
     ) {
-        if self.degraded || self.deals.is_full_with(1) {
+        if self.deals.degraded() || self.deals.is_full_with(1) {
             return;
         }
         if self.supply.waits_for_inventory() {
@@ -97,7 +97,7 @@ impl Broker {
 
     /// What waits for the owner's answer, when something can be promised.
     fn promisable(&self, id: NegotiationId) -> Result<&Deal, Refusal> {
-        if self.degraded { Err(Refusal::Degraded) } else { self.deals.asked(id) }
+        if self.deals.degraded() { Err(Refusal::Degraded) } else { self.deals.asked(id) }
     }
 
     /// Grants a request, or a change.
@@ -193,7 +193,7 @@ impl Broker {
         term_s: Option<u64>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        if self.degraded {
+        if self.deals.degraded() {
             return Err(Refusal::Degraded);
         }
         let terms = amended(self.deals.bought(contract)?, contract, quantity, term_s)?;
@@ -211,7 +211,7 @@ impl Broker {
         contract: ContractId,
         effects: &mut Vec<Effect>,
     ) -> Result<(), Refusal> {
-        if self.degraded {
+        if self.deals.degraded() {
             return Err(Refusal::Degraded);
         }
         let open = self.deals.bought(contract)?.amendments().open();

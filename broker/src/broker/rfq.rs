@@ -44,7 +44,7 @@ impl Broker {
         offer: NegotiationId,
         effects: &mut Vec<Effect>,
     ) -> Result<Reply, Refusal> {
-        if self.degraded {
+        if self.deals.degraded() {
             return Err(Refusal::Degraded);
         }
         let deal = self.deals.get(&offer).filter(|deal| deal.side() == Side::Consumer);

@@ -228,10 +228,12 @@ impl Driver {
                     self.feed(input);
                 }
             }
-            Message::Word(word, taken) => {
+            Message::Word(word, taken) if self.agent.degraded().is_none() => {
                 self.taken.push(taken);
                 self.feed(word);
             }
+            // Who said it hears no answer, and says it again.
+            Message::Word(..) => {}
             Message::Command(command, reply) => {
                 self.asked += 1;
                 self.replies.insert(self.asked, reply);

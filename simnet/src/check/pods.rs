@@ -64,8 +64,8 @@ impl Pods {
         let since = self.seen.get(&at).copied().unwrap_or(FIRST_VERSION);
         let events = cluster.events_since("Pod", since);
         let events = events.map_err(|_| Violation("events were lost unseen".to_owned()))?;
-        for (version, event) in events {
-            self.seen.insert(at, version);
+        self.seen.insert(at, cluster.version());
+        for (_, event) in events {
             match event {
                 Event::Applied(pod) => self.on_applied(world, at, &pod)?,
                 Event::Deleted(pod) => self.on_deleted(at, &pod)?,

@@ -13,6 +13,9 @@ use crate::limits;
 
 impl Deals {
     pub(crate) fn run_deadlines(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        if self.degraded {
+            return;
+        }
         let is_past = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now.wall_ms);
         for id in self.deadlines.due(now.wall_ms) {
             let deal = self.get(&id).or_else(|| self.archived(&id));
@@ -51,7 +54,8 @@ impl Deals {
     /// Sends again what waits for an answer. A question about the state is a new one each
     /// time, for the state may have changed since.
     pub(crate) fn resend(&mut self, now: Now, effects: &mut Vec<Effect>) {
-        let due = self.resends.iter().filter(|(_, resend)| resend.at_ms <= now.mono_ms);
+        let due = self.resends.iter().filter(|_| !self.degraded);
+        let due = due.filter(|(_, resend)| resend.at_ms <= now.mono_ms);
         let due: Vec<_> = due.map(|(id, resend)| (*id, *resend)).collect();
         for (id, resend) in due {
             let Some(deal) = self.current.get(&id) else { continue };

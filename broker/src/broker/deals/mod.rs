@@ -35,6 +35,8 @@ pub(crate) struct Deals {
     deadlines: Deadlines,
     /// When what waits for an answer is sent again.
     resends: BTreeMap<NegotiationId, Resend>,
+    /// Nothing can be kept: nothing new is promised, and nothing is due.
+    degraded: bool,
     /// What is promised has changed since that was last asked, and where it has grown.
     promises: Option<Vec<Growth>>,
 }
@@ -51,8 +53,19 @@ impl Deals {
             resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
             current: all,
             archive,
+            degraded: false,
             promises: None,
         }
+    }
+
+    /// Whether records cannot be written. Then nothing is due: the deals that are restored once
+    /// they can be catch up.
+    pub(crate) fn set_degraded(&mut self, degraded: bool) {
+        self.degraded = degraded;
+    }
+
+    pub(crate) fn degraded(&self) -> bool {
+        self.degraded
     }
 
     /// All but the archive: whatever anybody may have something to say of yet.
@@ -301,6 +314,9 @@ impl Deals {
 
     /// The deadlines of deals, and when something is sent again.
     pub(crate) fn wakeups(&self) -> [Option<Deadline>; 2] {
+        if self.degraded {
+            return [None, None];
+        }
         let resend = self.resends.values().map(|resend| resend.at_ms).min();
         [self.deadlines.first_ms().map(Deadline::Wall), resend.map(Deadline::Mono)]
     }

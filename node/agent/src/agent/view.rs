@@ -15,7 +15,8 @@ use super::Agent;
 use crate::federation::membership::view::{Joined, Listed};
 
 impl Agent {
-    /// Why the records cannot be written, if so.
+    /// Why the records cannot be written, if so. Then nothing that peers say in negotiations can
+    /// be kept: the driver hands over none of it, and answers none.
     pub fn degraded(&self) -> Option<&str> {
         self.degraded.as_deref()
     }

@@ -47,8 +47,11 @@ impl Leases {
     }
 
     pub(crate) fn handle(&mut self, id: ContractId, input: LeaseInput, turn: &mut Turn<'_>) {
+        let rests = self.rests;
         let Some(lease) = self.get_mut(&id) else { return };
         match input {
+            // It could not be kept, and is told again once records can be written.
+            LeaseInput::News(_) if rests => {}
             LeaseInput::News(news) => turn.extend(on_news(lease, news, turn.context.peers)),
             LeaseInput::Frame { peer, .. } if lease.key != peer => {}
             LeaseInput::Home(input) => lease.handle_home(turn.now, input, &mut turn.out),
