@@ -141,7 +141,7 @@ impl Payload for Root {
 }
 
 impl Message for Succession {
-    const MAX_BYTES: usize = 2 * (limits::IDENTITY_BYTES + limits::ENVELOPE_BYTES);
+    const MAX_BYTES: usize = limits::SUCCESSION_BYTES;
 }
 
 wire_map!(Root { 1 => name, 2 => key, 3 => issued_ms, 4 => previous });

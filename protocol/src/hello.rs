@@ -1,4 +1,4 @@
-//! The first message on every peer connection, each way.
+//! Who speaks: what each side of a new connection says first.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,11 +40,19 @@ impl Hello {
     }
 }
 
+/// Refuses more dial addresses than a cluster has, and one that is longer than any can be.
+pub(crate) fn check_addresses(addresses: &[String]) -> Result<(), CodecError> {
+    at_most("addresses", addresses.len(), limits::ADDRESSES)?;
+    let longest = addresses.iter().map(String::len).max();
+    at_most("bytes of an address", longest.unwrap_or(0), limits::ADDRESS_BYTES)
+}
+
 impl Message for Hello {
     const MAX_BYTES: usize = limits::HELLO_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
+        at_most("bytes of software", self.software.len(), limits::SOFTWARE_BYTES)?;
+        check_addresses(&self.addresses)?;
         at_most("rotations", self.rotations.len(), limits::ROTATIONS)?;
         at_most("certificates", self.certificates.len(), limits::CERTIFICATES)
     }

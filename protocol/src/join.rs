@@ -13,6 +13,7 @@ use crate::certificate::{Certificate, RevocationList};
 use crate::codec::{CodecError, Message, at_most, wire_enum, wire_map, wire_union};
 use crate::envelope::Signed;
 use crate::federation::{Root, Succession};
+use crate::hello::check_addresses;
 use crate::id::{Digest, FederationId, PublicKey};
 use crate::identity::Identity;
 use crate::limits;
@@ -144,7 +145,7 @@ impl Message for JoinToken {
     const MAX_BYTES: usize = limits::TOKEN_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
-        at_most("addresses", self.addresses.len(), limits::ADDRESSES)
+        check_addresses(&self.addresses)
     }
 }
 
@@ -164,7 +165,7 @@ impl Message for JoinRequest {
 }
 
 impl Message for JoinReply {
-    const MAX_BYTES: usize = limits::GOSSIP_BYTES;
+    const MAX_BYTES: usize = limits::JOIN_REPLY_BYTES;
 
     fn validate(&self) -> Result<(), CodecError> {
         let Self::Admitted { successions, certificates, .. } = self else { return Ok(()) };

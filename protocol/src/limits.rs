@@ -25,12 +25,14 @@ pub const EXT_FIELDS: usize = 16;
 
 /// What a COSE_Sign1 adds to its payload, rounded up.
 pub const ENVELOPE_BYTES: usize = 160;
-/// An identity document.
-pub const IDENTITY_BYTES: usize = 1_024;
+/// An identity document, or the root document of a federation: 150 with the longest name, and
+/// room for a field to come.
+pub const IDENTITY_BYTES: usize = 256;
 /// Identity documents after a cluster's first one, as far as others follow them.
 pub const ROTATIONS: usize = 8;
-/// A certificate.
-pub const CERTIFICATE_BYTES: usize = 4 * 1_024;
+/// A certificate: 140 with the longest organisation, and a dozen attributes. A cluster shows up
+/// to [`CERTIFICATES`] of them to everyone it meets, so that each is small.
+pub const CERTIFICATE_BYTES: usize = 640;
 /// Federations that a cluster belongs to at a time.
 pub const FEDERATIONS: usize = 8;
 /// Certificates that a cluster shows: of each federation its own and its registrar's.
@@ -48,24 +50,40 @@ pub const REVOCATIONS_BYTES: usize = 40 * 1_024;
 /// The longest time to the next list, in milliseconds: 30 days.
 pub const REVOCATIONS_MS: u64 = 30 * 86_400_000;
 /// A join token, before it is text.
-pub const TOKEN_BYTES: usize = 1_024;
+pub const TOKEN_BYTES: usize = 7 * 1_024;
 /// The longest life of a join token, in milliseconds: a day.
 pub const TOKEN_MS: u64 = 86_400_000;
-/// A request to join.
-pub const JOIN_BYTES: usize = 16 * 1_024;
-/// The first message on a peer connection.
-pub const HELLO_BYTES: usize = 16 * 1_024;
+/// A root document and the one that takes its place.
+pub const SUCCESSION_BYTES: usize = 1_024;
+/// A request to join: all identity documents, a secret and a federation.
+pub const JOIN_BYTES: usize = 4 * 1_024;
+/// The answer to one: the federation's documents, two certificates and a list.
+pub const JOIN_REPLY_BYTES: usize = 52 * 1_024;
+/// Who speaks: all identity documents, addresses and certificates.
+pub const HELLO_BYTES: usize = 24 * 1_024;
+/// Name and version of a peer's software.
+pub const SOFTWARE_BYTES: usize = 256;
+/// The first frame of a request stream: a hello is the largest, in the head of a choice.
+pub const REQUEST_BYTES: usize = HELLO_BYTES + 8;
+/// What answers one: a hello, the reply to a request to join, or nothing.
+pub const RESPONSE_BYTES: usize = JOIN_REPLY_BYTES;
 
-/// A lease of an advertisement (233 with one pool that is free of charge).
+/// A lease of an advertisement (233 with one pool that is free of charge). Its publisher leaves
+/// out the pools that do not fit.
 pub const AD_LEASE_BYTES: usize = 16 * 1_024;
-/// The body of an advertisement.
-pub const AD_BODY_BYTES: usize = 16 * 1_024;
+/// The body of an advertisement: as much as a hello says of its publisher, and 10 KiB of what is
+/// offered (a guess: some forty pools without GPUs). Its publisher leaves out the pools that do
+/// not fit.
+pub const AD_BODY_BYTES: usize = HELLO_BYTES + 10 * 1_024;
 /// Pools of one advertisement.
 pub const POOLS: usize = 64;
 /// Attributes of one advertisement.
 pub const ATTRIBUTES: usize = 64;
-/// Dial addresses of one cluster.
-pub const ADDRESSES: usize = 32;
+/// Dial addresses of one cluster: each of its addresses over TCP and QUIC. A guess.
+pub const ADDRESSES: usize = 16;
+/// A dial address: a multiaddress with the longest name of DNS, a port, a transport and a peer's
+/// id.
+pub const ADDRESS_BYTES: usize = 384;
 /// How far a publisher's clock may run ahead of ours, and behind, in milliseconds.
 pub const CLOCK_SKEW_MS: u64 = 30_000;
 /// The longest life of a lease of an advertisement, in seconds: a day.
@@ -88,7 +106,7 @@ pub const RANGE_BYTES: usize = 43;
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
 /// A usage receipt.
 pub const RECEIPT_BYTES: usize = 4 * 1_024;
-/// A message of a negotiation; signed it fits a request of 16 KiB.
+/// A message of a negotiation: a signed contract, or terms with a note.
 pub const NEGOTIATION_BYTES: usize = 16 * 1_024 - ENVELOPE_BYTES;
 
 /// A gossip message (the request and response bound of the stream).
@@ -121,3 +139,9 @@ pub const USAGE_BYTES: usize = 1_024 * 1_024;
 pub const USAGE_PODS: usize = 1_024;
 /// Words of a command to execute.
 pub const COMMAND_WORDS: usize = 256;
+/// All the words of a command together.
+pub const COMMAND_BYTES: usize = STREAM_BYTES - 8 * 1_024;
+/// Sub-protocols offered with one upgrade; kubectl offers five.
+pub const SUB_PROTOCOLS: usize = 8;
+/// Ports that one port-forward may name.
+pub const PORTS: usize = 32;

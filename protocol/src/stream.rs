@@ -232,12 +232,20 @@ impl Message for Usage {
 
 impl Request {
     fn validate(&self) -> Result<(), CodecError> {
+        let offered = self.upgrade.as_ref().map(|upgrade| upgrade.protocols.as_slice());
+        let offered = offered.unwrap_or_default();
+        at_most("sub-protocols", offered.len(), limits::SUB_PROTOCOLS)?;
+        let longest = offered.iter().map(String::len).max();
+        at_most("bytes of a sub-protocol", longest.unwrap_or(0), limits::LABEL_BYTES)?;
         match &self.what {
             What::Exec(exec) => {
                 at_most("words of a command", exec.command.len(), limits::COMMAND_WORDS)?;
+                let bytes = exec.command.iter().map(|word| word.0.len()).sum();
+                at_most("bytes of a command", bytes, limits::COMMAND_BYTES)?;
                 ensure(!exec.command.is_empty(), "no command")
             }
             What::PortForward { ports } => {
+                at_most("ports", ports.len(), limits::PORTS)?;
                 let valid = |port: &u32| (1..=65_535).contains(port);
                 ensure(ports.iter().all(valid), "no such port")
             }

@@ -6,9 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use mercato_protocol::ad::{AdBody, Goods, OfferTerms, Pool};
+use mercato_protocol::ad::{AdBody, AdLease, Goods, OfferTerms, Pool, PoolRow};
+use mercato_protocol::codec::Message as _;
 use mercato_protocol::contract::{Network, Terms};
 use mercato_protocol::gpu::{GpuMode, GpuPool};
+use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::limits::{AD_BODY_BYTES, AD_LEASE_BYTES, ADDRESSES, POOLS};
 use mercato_protocol::price::Price;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, Isolation, NetworkIsolation, OnDisconnect, Platform};
@@ -59,11 +62,7 @@ impl Offer {
             region: config.region.clone(),
             attributes: config.attributes.clone(),
             carbon_g_per_kwh: config.carbon_g_per_kwh,
-            addresses: addresses
-                .iter()
-                .take(mercato_protocol::limits::ADDRESSES)
-                .cloned()
-                .collect(),
+            addresses: addresses.iter().take(ADDRESSES).cloned().collect(),
             storage_classes: Vec::new(),
             services: Vec::new(),
             isolation: vec![Isolation::Runc],
@@ -82,6 +81,36 @@ impl Offer {
         };
         let pools = pools.into_iter().map(|(id, (_, sold))| (id, sold)).collect();
         Some(Self { sellable: Sellable { pools }, body, price: policy.price.clone() })
+    }
+
+    /// Leaves out the last pools, as far as they do not fit into an advertisement: nobody can
+    /// order of them.
+    pub(crate) fn fit(&mut self, provider: ClusterId) {
+        let rows = self.body.pools.iter().map(|pool| PoolRow {
+            pool: pool.id.clone(),
+            free: pool.total.clone(),
+            price: self.price.clone(),
+        });
+        let mut longest = AdLease {
+            provider,
+            epoch: u64::MAX,
+            seq: u64::MAX,
+            body: Digest([0; 32]),
+            issued_ms: u64::MAX,
+            ttl_s: u32::MAX,
+            rows: rows.collect(),
+        };
+        let too_long = |body: &AdBody, lease: &AdLease| {
+            body.encoded_len() > AD_BODY_BYTES || lease.encoded_len() > AD_LEASE_BYTES
+        };
+        let count = self.body.pools.len();
+        while too_long(&self.body, &longest) && self.body.pools.pop().is_some() {
+            longest.rows.pop();
+        }
+        let left_out = count - self.body.pools.len();
+        if left_out > 0 {
+            tracing::debug!(left_out, "an advertisement has no room for all pools");
+        }
     }
 
     /// A pool by its id.
@@ -145,7 +174,7 @@ fn sellable<'a>(policy: &SharePolicy, inventory: &'a Inventory) -> Pools<'a> {
             put(&mut sold, resource, spare.min(most));
         }
         given = given.checked_add(&sold).unwrap_or(given);
-        if !sold.is_zero() && pools.len() < mercato_protocol::limits::POOLS {
+        if !sold.is_zero() && pools.len() < POOLS {
             pools.insert(pool_id(pool, &pools), (pool, sold));
         }
     }

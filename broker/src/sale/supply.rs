@@ -123,6 +123,7 @@ impl Supply {
         });
         if let Some(offer) = &mut self.offer {
             offer.body.certificates.clone_from(&self.certificates);
+            offer.fit(self.config.cluster());
         }
     }
 

@@ -80,12 +80,9 @@ pub const UNKNOWN_TOKENS: usize = 256;
 /// to 5 min.
 pub const REVIEW_TTL: Duration = Duration::from_secs(10);
 
-/// Longest command line of an exec, bytes in all; its message holds little else.
-pub const COMMAND: usize = mercato_protocol::limits::STREAM_BYTES - (4 << 10);
-/// Sub-protocols offered with one upgrade; kubectl offers five.
-pub const SUB_PROTOCOLS: usize = 8;
-/// Ports that one port-forward may name.
-pub const PORTS: usize = 32;
+/// Longest command line of an exec, bytes in all.
+pub use mercato_protocol::limits::COMMAND_BYTES as COMMAND;
+pub use mercato_protocol::limits::{PORTS, SUB_PROTOCOLS};
 
 /// Bytes of object bodies kept for the session of one lease: 5,000 pods with their
 /// statuses, of some 10 KiB together,

@@ -94,9 +94,9 @@ pub const GOSSIP_BYTES: usize = wire::GOSSIP_BYTES;
 /// Gossip that waits for one slow neighbour; the oldest gives way.
 pub const GOSSIP_QUEUE_BYTES: usize = 1 << 20;
 /// A request.
-pub const REQUEST_BYTES: usize = wire::NEGOTIATION_BYTES;
+pub const REQUEST_BYTES: usize = wire::REQUEST_BYTES;
 /// The answer to a request.
-pub const RESPONSE_BYTES: usize = 256 << 10;
+pub const RESPONSE_BYTES: usize = wire::RESPONSE_BYTES;
 /// The header of a workload stream or frame.
 pub const WORKLOAD_HEADER_BYTES: usize = wire::WORKLOAD_BYTES;
 /// The body of a workload frame.

@@ -10,6 +10,7 @@ use mercato_broker::{Command, Refusal, Reply};
 use mercato_net::{Net, Session};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::limits::ADDRESSES;
 use thiserror::Error;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -104,7 +105,7 @@ impl Handle {
             identity: self.us.config.identity.clone(),
             federation: self.federation(),
             software: limits::SOFTWARE.to_owned(),
-            addresses: addresses.iter().map(ToString::to_string).collect(),
+            addresses: addresses.iter().take(ADDRESSES).map(ToString::to_string).collect(),
             rotations: self.us.config.rotations.clone(),
             certificates: certificates.unwrap_or_default(),
             time_ms: Some(clock::wall_ms()),

@@ -13,6 +13,7 @@ use crate::codec::{CodecError, Message, at_most, ensure, wire_enum, wire_map};
 use crate::envelope::{EnvelopeError, Payload, Signed, Verified};
 use crate::gossip::LAST_EPOCH;
 use crate::gpu::GpuPool;
+use crate::hello::check_addresses;
 use crate::id::{ClusterId, Digest, PublicKey};
 use crate::identity::Identity;
 use crate::limits;
@@ -258,7 +259,7 @@ impl Message for AdBody {
     fn validate(&self) -> Result<(), CodecError> {
         at_most("pools", self.pools.len(), limits::POOLS)?;
         at_most("attributes", self.attributes.len(), limits::ATTRIBUTES)?;
-        at_most("addresses", self.addresses.len(), limits::ADDRESSES)?;
+        check_addresses(&self.addresses)?;
         at_most("rotations", self.rotations.len(), limits::ROTATIONS)?;
         at_most("certificates", self.certificates.len(), limits::CERTIFICATES)?;
         ensure(self.pools.is_sorted_by(|a, b| a.id < b.id), "pools are not by ascending id")?;

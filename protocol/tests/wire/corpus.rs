@@ -130,7 +130,7 @@ fn every_kind_of_message_is_fuzzed() {
 }
 
 /// The texts of a folder's Rust files.
-fn sources(folder: &Path) -> Vec<String> {
+pub(crate) fn sources(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let of = |path: PathBuf| match path.is_dir() {
         true => sources(&path),

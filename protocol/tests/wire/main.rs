@@ -3,6 +3,7 @@
 
 mod canonical;
 mod corpus;
+mod largest;
 mod malformed;
 mod membership;
 mod roundtrip;

@@ -3,7 +3,7 @@
 //! else of the HTTP request crosses.
 
 use axum::http::{HeaderMap, header};
-use mercato_protocol::limits::COMMAND_WORDS;
+use mercato_protocol::limits::{COMMAND_WORDS, LABEL_BYTES};
 use mercato_protocol::stream::{Attach, Exec, Logs, Transport, Upgrade, What};
 use mercato_protocol::text::Blob;
 
@@ -97,7 +97,8 @@ pub(super) fn upgrade(headers: &HeaderMap) -> Option<Upgrade> {
     };
     let values = headers.get_all(offers).iter().filter_map(|value| value.to_str().ok());
     let offered = values.flat_map(|value| value.split(',')).map(str::trim);
-    let protocols = offered.filter(|v| !v.is_empty()).take(limits::SUB_PROTOCOLS);
+    let known = |name: &&str| (1..=LABEL_BYTES).contains(&name.len());
+    let protocols = offered.filter(known).take(limits::SUB_PROTOCOLS);
     Some(Upgrade { transport, protocols: protocols.map(str::to_owned).collect() })
 }
 

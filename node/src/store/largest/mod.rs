@@ -9,12 +9,10 @@ use mercato_agent::limits::{RECORD_BYTES, TOKENS};
 use mercato_agent::{FederationRecord, Record, RegistrarRecord};
 use mercato_broker::Standing;
 use mercato_offload::{guest, home};
-use mercato_protocol::codec::Message as _;
 use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::id::FederationId;
 use mercato_protocol::identity::Replaced;
 use mercato_protocol::limits;
-use mercato_protocol::negotiation::{Body, DisputeReason, Message};
 use mercato_protocol::workload::Outcome;
 use tempfile::TempDir;
 
@@ -41,38 +39,6 @@ fn the_largest_record_of_each_kind_is_kept() {
     }
     let largest = all.iter().map(|record| record.to_bytes().len()).max();
     assert!(largest.unwrap() * 2 > RECORD_BYTES, "the bound is far above {largest:?}");
-}
-
-#[test]
-fn the_largest_contract_receipt_and_invoice_fit_their_messages() {
-    let (contract, receipt, invoice) = (contract(), receipt(), invoice());
-    let sizes = [
-        (contract.to_bytes().unwrap().len(), limits::CONTRACT_BYTES),
-        (receipt.to_bytes().unwrap().len(), limits::RECEIPT_BYTES),
-        (invoice.to_bytes().unwrap().len(), limits::RECEIPT_BYTES),
-    ];
-    assert!(sizes.iter().all(|(size, most)| size <= most), "{sizes:?}");
-    let bodies = [
-        Body::Request(request()),
-        Body::Rfq(request()),
-        Body::Offer { contract: opaque() },
-        Body::Amend { number: u32::MAX, terms: terms() },
-        Body::UsageReport { receipt: opaque() },
-        Body::Invoice { invoice: opaque() },
-        Body::Dispute { about: DIGEST, reason: DisputeReason::Usage, text: wire_text() },
-    ];
-    for body in bodies {
-        let opens = matches!(body, Body::Request(_) | Body::Rfq(_));
-        let message = Message {
-            negotiation: ID,
-            from: CLUSTER,
-            to: OTHER,
-            seq: u32::MAX,
-            previous: (!opens).then_some(DIGEST),
-            body,
-        };
-        message.to_bytes().unwrap();
-    }
 }
 
 /// The largest of each kind: none is left out, for every one here leads to the next.

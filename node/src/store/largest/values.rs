@@ -10,56 +10,25 @@ use mercato_broker::{
 };
 use mercato_offload::key::PodId;
 use mercato_protocol::certificate::Role;
-use mercato_protocol::contract::{Amends, Contract, Network, Party, Terms};
-use mercato_protocol::envelope::{Payload, Signed};
 use mercato_protocol::federation::Succession;
-use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
-use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
+use mercato_protocol::id::ClusterId;
+use mercato_protocol::invoice::Notice;
 use mercato_protocol::limits;
-use mercato_protocol::negotiation::{CloseReason, DisputeReason, Message, Request};
-use mercato_protocol::price::{Money, Price, UnitPrice, Usage};
+use mercato_protocol::negotiation::{CloseReason, DisputeReason, Message};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::{Resource, Resources};
-use mercato_protocol::terms::{
-    Class, Isolation, NetworkIsolation, OnDisconnect, Platform, PodSecurity, Sla,
-};
+use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 use mercato_protocol::workload::Uid;
 use serde_json::{Value, json};
 
-pub(super) const ID: NegotiationId = NegotiationId([0xff; 16]);
-pub(super) const CLUSTER: ClusterId = ClusterId([0xff; 32]);
-pub(super) const OTHER: ClusterId = ClusterId([0xfe; 32]);
-pub(super) const KEY: PublicKey = PublicKey([0xff; 32]);
-pub(super) const DIGEST: Digest = Digest([0xff; 32]);
-/// So long that it takes all bytes of a number, and a contract can still end.
-pub(super) const LONG_MS: u64 = u64::MAX / 4;
+#[path = "../../../../protocol/tests/wire/largest/values.rs"]
+mod of_messages;
 
-pub(super) const MAX: u64 = u64::MAX;
-
-/// Something signed, as large as it can come.
-pub(super) fn opaque<T: Payload>() -> Signed<T> {
-    Signed::from_bytes(vec![0xff; T::MAX_BYTES + limits::ENVELOPE_BYTES])
-}
-
-/// A text of so many bytes, unlike the others of the same length.
-pub(super) fn text(n: usize, bytes: usize) -> String {
-    format!("{n:0bytes$}")
-}
-
-pub(super) fn wire_text() -> String {
-    text(0, limits::TEXT_BYTES)
-}
+pub(super) use of_messages::*;
 
 /// A word to the other side, as it is kept.
 pub(super) fn kept_text() -> String {
     text(0, of_broker::TEXT_BYTES)
-}
-
-pub(super) fn slug<T: std::str::FromStr>(n: usize) -> T
-where
-    T::Err: std::fmt::Debug,
-{
-    text(n, limits::SLUG_BYTES).parse().unwrap()
 }
 
 /// The id of one cluster of many.
@@ -69,100 +38,8 @@ fn cluster(n: usize) -> ClusterId {
     id
 }
 
-pub(super) fn money() -> Money {
-    Money { micros: MAX, currency: text(0, 16).parse().unwrap() }
-}
-
-pub(super) fn quantity() -> Resources {
-    let gpus = (0..limits::GPU_MODELS).map(|n| (slug(n), MAX)).collect();
-    Resources { cpu_millis: MAX, memory_bytes: MAX, pods: MAX, gpus }
-}
-
-pub(super) fn price() -> Price {
-    let unit = UnitPrice { micros: MAX, period_s: u32::MAX };
-    let units = (0..limits::PRICE_LINES).map(|n| (Resource::Gpu(slug(n)), unit)).collect();
-    Price::Posted { currency: money().currency, units }
-}
-
-pub(super) fn terms() -> Terms {
-    Terms {
-        pool: slug(0),
-        platform: Platform { arch: slug(0), os: slug(0) },
-        quantity: quantity(),
-        class: Class::Reserved,
-        price: price(),
-        term_s: LONG_MS / 1_000,
-        isolation: Isolation::Confidential,
-        network_isolation: NetworkIsolation::Required,
-        pod_security: PodSecurity::Restricted,
-        network: Network {
-            provider_gateways: vec![KEY; limits::GATEWAYS],
-            consumer_gateways: vec![KEY; limits::GATEWAYS],
-            ranges: vec![text(0, limits::RANGE_BYTES); limits::RANGES],
-            services: vec![text(0, limits::SUBDOMAIN_BYTES); limits::SERVICES],
-        },
-        transit_hops: u32::MAX,
-        on_disconnect: OnDisconnect::StopAfter { seconds: u32::MAX },
-        reclaim_notice_s: MAX,
-        sla: Some(Sla { availability_ppm: u32::MAX, credit_ppm: u32::MAX }),
-        metering_interval_s: u32::MAX,
-        dispute_tolerance_ppm: u32::MAX,
-    }
-}
-
-pub(super) fn request() -> Request {
-    Request { ad: DIGEST, terms: terms(), note: wire_text() }
-}
-
-pub(super) fn contract() -> Contract {
-    let party = |cluster| Party { cluster, key: KEY, certificate: Some(MAX) };
-    let terms = terms();
-    Contract {
-        id: ID,
-        provider: party(CLUSTER),
-        consumer: party(OTHER),
-        ad: DIGEST,
-        not_before_ms: LONG_MS,
-        not_after_ms: LONG_MS + terms.term_s * 1_000,
-        commit_by_ms: MAX,
-        terms,
-        amends: Some(Amends { number: u32::MAX, previous: DIGEST, from_ms: LONG_MS }),
-    }
-}
-
 pub(super) fn agreement() -> Agreement {
     Agreement { contract: contract(), provider: opaque(), consumer: Some(opaque()) }
-}
-
-pub(super) fn receipt() -> Receipt {
-    let counters = quantity().iter().collect();
-    Receipt {
-        contract: ID,
-        provider: CLUSTER,
-        consumer: OTHER,
-        index: MAX,
-        from_ms: MAX - 1,
-        to_ms: MAX,
-        usage: Usage { counters },
-        amount: Some(money()),
-        previous: Some(DIGEST),
-    }
-}
-
-pub(super) fn invoice() -> Invoice {
-    // One of each kind.
-    let credit = |kind| Credit { kind, amount: Money { micros: MAX / 2, ..money() } };
-    Invoice {
-        contract: ID,
-        provider: CLUSTER,
-        consumer: OTHER,
-        closed: CloseReason::Breach,
-        notice: Some(Notice { given_ms: MAX, until_ms: MAX }),
-        receipt: DIGEST,
-        amount: Some(money()),
-        credits: [CreditKind::Availability, CreditKind::ReclaimNotice].map(credit).into(),
-        due: Some(Money { micros: 1, ..money() }),
-    }
 }
 
 pub(super) fn dispute() -> Dispute {
