@@ -27,6 +27,7 @@ pub mod negotiation;
 pub mod price;
 pub mod quantity;
 pub mod receipt;
+pub mod request;
 pub mod resources;
 pub mod stream;
 pub mod terms;

@@ -21,6 +21,7 @@ use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::negotiation;
 use mercato_protocol::price::Currency;
 use mercato_protocol::receipt::Receipt;
+use mercato_protocol::request::Request;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::{Line, Slug, is_plain, shown_lines};
 use mercato_protocol::time::Now;
@@ -38,7 +39,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub(super) const PLAIN: [Decoder; 12] = [
+pub(super) const PLAIN: [Decoder; 13] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -51,6 +52,7 @@ pub(super) const PLAIN: [Decoder; 12] = [
     ("join-token", read::<JoinToken>),
     ("join-request", read::<JoinRequest>),
     ("join-reply", read::<JoinReply>),
+    ("request", read::<Request>),
 ];
 
 /// What is signed, without its envelope.

@@ -17,6 +17,7 @@ use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
+use mercato_protocol::request::Request;
 use mercato_protocol::stream;
 use tokio::sync::mpsc;
 
@@ -54,14 +55,7 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
                 tokio::spawn(async move {
                     limits.request().await;
-                    if let Ok(hello) = Hello::from_bytes(&request) {
-                        handle.metrics().message(Way::In, "hello", request.len());
-                        return on_hello(&handle, peer, hello, responder).await;
-                    }
-                    handle.metrics().message(Way::In, "negotiation", request.len());
-                    if let Some(speaker) = introduced(&handle, peer, &limits).await {
-                        on_word(handle, speaker, request, responder, &limits).await;
-                    }
+                    on_request(&handle, peer, &request, responder, &limits).await;
                 });
             }
             Event::Workload { peer, header, frames } => {
@@ -129,10 +123,36 @@ pub(super) async fn introduce(handle: Handle, peer: PublicKey) {
 }
 
 async fn hello(handle: &Handle, peer: PublicKey) -> Option<(Owner, Vec<Signed<Certificate>>)> {
-    let hello = handle.hello().await.to_bytes().ok()?;
-    handle.metrics().message(Way::Out, "hello", hello.len());
-    let answer = handle.net().request(peer, Bytes::from(hello)).await.ok()?;
+    let answer = ask(handle, peer, &Request::Hello(handle.hello().await)).await?;
     owner(handle, peer, &answer)
+}
+
+/// What a peer answers to a request; none if it cannot be reached, or does not.
+async fn ask(handle: &Handle, peer: PublicKey, request: &Request) -> Option<Bytes> {
+    let bytes = match request.to_bytes() {
+        Ok(bytes) => bytes,
+        // The bounds leave none that cannot be said.
+        Err(error) => {
+            tracing::error!(kind = kind(request), %error, "a request that cannot be said");
+            return None;
+        }
+    };
+    handle.metrics().message(Way::Out, kind(request), bytes.len());
+    let answer = handle.net().request(peer, Bytes::from(bytes)).await;
+    answer
+        .inspect_err(|error| {
+            tracing::debug!(peer = %peer.short(), kind = kind(request), %error, "no answer");
+        })
+        .ok()
+}
+
+/// What it is called in metrics and logs.
+fn kind(request: &Request) -> &'static str {
+    match request {
+        Request::Hello(_) => "hello",
+        Request::Join(_) => "join",
+        Request::Negotiation(_) => "negotiation",
+    }
 }
 
 /// Whose the peer's key is, by its own documents, and the certificates that it shows.
@@ -190,6 +210,37 @@ async fn introduced(handle: &Handle, peer: PublicKey, limits: &Limits) -> Option
     handle.look_until(limits::HELLO_WAIT, known).await
 }
 
+/// Before a peer has said who it is, it may say no more than that.
+async fn on_request(
+    handle: &Handle,
+    peer: PublicKey,
+    bytes: &[u8],
+    responder: Responder,
+    limits: &Limits,
+) {
+    let request = match Request::from_bytes(bytes) {
+        Ok(request) => request,
+        Err(error) => {
+            tracing::debug!(peer = %peer.short(), %error, "a request that is none");
+            return;
+        }
+    };
+    handle.metrics().message(Way::In, kind(&request), bytes.len());
+    match request {
+        Request::Hello(hello) => on_hello(handle, peer, hello, responder).await,
+        Request::Join(request) => {
+            if introduced(handle, peer, limits).await.is_some() {
+                on_join(handle, peer, request, responder).await;
+            }
+        }
+        Request::Negotiation(message) => {
+            if let Some(speaker) = introduced(handle, peer, limits).await {
+                on_word(handle, speaker, message, responder, limits).await;
+            }
+        }
+    }
+}
+
 /// A hello is answered with ours. Of one who is connected it may show other certificates.
 async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Responder) {
     if !hello.certificates.is_empty() {
@@ -209,16 +260,12 @@ async fn on_hello(handle: &Handle, peer: PublicKey, hello: Hello, responder: Res
 /// A signed word in a negotiation. Its answer, an empty frame, says that it is kept. Who
 /// changed its key says again what it had signed with the one before.
 async fn on_word(
-    handle: Handle,
+    handle: &Handle,
     speaker: Owner,
-    request: Bytes,
+    signed: Signed<negotiation::Message>,
     responder: Responder,
     limits: &Limits,
 ) {
-    if let Ok(request) = JoinRequest::from_bytes(&request) {
-        return on_join(&handle, speaker.key, request, responder).await;
-    }
-    let signed = Signed::<negotiation::Message>::from_bytes(request.to_vec());
     let keys = speaker.replaced().iter().map(|replaced| replaced.key).chain([speaker.key]);
     let known: BTreeMap<PublicKey, ClusterId> =
         keys.map(|key| (key, speaker.cluster_id())).collect();
@@ -248,7 +295,7 @@ pub(super) fn join(
     request: JoinRequest,
 ) {
     tokio::spawn(async move {
-        let reply = ask_registrar(&handle, registrar, addresses, &request).await;
+        let reply = ask_registrar(&handle, registrar, addresses, request).await;
         handle
             .tell(Input::Federation(FederationInput::Joined(federation, reply.map(Box::new))))
             .await;
@@ -259,27 +306,27 @@ async fn ask_registrar(
     handle: &Handle,
     registrar: PublicKey,
     mut addresses: Vec<Address>,
-    request: &JoinRequest,
+    request: JoinRequest,
 ) -> Option<JoinReply> {
     let known = move |driver: &Driver| {
         let mut known = driver.agent().directory().known();
         known.find(|known| known.peer == Some(registrar)).map(|known| known.addresses)
     };
     addresses.extend(handle.look(known).await.ok()?.unwrap_or_default());
-    let request = Bytes::from(request.to_bytes().ok()?);
-    let failed = |error: &dyn std::error::Error| {
-        tracing::info!(registrar = %registrar.short(), %error, "the registrar does not answer");
+    let request = Request::Join(request);
+    let failed = |reason: &str| {
+        tracing::info!(registrar = %registrar.short(), reason, "the registrar does not answer");
     };
     // It hears us once it has heard our hello. Two dials at one moment cost a connection.
     for left in (0..limits::JOIN_TRIES).rev() {
         if let Err(error) = handle.net().dial(Some(registrar), addresses.clone()).await {
-            failed(&error);
+            failed(&error.to_string());
             return None;
         }
-        match handle.net().request(registrar, request.clone()).await {
-            Ok(reply) => return JoinReply::from_bytes(&reply).ok(),
-            Err(error) if left == 0 => failed(&error),
-            Err(_) => tokio::time::sleep(limits::JOIN_PAUSE).await,
+        match ask(handle, registrar, &request).await {
+            Some(reply) => return JoinReply::from_bytes(&reply).ok(),
+            None if left == 0 => failed("it is connected, and takes no request"),
+            None => tokio::time::sleep(limits::JOIN_PAUSE).await,
         }
     }
     None
@@ -306,13 +353,11 @@ pub(super) fn say(
     once: bool,
 ) {
     tokio::spawn(async move {
-        let request = Bytes::copy_from_slice(message.as_bytes());
+        let request = Request::Negotiation(message.clone());
         let mut pause = limits::SAY_AGAIN;
         for _ in 0..limits::SAYINGS {
-            handle.metrics().message(Way::Out, "negotiation", request.len());
-            match handle.net().request(peer, request.clone()).await {
-                Ok(_) => return,
-                Err(error) => tracing::debug!(peer = %peer.short(), %error, "not said"),
+            if ask(&handle, peer, &request).await.is_some() {
+                return;
             }
             tokio::time::sleep(pause).await;
             pause *= 2;

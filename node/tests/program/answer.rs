@@ -18,6 +18,7 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::limits;
 use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::price::{Price, UnitPrice};
+use mercato_protocol::request::Request;
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::Platform;
 use tokio::runtime::Runtime;
@@ -118,7 +119,8 @@ impl Provider {
             certificates: Vec::new(),
             time_ms: None,
         };
-        let hello = Bytes::from(hello.to_bytes().unwrap());
+        let said = Bytes::from(hello.to_bytes().unwrap());
+        let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
         let (lease, body) = published(Config::new(key.clone(), identity.clone()));
         let trust = Trust { federation: FederationId::lan(), signers: Signers::Anyone };
         let opened = lease.open(trust, now()).unwrap();
@@ -128,22 +130,22 @@ impl Provider {
             Gossip::Push { publications: vec![Publication::Lease(lease)], bodies: vec![body] };
         let push = Bytes::from(push.to_bytes().unwrap());
         let answers = Arc::new(AtomicUsize::new(0));
-        let (speaker, said, counted) = (net.clone(), hello.clone(), answers.clone());
+        let (speaker, counted) = (net.clone(), answers.clone());
         let us = (key, identity.cluster_id());
         runtime.spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {
                     Event::Request { peer, request, responder, .. } => {
-                        let word = Signed::<Message>::from_bytes(request.to_vec());
-                        let Some((_, word)) = word.claims() else {
+                        let Ok(Request::Negotiation(signed)) = Request::from_bytes(&request) else {
                             responder.respond(said.clone());
                             continue;
                         };
                         responder.respond(Bytes::new());
+                        let Some((_, word)) = signed.claims() else { continue };
                         if matches!(word.body, Body::Rfq(_)) {
                             let (us, speaker) = (us.clone(), speaker.clone());
                             counted.fetch_add(1, Ordering::SeqCst);
-                            tokio::spawn(answer(us, speaker, peer, request, liar.lines));
+                            tokio::spawn(answer(us, speaker, peer, signed, liar.lines));
                         }
                     }
                     Event::Gossip { peer, frame, .. } => {
@@ -204,11 +206,10 @@ async fn answer(
     (key, us): (Arc<KeyPair>, ClusterId),
     net: Net,
     peer: PublicKey,
-    question: Bytes,
+    question: Signed<Message>,
     lines: usize,
 ) {
     let lan = FederationId::lan();
-    let question = Signed::<Message>::from_bytes(question.to_vec());
     let known = question.claims().map(|(key, word)| (key, word.from)).into_iter().collect();
     let trust = Trust { federation: lan, signers: Signers::Known(&known) };
     let question = question.open(trust, now()).unwrap();
@@ -242,7 +243,8 @@ async fn answer(
         body: Body::Offer { contract },
     };
     let message = key.sign(lan, &message).unwrap();
-    let said = net.request(peer, Bytes::copy_from_slice(message.as_bytes()));
+    let request = Request::Negotiation(message).to_bytes().unwrap();
+    let said = net.request(peer, Bytes::from(request));
     // What is refused is not answered.
     let _ = tokio::time::timeout(Duration::from_secs(10), said).await;
 }

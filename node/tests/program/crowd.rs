@@ -15,6 +15,7 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, Digest, FederationId};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::limits::PUSH_ITEMS;
+use mercato_protocol::request::Request;
 use tokio::runtime::Runtime;
 
 use crate::hostile::now;
@@ -59,8 +60,8 @@ async fn stranger(n: usize, address: Address, flood: Bytes, holding: Arc<AtomicU
         certificates: Vec::new(),
         time_ms: None,
     };
-    let hello = Bytes::from(hello.to_bytes().unwrap());
-    let said = hello.clone();
+    let said = Bytes::from(hello.to_bytes().unwrap());
+    let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
     let answers = async {
         while let Some(event) = events.recv().await {
             if let Event::Request { responder, .. } = event {

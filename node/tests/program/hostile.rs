@@ -16,6 +16,7 @@ use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::price::Price;
+use mercato_protocol::request::Request;
 use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use tokio::runtime::Runtime;
@@ -152,8 +153,9 @@ impl Liar {
             certificates: Vec::new(),
             time_ms: None,
         };
-        let hello = Bytes::from(hello.to_bytes().unwrap());
-        let (heard, speaker, said) = (stash.clone(), net.clone(), hello.clone());
+        let said = Bytes::from(hello.to_bytes().unwrap());
+        let hello = Bytes::from(Request::Hello(hello).to_bytes().unwrap());
+        let (heard, speaker) = (stash.clone(), net.clone());
         runtime.spawn(async move {
             while let Some(event) = events.recv().await {
                 match event {

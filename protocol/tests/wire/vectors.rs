@@ -20,6 +20,7 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::receipt::Receipt;
+use mercato_protocol::request::Request;
 use mercato_protocol::{negotiation, stream, workload};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -65,6 +66,7 @@ struct Malformed {
 fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
     match kind {
         "hello" => plain::<Hello>(bytes),
+        "request" => plain::<Request>(bytes),
         "ad-body" => plain::<AdBody>(bytes),
         "gossip" => plain::<gossip::Message>(bytes),
         "workload-open" => plain::<workload::Open>(bytes),
@@ -179,6 +181,7 @@ fn good() -> Vec<Good> {
     plain("join-token", "token", samples::token().to_bytes());
     plain("join-request", "request", samples::join_request().to_bytes());
     samples::join_replies().iter().for_each(|(name, m)| plain("join-reply", name, m.to_bytes()));
+    samples::requests().iter().for_each(|(name, m)| plain("request", name, m.to_bytes()));
     plain("workload-open", "open", samples::open().to_bytes());
     let acks = workload::Open { acks: true, ..samples::open() };
     plain("workload-open", "for acknowledgements", acks.to_bytes());

@@ -12,6 +12,7 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::Identity;
+use mercato_protocol::request::Request;
 use mercato_protocol::time::Now;
 use mercato_protocol::workload::{Message, Open};
 use mercato_tests::daemon::{Daemon, PART};
@@ -51,11 +52,12 @@ impl Impostor {
             certificates: Vec::new(),
             time_ms: Some(now()?.wall_ms),
         };
-        let hello = Bytes::from(hello.to_bytes()?);
+        let said = Bytes::from(hello.to_bytes()?);
+        let hello = Bytes::from(Request::Hello(hello).to_bytes()?);
         let (net, events) = Net::start(NetConfig::new(seed, Vec::new(), Limits::default()))?;
         let opened = Opened::default();
         let (ask, asked) = mpsc::channel(WAITING);
-        tokio::spawn(take(events, hello.clone(), opened.clone(), ask));
+        tokio::spawn(take(events, said, opened.clone(), ask));
         Ok(Self { net, cluster, hello, opened, asked: asked.into() })
     }
 

@@ -24,6 +24,7 @@ use mercato_protocol::limits;
 use mercato_protocol::negotiation::{
     self, Answer, Body, CloseReason, DisputeReason, State, TerminateReason,
 };
+use mercato_protocol::request::Request;
 use mercato_protocol::workload;
 
 use crate::corpus::sources;
@@ -43,7 +44,7 @@ enum Bound {
 use Bound::{Maker, Parts};
 
 /// By the type's name in its module.
-const MESSAGES: [(&str, Bound); 22] = [
+const MESSAGES: [(&str, Bound); 23] = [
     ("AdBody", Maker("broker/src/sale/offer.rs")),
     ("AdLease", Maker("broker/src/sale/offer.rs")),
     ("Ask", Parts(|| asks().iter().map(size).collect())),
@@ -58,6 +59,7 @@ const MESSAGES: [(&str, Bound); 22] = [
     ("Open", Parts(|| vec![size(&workload::Open { contract: ID, acks: true })])),
     ("Receipt", Parts(|| vec![size(&receipt())])),
     ("Reply", Parts(|| replies().iter().map(size).collect())),
+    ("Request", Parts(|| requests().iter().map(size).collect())),
     ("RevocationList", Parts(|| vec![size(&revocations())])),
     ("Root", Parts(|| vec![size(&root())])),
     ("Succession", Parts(|| vec![size(&succession())])),
@@ -178,6 +180,18 @@ fn join_reply() -> JoinReply {
         certificates: vec![opaque(); limits::CHAIN],
         revocations: opaque(),
     }
+}
+
+fn requests() -> Vec<Request> {
+    let mut all = vec![Request::Hello(hello())];
+    while let Some(next) = all.last().and_then(|request| match request {
+        Request::Hello(_) => Some(Request::Join(join_request())),
+        Request::Join(_) => Some(Request::Negotiation(opaque())),
+        Request::Negotiation(_) => None,
+    }) {
+        all.push(next);
+    }
+    all
 }
 
 fn withdraw() -> Withdraw {

@@ -117,9 +117,20 @@ fn fields() -> Vec<Case> {
         ("an empty list spelled out", bytes("8200a10180"), "EmptyField"),
     ]
     .map(|(name, bytes, error)| ("gossip", name, bytes, error));
+    let hello = || samples::hello().to_bytes().unwrap();
+    let requests = [
+        ("a hello that does not say that it is one", hello(), "Expected"),
+        ("a kind unknown", [bytes("8203"), hello()].concat(), "UnknownVariant"),
+        (
+            "a hello that says it is a request to join",
+            [bytes("8201"), hello()].concat(),
+            "Expected",
+        ),
+    ]
+    .map(|(name, bytes, error)| ("request", name, bytes, error));
     let name = "an extension that must be understood";
     let critical = ("workload-open", name, extended(true), "CriticalExtension");
-    gossip.into_iter().chain(workload).chain([critical]).collect()
+    gossip.into_iter().chain(workload).chain(requests).chain([critical]).collect()
 }
 
 /// The encoding, whether or not the value keeps its rules.

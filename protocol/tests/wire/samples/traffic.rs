@@ -5,6 +5,7 @@ use mercato_protocol::equivocation::{Equivocation, Word};
 use mercato_protocol::gossip::{Fingerprint, Mark, Message as Gossip, Publication, Pull, Withdraw};
 use mercato_protocol::hello::Hello;
 use mercato_protocol::id::{Digest, FederationId};
+use mercato_protocol::request::Request;
 use mercato_protocol::text::Blob;
 use mercato_protocol::workload::{
     BodyHead, EventKind, Frame, Item, Message as Workload, ObjectKey, ObjectKind, Open, Outcome,
@@ -12,7 +13,9 @@ use mercato_protocol::workload::{
 };
 use mercato_protocol::{limits, stream};
 
-use super::{consumer_identity, negotiation_id, provider, signed_lease, small_body, withdraw};
+use super::{
+    consumer, consumer_identity, negotiation_id, provider, signed_lease, small_body, withdraw,
+};
 
 pub(crate) fn hello() -> Hello {
     Hello {
@@ -24,6 +27,17 @@ pub(crate) fn hello() -> Hello {
         certificates: vec![],
         time_ms: Some(1_795_161_600_000),
     }
+}
+
+/// What opens a request stream, of each kind.
+pub(crate) fn requests() -> Vec<(&'static str, Request)> {
+    let (_, word) = super::negotiation().swap_remove(0);
+    let word = consumer().sign(FederationId::lan(), &word).unwrap();
+    vec![
+        ("hello", Request::Hello(hello())),
+        ("join", Request::Join(super::join_request())),
+        ("negotiation", Request::Negotiation(word)),
+    ]
 }
 
 pub(crate) fn mark() -> Mark {
