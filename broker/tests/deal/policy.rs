@@ -1,16 +1,17 @@
 //! What the owners' policies make of requests and orders.
 
 use mercato_broker::{
-    Affiliation, Approve, BuyPolicy, Command, Demand, Input, Membership, Party, Rate, Refusal,
-    Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
+    Affiliation, Approve, BuyPolicy, Command, Demand, Input, Inventory, Membership, Party, Rate,
+    Refusal, Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
 };
 use mercato_protocol::id::{FederationId, NegotiationId};
+use mercato_protocol::limits::{POOLS, PRICE_LINES};
 use mercato_protocol::negotiation::State;
-use mercato_protocol::price::Price;
+use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
 
-use crate::world::{BUYER, SELLER, World, demand, policy, resources};
+use crate::world::{BUYER, SELLER, World, demand, inventory, policy, resources};
 
 /// The first answer to an order, under rules.
 fn answered(rules: Vec<ShareRule>, allowed: bool, demand: Demand) -> State {
@@ -267,6 +268,35 @@ fn whom_the_policy_trusts_is_bought_from_unless_blocked() {
     say(Command::Buy(Some(trust))).unwrap();
     say(Command::Peer(seller, Standing::Blocked)).unwrap();
     assert_eq!(say(buy()), Err(Refusal::NoMatch { seen: 1 }));
+}
+
+/// What does not fit into an advertisement is left out of it; the rest is sold.
+#[test]
+fn more_pools_than_an_advertisement_holds_are_left_out() {
+    let mut world = World::new(Approve::Auto, 0);
+    world.nodes[SELLER].published.clear();
+    let unit = UnitPrice { micros: 1, period_s: u32::MAX };
+    let models = (0..PRICE_LINES - 1).map(|n| format!("gpu.model-{n:026}").parse().unwrap());
+    let units = models.chain([Resource::Cpu]).map(|resource| (resource, unit)).collect();
+    let price = Price::Posted { currency: "EUR".parse().unwrap(), units };
+    let share = SharePolicy { price, ..policy(Approve::Auto) };
+    world.command(SELLER, Command::Share(Some(share))).unwrap();
+    let pool = |n: usize| {
+        let mut pool = inventory().pools.remove(0);
+        pool.platform.arch = format!("arch-{n:02}").parse().unwrap();
+        pool
+    };
+    let pools = (0..POOLS).map(pool).collect();
+    world.input(SELLER, Input::Inventory(Inventory { pools }));
+    world.advance(60_000);
+    let (ad, all) = (world.ad(), 1..POOLS);
+    assert!(all.contains(&ad.body.pools.len()), "{}", ad.body.pools.len());
+    world.command(BUYER, Command::Peer(world.cluster(SELLER), Standing::Trusted)).unwrap();
+    world.show_ad();
+    let order = Command::Order { demand: demand(100), note: String::new(), id: None };
+    let Ok(Reply::Ordered { id, .. }) = world.command(BUYER, order) else { panic!() };
+    world.deliver(0);
+    assert_eq!(world.nodes[SELLER].broker.deal(&id).unwrap().state(), State::Agreed);
 }
 
 #[test]
