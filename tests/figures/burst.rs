@@ -61,7 +61,7 @@ async fn federated(rome: &Cluster, turin: &Cluster, pods: usize) -> Result<Round
 /// How things were when the burst began.
 struct Before<'a> {
     at: Instant,
-    clusters: Vec<(&'a Cluster, mercato_tests::audit::Mark)>,
+    clusters: Vec<(&'a Cluster, mercato_tests::cluster::audit::Mark)>,
     used: BTreeMap<(&'a str, &'static str), u64>,
 }
 

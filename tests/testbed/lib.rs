@@ -13,7 +13,6 @@
     reason = "the bed lives on the real machine: it waits in real time"
 )]
 
-pub mod audit;
 pub mod cluster;
 pub mod conformance;
 pub mod daemon;

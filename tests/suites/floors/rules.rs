@@ -133,12 +133,10 @@ pub(crate) const LONG_FILES: &[(&str, &str)] = &[];
 /// Types with methods in other modules than their own, by crate: each waits for the redesign of its
 /// crate. No row is added.
 pub(crate) const SCATTERED: &[(&str, &str)] = &[
-    ("node/cluster-model", "Cluster"),
     ("node/offload", "GuestSession"),
     ("node/offload", "HomeSession"),
     ("simnet", "Wiring"),
     ("simnet", "World"),
-    ("tests", "Cluster"),
 ];
 
 /// A type with more lines than this, in all its inherent `impl`s, is several.

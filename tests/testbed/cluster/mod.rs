@@ -5,6 +5,7 @@
 //! what they cost.
 
 mod access;
+pub mod audit;
 mod control_plane;
 mod dns;
 mod dump;

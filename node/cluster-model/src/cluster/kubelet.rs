@@ -3,7 +3,8 @@
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use crate::{Cluster, Key, Script, limits, text};
+use super::{Cluster, Key, Script};
+use crate::{limits, text};
 
 impl Cluster {
     /// A pod was bound to a node of ours.

@@ -3,7 +3,8 @@
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use crate::{ApiError, Cluster, Event, Key, limits, text};
+use super::{Cluster, Event, Key};
+use crate::{ApiError, limits, text};
 
 /// What an apply leaves as it is, if the object is there.
 const KEPT: [&str; 5] =

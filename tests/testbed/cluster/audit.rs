@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cluster::Cluster;
+use super::Cluster;
 
 /// A kind of write.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

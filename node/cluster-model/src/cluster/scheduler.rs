@@ -6,7 +6,7 @@ use mercato_offload::placement::{Amounts, amounts};
 use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use crate::{Cluster, Key};
+use super::{Cluster, Key};
 
 impl Cluster {
     pub(crate) fn schedule(&mut self, now: Now) {
