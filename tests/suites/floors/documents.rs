@@ -43,9 +43,48 @@ pub(crate) fn places(workspace: &Workspace, found: &mut Vec<Violation>) -> Resul
                     found.push(Violation::new(page, number + 1, format!("{place} is not there")));
                 }
             }
+            for (folder, name) in short_names(line) {
+                let is_there = |file: &String| {
+                    let below = file.strip_prefix(folder);
+                    below.is_some_and(|below| ends_or_passes(below, name))
+                };
+                if !workspace.files.iter().any(is_there) {
+                    let message = format!("{folder} has no {name}");
+                    found.push(Violation::new(page, number + 1, message));
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// The short names of files and folders in a row of a table that begins with a folder, each with
+/// that folder.
+fn short_names(line: &str) -> Vec<(&str, &str)> {
+    if !line.starts_with("| `") {
+        return Vec::new();
+    }
+    let mut codes = line.split('`').skip(1).step_by(2);
+    let Some(folder) = codes.next().filter(|code| is_place(code) && code.ends_with('/')) else {
+        return Vec::new();
+    };
+    let is_name = |code: &&str| is_file(code) || is_path(code) && code.ends_with('/');
+    codes.filter(|code| !is_place(code)).filter(is_name).map(|name| (folder, name)).collect()
+}
+
+fn is_path(code: &str) -> bool {
+    code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
+}
+
+/// Whether a code is the name of a source or a setting.
+fn is_file(code: &str) -> bool {
+    is_path(code) && [".rs", ".yaml", ".toml", ".go"].iter().any(|end| code.ends_with(end))
+}
+
+/// Whether a file has this name, or lies in a folder of this name.
+fn ends_or_passes(file: &str, name: &str) -> bool {
+    let (file, name) = (format!("/{file}"), format!("/{name}"));
+    if name.ends_with('/') { file.contains(&name) } else { file.ends_with(&name) }
 }
 
 /// Records of decisions tell of what was.

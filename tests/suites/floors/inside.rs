@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use crate::{
-    NOTHING, circles, comments, fixture::Fixture, signatures, types, workspace::Workspace,
+    NOTHING, circles, comments, fixture::Fixture, rules::MUTUAL_FOLDERS, signatures, types,
+    workspace::Workspace,
 };
 
 #[test]
@@ -15,6 +16,24 @@ fn every_crate_that_is_excused_needs_it() {
     assert_eq!(circles::excused_for_nothing(&workspace).unwrap(), NOTHING);
     assert_eq!(signatures::excused_for_nothing(&workspace).unwrap(), NOTHING);
     assert_eq!(comments::excused_for_nothing(&workspace).unwrap(), NOTHING);
+}
+
+#[test]
+fn folders_that_import_each_other_are_on_the_list() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let workspace = Workspace::read(dir).unwrap();
+    assert_eq!(circles::mutual_folders(&workspace, "node").unwrap(), MUTUAL_FOLDERS);
+    let clean = Fixture::clean()
+        .with("broker/src/sale/mod.rs", "mod price;\n")
+        .with("broker/src/sale/price.rs", "use crate::order::Order;\npub struct Price(Order);\n")
+        .with("broker/src/order/mod.rs", "mod size;\npub struct Order;\n")
+        .with("broker/src/order/size.rs", "pub struct Size;\n");
+    let pairs = |fixture: &Fixture| {
+        circles::mutual_folders(&Workspace::read(fixture.dir()).unwrap(), "broker")
+    };
+    assert!(pairs(&clean).unwrap().is_empty());
+    let spoilt = clean.with("broker/src/order/size.rs", "use crate::sale::price::Price;\n");
+    assert_eq!(pairs(&spoilt).unwrap(), [["order", "sale"]]);
 }
 
 #[test]
@@ -59,11 +78,13 @@ fn files_that_import_each_other() {
 fn a_tuple_as_a_parameter() {
     let clean = "fn f(pair: &[(u8, u8)]) {\n    g(|(a, b): (u8, u8)| a);\n}\n";
     assert_eq!(Fixture::clean().with("broker/src/stall.rs", clean).report(&[]), NOTHING);
-    let spoilt = "fn f(\n    &self,\n    (a, b): (u8, u8),\n) {\n}\n";
-    assert_eq!(
-        Fixture::clean().with("broker/src/stall.rs", spoilt).report(&[]),
-        ["broker/src/stall.rs:1: a tuple as a parameter; 0 are excused in this crate"],
-    );
+    for parameter in ["(a, b): (u8, u8)", "pair: (u8, u8)"] {
+        let spoilt = format!("fn f(\n    &self,\n    {parameter},\n) {{\n}}\n");
+        assert_eq!(
+            Fixture::clean().with("broker/src/stall.rs", &spoilt).report(&[]),
+            ["broker/src/stall.rs:1: a tuple as a parameter; 0 are excused in this crate"],
+        );
+    }
 }
 
 #[test]

@@ -345,6 +345,12 @@ fn a_way_through_a_file_that_is_gone() {
     let readme = "`broker/src/`, `broker/src/lib.rs`, `broker/gone/`, `broker/*.rs`, `a/b`\n";
     let gone = Fixture::clean().with("README.md", readme);
     assert_eq!(gone.report(&[]), ["README.md:1: broker/gone/ is not there"]);
+    let row = "| `broker/` | prices: `lib.rs`, `src/`, `mercato run` | `gone.rs` and `gone/` |\n";
+    let gone = Fixture::clean().with("README.md", row);
+    assert_eq!(
+        gone.report(&[]),
+        ["README.md:1: broker/ has no gone.rs", "README.md:1: broker/ has no gone/"],
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     workspace::Workspace,
 };
 
-/// No tuple is taken apart in a list of parameters, beyond those that a crate is excused for.
+/// No parameter is a tuple, beyond those that a crate is excused for.
 pub(crate) fn no_tuples(workspace: &Workspace, found: &mut Vec<Violation>) -> Result<()> {
     for row in TABLE {
         let all = tuples(workspace, row.folder)?;
@@ -26,13 +26,13 @@ pub(crate) fn no_tuples(workspace: &Workspace, found: &mut Vec<Violation>) -> Re
     Ok(())
 }
 
-/// Crates that are excused and have none any more.
+/// Crates that are excused for another number than they have.
 pub(crate) fn excused_for_nothing(workspace: &Workspace) -> Result<Vec<String>> {
     let mut needless = Vec::new();
     for (folder, most) in TUPLES {
         let count = tuples(workspace, folder)?.len();
-        if count == 0 {
-            needless.push(format!("{folder}: none, not {most}"));
+        if count != *most {
+            needless.push(format!("{folder}: {count}, not {most}"));
         }
     }
     Ok(needless)
@@ -46,14 +46,38 @@ fn tuples(workspace: &Workspace, folder: &str) -> Result<Vec<(String, usize)>> {
         for (at, _) in product.match_indices("fn ") {
             let starts =
                 product[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
-            if starts
-                && parameters(&product[at..]).iter().any(|it| it.trim_start().starts_with('('))
-            {
+            if starts && parameters(&product[at..]).iter().any(|parameter| is_tuple(parameter)) {
                 all.push((file.clone(), product[..at].lines().count().max(1)));
             }
         }
     }
     Ok(all)
+}
+
+/// Whether a parameter is a tuple, by its pattern or by its type.
+fn is_tuple(parameter: &str) -> bool {
+    let of = parameter.split_once(':').map_or("", |(_, of)| of).trim_start();
+    let of = of.strip_prefix('&').unwrap_or(of);
+    let of = match of.split_once(' ') {
+        Some((lifetime, of)) if lifetime.starts_with('\'') => of,
+        _ => of,
+    };
+    let of = of.strip_prefix("mut ").unwrap_or(of);
+    parameter.trim_start().starts_with('(') || has_several(of)
+}
+
+/// Whether a type in parentheses is several: `(impl Read + Unpin)` is one.
+fn has_several(of: &str) -> bool {
+    let mut depth = 0usize;
+    of.starts_with('(')
+        && of.chars().any(|c| {
+            match c {
+                '(' | '[' | '<' => depth += 1,
+                ')' | ']' | '>' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 1
+        })
 }
 
 /// The parameters of the function that `text` begins with; none: it is no function.
@@ -93,6 +117,24 @@ fn parameters(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tuples_are_known_by_pattern_and_type() {
+        for tuple in ["(a, b): Pair", "a: (u8, u8)", " a: &(u8, u8)", "a: &'a mut (u8, u8)"] {
+            assert!(is_tuple(tuple), "{tuple}");
+        }
+        for other in [
+            "&self",
+            "a: u8",
+            "a: &[(u8, u8)]",
+            "a: ()",
+            "a: &mut (impl Read + Unpin)",
+            "f: impl Fn((u8, u8))",
+            "",
+        ] {
+            assert!(!is_tuple(other), "{other}");
+        }
+    }
 
     #[test]
     fn parameters_are_told_apart() {
