@@ -104,19 +104,27 @@ impl Tunnel {
     }
 }
 
+const HEADERS: [&str; 9] =
+    ["WIRE", "LOAD", "PATH", "MEDIAN", "LEAST", "MOST", "UNIT", "CPU-S/GB", "OURS"];
+
+/// No figure is cut. Where there is no room for all columns, that of the wire goes, if there was
+/// but one; else the extremes.
 fn table(figures: &[Figures]) -> Table {
-    let headers = ["WIRE", "LOAD", "PATH", "MEDIAN", "LEAST", "MOST", "CPU-S/GB", "OURS"];
-    let mut table = Table::new(headers);
+    let is_one_wire = figures.windows(2).all(|pair| pair[0].wire == pair[1].wire);
+    let spare: &[_] = if is_one_wire { &["WIRE", "MOST", "LEAST"] } else { &["MOST", "LEAST"] };
+    let mut table = Table::new(HEADERS).keep(&HEADERS).spare(spare);
     for one in figures {
+        let scale = Scale::of(one.unit);
         table.row([
             one.wire.to_owned(),
             one.case.to_owned(),
             one.path.clone(),
-            amount(one.median, one.unit),
-            amount(one.least, one.unit),
-            amount(one.most, one.unit),
+            scale.amount(one.median),
+            scale.amount(one.least),
+            scale.amount(one.most),
+            scale.unit.to_owned(),
             one.cpu_ms_per_gigabyte.map_or_else(dash, |cpu| format!("{:.2}", cpu as f64 / 1e3)),
-            one.ours_percent.map_or_else(dash, |ours| format!("{:.2} x", ours as f64 / 1e2)),
+            one.ours_percent.map_or_else(dash, |ours| format!("{:.2}x", ours as f64 / 1e2)),
         ]);
     }
     table
@@ -126,12 +134,61 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn amount(amount: u64, unit: &str) -> String {
-    let amount = amount as f64;
-    match unit {
-        "bit/s" => format!("{:.2} Gbit/s", amount / 1e9),
-        "packets/s" => format!("{:.0} k/s", amount / 1e3),
-        "ns" => format!("{:.1} µs", amount / 1e3),
-        _ => format!("{:.3} MiB", amount / 1_048_576.0),
+/// How a figure is shown: in which unit, of how many of those that were measured, with how many
+/// decimals.
+struct Scale {
+    unit: &'static str,
+    per: f64,
+    decimals: usize,
+}
+
+impl Scale {
+    fn of(measured: &str) -> Self {
+        let (unit, per, decimals) = match measured {
+            "bit/s" => ("Gbit/s", 1e9, 2),
+            "packets/s" => ("k/s", 1e3, 0),
+            "ns" => ("µs", 1e3, 1),
+            _ => ("MiB", 1_048_576.0, 3),
+        };
+        Self { unit, per, decimals }
+    }
+
+    fn amount(&self, measured: u64) -> String {
+        format!("{:.*}", self.decimals, measured as f64 / self.per)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_whole_in_80_columns() {
+        let figures = |case, unit, most| Figures {
+            wire: "segments",
+            case,
+            path: "wireguard-go".to_owned(),
+            unit,
+            median: most,
+            least: most,
+            most,
+            cpu_ms_per_gigabyte: Some(12_345),
+            ours_percent: Some(1_234),
+        };
+        let mut all = [
+            figures("100-streams", "bit/s", 154_500_000_000),
+            figures("64-byte-packets", "packets/s", 12_345_000),
+            figures("round-trip", "ns", 1_234_500),
+            figures("idle-peer", "bytes", 1 << 20),
+        ];
+        for wire in ["segments", "gro"] {
+            all[0].wire = wire;
+            let text = table(&all).render(false);
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            for whole in ["154.50", "Gbit/s", "12345", "64-byte-packets", "12.34x"] {
+                assert!(text.contains(whole), "{whole}: {text}");
+            }
+            assert_eq!(text.contains("WIRE"), wire == "gro", "{text}");
+        }
     }
 }
