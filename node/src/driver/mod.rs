@@ -1,7 +1,7 @@
 //! The one place with a clock: owns the agent, feeds it, keeps its records, and has its
 //! effects performed once they may be seen.
 //!
-//! What the effects come to is in `perform`; what peers say comes in through `wire`; a
+//! What the effects come to is in `effects`; what peers say comes in through `wire`; a
 //! lease's work in a cluster is that of [`crate::kubernetes`].
 
 pub(crate) mod allowance;
@@ -221,19 +221,21 @@ impl Driver {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Input(input) => self.feed(input),
+            Message::Input(input) => {
+                self.feed(input);
+            }
             Message::Met(peer, session) => drop(self.sessions.insert(peer, session)),
             Message::In(peer, session, input) => {
                 if self.lasts(&peer, session) {
                     self.feed(input);
                 }
             }
-            Message::Word(word, taken) if self.agent.degraded().is_none() => {
-                self.taken.push(taken);
-                self.feed(word);
+            Message::Word(word, taken) => {
+                // Who said it hears no answer otherwise, and says it again.
+                if self.agent.degraded().is_none() && self.feed(word) {
+                    self.taken.push(taken);
+                }
             }
-            // Who said it hears no answer, and says it again.
-            Message::Word(..) => {}
             Message::Command(command, reply) => {
                 self.asked += 1;
                 self.replies.insert(self.asked, reply);
@@ -250,7 +252,8 @@ impl Driver {
         }
     }
 
-    fn feed(&mut self, input: Input) {
+    /// Whether all that comes of it can be kept.
+    fn feed(&mut self, input: Input) -> bool {
         tracing::trace!(?input);
         self.world.note(&input);
         self.on_peer(&input);
@@ -263,8 +266,12 @@ impl Driver {
         let began = Instant::now();
         let answer = self.agent.handle(self.clock.now(), input);
         self.handle.metrics().handled(began.elapsed());
-        if let Err(error) = self.gate.pass(answer) {
-            self.refuse(asked, error);
+        match self.gate.pass(answer) {
+            Ok(()) => true,
+            Err(error) => {
+                self.refuse(asked, error);
+                false
+            }
         }
     }
 

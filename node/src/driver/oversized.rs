@@ -207,6 +207,8 @@ async fn what_cannot_be_kept_is_refused_alone() {
     driver.replies.insert(1_000, reply);
     let (reply, refused_too) = oneshot::channel();
     driver.askers.insert(1_001, reply);
+    let (reply, waits) = oneshot::channel();
+    driver.askers.insert(1_002, reply);
     let error = TooLarge { bytes: RECORD_BYTES + 1 };
     driver.refuse(Some(1_000), error);
     driver.refuse(Some(1_001), error);
@@ -215,6 +217,8 @@ async fn what_cannot_be_kept_is_refused_alone() {
     assert_eq!(refused.await.unwrap(), Err(Refusal::TooLarge(RECORD_BYTES + 1)));
     let too_large = Answer::Refused(FederationRefusal::TooLarge(RECORD_BYTES + 1));
     assert_eq!(refused_too.await.unwrap(), too_large);
+    let interrupted = Answer::Refused(FederationRefusal::Interrupted);
+    assert_eq!(waits.await.unwrap(), interrupted, "the daemon is not stopping");
     assert_eq!(driver.agent().degraded(), None);
     let approve = |driver: &Driver| driver.agent().broker().share().unwrap().approve;
     assert_eq!(approve(&driver), Approve::Auto);

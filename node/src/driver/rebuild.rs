@@ -21,7 +21,7 @@ impl Driver {
             // Whoever asked may have gone.
             let _ = reply.send(Err(Refusal::Degraded));
         }
-        self.askers.clear();
+        self.interrupt_askers();
         self.taken.clear();
         self.ahead = false;
         // Those of a daemon that is degraded already rest as they are.
@@ -34,7 +34,9 @@ impl Driver {
     }
 
     /// An input that led to a record above its bound fails, and nothing else: what others asked
-    /// for before it is written, and then the agent goes on from its records.
+    /// for before it is written, and then the agent goes on from its records. No limit lets such
+    /// a record come to be; so what that costs, leases that are looked at anew, is no peer's to
+    /// cause.
     pub(super) fn refuse(&mut self, asked: Option<u64>, error: TooLarge) {
         warn_once!(self.refused, error; "an input is refused: it cannot be kept");
         let text = format!("something is refused that cannot be kept: {error}");
@@ -52,12 +54,19 @@ impl Driver {
 
     /// Goes on from the records, all of which are on disk.
     pub(super) fn step_back(&mut self) {
-        // What waits for a peer's word is not waited for any more.
-        self.askers.clear();
+        self.interrupt_askers();
         self.leases.clear();
         self.outbound.clear();
         let degraded = self.agent.degraded().map(str::to_owned);
         self.begin_again(degraded);
+    }
+
+    /// What waits for a peer's word is not waited for any more: the agent that waited is gone.
+    fn interrupt_askers(&mut self) {
+        for (_, reply) in std::mem::take(&mut self.askers) {
+            // Whoever asked may have gone.
+            let _ = reply.send(Answer::Refused(FederationRefusal::Interrupted));
+        }
     }
 
     /// The agent that the records tell of takes the place of this one, and is told of the world.

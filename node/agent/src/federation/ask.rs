@@ -65,6 +65,9 @@ pub enum FederationRefusal {
     /// What would have to be remembered is above the bound of one record.
     #[error("it cannot be kept: a record of {0} bytes is too large")]
     TooLarge(usize),
+    /// Its daemon has gone back to its records meanwhile, since something could not be kept.
+    #[error("this daemon had to go back to its records, and does not know what came of it")]
+    Interrupted,
     /// It is not known here.
     #[error("this cluster did not join that federation")]
     Unknown,

@@ -132,6 +132,7 @@ impl From<FederationRefusal> for Problem {
             Refusal::TooLarge(_) => {
                 (Class::Failed, "ask the registrar's owner to look at its lists")
             }
+            Refusal::Interrupted => (Class::Failed, "why: mercato status; then ask again"),
             Refusal::TooMany => (Class::Failed, "leave one first: mercato federation leave"),
             Refusal::NoRegistrar => (
                 Class::Failed,
