@@ -70,6 +70,11 @@ impl Keys {
         self.replaced.iter().map(|replaced| replaced.key).chain([self.latest]).collect()
     }
 
+    /// Whether any of them is such, the latest or one that was replaced.
+    pub(crate) fn any(&self, such: impl Fn(&PublicKey) -> bool) -> bool {
+        such(&self.latest) || self.replaced.iter().any(|replaced| such(&replaced.key))
+    }
+
     /// Whether these are the same cluster's from here on: whoever was first to replace a key
     /// is believed, and nobody else who has that key.
     fn lead_to(&self, later: &Self) -> bool {
@@ -208,14 +213,16 @@ impl Peers {
         self.keys.get(cluster).map(|keys| keys.latest)
     }
 
-    /// The cluster that this key speaks for.
+    /// The cluster whose key this is, or was.
     pub(crate) fn cluster(&self, key: &PublicKey) -> Option<ClusterId> {
-        self.keys.iter().find(|(_, keys)| keys.latest == *key).map(|(cluster, _)| *cluster)
+        let whose = self.keys.iter().find(|(_, keys)| keys.any(|of| of == key));
+        whose.map(|(cluster, _)| *cluster)
     }
 
-    /// The clusters whose keys are such.
+    /// The clusters that have such a key, or had one: what a cluster did it did, whatever key it
+    /// has now.
     pub(crate) fn clusters(&self, such: impl Fn(&PublicKey) -> bool) -> BTreeSet<ClusterId> {
-        let those = self.keys.iter().filter(|(_, keys)| such(&keys.latest));
+        let those = self.keys.iter().filter(|(_, keys)| keys.any(&such));
         those.map(|(cluster, _)| *cluster).collect()
     }
 

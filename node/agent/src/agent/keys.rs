@@ -39,6 +39,7 @@ impl Agent {
                 if let Some(before) = before.filter(|before| *before != latest) {
                     self.on_replaced(now, cluster, before, latest, out);
                 }
+                self.on_new_key(now, cluster, latest, out);
                 self.tell_keys(cluster);
             }
         }
@@ -74,8 +75,9 @@ impl Agent {
         }
     }
 
+    /// More is known of a cluster's keys. It is kept out if one of them, however old, equivocated.
     fn on_new_key(&mut self, now: Now, cluster: ClusterId, key: PublicKey, out: &mut Vec<Effect>) {
-        if self.federations.is_fraud(&key) {
+        if self.peers.keys(&cluster).is_some_and(|keys| self.federations.is_fraud(keys)) {
             self.with_federations(now, out, Federations::notify);
         }
         match self.peers.standing(&cluster) {
@@ -103,7 +105,6 @@ impl Agent {
         self.connections.handle(now, mercato_discovery::Input::Replaced(before), out);
         self.with_leases(now, out, |leases, turn| leases.rekey(cluster, latest, turn));
         self.publishers.change();
-        self.on_new_key(now, cluster, latest, out);
     }
 
     /// The broker goes on with a cluster that changed its key.

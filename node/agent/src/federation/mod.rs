@@ -351,8 +351,9 @@ impl Federations {
         turn.extend(left.into_iter().map(FederationKey::Fraud));
     }
 
-    pub(crate) fn is_fraud(&self, key: &PublicKey) -> bool {
-        self.frauds.contains(key)
+    /// Whether one of these keys equivocated.
+    pub(crate) fn is_fraud(&self, keys: &Keys) -> bool {
+        keys.any(|key| self.frauds.contains(key))
     }
 }
 

@@ -4,9 +4,11 @@ use mercato_agent::{Answer, Ask, Effect, FederationRefusal, Input, Notice};
 use mercato_broker::Standing;
 use mercato_protocol::certificate::{Certificate, Role};
 use mercato_protocol::join::JoinRefusal;
+use mercato_protocol::limits::QUARANTINE_MS;
 
 use crate::ads::{advertised, shows};
 use crate::renewal::{asked, asks, member, told};
+use crate::tables::fraud;
 use crate::{DAY_MS, Node, START_MS, chain, federation, papers, registrar, root_key};
 
 /// A registrar, and two members that know each other: the first with its papers.
@@ -147,4 +149,49 @@ fn the_old_key_cannot_renew_its_advertisement_beside_the_new_ones() {
     other.now_ms = 120_000;
     shows(&mut other, &accomplice, vec![advertised(&thief, 1 << 41, 120_000)]);
     assert_eq!(key(&other), one.key());
+}
+
+/// When somebody hears that a cluster equivocated with its first key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    BeforeItIsMet,
+    UnderTheFirstKey,
+    UnderTheSecondKey,
+}
+
+#[test]
+fn a_fraud_is_kept_out_whatever_its_key() {
+    for heard in [Heard::BeforeItIsMet, Heard::UnderTheFirstKey, Heard::UnderTheSecondKey] {
+        let (mut liar, neighbour, mut other) = (Node::new(2), Node::new(3), Node::new(4));
+        let proof = fraud(&liar.config.key, liar.id(), START_MS);
+        let connect = |other: &mut Node, peer: &Node| {
+            other.feed(Input::Connected { peer: peer.owner(), dialled: false })
+        };
+        connect(&mut other, &neighbour);
+        other.trusts(&liar);
+        if heard == Heard::BeforeItIsMet {
+            other.hears(&neighbour, proof.clone());
+        } else {
+            connect(&mut other, &liar);
+            assert_eq!(other.agent.broker().standing(&liar.id()), Standing::Trusted);
+        }
+        if heard == Heard::UnderTheFirstKey {
+            other.hears(&neighbour, proof.clone());
+        }
+        liar.rotate(12);
+        connect(&mut other, &liar);
+        if heard == Heard::UnderTheSecondKey {
+            other.hears(&neighbour, proof);
+        }
+        liar.rotate(13);
+        for when in ["now", "after a restart"] {
+            connect(&mut other, &liar);
+            let standing = other.agent.broker().standing(&liar.id());
+            assert_eq!(standing, Standing::Blocked, "{heard:?}, {when}");
+            other.restart();
+        }
+        other.now_ms = QUARANTINE_MS + 60_000;
+        other.feed(Input::Tick);
+        assert_eq!(other.agent.broker().standing(&liar.id()), Standing::Trusted);
+    }
 }

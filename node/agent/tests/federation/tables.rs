@@ -26,7 +26,7 @@ fn stranger(n: u64) -> KeyPair {
 
 impl Node {
     /// A neighbour brings this; it is asked for first, as gossip would.
-    fn hears(&mut self, from: &Self, publication: Publication) {
+    pub(crate) fn hears(&mut self, from: &Self, publication: Publication) {
         let announced = publication.open(FederationId::lan(), at(self.now_ms)).unwrap().mark();
         let messages = [
             Message::Announce { marks: vec![announced] },
@@ -44,14 +44,14 @@ impl Node {
         self.records.iter().filter(|record| is_fraud(&record.key())).count()
     }
 
-    fn trusts(&mut self, other: &Self) {
+    pub(crate) fn trusts(&mut self, other: &Self) {
         let trust = Command::Peer(other.id(), Standing::Trusted);
         self.feed(Input::Command(1, trust));
     }
 }
 
 /// A publisher says two things under one number.
-fn fraud(key: &KeyPair, provider: ClusterId, at_ms: u64) -> Publication {
+pub(crate) fn fraud(key: &KeyPair, provider: ClusterId, at_ms: u64) -> Publication {
     let word = |issued_ms| {
         let end = Withdraw { provider, epoch: 1, seq: 1, issued_ms };
         Word::Withdraw(key.sign(FederationId::lan(), &end).unwrap())
