@@ -2,6 +2,7 @@
 //! a registrar, and lists of those that hold no longer. Whom to trade with is the broker's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -74,8 +75,8 @@ pub struct Member {
     pub organisation: Option<Slug>,
     /// What it may do.
     pub roles: Vec<Role>,
-    /// What is vouched for.
-    pub attributes: Vec<Attribute>,
+    /// What is vouched for; others keep it, too.
+    pub attributes: Arc<[Attribute]>,
     /// Who signed its certificates, and their numbers: its own first.
     pub certified_by: Vec<(PublicKey, u64)>,
     /// When the first of its certificates ends, wall clock.
@@ -184,6 +185,7 @@ impl Member {
             certified_by.push((*registrar.key(), registrar.serial));
         }
         let Certificate { cluster, key, organisation, roles, attributes, .. } = own.into_value();
+        let attributes = attributes.into();
         let member = Self { cluster, key, organisation, roles, attributes, certified_by, until_ms };
         match revoked.revokes(&member) {
             Some(serial) => Err(MembershipError::Revoked(serial)),

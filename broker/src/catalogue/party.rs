@@ -81,6 +81,8 @@ impl From<Party> for String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use mercato_protocol::id::FederationId;
 
     use super::*;
@@ -106,6 +108,7 @@ mod tests {
             organisation: Some("polito".parse().unwrap()),
             sells: true,
             buys: true,
+            attributes: Arc::default(),
         }];
         let party = |text: &str| text.parse::<Party>().unwrap();
         assert!(

@@ -2,7 +2,9 @@
 //! cost nothing to make, so all of them together count as one organisation.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use mercato_protocol::ad::Attribute;
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::id::{ClusterId, FederationId};
@@ -46,6 +48,8 @@ pub struct Affiliation {
     pub sells: bool,
     /// Whether its certificate lets it buy.
     pub buys: bool,
+    /// What its certificate vouches for.
+    pub attributes: Arc<[Attribute]>,
 }
 
 /// Who shares one cap on what is open.

@@ -67,6 +67,7 @@ fn certify(world: &mut World, (node, other): (usize, usize), (sells, buys): (boo
         organisation: Some("polito".parse().unwrap()),
         sells,
         buys,
+        attributes: Default::default(),
     };
     let certified = [(world.cluster(other), vec![affiliation])].into();
     let membership = Membership { certified, ..Membership::default() };

@@ -1,11 +1,12 @@
 //! What a selector says, and what is wrong with one.
 
-use mercato_broker::Selector;
 use mercato_broker::syntax::{FromText as _, Show as _};
+use mercato_broker::{Affiliation, Exclusion, Input, Membership, Selector};
 use mercato_protocol::ad::{Assurance, Attribute};
 use mercato_protocol::gpu::GpuMode;
+use mercato_protocol::id::FederationId;
 
-use crate::fair::{ad, body, broker, gpu, lease, select, with_pool};
+use crate::fair::{NOW, ad, body, broker, gpu, lease, select, selecting, with_pool};
 
 const DOCS: &str = include_str!("../../../docs/selectors.md");
 
@@ -114,14 +115,63 @@ fn text_and_selector_are_one() {
     assert!(serde_json::from_str::<Selector>("\"cpu>=\"").is_err());
 }
 
+fn claim(name: &str, value: &str, assurance: Assurance) -> Attribute {
+    Attribute { name: name.parse().unwrap(), value: value.to_owned(), assurance }
+}
+
+/// A provider vouches for itself as a third party would; a federation that certifies it vouches
+/// for something else.
+#[test]
+fn only_certificates_raise_a_claim() {
+    let mut says = ad("turin");
+    body(&mut says).attributes = vec![
+        claim("cert.iso27001", "true", Assurance::ThirdParty),
+        claim("org.tier", "platinum", Assurance::Issuer),
+    ];
+    let provider = says.lease.provider;
+    let mut broker = broker([says]);
+    let certificate = vec![
+        claim("cert.bsi", "c5", Assurance::ThirdParty),
+        claim("org.tier", "gold", Assurance::Issuer),
+    ];
+    let affiliation = Affiliation {
+        federation: FederationId([7; 32]),
+        name: "alps".parse().unwrap(),
+        organisation: None,
+        sells: true,
+        buys: true,
+        attributes: certificate.into(),
+    };
+    let certified = [(provider, vec![affiliation])].into();
+    let membership = Membership { certified, ..Membership::default() };
+    for (selector, before, after) in [
+        ("cert.iso27001", true, true),
+        ("cert.iso27001@issuer", false, false),
+        ("cert.iso27001@third-party", false, false),
+        ("cert.bsi", false, true),
+        ("cert.bsi@third-party=c5", false, true),
+        ("org.tier=platinum", true, true),
+        ("org.tier@issuer=platinum", false, false),
+        ("org.tier@issuer=gold", false, true),
+        ("org.tier@third-party", false, false),
+    ] {
+        broker.handle(NOW, Input::Membership(Membership::default()));
+        assert_eq!(!select(&broker, selector).is_empty(), before, "{selector}, not certified");
+        broker.handle(NOW, Input::Membership(membership.clone()));
+        assert_eq!(!select(&broker, selector).is_empty(), after, "{selector}, certified");
+    }
+    let market = broker.browse(NOW, &selecting("org.tier@third-party"), true);
+    let lacks = Exclusion::Term {
+        attribute: "org.tier".to_owned(),
+        said: Some("platinum@self and gold@issuer".to_owned()),
+    };
+    assert_eq!(market.excluded[0].nearest.lacks, [lacks]);
+}
+
 /// One provider in Turin that says much, and one that says nothing.
 #[test]
 fn each_attribute_decides() {
     let mut says = ad("turin");
-    let claim = |name: &str, value: &str, assurance| {
-        let (name, value) = (name.parse().unwrap(), value.to_owned());
-        Attribute { name, value, assurance }
-    };
     body(&mut says).jurisdiction = Some("IT".to_owned());
     body(&mut says).region = Some("Turin, north".to_owned());
     body(&mut says).carbon_g_per_kwh = Some(180);
@@ -149,8 +199,8 @@ fn each_attribute_decides() {
         ("storage!=slow", false, false),
         ("storage!=other", true, false),
         ("cert.iso27001", true, false),
-        ("cert.iso27001@issuer=true", true, false),
-        ("cert.iso27001@third-party", false, false),
+        ("cert.iso27001@self=true", true, false),
+        ("cert.iso27001@issuer", false, false),
         ("org.tier in (gold,silver)", true, false),
         ("org.tier@issuer", false, false),
         ("reputation", false, false),
@@ -206,8 +256,8 @@ fn the_replicas_of_a_time_slice_are_no_gpus() {
     slices.mode = GpuMode::Timeslice { replicas: 10 };
     let broker = broker([with_pool(ad("turin"), "gpus", "cpu=8", "free", Some(slices))]);
     assert!(select(&broker, "gpu.model").is_empty());
-    let mut demand = crate::fair::selecting("");
-    assert!(broker.browse(crate::fair::NOW, &demand, false).offers[1].free.gpus.is_empty());
+    let mut demand = selecting("");
+    assert!(broker.browse(NOW, &demand, false).offers[1].free.gpus.is_empty());
     demand.quantity.gpus.insert("h100".parse().unwrap(), 1);
-    assert_eq!(broker.browse(crate::fair::NOW, &demand, false).suiting, 0);
+    assert_eq!(broker.browse(NOW, &demand, false).suiting, 0);
 }

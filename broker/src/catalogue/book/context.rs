@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_protocol::ad::Attribute as Claim;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::price::Money;
 use mercato_protocol::text::Slug;
@@ -68,7 +69,12 @@ impl<'a> BuyerContext<'a> {
     }
 }
 
-impl ProviderFacts<'_> {
+impl<'a> ProviderFacts<'a> {
+    /// What others vouch for: nothing but certificates of federations that were joined says so.
+    pub(super) fn certified(&self) -> impl Iterator<Item = &'a Claim> {
+        self.affiliations.iter().flat_map(|of| of.attributes.iter())
+    }
+
     /// What it has to say to a term, in words: where the provider belongs.
     pub(super) fn words(&self, asked: AdFact) -> impl Iterator<Item = &str> {
         self.affiliations.iter().filter_map(move |of| match asked {

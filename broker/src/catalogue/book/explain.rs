@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use mercato_protocol::ad::Assurance;
 use mercato_protocol::id::ClusterId;
 use mercato_protocol::price::Money;
 use mercato_protocol::resources::Resource;
@@ -254,9 +255,12 @@ fn heard(
             said.filter(|(fact, _)| *fact == asked).map(|(_, said)| show(said)).collect()
         }
         Attribute::Claim { .. } => {
-            let claims = listing.ad.body.attributes.iter();
-            let said = claims.filter(|claim| claim.name.as_str() == term.name());
-            said.map(|claim| format!("{}@{}", claim.value, assurance(claim.assurance))).collect()
+            let own = listing.ad.body.attributes.iter();
+            let own = own.map(|claim| (claim, Assurance::SelfAsserted));
+            let certified = facts.certified().map(|claim| (claim, claim.assurance));
+            let said = own.chain(certified);
+            let said = said.filter(|(claim, _)| claim.name.as_str() == term.name());
+            said.map(|(claim, by)| format!("{}@{}", claim.value, assurance(by))).collect()
         }
         Attribute::Pool(asked) => {
             let said = of_pool(pool, free).into_iter();

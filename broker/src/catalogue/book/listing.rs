@@ -5,7 +5,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use mercato_protocol::ad::{Ad, Assurance, Pool, PoolRow};
+use mercato_protocol::ad::{Ad, Assurance, Attribute as Claim, Pool, PoolRow};
 use mercato_protocol::gpu::GpuMode;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::limits::POOLS;
@@ -34,7 +34,9 @@ pub(crate) struct Listing {
     facts: [u64; AdFact::SINGLE],
     /// What is said more than once.
     sets: Vec<(AdFact, Value)>,
-    claims: Vec<(u64, Value, Assurance)>,
+    /// Its own claims. Whatever it says of who vouches for them is its own word as well, and is not
+    /// kept.
+    claims: Vec<(u64, Value)>,
 }
 
 /// What is free, and at what price: the part of a listing that changes.
@@ -93,9 +95,7 @@ impl Listing {
                 None => sets.push((fact, said.value())),
             }
         }
-        let claims = ad.body.attributes.iter().map(|claim| {
-            (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value), claim.assurance)
-        });
+        let claims = ad.body.attributes.iter().map(named);
         let claims = claims.collect();
         let terms_s = ad.body.terms.min_term_s..=ad.body.terms.max_term_s;
         let (provider, key, expires_ms) = (ad.lease.provider, ad.key, ad.lease.expires_ms());
@@ -131,9 +131,11 @@ impl Listing {
                 }
             },
             Attribute::Claim { name, least } => {
-                let said = self.claims.iter();
-                let said = said.filter(|(claim, _, who)| *claim == name && *who >= least);
-                term.holds(said.map(|(_, value, _)| *value))
+                let own = self.claims.iter().copied();
+                let own = own.filter(|_| least == Assurance::SelfAsserted);
+                let certified = facts.certified().filter(|claim| claim.assurance >= least);
+                let said = own.chain(certified.map(named)).filter(|(claim, _)| *claim == name);
+                term.holds(said.map(|(_, value)| value))
             }
             Attribute::Pool(_) | Attribute::Gpu(_) | Attribute::Price(..) => true,
         }
@@ -318,6 +320,11 @@ impl Tariff {
         let micros = used.0.iter().try_fold(0, line)?;
         Ok(Some(Money { micros, currency }))
     }
+}
+
+/// What is claimed: the fingerprint of its name, and its value.
+fn named(claim: &Claim) -> (u64, Value) {
+    (Value::word(claim.name.as_str()).raw(), Value::word(&claim.value))
 }
 
 /// The fingerprint of a model.

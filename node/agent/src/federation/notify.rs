@@ -1,5 +1,7 @@
 //! What others are told of federations: the broker who belongs, and people who belongs no longer.
 
+use std::sync::Arc;
+
 use mercato_broker::Affiliation;
 use mercato_protocol::certificate::Role;
 use mercato_protocol::id::FederationId;
@@ -54,6 +56,7 @@ impl Federations {
                     organisation: member.organisation.clone(),
                     sells: member.roles.contains(&Role::Provider),
                     buys: member.roles.contains(&Role::Consumer),
+                    attributes: Arc::clone(&member.attributes),
                 };
                 told.certified.entry(member.cluster).or_default().push(affiliation);
             }

@@ -77,7 +77,7 @@ mod tests {
             key: PublicKey([1; 32]),
             organisation: organisation.map(|name| name.parse().unwrap()),
             roles: Vec::new(),
-            attributes: Vec::new(),
+            attributes: Default::default(),
             certified_by: Vec::new(),
             until_ms: 0,
         }

@@ -34,7 +34,7 @@ fn member(n: usize, until_ms: u64) -> Member {
         key: PublicKey(bytes(n)),
         organisation: None,
         roles: Vec::new(),
-        attributes: Vec::new(),
+        attributes: Default::default(),
         certified_by: Vec::new(),
         until_ms,
     }
