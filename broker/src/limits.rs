@@ -22,22 +22,29 @@ pub const ORDER_NAMESPACES: usize = 64;
 pub const NAMESPACES: usize = 1_024;
 /// Round trips that are known.
 pub const ROUND_TRIPS: usize = 4_096;
-/// Deals of both sides that are open or run; what is over does not count.
+/// Deals of both sides that are open, run, or wait for an answer though they are over.
 pub const DEALS: usize = 4_096;
-/// Closed leases that are kept whole, for what the other side may say of them yet; beyond, the
-/// oldest are archived at once.
+/// Closed leases that are kept whole, for what the other side may say of them yet; beyond, some are
+/// archived at once: the oldest of whoever has the most.
 pub const CLOSED: usize = 1_024;
-/// Closed leases in the archive, a hundred a day for as long as they are kept; beyond, the oldest
-/// are forgotten.
+/// Closed leases in the archive, a hundred a day for as long as they are kept; beyond, some are
+/// forgotten: the oldest of whoever has the most.
 pub const ARCHIVED: usize = 10_000;
+/// Closed leases of one accepted organisation that wait for its answer, of 4,096 deals: a guess.
+/// Beyond, it gets no new ones.
+pub const UNANSWERED_PER_ORGANISATION: usize = 256;
+/// The same of all strangers together: a guess. Beyond, the answer is not waited for: the oldest of
+/// whoever has the most are archived.
+pub const UNANSWERED_OF_STRANGERS: usize = 256;
 /// Deals that are not over, of one accepted organisation: a guess.
 pub const OPEN_PER_ORGANISATION: usize = 64;
 /// Requests and holds of all strangers together, as long as no contract came of them.
 pub const OPEN_OF_STRANGERS: usize = 16;
-/// What is remembered of strangers whose requests came to nothing; the oldest go first.
+/// What is remembered of strangers whose requests came to nothing; beyond, the oldest of whoever
+/// has the most are forgotten.
 pub const ENDED_OF_STRANGERS: usize = 64;
-/// What is remembered of all negotiations that came to nothing; the oldest go first, and
-/// leave room for new ones.
+/// What is remembered of all that came to nothing, negotiations and leases that were never ready;
+/// beyond, the oldest of whoever has the most are forgotten.
 pub const ENDED: usize = 1_024;
 /// Requests that came before it was known what the cluster has; strangers' leave first. A guess:
 /// that takes a moment after a start.

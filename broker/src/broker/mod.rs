@@ -89,6 +89,10 @@ impl Broker {
         }
         self.deals.run_deadlines(now, &mut effects);
         self.deals.resend(now, &mut effects);
+        if !self.deals.degraded() {
+            let peers = &self.catalogue.peers;
+            self.deals.make_room(|peer| peers.organisation(peer), &mut effects);
+        }
         self.publish(now, &mut effects);
         effects
     }

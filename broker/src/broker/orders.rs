@@ -160,9 +160,7 @@ impl Broker {
     ) -> Result<(), Refusal> {
         let ad = self.catalogue.ad(&opening.chosen.provider);
         let deal = opening.deal(now, ad.ok_or(Refusal::NoMatch { seen: 0 })?)?;
-        self.deals.step(now, deal, effects, |deal, step| deal.edit(step, Phase::ask))?;
-        self.deals.forget_ended(|peer| self.catalogue.peers.is_stranger(peer), effects);
-        Ok(())
+        Ok(self.deals.step(now, deal, effects, |deal, step| deal.edit(step, Phase::ask))?)
     }
 
     /// The best offer of a provider that the owner trusts, or one that is as good.

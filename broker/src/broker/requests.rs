@@ -90,9 +90,7 @@ impl Broker {
         });
         if let Err(error) = answered {
             tracing::warn!(deal = %message.negotiation, %error, "cannot be answered");
-            return;
         }
-        self.deals.forget_ended(|peer| self.catalogue.peers.is_stranger(peer), effects);
     }
 
     /// What waits for the owner's answer, when something can be promised.

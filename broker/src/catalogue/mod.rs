@@ -17,7 +17,7 @@ use mercato_protocol::negotiation::TerminateReason;
 use mercato_protocol::resources::Resources;
 use mercato_protocol::time::Now;
 
-use crate::deal::{Deal, EndReason, Side};
+use crate::deal::{Deal, EndReason, Remains, Side};
 use crate::limits;
 use crate::sale::Buyer;
 use book::{Book, BuyerContext, SearchInputs};
@@ -32,7 +32,7 @@ pub use trust::{Affiliation, Membership, Standing};
 
 pub(crate) use book::Audience;
 pub(crate) use reputation::reputations;
-pub(crate) use trust::Peers;
+pub(crate) use trust::{Organisation, Peers};
 
 /// What there is to buy, and what this cluster's owner thinks of those who offer it.
 #[derive(Debug)]
@@ -172,24 +172,27 @@ impl Catalogue {
         }
     }
 
-    /// Whether a buyer's organisation has as much open as it may.
+    /// Whether a buyer's organisation has as much open as it may, or has left as much unanswered
+    /// of leases that are over. Of strangers the latter gives way instead.
     pub(crate) fn is_full<'d>(
         &self,
         buyer: &ClusterId,
         deals: impl Iterator<Item = &'d Deal>,
     ) -> bool {
         let organisation = self.peers.organisation(buyer);
-        let open = deals.filter(|deal| {
-            deal.side() == Side::Provider
-                && deal.phase().is_open()
-                && self.peers.organisation(&deal.peer()) == organisation
-        });
-        let most = if self.peers.is_stranger(buyer) {
-            limits::OPEN_OF_STRANGERS
-        } else {
-            limits::OPEN_PER_ORGANISATION
-        };
-        open.count() >= most
+        let is_unanswered = |deal: &Deal| deal.remains().is_some_and(Remains::is_unanswered);
+        let matters = |deal: &&Deal| deal.phase().is_open() || is_unanswered(deal);
+        let matters = deals.filter(|deal| deal.side() == Side::Provider).filter(matters);
+        let theirs = matters.filter(|deal| self.peers.organisation(&deal.peer()) == organisation);
+        let (open, unanswered): (Vec<&Deal>, Vec<&Deal>) =
+            theirs.partition(|deal| deal.phase().is_open());
+        match organisation {
+            Organisation::Strangers => open.len() >= limits::OPEN_OF_STRANGERS,
+            Organisation::Certified(..) | Organisation::Of(_) => {
+                open.len() >= limits::OPEN_PER_ORGANISATION
+                    || unanswered.len() >= limits::UNANSWERED_PER_ORGANISATION
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod meter;
 mod negotiation;
 mod order;
 mod phase;
+mod remains;
 mod settlement;
 mod statement;
 mod verdict;
@@ -40,8 +41,11 @@ pub(crate) use conversation::{Conversation, Kind, Received};
 pub(crate) use exchange::{Exchange, Step};
 pub(crate) use negotiation::Negotiation;
 pub(crate) use order::Order;
-pub(crate) use phase::{Over, Phase};
+pub(crate) use phase::Phase;
+pub(crate) use remains::{Remains, Remnant};
 pub(crate) use verdict::Verdict;
+
+use phase::Over;
 
 /// A negotiation and its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,8 +201,9 @@ impl Deal {
     }
 
     /// What is over, and how long it is kept; none: something may come of it.
-    pub(crate) fn over(&self) -> Option<&Over> {
-        self.phase.over()
+    pub(crate) fn remains(&self) -> Option<Remains<'_>> {
+        let over = self.phase.over()?;
+        Some(Remains { over, side: self.side(), waits: self.conversation.is_waiting() })
     }
 
     /// When what is over stops waiting for the other side to hear it, wall clock.
@@ -209,12 +214,13 @@ impl Deal {
 
     /// Its next deadline, wall clock.
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
-        let archived = self.over().is_some_and(Over::is_archived);
+        let remains = self.remains();
+        let archived = remains.and_then(Remains::kept_as) == Some(Remnant::Archived);
         let verifies = self.conversation.awaits(Kind::Verification);
         let own = self.phase.deadline_ms(self.side(), verifies).filter(|_| !archived);
-        let kept = self.over().map(|over| [over.archive_ms(), over.forget_ms()]);
-        let kept = kept.into_iter().flatten();
-        [own, self.gives_up_ms()].into_iter().chain(kept).flatten().min()
+        let archive_ms = remains.and_then(Remains::archive_ms);
+        let forget_ms = remains.and_then(Remains::forget_ms);
+        [own, self.gives_up_ms(), archive_ms, forget_ms].into_iter().flatten().min()
     }
 
     /// Its next deadline, wall clock, has come.

@@ -71,19 +71,6 @@ fn closed_leases_take_no_room_for_new_ones() {
 }
 
 #[test]
-fn the_oldest_leaves_a_full_archive_first() {
-    let mut world = World::acquainted(Approve::Auto, 0);
-    let first = over(&mut world);
-    let all = limits::ARCHIVED + limits::CLOSED;
-    multiply(&mut world, first, all as u64);
-    let more = over(&mut world);
-    let [oldest, second, third] = [0u128, 1, 2].map(|n| NegotiationId(n.to_be_bytes()));
-    assert!(!is_kept(&world, SELLER, oldest) && !is_kept(&world, SELLER, second));
-    assert!([third, first, more].iter().all(|id| is_kept(&world, SELLER, *id)));
-    assert_eq!(world.nodes[SELLER].broker.deals().count(), all);
-}
-
-#[test]
 fn a_closed_lease_is_archived_after_a_week_and_forgotten_after_its_time() {
     let mut world = World::acquainted(Approve::Auto, 0);
     let id = over(&mut world);

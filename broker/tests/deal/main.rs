@@ -10,5 +10,6 @@ mod model;
 mod paths;
 mod policy;
 mod refused;
+mod shares;
 mod story;
 mod world;

@@ -1,7 +1,7 @@
 //! A seller that has less than its advertisement still says, and sizes that nobody can use.
 
 use mercato_broker::syntax::{FromText as _, PriceChange};
-use mercato_broker::{Approve, Command, Demand, EndReason, Refusal, Reply};
+use mercato_broker::{Approve, Command, Demand, EndReason, Refusal, Reply, limits};
 use mercato_protocol::envelope::{Signers, Trust};
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
@@ -64,7 +64,7 @@ fn what_came_to_nothing_leaves_room_for_more() {
         world.advance(1);
     }
     // To the seller the buyer is a stranger.
-    for (node, most) in [(BUYER, 1_025), (SELLER, 64)] {
+    for (node, most) in [(BUYER, limits::ENDED), (SELLER, limits::ENDED_OF_STRANGERS)] {
         let broker = &world.nodes[node].broker;
         let kept = refused.iter().filter(|id| broker.deal(id).is_some()).count();
         assert_eq!(kept, most);

@@ -1,18 +1,19 @@
-//! What is over: closed leases that are kept whole for a while, then archived for their
-//! statements, then forgotten. None of them counts where the number of deals is bounded, and the
-//! archive takes part in nothing but what its owner looks at.
-
-use std::collections::BTreeSet;
+//! What is over: what came to nothing is remembered for a while; leases that were used are kept
+//! whole for a while, then archived for their statements, then forgotten. Of these only what waits
+//! for an answer counts where the number of deals is bounded, and the archive takes part in
+//! nothing but what its owner looks at.
 
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::negotiation::{Body, Message, State};
 use mercato_protocol::time::Now;
 
+use super::shares::{give_way, holder};
 use super::{Deals, log};
 use crate::broker::effect::Effect;
 use crate::broker::record::{Record, RecordKey};
-use crate::deal::{Conversation, Deal, Over, Side};
+use crate::catalogue::Organisation;
+use crate::deal::{Conversation, Deal, Remains, Remnant};
 use crate::limits;
 
 impl Deals {
@@ -23,25 +24,54 @@ impl Deals {
         deal.archive();
         effects.extend(Record::changes(&deal, Some(&before)).into_iter().map(Effect::Persist));
         self.resends.remove(&id);
-        self.deadlines.set(id, deal.over().and_then(Over::forget_ms));
+        self.deadlines.set(id, deal.remains().and_then(Remains::forget_ms));
         self.archive.insert(id, deal);
-        if self.archive.len() > limits::ARCHIVED {
-            let oldest = self.archive.values().min_by_key(|deal| (closed_ms(deal), deal.id()));
-            if let Some(oldest) = oldest.map(Deal::id) {
-                self.forget(oldest, effects);
-            }
-        }
+        self.crowded = true;
     }
 
-    /// Archives the oldest closed leases beyond those that are kept whole.
-    pub(super) fn archive_beyond(&mut self, effects: &mut Vec<Effect>) {
-        let closed = self.current().filter_map(|deal| Some((closed_ms(deal)?, deal.id())));
-        let mut closed: Vec<(u64, NegotiationId)> = closed.collect();
-        let beyond = closed.len().saturating_sub(limits::CLOSED);
-        if beyond > 0 {
-            closed.sort_unstable();
-            closed.into_iter().take(beyond).for_each(|(_, id)| self.archive(id, effects));
+    /// Keeps what is over within its bounds, in memory as on disk, if there may be more of it than
+    /// there was. What waits for an answer stays, but of strangers.
+    pub(crate) fn make_room(
+        &mut self,
+        organisation: impl Fn(&ClusterId) -> Organisation,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.crowded {
+            return;
         }
+        let is_strange = |deal: &&Deal| holder(deal, &organisation) == Organisation::Strangers;
+        let ended = self.kept_as(Remnant::Ended).filter(is_strange).collect::<Vec<_>>();
+        let beyond = ended.len().saturating_sub(limits::ENDED_OF_STRANGERS);
+        let forgotten = give_way(beyond, &ended, &organisation);
+        forgotten.into_iter().for_each(|id| self.forget(id, effects));
+
+        let ended = self.kept_as(Remnant::Ended).collect::<Vec<_>>();
+        let beyond = ended.len().saturating_sub(limits::ENDED);
+        let forgotten = give_way(beyond, &ended, &organisation);
+        forgotten.into_iter().for_each(|id| self.forget(id, effects));
+
+        let unanswered = self.current().filter(is_unanswered).filter(is_strange);
+        let unanswered = unanswered.collect::<Vec<_>>();
+        let beyond = unanswered.len().saturating_sub(limits::UNANSWERED_OF_STRANGERS);
+        let archived = give_way(beyond, &unanswered, &organisation);
+        archived.into_iter().for_each(|id| self.archive(id, effects));
+
+        let closed = self.kept_as(Remnant::Closed).filter(|deal| !is_unanswered(deal));
+        let closed = closed.collect::<Vec<_>>();
+        let beyond = closed.len().saturating_sub(limits::CLOSED);
+        let archived = give_way(beyond, &closed, &organisation);
+        archived.into_iter().for_each(|id| self.archive(id, effects));
+
+        let kept = self.archive.values().collect::<Vec<_>>();
+        let beyond = kept.len().saturating_sub(limits::ARCHIVED);
+        let forgotten = give_way(beyond, &kept, &organisation);
+        forgotten.into_iter().for_each(|id| self.forget(id, effects));
+        self.crowded = false;
+    }
+
+    fn kept_as(&self, remnant: Remnant) -> impl Iterator<Item = &Deal> {
+        let kept_as = |deal: &Deal| deal.remains().and_then(Remains::kept_as);
+        self.current().filter(move |deal| kept_as(deal) == Some(remnant))
     }
 
     /// Nothing of it is kept any more.
@@ -51,23 +81,6 @@ impl Deals {
         self.resends.remove(&id);
         let keys = deal.iter().flat_map(RecordKey::of_deal);
         effects.extend(keys.map(Effect::Forget));
-    }
-
-    /// Drops what is remembered beyond the bounds of negotiations that came to nothing, the
-    /// oldest first: those of strangers, and all.
-    pub(crate) fn forget_ended(
-        &mut self,
-        is_stranger: impl Fn(&ClusterId) -> bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        let ended = self.current().filter(|deal| deal.state() == State::Terminated);
-        let ended: Vec<&Deal> = ended.collect();
-        let strange = |deal: &&Deal| deal.side() == Side::Provider && is_stranger(&deal.peer());
-        let strangers = ended.iter().copied().filter(strange).collect();
-        let of_strangers = oldest_beyond(limits::ENDED_OF_STRANGERS, strangers);
-        let of_all = oldest_beyond(limits::ENDED, ended);
-        let over: BTreeSet<NegotiationId> = of_strangers.into_iter().chain(of_all).collect();
-        over.into_iter().for_each(|id| self.forget(id, effects));
     }
 
     /// Nothing of a lease is left in this cluster, if it has ended.
@@ -122,15 +135,7 @@ impl Deals {
     }
 }
 
-fn closed_ms(deal: &Deal) -> Option<u64> {
-    deal.over().and_then(Over::closed_ms)
-}
-
-/// The oldest of these, so that no more than `most` are left.
-fn oldest_beyond(most: usize, mut deals: Vec<&Deal>) -> Vec<NegotiationId> {
-    let beyond = deals.len().saturating_sub(most);
-    if beyond > 0 {
-        deals.sort_unstable_by_key(|deal| (deal.order().opened_ms, deal.id()));
-    }
-    deals.into_iter().take(beyond).map(Deal::id).collect()
+/// Whether it is a lease that is over, and kept until the other side answers.
+fn is_unanswered(deal: &&Deal) -> bool {
+    deal.remains().is_some_and(Remains::is_unanswered)
 }

@@ -8,7 +8,7 @@ use mercato_protocol::time::Now;
 use super::timers::Resend;
 use super::{Deals, log};
 use crate::broker::effect::Effect;
-use crate::deal::{Deal, Kind, Over};
+use crate::deal::{Deal, Kind, Remains};
 use crate::limits;
 
 impl Deals {
@@ -19,7 +19,7 @@ impl Deals {
         let is_past = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now.wall_ms);
         for id in self.deadlines.due(now.wall_ms) {
             let deal = self.get(&id).or_else(|| self.archived(&id));
-            if is_past(deal.and_then(Deal::over).and_then(Over::forget_ms)) {
+            if is_past(deal.and_then(Deal::remains).and_then(Remains::forget_ms)) {
                 self.forget(id, effects);
                 continue;
             }
@@ -30,7 +30,7 @@ impl Deals {
                     log(id, self.step(now, deal, effects, Deal::on_deadline));
                 }
             }
-            if is_past(self.get(&id).and_then(Deal::over).and_then(Over::archive_ms)) {
+            if is_past(self.get(&id).and_then(Deal::remains).and_then(Remains::archive_ms)) {
                 self.archive(id, effects);
             }
         }

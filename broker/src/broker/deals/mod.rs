@@ -3,6 +3,7 @@
 
 mod archive;
 mod due;
+mod shares;
 mod timers;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use super::command::Refusal;
 use super::effect::Effect;
 use super::record::Record;
 use crate::config::Config;
-use crate::deal::{Asked, Deal, Exchange, Lease, Over, Phase, Received, Side, Step};
+use crate::deal::{Asked, Deal, Exchange, Lease, Phase, Received, Remains, Remnant, Side, Step};
 use crate::limits;
 use crate::sale::Growth;
 use timers::{Deadlines, Resend};
@@ -32,6 +33,8 @@ pub(crate) struct Deals {
     current: BTreeMap<NegotiationId, Deal>,
     /// What is over for good, and kept for its statement.
     archive: BTreeMap<NegotiationId, Deal>,
+    /// There may be more of what is over than is kept of it.
+    crowded: bool,
     deadlines: Deadlines,
     /// When what waits for an answer is sent again.
     resends: BTreeMap<NegotiationId, Resend>,
@@ -43,12 +46,14 @@ pub(crate) struct Deals {
 
 impl Deals {
     pub(crate) fn restore(config: Arc<Config>, mut all: BTreeMap<NegotiationId, Deal>) -> Self {
-        let is_archived = |deal: &Deal| deal.over().is_some_and(Over::is_archived);
+        let kept_as = |deal: &Deal| deal.remains().and_then(Remains::kept_as);
+        let is_archived = |deal: &Deal| kept_as(deal) == Some(Remnant::Archived);
         let archive: BTreeMap<_, _> = all.extract_if(.., |_, deal| is_archived(deal)).collect();
         let waits = all.values().filter(|deal| deal.conversation().is_waiting());
         Self {
             config,
             keys: BTreeMap::new(),
+            crowded: true,
             deadlines: Deadlines::of(all.values().chain(archive.values())),
             resends: waits.map(|deal| (deal.id(), Resend::default())).collect(),
             current: all,
@@ -87,9 +92,14 @@ impl Deals {
         self.archive.get(id)
     }
 
-    /// Whether there is no room for so many more deals. What is over takes none.
+    /// Whether there is no room for so many more deals. What is over takes none, once a lease's
+    /// other side has answered.
     pub(crate) fn is_full_with(&self, more: usize) -> bool {
-        let count = self.current().filter(|deal| !is_over(deal)).count();
+        let takes_room = |deal: &&Deal| match deal.remains() {
+            Some(remains) => remains.kept_as().is_none() || remains.is_unanswered(),
+            None => true,
+        };
+        let count = self.current().filter(takes_room).count();
         count + more > limits::DEALS
     }
 
@@ -300,11 +310,8 @@ impl Deals {
             let growth = (!more.is_zero()).then_some(Growth { pool, more });
             self.promises.get_or_insert_default().extend(growth);
         }
-        let ended = is_over(&deal) && before.is_none_or(|before| !is_over(before));
+        self.crowded |= deal.remains().is_some();
         self.current.insert(id, deal);
-        if ended {
-            self.archive_beyond(effects);
-        }
     }
 
     /// Whether what is promised has changed since this was last asked, and where it has grown.
@@ -320,11 +327,6 @@ impl Deals {
         let resend = self.resends.values().map(|resend| resend.at_ms).min();
         [self.deadlines.first_ms().map(Deadline::Wall), resend.map(Deadline::Mono)]
     }
-}
-
-/// Whether it came to nothing, or is a lease of which nothing is left in this cluster.
-fn is_over(deal: &Deal) -> bool {
-    deal.over().is_some_and(Over::is_cleaned_up)
 }
 
 /// Whether the provider's owner is asked about a change.

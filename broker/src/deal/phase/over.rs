@@ -1,5 +1,5 @@
-//! What is over: a negotiation that came to nothing, or a lease that has ended; how long it is
-//! kept.
+//! What is over: a negotiation that came to nothing, or a lease that has ended. How long it is kept
+//! is in [`Remains`](crate::deal::Remains).
 
 use mercato_protocol::negotiation::{CloseReason, TerminateReason};
 
@@ -95,32 +95,6 @@ impl Over {
     /// Whether nothing of it is left in this cluster.
     pub(crate) fn is_cleaned_up(&self) -> bool {
         self.closed().is_none_or(|closed| closed.cleaned_up)
-    }
-
-    pub(crate) fn is_archived(&self) -> bool {
-        self.closed().is_some_and(|closed| closed.archived)
-    }
-
-    /// When a lease ended of which nothing is left in this cluster, wall clock.
-    pub(crate) fn closed_ms(&self) -> Option<u64> {
-        self.closed().filter(|closed| closed.cleaned_up).map(|closed| closed.at_ms)
-    }
-
-    /// When it is to be archived, wall clock.
-    pub(crate) fn archive_ms(&self) -> Option<u64> {
-        let closed_ms = self.closed_ms().filter(|_| !self.is_archived())?;
-        Some(closed_ms.saturating_add(limits::ENDED_KEPT_MS))
-    }
-
-    /// When it can be forgotten, wall clock.
-    pub(crate) fn forget_ms(&self) -> Option<u64> {
-        match self {
-            Self::Terminated(over) => Some(over.at_ms.saturating_add(limits::ENDED_KEPT_MS)),
-            Self::Closed(_) => {
-                let closed_ms = self.closed_ms().filter(|_| self.is_archived())?;
-                Some(closed_ms.saturating_add(limits::CLOSED_KEPT_MS))
-            }
-        }
     }
 
     /// When this side stops waiting for the other one to hear of it, wall clock; `unheard`: that
