@@ -16,7 +16,7 @@ use mercato_protocol::time::Now;
 
 use super::inventory::Inventory;
 use super::ledger::Ledger;
-use super::offer::{Offer, Purchase, terms_of};
+use super::offer::{Offer, Purchase, bucket, terms_of};
 use super::policy::{Approve, Buyer, SharePolicy};
 use super::publisher::{Announcement, Publisher, Series};
 use super::size;
@@ -202,7 +202,7 @@ impl Supply {
         if is_full {
             return Verdict::Refuse(Reason::TooMany, "too many requests are open");
         }
-        if Ledger::new(&offer.sellable, deals).shortage(pool, quantity).is_some() {
+        if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, quantity) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
         match approval {
@@ -268,7 +268,7 @@ impl Supply {
             return Verdict::Refuse(Reason::Denied, "the policy denies this buyer");
         }
         let more = terms.quantity.saturating_sub(&before.quantity);
-        if Ledger::new(&offer.sellable, deals).shortage(pool, &more).is_some() {
+        if !shows_room(approval, &Ledger::new(&offer.sellable, deals), pool, &more) {
             return Verdict::Refuse(Reason::NoCapacity, "not enough is left");
         }
         match approval {
@@ -336,5 +336,15 @@ impl Supply {
     /// Where the numbers of advertisements are, for the records.
     pub(crate) fn series(&self) -> Series {
         self.publisher.series()
+    }
+}
+
+/// Whether there is room for so much, as far as a buyer is to learn under this rule of the owner's.
+/// Only to one that is granted does the answer tell what is free to the last thousandth: everybody
+/// else could find that out by asking, and learns what is advertised to all.
+fn shows_room(approval: Approve, ledger: &Ledger<'_>, pool: &Pool, quantity: &Resources) -> bool {
+    match approval {
+        Approve::Auto => ledger.shortage(pool, quantity).is_none(),
+        Approve::Ask | Approve::Deny => quantity.fits(&bucket(&ledger.free(pool))),
     }
 }

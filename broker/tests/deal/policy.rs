@@ -1,12 +1,12 @@
 //! What the owners' policies make of requests and orders.
 
 use mercato_broker::{
-    Affiliation, Approve, BuyPolicy, Command, Demand, Input, Inventory, Membership, Party, Rate,
-    Refusal, Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
+    Affiliation, Approve, BuyPolicy, Command, Demand, EndReason, Input, Inventory, Membership,
+    Party, Rate, Refusal, Reply, Selector, SharePolicy, ShareRule, Standing, syntax::FromText as _,
 };
 use mercato_protocol::id::{FederationId, NegotiationId};
 use mercato_protocol::limits::{POOLS, PRICE_LINES};
-use mercato_protocol::negotiation::State;
+use mercato_protocol::negotiation::{State, TerminateReason};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::resources::Resource;
 use mercato_protocol::terms::Class;
@@ -56,6 +56,49 @@ fn the_first_rule_that_covers_a_request_decides() {
     ] {
         let said = format!("{rules:?} {allowed} {cpu_millis}");
         assert_eq!(answered(rules, allowed, demand(cpu_millis)), expected, "{said}");
+    }
+}
+
+/// The seller's answer to an order of so much, where its advertisement says 3.9 of 3.97 CPUs: the
+/// buyer asks all the same.
+fn answer_at_the_limit(then: Approve, cpu_millis: u64) -> (State, Option<TerminateReason>) {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    let little = ShareRule { most: resources(30), then: Approve::Auto, ..ShareRule::default() };
+    let share = SharePolicy { rules: vec![little], ..policy(then) };
+    world.command(SELLER, Command::Share(Some(share))).unwrap();
+    let named = |world: &World, cpu_millis| Demand {
+        from: Some(world.cluster(SELLER)),
+        ..demand(cpu_millis)
+    };
+    let little = named(&world, 30);
+    order(&mut world, little).unwrap();
+    world.settle();
+    let much = named(&world, cpu_millis);
+    let Ok(Reply::Ordered { id, .. }) = order(&mut world, much) else { panic!() };
+    world.deliver(0);
+    let deal = world.nodes[SELLER].broker.deal(&id).unwrap();
+    let reason = deal.end().map(|end| match end.reason {
+        EndReason::Terminated(reason) => reason,
+        EndReason::Closed(reason) => panic!("{reason:?}"),
+    });
+    (deal.state(), reason)
+}
+
+#[test]
+fn who_is_not_granted_learns_no_more_of_what_is_free_than_all_do() {
+    let none = TerminateReason::NoCapacity;
+    for (then, cpu_millis, expected) in [
+        (Approve::Auto, 3_900, (State::Agreed, None)),
+        (Approve::Auto, 3_970, (State::Agreed, None)),
+        (Approve::Auto, 3_971, (State::Terminated, Some(none))),
+        (Approve::Ask, 3_900, (State::Review, None)),
+        (Approve::Ask, 3_901, (State::Terminated, Some(none))),
+        (Approve::Ask, 3_970, (State::Terminated, Some(none))),
+        (Approve::Ask, 3_971, (State::Terminated, Some(none))),
+        (Approve::Deny, 3_900, (State::Terminated, Some(TerminateReason::Denied))),
+        (Approve::Deny, 3_971, (State::Terminated, Some(TerminateReason::Denied))),
+    ] {
+        assert_eq!(answer_at_the_limit(then, cpu_millis), expected, "{then:?} {cpu_millis}");
     }
 }
 
