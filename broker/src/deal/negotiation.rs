@@ -5,10 +5,11 @@ use mercato_protocol::codec::CodecError;
 use mercato_protocol::contract::{Contract, Party, Terms};
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::limits::CLOCK_SKEW_MS;
-use mercato_protocol::negotiation::State;
+use mercato_protocol::negotiation::{Body, State};
 use mercato_protocol::price::{Money, PriceError, Usage};
 
 use super::agreement::Agreement;
+use super::conversation::Kind;
 use super::exchange::Exchange;
 use super::order::Side;
 use crate::limits;
@@ -83,6 +84,19 @@ impl Negotiation {
             Self::Offered { agreement } | Self::Agreed { agreement, .. } => Some(agreement),
             Self::Requested { .. } | Self::Review { .. } => None,
         }
+    }
+
+    /// Provider: promises the contract on these terms. The buyer has to sign it at once, within
+    /// [`limits::COMMIT_MS`], and within `hold_ms`.
+    pub(super) fn promise(
+        exchange: &mut Exchange<'_, '_>,
+        terms: Terms,
+        hold_ms: u64,
+    ) -> Result<Self, CodecError> {
+        let agreement = Self::sign(exchange, terms, hold_ms.min(limits::COMMIT_MS))?;
+        let contract = agreement.provider.clone();
+        exchange.ask(Kind::Agreement, Body::Agreement { contract })?;
+        Ok(Self::Agreed { agreement, unwanted: None })
     }
 
     /// Provider: the contract on these terms, signed; the buyer's signature is awaited for

@@ -3,7 +3,7 @@
 use mercato_broker::syntax::{FromText as _, PriceChange};
 use mercato_broker::{Approve, Command, Demand, EndReason, Refusal, Reply, limits};
 use mercato_protocol::envelope::{Signers, Trust};
-use mercato_protocol::id::{FederationId, NegotiationId};
+use mercato_protocol::id::{Digest, FederationId, NegotiationId};
 use mercato_protocol::negotiation::{Body, Message, State, TerminateReason};
 use mercato_protocol::resources::Resources;
 
@@ -200,4 +200,36 @@ fn a_counter_offer_waits_for_as_long_as_its_owner_says() {
     let counter = Command::Counter { request, price: price(), quantity: None, hold_s: Some(5) };
     let refused = world.command(SELLER, counter);
     assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+}
+
+/// An automatic offer is held for half a minute. A buyer that takes it in the last second asks for
+/// another signature, and gets no other half minute.
+#[test]
+fn an_offer_that_is_taken_is_held_no_longer() {
+    let mut world = World::acquainted(Approve::Auto, 0);
+    let rfq = Command::Rfq { demand: demand(SOLD_MILLIS), note: String::new() };
+    world.command(BUYER, rfq).unwrap();
+    world.deliver(0);
+    let id = world.nodes[SELLER].broker.deals().next().unwrap().id();
+    let commit_by_ms = |world: &World| {
+        let deal = world.nodes[SELLER].broker.deal(&id).unwrap();
+        deal.agreement().map(|agreement| agreement.contract.commit_by_ms)
+    };
+    let held_ms = commit_by_ms(&world);
+    assert_eq!(held_ms, Some(world.now(SELLER).wall_ms + limits::COMMIT_MS));
+    world.wire.clear();
+    world.advance(limits::COMMIT_MS - 1_000);
+    world.wire.clear();
+    let body = Body::Take;
+    let (from, to) = (world.cluster(BUYER), world.cluster(SELLER));
+    let message =
+        Message { negotiation: id, from, to, seq: 7, previous: Some(Digest([7; 32])), body };
+    let take = world.nodes[BUYER].config.key.sign(FederationId::lan(), &message).unwrap();
+    world.wire.push((SELLER, take));
+    world.deliver(0);
+    let state = |world: &World| world.nodes[SELLER].broker.deal(&id).unwrap().state();
+    assert_eq!((state(&world), commit_by_ms(&world)), (State::Agreed, held_ms));
+    world.wire.clear();
+    world.advance(1_000);
+    assert_eq!(state(&world), State::Terminated);
 }

@@ -26,15 +26,12 @@ impl Phase {
         let terms = order.request.terms.clone();
         match order.rfq {
             Some(_) => self.offer(exchange, terms, hold_ms),
-            None => self.promise(exchange, terms),
+            None => {
+                *self =
+                    Self::Negotiating(Negotiation::promise(exchange, terms, limits::COMMIT_MS)?);
+                Ok(())
+            }
         }
-    }
-
-    fn promise(&mut self, exchange: &mut Exchange<'_, '_>, terms: Terms) -> Result<(), CodecError> {
-        let agreement = Negotiation::sign(exchange, terms, limits::COMMIT_MS)?;
-        let contract = agreement.provider.clone();
-        *self = Self::Negotiating(Negotiation::Agreed { agreement, unwanted: None });
-        exchange.ask(Kind::Agreement, Body::Agreement { contract })
     }
 
     /// Signs the contract on terms that the buyer is yet to take, and holds the capacity,
@@ -52,12 +49,15 @@ impl Phase {
     }
 
     /// The buyer takes an offer that was made a while ago: its terms are signed afresh, so that
-    /// the term begins now. The signature before counts no longer.
+    /// the term begins now. The signature before counts no longer. The capacity is held no longer
+    /// than it was to be.
     fn on_take(&mut self, exchange: &mut Exchange<'_, '_>) -> Result<(), CodecError> {
         match self {
             Self::Negotiating(Negotiation::Offered { agreement }) => {
                 let terms = agreement.contract.terms.clone();
-                self.promise(exchange, terms)
+                let left_ms = agreement.contract.commit_by_ms.saturating_sub(exchange.now_ms());
+                *self = Self::Negotiating(Negotiation::promise(exchange, terms, left_ms)?);
+                Ok(())
             }
             // The agreement is said until it is answered.
             Self::Negotiating(Negotiation::Agreed { .. }) => Ok(()),
