@@ -1,6 +1,7 @@
 //! The configuration file. Each key has a default, and none is needed; an unknown key is
 //! an error.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -113,6 +114,10 @@ pub struct Kubernetes {
     pub webhook_client_ca: Option<PathBuf>,
     /// Whose pods may leave home.
     pub offload: Offload,
+    /// Whom service account tokens may be for that leave home with pods, whatever their
+    /// namespace says of the API server's. None by default.
+    #[serde(deserialize_with = "audiences")]
+    pub token_audiences: BTreeSet<String>,
     /// What guests of other clusters get in this one.
     pub guests: Guests,
 }
@@ -162,6 +167,7 @@ impl Default for Kubernetes {
             address: None,
             webhook_client_ca: None,
             offload: Offload::Chosen,
+            token_audiences: BTreeSet::new(),
             guests: Guests::default(),
         }
     }
@@ -185,6 +191,16 @@ fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Er
         return Err(serde::de::Error::custom(text));
     }
     Ok(servers)
+}
+
+/// An empty audience would be the API server's own.
+fn audiences<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<String>, D::Error> {
+    let audiences = BTreeSet::<String>::deserialize(from)?;
+    if audiences.iter().any(|audience| audience.trim().is_empty()) {
+        let text = "an empty audience: write whom the tokens are for, for example vault";
+        return Err(serde::de::Error::custom(text));
+    }
+    Ok(audiences)
 }
 
 #[cfg(test)]
@@ -224,6 +240,7 @@ mod tests {
                 address: Some(IpAddr::from([192, 0, 2, 7])),
                 webhook_client_ca: Some("/etc/mercato/webhook-client-ca.pem".into()),
                 offload: Offload::Chosen,
+                token_audiences: ["vault".to_owned()].into(),
                 guests: Guests {
                     name_servers: vec![IpAddr::from([192, 0, 2, 53])],
                     user_namespaces: UserNamespaces::Asked,

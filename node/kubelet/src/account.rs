@@ -1,6 +1,6 @@
 //! Who the daemon is in its cluster, and its rights in single namespaces: they
-//! are given by a RoleBinding to one fixed ClusterRole, which the daemon may
-//! bind and nothing more, so that it holds no secret of any other namespace.
+//! are given by RoleBindings to fixed ClusterRoles, which the daemon may bind
+//! and nothing more, so that it holds no secret of any other namespace.
 
 use std::time::Duration;
 
@@ -10,13 +10,32 @@ use serde_json::{Value, json};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::failure::Failure;
 use crate::kind::{ROLE_BINDING, SELF_ACCESS_REVIEW, SELF_REVIEW};
-use crate::names::{FIELD_MANAGER, MANAGED_BY, NAMESPACE_ROLE};
+use crate::names::{API_ACCESS_ROLE, FIELD_MANAGER, GROUP, MANAGED_BY, NAMESPACE_ROLE};
 
 /// The account of the daemon at its own API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// `system:serviceaccount:mercato:mercato`, or a user's name.
     pub user: String,
+}
+
+/// What the daemon may give itself in one namespace; the RoleBinding has the role's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// Its rights in a namespace that leaves home or holds guests.
+    Namespace,
+    /// Tokens for home's API server: a word that the admission policies ask for.
+    ApiAccess,
+}
+
+impl Grant {
+    /// The ClusterRole, and a right that only it brings: group, resource and verb.
+    fn role(self) -> (&'static str, (&'static str, &'static str, &'static str)) {
+        match self {
+            Self::Namespace => (NAMESPACE_ROLE, ("", "secrets", "get")),
+            Self::ApiAccess => (API_ACCESS_ROLE, (GROUP, "tokens", "home-api")),
+        }
+    }
 }
 
 impl Account {
@@ -33,27 +52,25 @@ impl Account {
         .boxed()
     }
 
-    /// Gives the account its rights in a namespace that leaves home or holds guests, and
-    /// waits until they hold, so that no request is refused for being early.
-    pub fn bind(&self, cluster: &Cluster, namespace: &str) -> Answer<()> {
+    /// Gives the account these rights in a namespace, and waits until they hold, so that no request is refused for being early.
+    pub fn bind(&self, cluster: &Cluster, namespace: &str, grant: Grant) -> Answer<()> {
         let (cluster, namespace) = (cluster.clone(), namespace.to_owned());
-        // A right that only they bring.
-        let (resource, verb) = ("secrets", "get");
+        let (role, (group, resource, verb)) = grant.role();
         let binding = json!({
             "metadata": { "namespace": namespace, "labels": { MANAGED_BY: FIELD_MANAGER } },
             "roleRef": {
-                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": NAMESPACE_ROLE,
+                "apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": role,
             },
             "subjects": [self.subject()],
         });
         async move {
             let ns = Some(namespace.as_str());
-            if allowed(&cluster, ns, "", resource, verb).await? {
+            if allowed(&cluster, ns, group, resource, verb).await? {
                 return Ok(());
             }
-            cluster.apply(ROLE_BINDING, ns, NAMESPACE_ROLE, binding).await?;
+            cluster.apply(ROLE_BINDING, ns, role, binding).await?;
             for _ in 0..BINDING_LOOKS {
-                if allowed(&cluster, ns, "", resource, verb).await? {
+                if allowed(&cluster, ns, group, resource, verb).await? {
                     return Ok(());
                 }
                 tokio::time::sleep(BINDING_LOOK).await;
@@ -64,8 +81,9 @@ impl Account {
     }
 
     /// Takes back the rights that [`Account::bind`] gave; false if there were none.
-    pub fn unbind(&self, cluster: &Cluster, namespace: &str) -> Answer<bool> {
-        cluster.delete(ROLE_BINDING, Some(namespace), NAMESPACE_ROLE, Deletion::default())
+    pub fn unbind(&self, cluster: &Cluster, namespace: &str, grant: Grant) -> Answer<bool> {
+        let (role, _) = grant.role();
+        cluster.delete(ROLE_BINDING, Some(namespace), role, Deletion::default())
     }
 
     fn subject(&self) -> Value {

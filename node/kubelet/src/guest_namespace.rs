@@ -13,7 +13,7 @@ use mercato_protocol::id::ContractId;
 use mercato_protocol::terms;
 use serde_json::{Value, json};
 
-use crate::account::Account;
+use crate::account::{Account, Grant};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::failure::{Class, Failure};
 use crate::guest::release_patch;
@@ -44,7 +44,7 @@ pub fn ensure(cluster: &Cluster, account: &Account, wanted: GuestNamespace) -> A
                 }
             }
         }
-        account.bind(&cluster, name).await?;
+        account.bind(&cluster, name, Grant::Namespace).await?;
         for (kind, object) in [
             (RESOURCE_QUOTA, wanted.quota()),
             (LIMIT_RANGE, wanted.limit_range()),

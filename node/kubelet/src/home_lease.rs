@@ -2,6 +2,7 @@
 //! with its certificate, and the pods' way out. A thin joint of the parts, for
 //! the driver.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -31,6 +32,9 @@ pub struct HomeLeaseConfig {
     pub listen: SocketAddr,
     /// Whether the daemon approves its own certificate requests.
     pub approve_serving: bool,
+    /// Whom tokens may be for that leave home with pods, where the namespace gives none for home's
+    /// API server.
+    pub audiences: BTreeSet<String>,
 }
 
 /// One lease as home's cluster sees it: a virtual node and its kubelet API.
@@ -67,12 +71,12 @@ impl HomeLease {
         peer: Arc<dyn PeerStreams>,
     ) -> BoxFuture<'static, Result<(Self, mpsc::Receiver<Input>), HomeLeaseError>> {
         async move {
-            let HomeLeaseConfig { mut node, listen, approve_serving } = config;
+            let HomeLeaseConfig { mut node, listen, approve_serving, audiences } = config;
             let (name, address): (String, IpAddr) = (node.name.clone(), node.address);
             let subject = Subject { node: name.clone(), addresses: vec![address] };
             let tls = Tls::new(certificate::self_signed(&subject)?)?;
             let (host_ip, provider) = (address, node.provider);
-            let home = HomeConfig { node: name.clone(), provider, host_ip };
+            let home = HomeConfig { node: name.clone(), provider, host_ip, audiences };
             let (side, inputs) = HomeSide::start(cluster.clone(), home, bodies, opted_in);
             let kubelet = VirtualKubelet {
                 name: name.clone(),

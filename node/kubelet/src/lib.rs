@@ -51,7 +51,7 @@ mod testing;
 pub mod usage;
 mod watch;
 
-pub use account::Account;
+pub use account::{Account, Grant};
 pub use bodies::{Bodies, BodyError};
 pub use bucket::Bucket;
 pub use cluster::{Answer, Cluster};

@@ -12,5 +12,8 @@ pub const FINALIZER: &str = "mercato.dev/daemon";
 /// is a guest's; the RoleBinding has the same name.
 pub const NAMESPACE_ROLE: &str = "mercato-namespace";
 
+/// The same for tokens for home's API server, where a NamespaceOffload says so.
+pub const API_ACCESS_ROLE: &str = "mercato-api-access";
+
 /// The MutatingWebhookConfiguration and its webhook.
 pub const WEBHOOK: &str = "offload.mercato.dev";

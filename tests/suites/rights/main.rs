@@ -21,6 +21,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const RBAC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/rbac.yaml");
+const AUDIENCES: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy/optional/token-audiences.yaml");
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/rights");
 const ACCOUNT: &str = "system:serviceaccount:mercato:mercato";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -95,6 +97,7 @@ fn granted() -> Result<BTreeSet<String>> {
         let place = match (object["kind"].as_str(), metadata["name"].as_str()) {
             (Some("ClusterRole"), Some("mercato")) => String::new(),
             (Some("ClusterRole"), Some("mercato-namespace")) => "in a namespace: ".to_owned(),
+            (Some("ClusterRole"), Some("mercato-api-access")) => "with apiAccess: ".to_owned(),
             (Some("Role"), Some(_)) => {
                 format!("{}: ", metadata["namespace"].as_str().context("a Role's namespace")?)
             }
@@ -131,6 +134,8 @@ async fn tried(stage: &Stage) -> Result<()> {
     let rome = stage.cluster("rome");
     deploy(rome).await?;
     let setup = std::fs::read_to_string(Path::new(HERE).join("setup.yaml"))?;
+    let audiences = std::fs::read_to_string(AUDIENCES)?;
+    rome.apply(&audiences).await?;
     // The API server learns of kinds, policies and their parameters a moment later.
     wait::until("all is there that the account finds", PATIENCE, || async {
         rome.apply(&setup).await.map(|()| true)

@@ -1,7 +1,7 @@
 //! Home's side of one lease: its virtual node, the pods that are bound to it, the objects that they
 //! need, and the statuses written back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use mercato_offload::forge::labels::CONTRACT;
@@ -226,7 +226,12 @@ impl HomeSide {
             None if self.lie == Some(Lie::AllLeaves) => Leave::Now(OptIn::default()),
             None => self.scope.unknown(namespace),
         };
-        let node = BoundNode { name, provider: &self.provider, host_ip: None };
+        let node = BoundNode {
+            name,
+            provider: &self.provider,
+            host_ip: None,
+            audiences: &BTreeSet::new(),
+        };
         Some(match Departure::of(pod, leave, node) {
             Departure::Undecided => (None, false),
             Departure::Stays { refusal, ends } => (staying(pod, refusal), ends),

@@ -8,12 +8,12 @@ use futures::{FutureExt, StreamExt};
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input};
 use mercato_offload::key::{Item, PodId, Uid};
-use mercato_offload::placement::export::{BoundNode, Departure, Leave, staying};
+use mercato_offload::placement::export::{Departure, staying};
 use tokio::sync::mpsc;
 
 use super::pods::Seen;
 use super::services::{Environment, Services};
-use super::shared::{HomeConfig, Shared};
+use super::shared::Shared;
 use super::write;
 use crate::kind::POD;
 use crate::offload_namespace::Known;
@@ -120,10 +120,7 @@ impl Teller<'_> {
     /// The pod as the session sees it; the body is kept beside.
     async fn home_pod(&mut self, seen: &Seen, opted_in: &Known) -> Option<HomePod> {
         let (id, pod) = (&seen.id, &seen.object.open());
-        let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(&id.namespace));
-        let HomeConfig { node, provider, host_ip } = &self.shared.config;
-        let node = BoundNode { name: node, provider, host_ip: Some(*host_ip) };
-        match Departure::of(pod, leave, node) {
+        match self.shared.departure(pod, opted_in) {
             Departure::Undecided => None,
             Departure::Stays { refusal, ends } => {
                 if ends {

@@ -1,10 +1,13 @@
 //! What home's side of a lease is made with, and what its tasks have in common.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use mercato_offload::home::Input;
+use mercato_offload::placement::export::{BoundNode, Departure, Leave};
 use mercato_protocol::id::ClusterId;
+use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +27,8 @@ pub struct HomeConfig {
     pub provider: ClusterId,
     /// Where home's API server reaches the node, which is the pods' hostIP.
     pub host_ip: IpAddr,
+    /// Whom tokens may be for that leave home with pods.
+    pub audiences: BTreeSet<String>,
 }
 
 /// What the tasks of home's side of one lease have in common.
@@ -46,6 +51,15 @@ impl Shared {
     /// The life of a namespace, if it may be read now.
     pub(super) fn life(&self, namespace: &str) -> Option<Life> {
         self.opted_in.borrow().as_ref().and_then(|known| known.life(namespace))
+    }
+
+    /// What becomes of a pod of the node, by what is known of its namespace now.
+    pub(super) fn departure(&self, pod: &Value, opted_in: &Known) -> Departure {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+        let leave = opted_in.as_ref().map_or(Leave::Soon, |known| known.leave(namespace));
+        let HomeConfig { node, provider, host_ip, audiences } = &self.config;
+        let node = BoundNode { name: node, provider, host_ip: Some(*host_ip), audiences };
+        Departure::of(pod, leave, node)
     }
 
     /// Waits where the driver is behind; nothing is lost, nothing piles up.

@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use mercato_offload::forge::{self, TokenRequest};
 use mercato_offload::home::Input;
 use mercato_offload::key::{Item, ObjectKey};
+use mercato_offload::placement::export::Departure;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -62,7 +63,7 @@ impl Tokens {
 
     async fn renew(&self, shared: &Shared, key: ObjectKey) {
         let pod = forge::token_pod(&key.name).and_then(|uid| shared.pods.get(&uid));
-        let requests = pod.map(|pod| forge::token_requests(&pod.open())).unwrap_or_default();
+        let requests = pod.map(|pod| leaving(shared, &pod.open())).unwrap_or_default();
         let Some(request) = requests.into_iter().find(|request| request.key == key) else { return };
         // No token is given in a namespace that is ending.
         if shared.life(&key.namespace).is_none() {
@@ -109,6 +110,14 @@ impl Tokens {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Token>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tokens that leave with a pod, by what is known of its namespace now.
+fn leaving(shared: &Shared, pod: &Value) -> Vec<TokenRequest> {
+    match shared.departure(pod, &shared.opted_in.borrow()) {
+        Departure::Leaves(permit) => permit.token_requests(pod),
+        Departure::Undecided | Departure::Stays { .. } => Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::wanted::Wanted;
 use super::webhook::{self, Webhook};
-use crate::account::Account;
+use crate::account::{Account, Grant};
 use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::NAMESPACE;
@@ -29,6 +29,9 @@ pub(super) struct Rights {
 struct Held {
     /// The namespace's: they go with it, and another of its name has none.
     uid: String,
+    /// Whether tokens for home's API server are among them; none: an earlier start may have left
+    /// them.
+    api_access: Option<bool>,
     /// Since when they are not wanted there any more, if so.
     left: Option<Instant>,
 }
@@ -54,14 +57,16 @@ impl Rights {
         let mut taken = Ok(());
         for (name, one) in wanted.iter().filter(|(_, one)| !one.ends) {
             if !self.holds(name, one) {
-                match self.account.bind(&self.cluster, name).await {
+                match self.account.bind(&self.cluster, name, Grant::Namespace).await {
                     Ok(()) => {
-                        let held = Held { uid: one.uid.clone(), left: None };
+                        let held = Held { uid: one.uid.clone(), api_access: None, left: None };
                         self.held.get_or_insert_default().insert(name.clone(), held);
                     }
                     Err(failure) => taken = taken.and(Err(failure.of(name))),
                 }
             }
+            let api_access = self.follow_api_access(name, one.how.api_access).await;
+            taken = taken.and(api_access.map_err(|failure| failure.of(name)));
         }
         let registered = match &self.webhook {
             Some(webhook) if !wanted.is_empty() => webhook.register(&self.cluster).await,
@@ -71,13 +76,34 @@ impl Rights {
         taken.and(registered)
     }
 
+    /// Takes the right to tokens for home's API server in a namespace, or gives it back, as its
+    /// owner says. Where it cannot be had, pods leave as well, without those tokens.
+    async fn follow_api_access(&mut self, name: &str, wanted: bool) -> Result<(), Failure> {
+        let held = self.held.as_mut().and_then(|held| held.get_mut(name));
+        let Some(held) = held.filter(|held| held.api_access != Some(wanted)) else { return Ok(()) };
+        if wanted {
+            self.account.bind(&self.cluster, name, Grant::ApiAccess).await?;
+        } else {
+            self.account.unbind(&self.cluster, name, Grant::ApiAccess).await?;
+        }
+        held.api_access = Some(wanted);
+        Ok(())
+    }
+
+    async fn unbind(&self, name: &str) -> Result<(), Failure> {
+        for grant in [Grant::ApiAccess, Grant::Namespace] {
+            self.account.unbind(&self.cluster, name, grant).await?;
+        }
+        Ok(())
+    }
+
     /// Gives back those that an earlier start has left in other namespaces.
     async fn give_back_left(&mut self, wanted: &BTreeMap<String, Wanted>) -> Result<(), Failure> {
         let others = format!("labelSelector=!{OFFLOAD},!{CONTRACT}");
         for namespace in self.cluster.list(NAMESPACE, None, &others).await? {
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
             if !wanted.contains_key(name) {
-                self.account.unbind(&self.cluster, name).await?;
+                self.unbind(name).await?;
             }
         }
         self.held = Some(BTreeMap::new());
@@ -107,12 +133,13 @@ impl Rights {
             .collect();
         let mut given_back = Ok(());
         for name in due {
-            match self.account.unbind(&self.cluster, &name).await {
-                Ok(_) => drop(held.remove(&name)),
+            match self.unbind(&name).await {
+                Ok(()) => drop(self.held.as_mut().and_then(|held| held.remove(&name))),
                 Err(failure) => given_back = given_back.and(Err(failure)),
             }
         }
-        given_back.map(|()| held.values().all(|held| held.left.is_none()))
+        let held = self.held.iter().flatten();
+        given_back.map(|()| held.map(|(_, held)| held).all(|held| held.left.is_none()))
     }
 }
 
@@ -147,8 +174,13 @@ mod tests {
         let listed =
             "GET /api/v1/namespaces?labelSelector=!mercato.dev/offload,!mercato.dev/contract";
         assert!(requests.iter().any(|request| request.starts_with(listed)), "{requests:?}");
-        let deleted = requests.iter().filter(|request| request.starts_with("DELETE"));
-        assert!(deleted.eq([&format!("DELETE {BINDINGS}")]), "{requests:?}");
+        let deleted = requests.iter().filter_map(|request| request.strip_prefix("DELETE "));
+        let gone = [
+            binding("left", "mercato-api-access"),
+            binding("left", "mercato-namespace"),
+            binding("shop", "mercato-api-access"),
+        ];
+        assert!(deleted.eq(gone), "{requests:?}");
         assert!(rights.holds("shop", &shop));
     }
 
@@ -157,7 +189,7 @@ mod tests {
         let bound = Arc::new(Mutex::new(Vec::<String>::new()));
         let seen = bound.clone();
         let cluster = scripted(move |method, path, body| {
-            if method == "GET" {
+            if method == "GET" || method == "DELETE" {
                 return (200, json!({ "items": [] }));
             }
             if path.contains("selfsubjectaccessreviews") {
@@ -202,6 +234,34 @@ mod tests {
         assert!(rights.holds("shop", &wanted("2")));
     }
 
-    const BINDINGS: &str =
-        "/apis/rbac.authorization.k8s.io/v1/namespaces/left/rolebindings/mercato-namespace";
+    #[tokio::test]
+    async fn tokens_for_the_api_server_are_bound_only_while_the_owner_says_so() {
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = requests.clone();
+        let cluster = scripted(move |method, path, body| {
+            let asked = body["spec"]["resourceAttributes"]["verb"] == "home-api";
+            let mut seen = seen.lock().unwrap();
+            if path.contains("rolebindings") {
+                let name = path.split(['/', '?']).nth(7).unwrap_or_default();
+                seen.push(format!("{method} {name}"));
+            }
+            let bound = seen.last().is_some_and(|last| last == "PATCH mercato-api-access");
+            (200, json!({ "items": [], "status": { "allowed": !asked || bound } }))
+        });
+        let mut rights = Rights::new(cluster, Account { user: "anna".into() }, None);
+        let mut asked = async |api_access: bool| {
+            let how = OptIn { api_access, ..OptIn::default() };
+            let shop = Wanted { how, ..wanted("1") };
+            rights.take(&BTreeMap::from([("shop".into(), shop)])).await.unwrap();
+            std::mem::take(&mut *requests.lock().unwrap())
+        };
+        assert_eq!(asked(true).await, ["PATCH mercato-api-access"]);
+        assert!(asked(true).await.is_empty());
+        assert_eq!(asked(false).await, ["DELETE mercato-api-access"]);
+        assert!(asked(false).await.is_empty());
+    }
+
+    fn binding(namespace: &str, name: &str) -> String {
+        format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings/{name}")
+    }
 }

@@ -7,11 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use super::refs::{each, visit_containers, within};
-use super::{ApiAccess, HomeContext};
+use super::HomeContext;
+use super::refs::{each, retain_tokens, visit_containers};
 
 /// A pod as it is sent: without status and book-keeping, with home's service variables and
-/// the address of its virtual node, and without tokens where the API must not be reached.
+/// the address of its virtual node, and without the tokens that stay at home.
 ///
 /// A variable of the container wins over one of a service, as at home. A container with
 /// `envFrom` is given only the variables of the API server, since an explicit variable
@@ -24,15 +24,7 @@ pub fn export_pod(pod: &Value, ctx: &HomeContext) -> Value {
         each(container, "env", &mut |env| name_the_host(env, ctx));
         add_service_env(container, &ctx.service_env, links);
     });
-    if ctx.api_access == ApiAccess::None {
-        each(spec, "volumes", &mut |volume| {
-            within(volume, "projected", &mut |projected| {
-                if let Some(sources) = projected["sources"].as_array_mut() {
-                    sources.retain(|source| source["serviceAccountToken"].is_null());
-                }
-            });
-        });
-    }
+    retain_tokens(spec, &ctx.tokens);
     pod
 }
 

@@ -21,8 +21,11 @@ pub use labels::FINALIZER;
 pub use object::{forge, forge_config_map, forge_secret};
 pub use observe::{came, classify, observe};
 pub use pod::forge_pod;
-pub use refs::{TokenRequest, needs, pod_id, token_name, token_pod, token_requests};
+pub use refs::{
+    TokenRequest, needs, pod_id, token_name, token_pod, token_requests, token_requests_of,
+};
 pub use status::{StatusContext, home_status, open_gates};
+pub use tokens::Tokens;
 
 mod check;
 #[cfg(test)]
@@ -47,6 +50,7 @@ mod schema_status;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 /// What home adds to a pod before it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,20 +58,10 @@ pub struct HomeContext {
     /// The service variables of the pod's namespace (`REDIS_SERVICE_HOST`,
     /// `KUBERNETES_SERVICE_PORT`, ...), as home's kubelet would give them.
     pub service_env: BTreeMap<String, String>,
-    /// What the namespace's `NamespaceOffload` says.
-    pub api_access: ApiAccess,
+    /// Which tokens leave with it.
+    pub tokens: Tokens,
     /// The address of the virtual node: what a pod reads as its host's.
     pub host_ip: Option<String>,
-}
-
-/// Whether pods that left home may still use home's API server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ApiAccess {
-    /// No token crosses; `ca.crt` and `namespace` stay in their volume.
-    #[default]
-    None,
-    /// Pod-bound tokens cross.
-    Home,
 }
 
 /// What the provider imposes on the guests of a lease.

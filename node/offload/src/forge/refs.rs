@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::tokens::Tokens;
 use crate::key::{ObjectKey, ObjectKind, PodId, Uid, key};
 
 /// A token to be made at home by `TokenRequest`, bound to the pod, and kept fresh.
@@ -46,6 +47,13 @@ pub fn needs(pod: &Value) -> Vec<ObjectKey> {
     keys.into_iter().collect()
 }
 
+/// The tokens that a pod of home mounts once it is exported, if these leave with it.
+pub fn token_requests_of(pod: &Value, tokens: &Tokens) -> Vec<TokenRequest> {
+    let mut exported = pod.clone();
+    retain_tokens(&mut exported["spec"], tokens);
+    token_requests(&exported)
+}
+
 /// The tokens that an exported pod mounts.
 pub fn token_requests(pod: &Value) -> Vec<TokenRequest> {
     let Some(id) = pod_id(pod) else { return Vec::new() };
@@ -57,7 +65,7 @@ pub fn token_requests(pod: &Value) -> Vec<TokenRequest> {
             key: key(ObjectKind::ServiceAccountToken, &id.namespace, &token_name(&id.uid, n)),
             pod: id.clone(),
             service_account: service_account.to_owned(),
-            audience: token["audience"].as_str().filter(|name| !name.is_empty()).map(str::to_owned),
+            audience: audience(token).map(str::to_owned),
             expiration_s: token["expirationSeconds"].as_u64().unwrap_or(EXPIRATION_S),
         });
     });
@@ -95,6 +103,25 @@ pub(super) fn visit_tokens(spec: &mut Value, visit: &mut dyn FnMut(usize, &mut V
             });
         });
     });
+}
+
+/// Takes out the tokens that stay at home.
+pub(super) fn retain_tokens(spec: &mut Value, tokens: &Tokens) {
+    each(spec, "volumes", &mut |volume| {
+        within(volume, "projected", &mut |projected| {
+            if let Some(sources) = projected["sources"].as_array_mut() {
+                sources.retain(|source| {
+                    let token = &source["serviceAccountToken"];
+                    token.is_null() || tokens.permit(audience(token))
+                });
+            }
+        });
+    });
+}
+
+/// Whom a projected token is for; none: home's API server.
+fn audience(token: &Value) -> Option<&str> {
+    token["audience"].as_str().filter(|name| !name.is_empty())
 }
 
 /// Every name of a config map or a secret.

@@ -88,6 +88,7 @@ impl AtHome {
                 node: node.clone(),
                 listen: SocketAddr::new(*address, port),
                 approve_serving: self.shared.approve_serving,
+                audiences: self.shared.audiences.clone(),
             };
             let cluster = cluster.clone();
             let (bodies, opted_in) = (self.task.bodies.clone(), opt_ins.known());

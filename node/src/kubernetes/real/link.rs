@@ -169,6 +169,7 @@ async fn connect(
         version,
         address,
         approve_serving,
+        audiences: settings.token_audiences.clone(),
         name_servers: name_servers::of_guests(&settings.guests),
         user_namespaces: settings.guests.user_namespaces,
         scope,

@@ -22,7 +22,7 @@ use mercato_broker::{Inventory, PoolInventory, Side};
 use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{opt_in, opt_out, opted_in};
 use mercato_kubelet::stream::{self as api, Opened, Refused};
-use mercato_kubelet::{Cluster, Failure, inventory};
+use mercato_kubelet::{Cluster, Failure, Grant, inventory};
 use mercato_offload::placement::export::{Leave, OptIn};
 use mercato_protocol::id::ContractId;
 use mercato_protocol::stream::{RefusedReason, Request, Usage};
@@ -171,7 +171,7 @@ impl Kubernetes for Real {
                 ));
             }
             // It is marked only where the rights are had.
-            let bound = shared.account.bind(&shared.cluster, &namespace).await;
+            let bound = shared.account.bind(&shared.cluster, &namespace, Grant::Namespace).await;
             bound.map_err(|failure| unbound(&namespace, &how, &failure))?;
             let marked = opt_in(&shared.cluster, &namespace, &how);
             shared.marked(namespace, Some(how), marked).await

@@ -30,6 +30,8 @@ pub(super) struct Shared {
     /// Whether the certificate requests of virtual nodes are approved here: by a demo, whose
     /// user is the cluster's own administrator.
     pub(super) approve_serving: bool,
+    /// Whom tokens may be for that leave home with pods.
+    pub(super) audiences: BTreeSet<String>,
     /// The name servers of guests.
     pub(super) name_servers: Vec<IpAddr>,
     /// Which guests have users of their own.

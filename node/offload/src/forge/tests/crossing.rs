@@ -10,7 +10,7 @@ use super::*;
 fn guest_of(change: impl Fn(&mut Value)) -> Value {
     let mut home = home_pod();
     change(&mut home);
-    forged(&export_pod(&home, &home_context(ApiAccess::None))).unwrap()
+    forged(&export_pod(&home, &home_context(Tokens::default()))).unwrap()
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn the_host_is_the_virtual_node() {
             let env = sent["spec"]["containers"][0]["env"].as_array().unwrap().clone();
             env.into_iter().find(|env| env["name"] == "HOST").unwrap()
         };
-        let sent = export_pod(&home, &home_context(ApiAccess::None));
+        let sent = export_pod(&home, &home_context(Tokens::default()));
         assert_eq!(named(&sent), json!({ "name": "HOST", "value": "10.0.0.9" }));
         assert_eq!(named(&forged(&sent).unwrap())["value"], "10.0.0.9");
         // A home that leaves it to the provider learns nothing of its nodes.

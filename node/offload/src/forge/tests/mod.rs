@@ -12,6 +12,7 @@ use crate::message::{Outcome, Route};
 
 mod change;
 mod crossing;
+mod tokens;
 
 fn home_pod() -> Value {
     json!({
@@ -80,10 +81,10 @@ fn guest_context() -> GuestContext {
     }
 }
 
-fn home_context(api_access: ApiAccess) -> HomeContext {
+fn home_context(tokens: Tokens) -> HomeContext {
     HomeContext {
         service_env: map([("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("DB_PORT", "1")]),
-        api_access,
+        tokens,
         host_ip: Some("10.0.0.9".into()),
     }
 }
@@ -98,7 +99,7 @@ fn forged(home: &Value) -> Result<Value, Refusal> {
 
 #[test]
 fn a_pod_is_forged() {
-    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let sent = export_pod(&home_pod(), &home_context(Tokens::All));
     let guest = forged(&sent).unwrap();
     let metadata = &guest["metadata"];
     assert_eq!(metadata["namespace"], "shop-rome");
@@ -124,7 +125,7 @@ fn a_pod_is_forged() {
 
 #[test]
 fn what_a_pod_reads_about_itself_is_homes_truth() {
-    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let sent = export_pod(&home_pod(), &home_context(Tokens::All));
     let guest = forged(&sent).unwrap();
     let env = guest["spec"]["containers"][0]["env"].as_array().unwrap();
     let shown = |env: &Value| -> Value {
@@ -143,12 +144,12 @@ fn what_a_pod_reads_about_itself_is_homes_truth() {
 
 #[test]
 fn a_pod_needs_what_it_names() {
-    let sent = export_pod(&home_pod(), &home_context(ApiAccess::Home));
+    let sent = export_pod(&home_pod(), &home_context(Tokens::All));
     let names: Vec<String> = needs(&sent).iter().map(|key| key.name.clone()).collect();
     assert_eq!(names, ["conf", "kube-root-ca.crt", "pull", "mercato-token-u-1-0"]);
     let tokens = token_requests(&sent);
     assert_eq!((tokens[0].service_account.as_str(), tokens[0].expiration_s), ("web", 3607));
-    let sent = export_pod(&home_pod(), &home_context(ApiAccess::None));
+    let sent = export_pod(&home_pod(), &home_context(Tokens::default()));
     assert!(token_requests(&sent).is_empty());
     let sources = forged(&sent).unwrap()["spec"]["volumes"][0]["projected"]["sources"].clone();
     assert_eq!(sources.as_array().unwrap().len(), 2, "ca.crt and namespace stay");
@@ -204,7 +205,7 @@ fn what_the_lease_does_not_allow_is_refused_with_its_path() {
         ("/spec/containers/0/image", json!({ "deep": { "er": 1 } }), "spec.containers[0].image"),
     ];
     for (pointer, value, path) in cases {
-        let mut pod = export_pod(&home_pod(), &home_context(ApiAccess::None));
+        let mut pod = export_pod(&home_pod(), &home_context(Tokens::default()));
         let (parent, name) = pointer.rsplit_once('/').unwrap();
         let parent = pod.pointer_mut(parent).unwrap();
         match name.parse::<usize>() {
@@ -219,7 +220,7 @@ fn what_the_lease_does_not_allow_is_refused_with_its_path() {
 fn the_level_privileged_opens_the_node_but_not_its_network() {
     let ctx = GuestContext { pod_security: PodSecurity::Privileged, ..guest_context() };
     let forged = |change: fn(&mut Value)| {
-        let mut pod = export_pod(&home_pod(), &home_context(ApiAccess::None));
+        let mut pod = export_pod(&home_pod(), &home_context(Tokens::default()));
         change(&mut pod["spec"]);
         forge(&Item::Pod(id()), &pod, digest(&pod), &route(), &ctx)
     };

@@ -1,14 +1,14 @@
 //! What becomes of a pod that is bound to a virtual node: by what its namespace allows, and what
 //! it uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use mercato_protocol::id::{ClusterId, Digest};
 use serde_json::Value;
 
 use super::opt_in::{Leave, OptIn};
-use crate::forge::{self, ApiAccess, HomeContext, Refusal};
+use crate::forge::{self, HomeContext, Refusal, TokenRequest, Tokens};
 use crate::home::HomePod;
 use crate::key::{ObjectKey, ObjectKind};
 
@@ -21,6 +21,8 @@ pub struct BoundNode<'a> {
     pub provider: &'a ClusterId,
     /// What pods read as the address of their host.
     pub host_ip: Option<IpAddr>,
+    /// Tokens for these leave home, whatever a namespace says of the API server's.
+    pub audiences: &'a BTreeSet<String>,
 }
 
 /// What becomes of a pod that is bound to a virtual node.
@@ -72,7 +74,8 @@ impl Departure {
             Err(reason) if !runs => return stays("metadata.namespace", reason, false),
             place => place.unwrap_or_default(),
         };
-        Self::Leaves(Permit { how, place, host_ip: node.host_ip })
+        let tokens = if how.api_access { Tokens::All } else { Tokens::For(node.audiences.clone()) };
+        Self::Leaves(Permit { how, place, host_ip: node.host_ip, tokens })
     }
 }
 
@@ -82,9 +85,15 @@ pub struct Permit {
     how: OptIn,
     place: Option<String>,
     host_ip: Option<IpAddr>,
+    tokens: Tokens,
 }
 
 impl Permit {
+    /// The tokens that leave with the pod.
+    pub fn token_requests(&self, pod: &Value) -> Vec<TokenRequest> {
+        forge::token_requests_of(pod, &self.tokens)
+    }
+
     /// The pod as its session sees it. `service_env` are the service variables of its namespace;
     /// `keep` stores the body that would be sent, and answers with its digest. None: what was given
     /// is no pod of an API server's.
@@ -94,10 +103,9 @@ impl Permit {
         service_env: &BTreeMap<String, String>,
         keep: impl FnOnce(Value) -> Result<Digest, Refusal>,
     ) -> Option<HomePod> {
-        let api_access = if self.how.api_access { ApiAccess::Home } else { ApiAccess::None };
-        let (service_env, host_ip) = (service_env.clone(), self.host_ip);
-        let host_ip = host_ip.map(|address| address.to_string());
-        let exported = forge::export_pod(pod, &HomeContext { service_env, api_access, host_ip });
+        let (service_env, tokens) = (service_env.clone(), self.tokens.clone());
+        let host_ip = self.host_ip.map(|address| address.to_string());
+        let exported = forge::export_pod(pod, &HomeContext { service_env, tokens, host_ip });
         let needs = forge::needs(&exported);
         if let Some(refusal) = self.kept_at_home(pod, &needs) {
             return staying(pod, refusal);
@@ -154,7 +162,8 @@ mod tests {
     use super::*;
 
     const TURIN: ClusterId = ClusterId([0x4f; 32]);
-    const NODE: BoundNode<'_> = BoundNode { name: "turin", provider: &TURIN, host_ip: None };
+    const NODE: BoundNode<'_> =
+        BoundNode { name: "turin", provider: &TURIN, host_ip: None, audiences: &BTreeSet::new() };
 
     fn pod(phase: &str, deleting: bool) -> Value {
         let mut pod = json!({
