@@ -24,8 +24,18 @@ pub const STRANGERS_TIME: Duration = Duration::from_secs(15);
 /// Requests of one address that wait for the review of a token, or are admission reviews whose
 /// body comes, at a time; a guess.
 pub const UNKNOWN_REQUESTS: usize = 8;
-/// Bodies of admission reviews that come at a time, to the whole webhook: 64 MiB at most.
-pub const ADMISSION_BODIES: usize = 16;
+/// Bodies of admission reviews that come at a time, to the whole webhook: with those below, some
+/// 16 MiB at most,
+pub const ADMISSION_BODIES: usize = 64;
+/// those that are no larger than this; a pod takes some 10 KiB,
+pub const ADMISSION_SMALL_BODY: usize = 64 << 10;
+/// and those among them that are.
+pub const ADMISSION_LARGE_BODIES: usize = 3;
+/// What is kept of one field of an admission review, in bytes of text and, for each value,
+/// [`ADMISSION_VALUE`]: tolerations and affinities take a few KiB. A guess.
+pub const ADMISSION_FIELD: usize = 32 << 10;
+/// What each value takes beside its text: see [`ADMISSION_FIELD`].
+pub const ADMISSION_VALUE: usize = 32;
 /// An API server does not wait longer for the webhook's answer.
 pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Reviews of tokens, and of rights, of one virtual node that are under way at once: apart
@@ -45,7 +55,9 @@ pub const REQUESTS: u32 = 250;
 /// read; what asks a kubelet is small.
 pub const STREAM_WINDOW: u32 = 64 << 10;
 /// The same for all streams of one HTTP/2 connection: see [`STREAM_WINDOW`].
-pub const CONNECTION_WINDOW: u32 = 256 << 10;
+pub const CONNECTION_WINDOW: u32 = 128 << 10;
+/// Bytes that are read ahead of one HTTP/1.1 connection: a request's head, and parts of bodies.
+pub const READ_AHEAD: usize = 64 << 10;
 /// An AdmissionReview may be as large as etcd's largest object, twice (object
 /// and old object), and some.
 pub const ADMISSION_BODY: usize = 4 << 20;

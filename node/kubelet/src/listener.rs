@@ -154,6 +154,7 @@ async fn serve(
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEADER_TIMEOUT)
+        .max_buf_size(limits::READ_AHEAD)
         .max_headers(limits::HEADERS);
     server
         .http2()

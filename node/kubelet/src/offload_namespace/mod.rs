@@ -5,6 +5,7 @@
 
 mod known;
 mod opt_in;
+mod review;
 mod rights;
 mod wanted;
 mod webhook;

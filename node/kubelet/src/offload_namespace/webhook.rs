@@ -2,7 +2,6 @@
 //! registration with the API server.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -16,13 +15,13 @@ use futures::future::BoxFuture;
 use mercato_offload::placement::export::{Strategy, admission};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::known::Known;
+use super::review::{Reader, Review};
 use crate::api::{Tls, TlsError, certified_key};
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
-use crate::limits;
 use crate::listener::{Caller, Listener};
 use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
 
@@ -155,27 +154,13 @@ fn router(known: watch::Receiver<Known>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/{strategy}", post(review))
-        .with_state(Served { known, bodies: Arc::new(Semaphore::new(limits::ADMISSION_BODIES)) })
+        .with_state(Served { known, reader: Reader::default() })
 }
 
 #[derive(Clone)]
 struct Served {
     known: watch::Receiver<Known>,
-    /// Nobody says who asks: so many bodies are in memory at a time, whoever sends them.
-    bodies: Arc<Semaphore>,
-}
-
-/// The review, if it comes within the time that an API server waits for its answer.
-async fn read(served: &Served, caller: &Caller, body: Body) -> Result<Value, StatusCode> {
-    let reading = async {
-        let _leave = caller.waits().await;
-        let _place = served.bodies.acquire().await;
-        let read = axum::body::to_bytes(body, limits::ADMISSION_BODY).await;
-        let bytes = read.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-        serde_json::from_slice(&bytes).map_err(|_| StatusCode::BAD_REQUEST)
-    };
-    let read = tokio::time::timeout(limits::ADMISSION_TIMEOUT, reading).await;
-    read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
+    reader: Reader,
 }
 
 /// What is not known yet keeps nobody from anywhere: home's side of the lease does that.
@@ -186,13 +171,12 @@ async fn review(
     body: Body,
 ) -> Result<Json<Value>, StatusCode> {
     let strategy = Strategy::parse(&strategy).ok_or(StatusCode::NOT_FOUND)?;
-    let review = read(&served, &caller, body).await?;
+    let Review { uid, namespace, pod } = served.reader.read(&caller, body).await?;
     let known = &served.known;
-    let uid = review["request"]["uid"].as_str().ok_or(StatusCode::BAD_REQUEST)?;
     let mut response = json!({ "uid": uid, "allowed": true });
-    let namespace = review["request"]["namespace"].as_str().unwrap_or_default();
-    let targets = known.borrow().as_ref().map(|known| known.targets(namespace)).unwrap_or_default();
-    let patch = admission(strategy, &targets, &review["request"]["object"]);
+    let targets =
+        known.borrow().as_ref().map(|known| known.targets(&namespace)).unwrap_or_default();
+    let patch = admission(strategy, &targets, &pod);
     if !patch.is_empty() {
         response["patchType"] = "JSONPatch".into();
         response["patch"] = BASE64.encode(json!(patch).to_string()).into();
@@ -283,50 +267,6 @@ mod tests {
         let empty = Webhook::serve(LISTEN, reach, Some("nothing".into())).await;
         let error = empty.err().unwrap().to_string();
         assert!(error.contains("no certificate"), "{error}");
-    }
-
-    fn served() -> Served {
-        let bodies = Arc::new(Semaphore::new(limits::ADMISSION_BODIES));
-        Served { known: watch::channel(None).1, bodies }
-    }
-
-    #[tokio::test]
-    async fn bodies_that_do_not_come_are_few_and_not_waited_for() {
-        let served = served();
-        let never = || Body::from_stream(futures::stream::pending::<std::io::Result<Vec<u8>>>());
-        let mut reading = tokio::task::JoinSet::new();
-        let mut read_never = |caller: &Caller| {
-            let (served, caller, body) = (served.clone(), caller.clone(), never());
-            reading.spawn(async move { read(&served, &caller, body).await });
-        };
-        let one = Caller::of_test();
-        (0..100).for_each(|_| read_never(&one));
-        let left = || served.bodies.available_permits();
-        for _ in 0..1_000 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(left(), limits::ADMISSION_BODIES - limits::UNKNOWN_REQUESTS, "of one address");
-        // Another address does not wait for that one.
-        let other = read(&served, &Caller::of_test(), Body::from("{}")).await;
-        assert_eq!(other, Ok(json!({})));
-        (0..100).for_each(|_| read_never(&Caller::of_test()));
-        for _ in 0..1_000 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(left(), 0, "of all");
-        let patience = 5 * limits::ADMISSION_TIMEOUT;
-        let ended = tokio::time::timeout(patience, reading.join_all()).await.unwrap();
-        assert!(ended.iter().all(|read| *read == Err(StatusCode::REQUEST_TIMEOUT)));
-        assert_eq!(left(), limits::ADMISSION_BODIES);
-    }
-
-    #[tokio::test]
-    async fn a_body_has_a_bound() {
-        let body = |bytes: usize| Body::from("{}".to_owned() + &" ".repeat(bytes - 2));
-        let caller = Caller::of_test();
-        assert_eq!(read(&served(), &caller, body(limits::ADMISSION_BODY)).await, Ok(json!({})));
-        let large = read(&served(), &caller, body(limits::ADMISSION_BODY + 1)).await;
-        assert_eq!(large, Err(StatusCode::PAYLOAD_TOO_LARGE));
     }
 
     #[test]
