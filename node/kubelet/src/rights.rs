@@ -173,6 +173,54 @@ mod tests {
         }
     }
 
+    const POLICIES: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/deploy/policies.yaml");
+
+    /// What the account may patch that none of the policies keeps the owners of, and why not.
+    const OWNERS_FREE: &[(&str, &str)] = &[
+        ("events", "text for people"),
+        ("contracts", "its own, which it may delete"),
+        ("leases", "those of its nodes, with a rule of their own"),
+        ("/status", "of custom resources: an API server takes no metadata there"),
+    ];
+
+    /// With an owner that does not exist, the garbage collector would delete what the account may
+    /// not.
+    #[test]
+    fn what_the_account_may_change_keeps_its_owners() {
+        const KEPT: &str = "object.metadata.?ownerReferences.orValue([]) == \
+            oldObject.metadata.?ownerReferences.orValue([])";
+        let text = std::fs::read_to_string(POLICIES).unwrap();
+        let keeps = |policy: &Value| {
+            let all = policy["spec"]["validations"].as_array();
+            let mut rules = all.into_iter().flatten().filter_map(|one| one["expression"].as_str());
+            rules.any(|rule| rule.contains(KEPT))
+        };
+        let policies: Vec<Value> =
+            text.split("\n---\n").map(|one| serde_saphyr::from_str(one).unwrap()).collect();
+        let constraints = policies.iter().filter(|policy| keeps(policy)).flat_map(|policy| {
+            policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap()
+        });
+        let constraints: Vec<_> =
+            constraints.filter(|rule| holds(rule, "operations", "UPDATE")).collect();
+        let all = [None, Some("default"), Some("kube-node-lease")].map(rules).concat();
+        for rule in all.iter().filter(|rule| holds(rule, "verbs", "patch")) {
+            let group = rule["apiGroups"][0].as_str().unwrap();
+            for resource in rule["resources"].as_array().unwrap() {
+                let resource = resource.as_str().unwrap();
+                let free = OWNERS_FREE.iter().any(|(name, _)| match *name {
+                    "/status" => group == "mercato.dev" && resource.ends_with(name),
+                    name => resource == name,
+                });
+                let kept = constraints.iter().any(|constraint| {
+                    holds(constraint, "apiGroups", group)
+                        && holds(constraint, "resources", resource)
+                });
+                assert!(kept != free, "{resource}.{group}: kept {kept}, free {free}");
+            }
+        }
+    }
+
     #[test]
     fn the_manifest_grants_nothing_cluster_wide_that_is_not_needed() {
         for rule in rules(None).iter().filter(|rule| rule["resourceNames"].is_null()) {
