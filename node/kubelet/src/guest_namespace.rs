@@ -214,6 +214,24 @@ mod tests {
         }
     }
 
+    /// The closed list of `config/deploy/policies.yaml`, without which no namespace is made.
+    #[test]
+    fn the_admission_policies_know_its_labels() {
+        const POLICIES: &str =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/deploy/policies.yaml");
+        let text = std::fs::read_to_string(POLICIES).unwrap();
+        let (_, list) = text.split_once("variables.labels.all(k, k in [").unwrap();
+        let (list, _) = list.split_once(']').unwrap();
+        let known: BTreeSet<&str> =
+            list.split(',').map(|one| one.trim().trim_matches('"')).collect();
+        let metadata = wanted().namespace()["metadata"].clone();
+        let labels = metadata["labels"].as_object().unwrap();
+        let made = labels.keys().map(String::as_str).chain(["kubernetes.io/metadata.name"]);
+        assert_eq!(known, made.collect());
+        assert_eq!(labels[MANAGED_BY], "mercato");
+        assert_eq!(metadata.as_object().unwrap().len(), 2, "a name and labels: {metadata}");
+    }
+
     #[tokio::test]
     async fn only_its_own_namespace_is_left() {
         let deleted = Arc::new(AtomicBool::new(false));
