@@ -6,6 +6,7 @@ use futures::FutureExt;
 use http::Request;
 use http::header::DATE;
 use kube::client::Body;
+use mercato_offload::placement::spec::NODE_PREFIX;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -75,6 +76,24 @@ pub fn daemon_sets(cluster: &Cluster) -> Answer<Vec<DaemonSet>> {
     let found = cluster.list(DAEMON_SET, None, "");
     async move { Ok(found.await?.iter().map(DaemonSet::read).collect()) }.boxed()
 }
+
+/// Nodes that are called as virtual ones are, and are not ours: no admission policy can tell the
+/// pods of one from those of the other.
+pub fn nodes_called_like_ours(cluster: &Cluster) -> Answer<Vec<String>> {
+    let found = cluster.list(NODE, None, "");
+    async move {
+        let others = found.await?.into_iter().filter_map(|node| {
+            let ours = node["spec"]["providerID"].as_str().is_some_and(|id| id.starts_with(OURS));
+            let name = node["metadata"]["name"].as_str()?;
+            (name.starts_with(NODE_PREFIX) && !ours).then(|| name.to_owned())
+        });
+        Ok(others.collect())
+    }
+    .boxed()
+}
+
+/// How the `providerID` of a virtual node begins.
+const OURS: &str = "mercato://";
 
 /// How far the API server's clock is ahead of ours, in ms, to the second.
 pub fn clock_ahead_ms(cluster: &Cluster) -> Answer<i64> {
@@ -256,6 +275,27 @@ mod tests {
         assert_eq!(command, "kubectl -n kube-system patch daemonset proxy --type strategic");
         let patch: Value = serde_json::from_str(patch.trim_end_matches('\'')).unwrap();
         assert!(!lands(&spec(&patch["spec"]["template"]["spec"])));
+    }
+
+    #[tokio::test]
+    async fn a_node_of_others_with_such_a_name_is_found() {
+        let cluster = scripted(|_, path, _| {
+            assert!(path.starts_with("/api/v1/nodes"), "{path}");
+            let node = |name: &str, id: &str| {
+                json!({ "metadata": { "name": name },
+                "spec": { "providerID": id } })
+            };
+            let plain = json!({ "metadata": { "name": "mercato-b" }, "spec": {} });
+            let all = [
+                node("mercato-a", "aws:///a"),
+                plain,
+                node("mercato-turin", "mercato://turin/c1"),
+                node("worker", "aws:///b"),
+            ];
+            (200, json!({ "items": all }))
+        });
+        let found = nodes_called_like_ours(&cluster).await.unwrap();
+        assert_eq!(found, ["mercato-a", "mercato-b"]);
     }
 
     #[tokio::test]

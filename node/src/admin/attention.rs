@@ -154,6 +154,8 @@ closed_list! {
         ClusterUnreachable,
         /// The daemon's account lacks a right.
         RightMissing,
+        /// A node of others is called as virtual ones are.
+        NodeNameTaken,
         /// The custom resources are not installed.
         ResourcesMissing,
         /// A virtual node waits for its serving certificate.

@@ -34,6 +34,7 @@ pub(super) fn examine(
         findings.push(custom_resources(&shared.cluster).await);
         findings.push(time(&shared.cluster).await);
         findings.push(certificates(&shared));
+        findings.extend(node_names(&shared.cluster).await);
         findings.extend(daemon_sets(&shared.cluster).await);
         findings
     }
@@ -72,6 +73,32 @@ async fn policies_of_account(cluster: &Cluster, user: &str) -> Finding {
         Err(failure) => Finding::warn(CHECK, format!("not known: {failure}")),
     }
 }
+
+/// A node of others whose name the admission policies take for one of ours.
+async fn node_names(cluster: &Cluster) -> Vec<Finding> {
+    const CHECK: &str = "node names";
+    match examine::nodes_called_like_ours(cluster).await {
+        Ok(none) if none.is_empty() => {
+            vec![Finding::ok(CHECK, "no other node is called as virtual ones are")]
+        }
+        Ok(some) => some
+            .iter()
+            .map(|name| Finding::fail(CHECK, called_like_ours(name)).todo(RENAME))
+            .collect(),
+        Err(failure) => vec![Finding::warn(CHECK, format!("not known: {failure}"))],
+    }
+}
+
+/// What is wrong with a node of this name, which is not ours.
+pub(super) fn called_like_ours(name: &str) -> String {
+    format!(
+        "node {name} is no virtual node and called like one: \
+        whoever takes the daemon can end its pods"
+    )
+}
+
+/// What is to be done about it.
+const RENAME: &str = "let it join under another name, without mercato- in front";
 
 async fn custom_resources(cluster: &Cluster) -> Finding {
     const CHECK: &str = "resources";

@@ -15,11 +15,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use mercato_config::settings;
 use mercato_kubelet::offload_namespace::{OptIns, Reach, Webhook};
 use mercato_kubelet::usage::Meters;
-use mercato_kubelet::{Account, Cluster, rights};
+use mercato_kubelet::{Account, Cluster, examine, rights};
 use mercato_offload::placement::export::Scope;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::examine::called_like_ours;
 use super::name_servers;
 use super::retry::Backoff;
 use super::shared::Shared;
@@ -34,13 +35,15 @@ pub(super) struct Link {
     pub(super) trouble: Option<String>,
     /// Rights that the daemon's account lacks, a line each.
     pub(super) missing: Vec<String>,
+    /// Nodes of others that are called as virtual ones are.
+    pub(super) called_like_ours: Vec<String>,
 }
 
 impl Link {
     /// One that has not been tried.
     pub(super) fn to(server: &str) -> Self {
         let trouble = Some(format!("{server} has not answered yet"));
-        Self { shared: None, trouble, missing: Vec::new() }
+        Self { shared: None, trouble, missing: Vec::new(), called_like_ours: Vec::new() }
     }
 }
 
@@ -76,6 +79,11 @@ async fn watch_over(shared: &Shared, link: &watch::Sender<Link>) {
     let mut rights_at: Option<Instant> = None;
     loop {
         let stale = rights_at.is_none_or(|at| at.elapsed() >= limits::RIGHTS_LOOK);
+        if stale && (rights_at.is_none() || !link.borrow().called_like_ours.is_empty()) {
+            if let Ok(nodes) = examine::nodes_called_like_ours(&shared.cluster).await {
+                tell_nodes(link, nodes);
+            }
+        }
         if stale && (rights_at.is_none() || !link.borrow().missing.is_empty()) {
             if let Ok(missing) = rights::missing(&shared.cluster).await {
                 tell_missing(link, &missing);
@@ -116,6 +124,18 @@ fn tell_trouble(link: &watch::Sender<Link>, why: String) {
             tracing::warn!(why, "no cluster for now; it is tried again");
         }
         link.trouble = Some(why);
+        news
+    });
+}
+
+fn tell_nodes(link: &watch::Sender<Link>, nodes: Vec<String>) {
+    link.send_if_modified(|link| {
+        let news = link.called_like_ours != nodes;
+        if news {
+            // Once until it is another list.
+            nodes.iter().for_each(|name| tracing::warn!("{}", called_like_ours(name)));
+        }
+        link.called_like_ours = nodes;
         news
     });
 }

@@ -217,6 +217,10 @@ impl Kubernetes for Real {
         });
         let missing = link.missing.iter();
         let missing = missing.map(|line| Attention::of(AttentionKind::RightMissing, line));
+        let named = link.called_like_ours.iter().map(|name| {
+            Attention::of(AttentionKind::NodeNameTaken, examine::called_like_ours(name))
+                .command("mercato doctor")
+        });
         let waiting = link.shared.iter().flat_map(|shared| shared.waiting());
         let unmade = link.shared.iter().flat_map(|shared| shared.unmade().clone());
         let unmade = unmade.map(|((contract, _), why)| Attention {
@@ -228,7 +232,7 @@ impl Kubernetes for Real {
                 format!("guests of {} wait for their namespace: {why}", contract.short()),
             )
         });
-        trouble.into_iter().chain(missing).chain(waiting).chain(unmade).collect()
+        trouble.into_iter().chain(missing).chain(named).chain(waiting).chain(unmade).collect()
     }
 
     fn open(

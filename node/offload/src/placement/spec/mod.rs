@@ -8,4 +8,4 @@ mod node_name;
 
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
 pub use node::{NodeSpec, Taint, Transitions};
-pub use node_name::{node_name, second_node_name};
+pub use node_name::{NODE_PREFIX, node_name, second_node_name};

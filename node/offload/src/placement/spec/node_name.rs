@@ -2,6 +2,9 @@
 
 use mercato_protocol::id::{ClusterId, ContractId};
 
+/// How the names of virtual nodes begin. The admission policies of `config/deploy` go by it.
+pub const NODE_PREFIX: &str = "mercato-";
+
 /// What the virtual node of a lease with this provider is called, where no other node has that
 /// name: by the name that the provider gives itself, if it gives one.
 pub fn node_name(provider_name: Option<&str>, provider: &ClusterId) -> String {
@@ -9,9 +12,9 @@ pub fn node_name(provider_name: Option<&str>, provider: &ClusterId) -> String {
     let name: String = provider_name.unwrap_or_default().chars().map(plain).collect();
     let name = name.trim_matches('-');
     if name.is_empty() {
-        format!("mercato-{}", provider.short())
+        format!("{NODE_PREFIX}{}", provider.short())
     } else {
-        format!("mercato-{name:.40}")
+        format!("{NODE_PREFIX}{name:.40}")
     }
 }
 
