@@ -17,6 +17,7 @@ mod effect;
 mod input;
 pub mod limits;
 mod links;
+mod origin;
 mod sample;
 mod sighting;
 
@@ -24,4 +25,5 @@ pub use address::{Address, Host, ParseAddressError, PublicAddress, Transport, pu
 pub use directory::{Directory, Known};
 pub use effect::Effect;
 pub use input::{DialFailure, Input};
+pub use origin::Origin;
 pub use sighting::{Report, Sighting, SightingId, Source};

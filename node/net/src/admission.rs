@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::identity;
 use crate::limits::{self, Limits};
-use crate::origin::{Origin, ip};
+use crate::origin::{Origin, OriginLimits as _, ip};
 use crate::ranks::Ranks;
 
 /// Counts from the first byte of a connection to its end.
