@@ -22,6 +22,7 @@ mod account;
 pub mod api;
 mod bodies;
 mod bucket;
+mod callers;
 pub mod certificate;
 mod clock;
 mod cluster;

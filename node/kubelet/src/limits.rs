@@ -12,16 +12,23 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// 40 KiB.
 pub const LIST_PAGE: u32 = 100;
 
-/// Connections that one kubelet listener serves at once, of those whose user is known,
+/// Connections that one kubelet listener serves at once, of those that were allowed something,
 pub const CONNECTIONS: usize = 512;
-/// and of those of whom nobody has said who they are: in all,
+/// among them of one user, and
+pub const CONNECTIONS_OF_USER: usize = 256;
+/// of one network, where several API servers and metrics servers may be behind one address. Streams
+/// that were upgraded do not count: the provider's side bounds them.
+pub const CONNECTIONS_OF_NETWORK: usize = 384;
+/// Connections that were allowed nothing yet: in all,
 pub const STRANGERS: usize = 128;
-/// and of one address. An API server opens a connection for each stream, and is known a
+/// and of one network. An API server opens a connection for each stream, and is known a
 /// moment later.
-pub const STRANGERS_OF_ADDRESS: usize = 32;
-/// Within this time a connection has to show whose it is, by a certificate or a token.
+pub const STRANGERS_OF_NETWORK: usize = 32;
+/// A connection on which nothing has been under way for so long is closed, as a kubelet does.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Within this time a connection has to ask for something that its user may.
 pub const STRANGERS_TIME: Duration = Duration::from_secs(15);
-/// Requests of one address that wait for the review of a token, or are admission reviews whose
+/// Requests of one network that wait for the review of a token, or are admission reviews whose
 /// body comes, at a time; a guess.
 pub const UNKNOWN_REQUESTS: usize = 8;
 /// Bodies of admission reviews that come at a time, to the whole webhook: with those below, some

@@ -2,28 +2,34 @@
 //! HTTP/1.1 with upgrades. What is answered is the router's business; which
 //! certificates count is `Tls`'s.
 //!
-//! Whoever reaches the port is a stranger until a certificate or the router says who it is.
-//! Strangers have few places, in all and by address, for a short time, and the oldest gives
-//! way to the next: however many there are, an API server gets in.
+//! For whom there is a place is `callers`' business: however many strangers there are, an API
+//! server gets in.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::Response;
 use axum::{Extension, Router};
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use hyper::body::{Frame, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Tls, User};
+use crate::callers::{Active, Caller, Callers};
 use crate::limits;
 use crate::repeated::Repeated;
 use crate::warn_once;
@@ -38,7 +44,7 @@ pub struct Listener {
 impl Listener {
     /// Binds `address` (port 0: any free one) and serves `router` there. Each
     /// request carries an `Extension<Option<User>>`: the client certificate's. A connection
-    /// of which nobody says within `strangers_time` whose it is, is closed.
+    /// that is allowed nothing within `strangers_time` is closed.
     pub fn bind(
         address: SocketAddr,
         tls: Arc<Tls>,
@@ -103,8 +109,7 @@ async fn accept(
             },
         };
         let (config, router, stop) = (tls.config(), router.clone(), stop.clone());
-        let caller = Caller(Arc::new(callers.enter(address)));
-        let (evicted, time) = (caller.0.evicted.clone(), strangers_time);
+        let (caller, time) = (callers.enter(address), strangers_time);
         let serving =
             serve(stream, TlsAcceptor::from(config), router, stop.clone(), caller.clone());
         let serving = serving.boxed();
@@ -118,7 +123,7 @@ async fn accept(
             };
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = evicted.cancelled() => {}
+                () = caller.is_evicted() => {}
                 () = too_long => {}
                 () = serving => {}
             }
@@ -143,11 +148,14 @@ async fn serve(
     let http2 = session.alpn_protocol() == Some(b"h2");
     let certificates = session.peer_certificates();
     let user = certificates.and_then(|c| c.first()).and_then(|c| User::from_certificate(c));
-    if user.is_some() && !caller.is_known() {
-        return tracing::debug!("there are too many connections");
+    if user.is_some() {
+        caller.is_certified();
     }
     let router = router.layer(Extension(user)).layer(Extension(Stop(stop)));
-    let router = router.layer(Extension(caller));
+    let router = router.layer(Extension(caller.clone())).layer(from_fn({
+        let caller = caller.clone();
+        move |request: Request, next: Next| under_way(caller.begins(), request, next)
+    }));
     let server = auto::Builder::new(TokioExecutor::new());
     let mut server = if http2 { server.http2_only() } else { server.http1_only() };
     server
@@ -165,9 +173,48 @@ async fn serve(
         .initial_connection_window_size(limits::CONNECTION_WINDOW)
         .max_concurrent_streams(limits::REQUESTS);
     let (stream, router) = (TokioIo::new(stream), TowerToHyperService::new(router));
-    let connection = server.serve_connection_with_upgrades(stream, router);
-    if let Err(error) = connection.await {
+    let mut connection = pin!(server.serve_connection_with_upgrades(stream, router));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = caller.idles(limits::IDLE_TIMEOUT) => {
+            connection.as_mut().graceful_shutdown();
+            let last = tokio::time::timeout(limits::HANDSHAKE_TIMEOUT, connection);
+            last.await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a kubelet connection ended");
+    }
+}
+
+/// A request is under way until all of its answer has been sent.
+async fn under_way(active: Active, request: Request, next: Next) -> Response {
+    next.run(request).await.map(|body| Body::new(Answer { body, _active: active }))
+}
+
+/// The body of an answer, which keeps its connection from idling.
+struct Answer {
+    body: Body,
+    _active: Active,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -175,153 +222,3 @@ async fn serve(
 /// watches this.
 #[derive(Clone)]
 pub(crate) struct Stop(pub(crate) CancellationToken);
-
-/// Who is connected to one listener.
-#[derive(Clone, Default)]
-struct Callers(Arc<Mutex<Connected>>);
-
-#[derive(Default)]
-struct Connected {
-    /// Connections of callers that nobody knows yet, the oldest first.
-    strangers: VecDeque<(u64, IpAddr, CancellationToken)>,
-    known: usize,
-    next: u64,
-    /// Of each address of a connection: what it may have under way.
-    busy: BTreeMap<IpAddr, Weak<Semaphore>>,
-}
-
-/// One connection, and whose it is; all that is told of it to the router.
-#[derive(Clone)]
-pub(crate) struct Caller(Arc<Place>);
-
-struct Place {
-    callers: Callers,
-    id: u64,
-    evicted: CancellationToken,
-    known: watch::Sender<bool>,
-    /// Of its address: reviews that wait, bodies that come.
-    busy: Arc<Semaphore>,
-}
-
-impl Callers {
-    fn enter(&self, address: IpAddr) -> Place {
-        let mut connected = self.connected();
-        let id = connected.next;
-        connected.next += 1;
-        let of_address = connected.strangers.iter().filter(|(_, of, _)| *of == address).count();
-        if of_address >= limits::STRANGERS_OF_ADDRESS {
-            connected.evict(|of| of == address);
-        } else if connected.strangers.len() >= limits::STRANGERS {
-            connected.evict(|_| true);
-        }
-        let evicted = CancellationToken::new();
-        connected.strangers.push_back((id, address, evicted.clone()));
-        connected.busy.retain(|_, busy| busy.strong_count() > 0);
-        let busy = connected.busy.get(&address).and_then(Weak::upgrade);
-        let busy = busy.unwrap_or_else(|| Arc::new(Semaphore::new(limits::UNKNOWN_REQUESTS)));
-        connected.busy.insert(address, Arc::downgrade(&busy));
-        drop(connected);
-        Place { callers: self.clone(), id, evicted, known: watch::Sender::new(false), busy }
-    }
-
-    fn connected(&self) -> std::sync::MutexGuard<'_, Connected> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Connected {
-    fn evict(&mut self, of: impl Fn(IpAddr) -> bool) {
-        let oldest = self.strangers.iter().position(|(_, address, _)| of(*address));
-        if let Some((_, _, evicted)) = oldest.and_then(|at| self.strangers.remove(at)) {
-            evicted.cancel();
-        }
-    }
-}
-
-impl Caller {
-    /// Now it is known whose it is: it has a place among those. False where there is none.
-    pub(crate) fn is_known(&self) -> bool {
-        let mut connected = self.0.callers.connected();
-        let Some(at) = connected.strangers.iter().position(|(id, _, _)| *id == self.0.id) else {
-            return *self.0.known.borrow();
-        };
-        if connected.known >= limits::CONNECTIONS {
-            return false;
-        }
-        connected.strangers.remove(at);
-        connected.known += 1;
-        self.0.known.send_replace(true);
-        true
-    }
-
-    /// Leave for one more thing that costs something before it is known whose it is; none if
-    /// its address has too many of them under way.
-    pub(crate) fn busy(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.busy.clone().try_acquire_owned().ok()
-    }
-
-    /// The same, as soon as there is leave.
-    pub(crate) fn waits(
-        &self,
-    ) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send + use<> {
-        let busy = self.0.busy.clone();
-        async move { busy.acquire_owned().await.ok() }
-    }
-
-    /// Ends at once for a stranger, and never for others.
-    async fn stays(&self) {
-        if *self.0.known.borrow() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut connected = self.callers.connected();
-        if *self.known.borrow() {
-            connected.known -= 1;
-        } else {
-            connected.strangers.retain(|(id, _, _)| *id != self.id);
-        }
-    }
-}
-
-#[cfg(test)]
-impl Caller {
-    /// One of a test without a listener.
-    pub(crate) fn of_test() -> Self {
-        Self(Arc::new(Callers::default().enter([127, 0, 0, 1].into())))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_stranger_gives_way_and_who_is_known_stays() {
-        let callers = Callers::default();
-        let address = |n: usize| {
-            IpAddr::from([10, 0, u8::try_from(n / 250).unwrap(), u8::try_from(n % 250).unwrap()])
-        };
-        let home = Caller(Arc::new(callers.enter(address(0))));
-        assert!(home.is_known() && home.is_known());
-        let first = callers.enter(address(0));
-        let mut kept: Vec<_> = (0..2_000).map(|n| callers.enter(address(n % 500))).collect();
-        assert!(first.evicted.is_cancelled() && !home.0.evicted.is_cancelled());
-        assert_eq!(callers.connected().strangers.len(), limits::STRANGERS);
-        // One address has no more than its part, and takes it from nobody else.
-        let others = kept.pop().unwrap();
-        kept.extend((0..100).map(|_| callers.enter(address(7))));
-        let connected = callers.connected();
-        let of = connected.strangers.iter().filter(|(_, of, _)| *of == address(7)).count();
-        assert!(of <= limits::STRANGERS_OF_ADDRESS, "{of}");
-        drop(connected);
-        assert!(!others.evicted.is_cancelled());
-        drop((kept, others, first));
-        assert!(callers.connected().strangers.is_empty());
-        drop(home);
-        assert_eq!(callers.connected().known, 0);
-    }
-}

@@ -11,11 +11,11 @@ use tokio::time::Instant;
 
 use super::target::Right;
 use super::user::User;
+use crate::callers::Caller;
 use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::kind::SUBJECT_ACCESS_REVIEW;
 use crate::limits;
-use crate::listener::Caller;
 use crate::repeated::Repeated;
 use crate::warn_once;
 
@@ -42,7 +42,8 @@ pub(super) enum Verdict {
     Unknown,
     /// 403, and for the log who and what.
     Denied(String),
-    /// 429: its connection has too many requests that nobody has been found for.
+    /// 429: too many requests of its network wait to be judged, or its user or network has too
+    /// many connections.
     Busy,
 }
 
@@ -87,10 +88,15 @@ impl Access {
         caller: &Caller,
         right: Right,
     ) -> Result<Verdict, Failure> {
+        // Held until it is judged what the user may: there are tokens of all pods of a cluster.
+        let mut leave = None;
         let user = match (certified, token) {
             (Some(user), _) => user,
             (None, Some(token)) => {
-                let Some(_leave) = caller.busy() else { return Ok(Verdict::Busy) };
+                leave = caller.busy();
+                if leave.is_none() {
+                    return Ok(Verdict::Busy);
+                }
                 match self.holder(token).await? {
                     Some(user) => user,
                     None => return Ok(Verdict::Unknown),
@@ -98,13 +104,12 @@ impl Access {
             }
             (None, None) => return Ok(Verdict::Unknown),
         };
-        if !caller.is_known() {
-            return Ok(Verdict::Busy);
-        }
         let Right { verb, subresources } = right;
         for subresource in subresources {
             if self.may(&user, verb, subresource).await? {
-                return Ok(Verdict::Allowed);
+                drop(leave);
+                let has_place = caller.is_allowed(&user.name);
+                return Ok(if has_place { Verdict::Allowed } else { Verdict::Busy });
             }
         }
         Ok(Verdict::Denied(format!(

@@ -19,7 +19,8 @@ use super::text::text;
 use super::user::User;
 use super::virtual_kubelet::VirtualKubelet;
 use super::{figures_text, pass, pods, run};
-use crate::listener::{Caller, Stop};
+use crate::callers::Caller;
+use crate::listener::Stop;
 use crate::query::Query;
 use crate::{clock, limits};
 

@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
+use crate::callers::Caller;
 use crate::limits;
-use crate::listener::Caller;
 
 /// What an answer needs of a review.
 #[derive(Debug, PartialEq, Eq)]

@@ -20,9 +20,10 @@ use tokio::sync::watch;
 use super::known::Known;
 use super::review::{Reader, Review};
 use crate::api::{Tls, TlsError, certified_key};
+use crate::callers::Caller;
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
-use crate::listener::{Caller, Listener};
+use crate::listener::Listener;
 use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
 
 /// How the API server reaches the daemon.

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use http::Method;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio_rustls::client::TlsStream;
 
 use super::super::User;
 use super::super::access::Verdict;
 use super::super::target::Asked;
 use super::*;
+use crate::callers::Caller;
 use crate::cluster::Cluster;
 use crate::kind::NODE;
 use crate::limits;
-use crate::listener::Caller;
 use crate::testing::connect_from;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,19 +59,56 @@ async fn strangers_keep_no_api_server_out() {
     assert_eq!(served.iter().sum::<usize>(), 0);
 }
 
+/// A connection that stays open after this request: its answer's status.
+async fn asks(stream: &mut TlsStream<TcpStream>, path: &str, token: Option<&str>) -> Option<u16> {
+    let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    let token = token.unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\n{token}\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = [0; 4096];
+    let read = stream.read(&mut answer).await.ok()?;
+    let head = String::from_utf8_lossy(&answer[..read]).into_owned();
+    head.split(' ').nth(1)?.parse().ok()
+}
+
+/// Every pod of a cluster has a valid token.
 #[tokio::test]
-async fn who_does_not_say_whose_it_is_has_little_time() {
+async fn who_may_nothing_keeps_no_api_server_out() {
+    let bed = bed(&["get healthz"]).await;
+    let (address, ca) = (bed.listener.address(), bed.ca.pem());
+    let mut held = Vec::new();
+    for n in 0..=limits::CONNECTIONS {
+        let from = [127, 0, 1, u8::try_from(n % 64).unwrap()].into();
+        let mut stream = connect_from(from, &[], address, &ca, None).await.unwrap();
+        assert_eq!(asks(&mut stream, "/pods", Some("good")).await, Some(403));
+        held.push(stream);
+    }
+    let (chain, key) = leaf(&bed.ca, "api");
+    let client = Some((chain.as_str(), key.as_str()));
+    let mut home = connect(address, &ca, client).await.unwrap();
+    assert_eq!(asks(&mut home, "/healthz", None).await, Some(200));
+}
+
+#[tokio::test]
+async fn who_is_allowed_nothing_has_little_time() {
     let bed = bed_within(&["get healthz"], Some(Duration::from_secs(2))).await;
     let (address, ca) = (bed.listener.address(), bed.ca.pem());
     let (chain, key) = leaf(&bed.ca, "api");
     let client = Some((chain.as_str(), key.as_str()));
-    let home = connect(address, &ca, client).await.unwrap();
-    let mut stranger = connect(address, &ca, None).await.unwrap();
-    let mut said = Vec::new();
-    // Less than a server of HTTP waits for a request.
-    let ended = tokio::time::timeout(PATIENCE / 2, stranger.read_to_end(&mut said)).await;
-    assert!(ended.is_ok() && said.is_empty());
-    assert_eq!(exchange(home, "GET", "/healthz", &[], None).await.status, 200);
+    let mut home = connect(address, &ca, client).await.unwrap();
+    assert_eq!(asks(&mut home, "/healthz", None).await, Some(200));
+    let mut strangers = Vec::new();
+    for client in [None, client] {
+        strangers.push(connect(address, &ca, client).await.unwrap());
+    }
+    assert_eq!(asks(&mut strangers[1], "/pods", None).await, Some(403));
+    for mut stranger in strangers {
+        let mut said = Vec::new();
+        // Less than a server of HTTP waits for a request.
+        let ended = tokio::time::timeout(PATIENCE / 2, stranger.read_to_end(&mut said)).await;
+        assert!(ended.is_ok() && said.is_empty());
+    }
+    assert_eq!(asks(&mut home, "/healthz", None).await, Some(200));
 }
 
 /// Reviews that never end: Leases and statuses have the API server for themselves.

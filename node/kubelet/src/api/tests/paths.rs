@@ -11,7 +11,8 @@ use tower::ServiceExt;
 use super::super::User;
 use super::super::target::Asked;
 use super::*;
-use crate::listener::{Caller, Stop};
+use crate::callers::Caller;
+use crate::listener::Stop;
 
 /// What became of one request of a user with these rights.
 struct Outcome {
