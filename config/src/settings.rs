@@ -110,7 +110,8 @@ pub struct Kubernetes {
     /// address from which the API server is reached.
     pub address: Option<IpAddr>,
     /// A file of certificates (PEM) of which one must have signed the certificate that the API
-    /// server shows the webhook; none: the webhook answers whoever reaches it.
+    /// server shows the webhook; none: the webhook answers whoever knows the path that it
+    /// registered.
     pub webhook_client_ca: Option<PathBuf>,
     /// Whose pods may leave home.
     pub offload: Offload,

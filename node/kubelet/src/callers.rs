@@ -26,6 +26,9 @@ struct Connected {
     strangers: VecDeque<Stranger>,
     /// Those that are known, by connection: whose, and from where.
     known: BTreeMap<u64, (String, Origin)>,
+    /// Networks from which somebody was allowed something, the last one at the end: an API server
+    /// that comes again leaves after others.
+    familiar: VecDeque<Origin>,
     next: u64,
     /// Of each network of a connection: what it may have under way.
     busy: BTreeMap<Origin, Weak<Semaphore>>,
@@ -90,10 +93,20 @@ impl Connected {
     /// Sends one of these strangers away.
     fn evict(&mut self, of: impl Fn(&Stranger) -> bool) {
         let those = self.strangers.iter().enumerate().filter(|(_, stranger)| of(stranger));
-        let first = those.min_by_key(|(at, stranger)| (stranger.certified, *at));
+        let last =
+            |stranger: &Stranger| stranger.certified || self.familiar.contains(&stranger.from);
+        let first = those.min_by_key(|(at, stranger)| (last(stranger), *at));
         let first = first.map(|(at, _)| at);
         if let Some(stranger) = first.and_then(|at| self.strangers.remove(at)) {
             stranger.evicted.cancel();
+        }
+    }
+
+    fn is_familiar(&mut self, from: Origin) {
+        self.familiar.retain(|other| *other != from);
+        self.familiar.push_back(from);
+        if self.familiar.len() > limits::FAMILIAR_NETWORKS {
+            self.familiar.pop_front();
         }
     }
 
@@ -129,6 +142,7 @@ impl Caller {
         }
         connected.strangers.remove(at);
         connected.known.insert(self.0.id, (user.to_owned(), self.0.from));
+        connected.is_familiar(self.0.from);
         self.0.known.send_replace(true);
         true
     }
@@ -222,7 +236,7 @@ mod tests {
         let callers = Callers::default();
         let home = callers.enter(address(0));
         assert!(home.is_allowed("api") && home.is_allowed("api"));
-        let first = callers.enter(address(0));
+        let first = callers.enter(address(1));
         let mut kept: Vec<_> = (0..2_000).map(|n| callers.enter(address(n % 500))).collect();
         assert!(is_gone(&first) && !is_gone(&home));
         assert_eq!(callers.connected().strangers.len(), limits::STRANGERS);
@@ -268,6 +282,23 @@ mod tests {
             .collect();
         assert!(is_gone(&certified), "there are as many others");
         drop(crowd);
+    }
+
+    #[test]
+    fn who_was_allowed_something_leaves_after_others_when_it_comes_again() {
+        let callers = Callers::default();
+        assert!(callers.enter(address(1)).is_allowed("api"));
+        let again = callers.enter(address(1));
+        let flood = |callers: &Callers| {
+            (0..1_000).filter(|n| n % 500 != 1).map(|n| callers.enter(address(n))).collect()
+        };
+        let _flood: Vec<_> = flood(&callers);
+        assert!(!is_gone(&again));
+        for n in 2..=limits::FAMILIAR_NETWORKS + 1 {
+            assert!(callers.enter(address(n)).is_allowed("api"));
+        }
+        let _more: Vec<_> = flood(&callers);
+        assert!(is_gone(&again), "so many are remembered");
     }
 
     #[test]

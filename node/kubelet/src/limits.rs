@@ -24,6 +24,9 @@ pub const STRANGERS: usize = 128;
 /// and of one network. An API server opens a connection for each stream, and is known a
 /// moment later.
 pub const STRANGERS_OF_NETWORK: usize = 32;
+/// Networks that are remembered since somebody there was allowed something: of API servers, and
+/// of what reads metrics.
+pub const FAMILIAR_NETWORKS: usize = 64;
 /// A connection on which nothing has been under way for so long is closed, as a kubelet does.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Within this time a connection has to ask for something that its user may.

@@ -251,6 +251,11 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/kubelet", "BODY_OBJECTS", "the lease's own newcomer"),
     ("node/kubelet", "COMMAND_WORDS", "the request is refused"),
     ("node/kubelet", "CONNECTIONS", "the newcomer is refused"),
+    (
+        "node/kubelet",
+        "FAMILIAR_NETWORKS",
+        "the network that was allowed nothing for the longest time",
+    ),
     ("node/kubelet", "OBJECT", "the object is refused"),
     ("node/kubelet", "PODS", "figures of more pods than a lease has are left out"),
     ("node/kubelet", "PORTS", "the request is refused"),

@@ -45,7 +45,8 @@ pub(crate) async fn at_the_webhook(home: &Daemon<'_>) -> Result<()> {
     let place = "jsonpath={.webhooks[0].clientConfig.url}";
     let get = ["get", "mutatingwebhookconfiguration", names::WEBHOOK, "-o", place];
     let url = home.cluster.kubectl(&get).await?.ok()?;
-    let place = url.rsplit_once('/').context("a path")?.0;
+    // Without the path, which is its API server's alone.
+    let place = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     let file = |name: &str| home.cluster.data_outside().join(name).display().to_string();
     let shown = AuthInfo {
         client_certificate: Some(file("webhook-client.crt")),

@@ -1,7 +1,11 @@
 //! The mutating webhook: its HTTPS endpoint with a CA of its own, and its
 //! registration with the API server.
+//!
+//! An API server shows no certificate unless it is told to. What it shows is the path that it
+//! was registered with, which nobody can guess: nothing is read of anybody else.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -23,6 +27,7 @@ use crate::api::{Tls, TlsError, certified_key};
 use crate::callers::Caller;
 use crate::cluster::{Answer, Cluster, Deletion};
 use crate::kind::WEBHOOK as KIND;
+use crate::limits;
 use crate::listener::Listener;
 use crate::names::{CONTRACT, FIELD_MANAGER, MANAGED_BY, OFFLOAD, WEBHOOK};
 
@@ -48,6 +53,7 @@ pub struct Webhook {
     known: watch::Sender<Known>,
     reach: Reach,
     ca: String,
+    secret: String,
 }
 
 /// Why the webhook could not be served.
@@ -77,14 +83,16 @@ impl Webhook {
                 None => Tls::new(serving)?,
                 Some(client_ca) => Tls::for_clients(serving, client_ca)?,
             };
-            let known = watch::Sender::new(None);
-            let listener = Listener::bind(listen, tls, router(known.subscribe()), None).await?;
+            let (known, secret) = (watch::Sender::new(None), secret()?);
+            let router = router(known.subscribe(), secret.clone());
+            let time = Some(limits::STRANGERS_TIME);
+            let listener = Listener::bind(listen, tls, router, time).await?;
             if let Reach::Address(address) = &mut reach
                 && address.port() == 0
             {
                 address.set_port(listener.address().port());
             }
-            Ok(Self { _listener: listener, known, reach, ca })
+            Ok(Self { _listener: listener, known, reach, ca, secret })
         }
         .boxed()
     }
@@ -128,7 +136,8 @@ impl Webhook {
     }
 
     fn client_config(&self, strategy: Strategy) -> Value {
-        let (path, bundle) = (format!("/{}", strategy.as_str()), BASE64.encode(&self.ca));
+        let path = format!("/{}/{}", self.secret, strategy.as_str());
+        let bundle = BASE64.encode(&self.ca);
         match &self.reach {
             Reach::Address(address) => {
                 json!({ "url": format!("https://{address}{path}"), "caBundle": bundle })
@@ -151,27 +160,48 @@ pub(super) fn unregister(cluster: &Cluster) -> Answer<()> {
     .boxed()
 }
 
-fn router(known: watch::Receiver<Known>) -> Router {
+fn router(known: watch::Receiver<Known>, secret: String) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
-        .route("/{strategy}", post(review))
-        .with_state(Served { known, reader: Reader::default() })
+        .route("/{secret}/{strategy}", post(review))
+        .with_state(Served { known, reader: Reader::default(), secret: secret.into() })
+}
+
+/// What only the registration names: who can read that one sees all of the cluster's policies.
+fn secret() -> Result<String, TlsError> {
+    let mut bytes = [0; 16];
+    let unusable = |_| TlsError::Certificate("there is no randomness".to_owned());
+    aws_lc_rs::rand::fill(&mut bytes).map_err(unusable)?;
+    Ok(u128::from_be_bytes(bytes).to_string())
 }
 
 #[derive(Clone)]
 struct Served {
     known: watch::Receiver<Known>,
     reader: Reader,
+    secret: Arc<str>,
+}
+
+impl Served {
+    /// Whether the registration says so: the API server.
+    fn knows(&self, secret: &str) -> bool {
+        let (known, shown) = (self.secret.as_bytes(), secret.as_bytes());
+        aws_lc_rs::constant_time::verify_slices_are_equal(known, shown).is_ok()
+    }
 }
 
 /// What is not known yet keeps nobody from anywhere: home's side of the lease does that.
 async fn review(
     State(served): State<Served>,
     Extension(caller): Extension<Caller>,
-    Path(strategy): Path<String>,
+    Path((secret, strategy)): Path<(String, String)>,
     body: Body,
 ) -> Result<Json<Value>, StatusCode> {
-    let strategy = Strategy::parse(&strategy).ok_or(StatusCode::NOT_FOUND)?;
+    let strategy = Strategy::parse(&strategy).filter(|_| served.knows(&secret));
+    let strategy = strategy.ok_or(StatusCode::NOT_FOUND)?;
+    if !caller.is_allowed("") {
+        return Err(StatusCode::TOO_MANY_REQUESTS);
+    }
     let Review { uid, namespace, pod } = served.reader.read(&caller, body).await?;
     let known = &served.known;
     let mut response = json!({ "uid": uid, "allowed": true });
@@ -209,7 +239,9 @@ fn certificates(reach: &Reach) -> Result<(String, String, String), TlsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{authority, connect, exchange, leaf};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use crate::testing::{authority, connect, connect_from, exchange, leaf};
 
     const LISTEN: SocketAddr =
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -240,15 +272,64 @@ mod tests {
         let Reach::Address(address) = webhook.reach else { panic!() };
         assert_ne!(address.port(), 0);
         let body = json!({ "request": { "uid": "7", "object": { "spec": { "containers": [] } } } });
-        let answer =
-            crate::testing::https(address, &webhook.ca, "POST", "/both", Some(&body)).await;
+        let path = format!("/{}/both", webhook.secret);
+        let answer = crate::testing::https(address, &webhook.ca, "POST", &path, Some(&body)).await;
         assert_eq!(answer.status, 200);
         let answer: Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!(answer["response"]["uid"], "7");
         let patch = BASE64.decode(answer["response"]["patch"].as_str().unwrap()).unwrap();
         assert!(String::from_utf8(patch).unwrap().contains("tolerations"));
-        let unknown = crate::testing::https(address, &webhook.ca, "POST", "/nowhere", Some(&body));
-        assert_eq!(unknown.await.status, 404);
+        for unknown in [format!("/{}/nowhere", webhook.secret), "/both".into(), "/0/both".into()] {
+            let answer = crate::testing::https(address, &webhook.ca, "POST", &unknown, Some(&body));
+            assert_eq!(answer.await.status, 404, "{unknown}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_path_is_new_at_each_start_and_registered() {
+        let (one, other) = (webhook(Reach::Address(LISTEN)), webhook(Reach::Address(LISTEN)));
+        let (one, other) = (one.await, other.await);
+        assert_ne!(one.secret, other.secret);
+        for registered in one.configuration()["webhooks"].as_array().unwrap() {
+            let url = registered["clientConfig"]["url"].as_str().unwrap();
+            assert!(url.contains(&format!("/{}/", one.secret)), "{url}");
+        }
+    }
+
+    /// As many strangers as come, each with a body of which nothing is read.
+    #[tokio::test]
+    async fn strangers_keep_no_api_server_out() {
+        let webhook = webhook(Reach::Address(LISTEN)).await;
+        let Reach::Address(address) = webhook.reach else { panic!() };
+        let path = format!("/{}/both", webhook.secret);
+        let head = |path: &str, length: usize| {
+            format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n")
+        };
+        let body = r#"{"request":{"uid":"7"}}"#;
+        let mut home = connect(address, &webhook.ca, None).await.unwrap();
+        let mut ask = async || {
+            let asked = head(&path, body.len()) + body;
+            home.write_all(asked.as_bytes()).await.unwrap();
+            let mut answer = [0; 4096];
+            let read = home.read(&mut answer).await.unwrap();
+            String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 200")
+        };
+        assert!(ask().await);
+        let mut held = Vec::new();
+        for n in 0..2 * limits::STRANGERS {
+            let from = [127, 0, 2, u8::try_from(n % 32).unwrap()].into();
+            let mut stranger = connect_from(from, &[], address, &webhook.ca, None).await.unwrap();
+            stranger.write_all(head("/0/both", 4 << 20).as_bytes()).await.unwrap();
+            held.push(stranger);
+        }
+        assert!(ask().await, "it was there before");
+        drop(home);
+        let body = json!({ "request": { "uid": "7" } });
+        let answer = crate::testing::https(address, &webhook.ca, "POST", &path, Some(&body));
+        assert_eq!(answer.await.status, 200);
+        let mut answer = [0; 4096];
+        let read = held.last_mut().unwrap().read(&mut answer).await.unwrap();
+        assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 404"));
     }
 
     #[tokio::test]
