@@ -1,9 +1,10 @@
 //! What people and tools expect of a node's kubelet beside running pods, of a node that
 //! stands for another cluster: `kubectl top`, an autoscaler, `kubectl debug`, a resize in
-//! place, and the paths that monitoring reads.
+//! place, and the paths that monitoring reads. Last, what strangers do to its ports.
 //!
 //! Rome buys of Turin; both have a metrics-server.
 
+mod attacks;
 mod change;
 mod figures;
 mod lease;
@@ -41,6 +42,7 @@ async fn kubelet(stage: &Stage) -> Result<()> {
     figures::top(rome).await.context("kubectl top")?;
     figures::read_raw(rome).await.context("the kubelet's paths")?;
     figures::scaled(rome).await.context("an autoscaler")?;
+    attacks::attacked(&home).await.context("attacks on the listeners")?;
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
 }
