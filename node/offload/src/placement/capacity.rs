@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::requests::{Amounts, amounts, requests};
+use super::terms::UNSOLD;
 use super::write::{IfAbsent, Write, decide};
 use crate::forge::{GuestContext, Refusal};
 use crate::guest::Failure;
 use crate::key::Item;
 use crate::limits;
 use crate::message::Outcome;
-
-/// Nobody sells it, and every pod may use it.
-const UNSOLD: &str = "ephemeral-storage";
 
 /// The guest objects of one lease, with what each takes, and their sum: thousands of pods may
 /// come at once.

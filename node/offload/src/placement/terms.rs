@@ -11,9 +11,13 @@ use mercato_protocol::terms::Isolation;
 use serde_json::json;
 
 use crate::forge::{GuestContext, longest_grace_s};
+use crate::limits;
 
 /// The resource by which pods ask for whole GPUs; others are not sold yet.
 pub const GPUS: &str = "nvidia.com/gpu";
+
+/// Nobody sells it, and every pod may use it.
+pub(super) const UNSOLD: &str = "ephemeral-storage";
 
 /// What a container asks for that does not say: with a quota it must.
 pub const DEFAULT_REQUESTS: [(&str, &str); 2] = [("cpu", "50m"), ("memory", "64Mi")];
@@ -63,12 +67,16 @@ pub fn guest_context(
     }
 }
 
-/// What a virtual node has to give, as Kubernetes quantities by resource.
+/// What a virtual node has to give, as Kubernetes quantities by resource. Local disk is not among
+/// what is sold; a nominal figure lets pods come that request some, and the provider's own scheduler
+/// finds them a node that has it.
 pub fn allocatable(quantity: &Resources) -> BTreeMap<String, String> {
+    let disk = quantity.pods.saturating_mul(limits::POD_DISK_BYTES);
     let plain = [
         ("cpu", quantity::from_millis(quantity.cpu_millis)),
         ("memory", quantity.memory_bytes.to_string()),
         ("pods", quantity.pods.to_string()),
+        (UNSOLD, disk.to_string()),
     ];
     let gpus = gpus(quantity).map(|count| (GPUS, count.to_string()));
     plain.into_iter().chain(gpus).map(|(name, amount)| (name.to_owned(), amount)).collect()
@@ -110,6 +118,8 @@ pub(super) mod tests {
     fn gpus_of_every_model_are_one_resource() {
         let mut quantity = Resources { cpu_millis: 1_500, pods: 3, ..Resources::default() };
         assert_eq!(allocatable(&quantity).get(GPUS), None);
+        let disk = 3 * limits::POD_DISK_BYTES;
+        assert_eq!(allocatable(&quantity)["ephemeral-storage"], disk.to_string());
         quantity.gpus = [("h100", 2), ("a100", 1)].map(|(m, n)| (m.parse().unwrap(), n)).into();
         let allocatable = allocatable(&quantity);
         assert_eq!((allocatable["cpu"].as_str(), allocatable[GPUS].as_str()), ("1500m", "3"));
