@@ -251,6 +251,8 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/kubelet", "BODY_OBJECTS", "the lease's own newcomer"),
     ("node/kubelet", "COMMAND_WORDS", "the request is refused"),
     ("node/kubelet", "CONNECTIONS", "the newcomer is refused"),
+    ("node/kubelet", "CONNECTIONS_OF_NETWORK", "the newcomer is refused"),
+    ("node/kubelet", "CONNECTIONS_OF_USER", "the newcomer is refused"),
     (
         "node/kubelet",
         "FAMILIAR_NETWORKS",

@@ -107,7 +107,7 @@ fn ranked(line: &str) -> Option<&str> {
 /// `self.kept.len() >= limits::EVENTS`, `closed.len().saturating_sub(limits::CLOSED)`.
 fn counted(line: &str) -> Option<&str> {
     const BETWEEN: [&str; 6] = [">= ", "<= ", "== ", "> ", "< ", ".saturating_sub("];
-    const COUNTS: [&str; 4] = ["len()", "count", "of_address", "strangers"];
+    const COUNTS: [&str; 5] = ["len()", "count", "of_network", "of_user", "strangers"];
     let all = BETWEEN.iter().flat_map(|sign| line.match_indices(sign));
     all.filter_map(|(at, sign)| {
         let counted = line[..at].rsplit(['<', '>', '=', '&', '|']).next()?;
