@@ -44,6 +44,9 @@ pub(crate) const GOSSIP_OF_STRANGER: (u64, u64) = (8 << 20, 128 << 10);
 pub(crate) const REQUESTS_OF_KNOWN: (u64, u64) = (256, 64);
 /// The same of a stranger.
 pub(crate) const REQUESTS_OF_STRANGER: (u64, u64) = (64, 4);
+/// A peer that says so much more than it may that it would have to wait longer is hung up on. One
+/// that waits for its turn, as the network makes it, never owes as much.
+pub(crate) const DEBT: Duration = Duration::from_secs(10);
 /// Peers for whom that is remembered, those who are known the longest.
 pub(crate) const SPEAKERS: Room = Room { all: 4_096, strangers: 1_024, leave: 64 };
 /// Messages that came before their peer's hello, of strangers and of others each,
@@ -76,6 +79,9 @@ pub(crate) const BODY_BYTES: u64 = mercato_kubelet::limits::BODIES as u64;
 /// and then so many a second: etcd keeps what is overwritten for five minutes, and holds
 /// 2 GiB.
 pub(crate) const BODY_BYTES_EACH_S: u64 = 512 << 10;
+/// A stream of a lease whose party owes more than is paid in this time ends: a multiple of what
+/// the largest frame costs, after which it waits.
+pub(crate) const LEASE_DEBT: Duration = Duration::from_secs(60);
 /// Kubelet streams that a lease's consumer may open at once,
 pub(crate) const ASKS: u64 = 256;
 /// and then so many a second. A guess.

@@ -120,6 +120,8 @@ pub const BUCKETS: usize = 256;
 /// How long a proof of equivocation keeps its publisher out, in milliseconds: a week.
 pub const QUARANTINE_MS: u64 = 7 * 86_400_000;
 
+/// What opens a stream of a lease: which contract it is of.
+pub const OPEN_BYTES: usize = 1_024;
 /// A workload message without its bodies.
 pub const WORKLOAD_BYTES: usize = 256 * 1_024;
 /// Statements in one workload message.

@@ -3,13 +3,20 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use thiserror::Error;
+
 /// A bucket that fills again while time passes. Whoever takes more than is there goes
-/// into debt, and is told how long that takes to pay.
+/// into debt, and is told how long that takes to pay. A debt has a bound.
 pub struct Bucket {
     size: u64,
     each_second: u64,
     level: Mutex<Level>,
 }
+
+/// More is owed than is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("it says far more than it may")]
+pub struct TooMuch;
 
 struct Level {
     /// What is left, in millionths of one; below zero it is a debt.
@@ -23,12 +30,30 @@ impl Bucket {
         Self { size, each_second, level: Mutex::new(Level { amount: scaled(size), since: now }) }
     }
 
-    /// Takes so much, and says how long to wait before the next.
-    pub fn take(&self, now: Instant, amount: u64) -> Duration {
+    /// Takes so much, and says how long to wait before the next. What would take longer than
+    /// `most` to pay is not taken.
+    pub fn take(&self, now: Instant, amount: u64, most: Duration) -> Result<Duration, TooMuch> {
         let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
         self.fill(now, &mut level);
-        level.amount -= scaled(amount);
-        let debt = u64::try_from(-level.amount).unwrap_or(0);
+        let left = level.amount - scaled(amount);
+        let wait = self.until_paid(left);
+        if wait > most {
+            return Err(TooMuch);
+        }
+        level.amount = left;
+        Ok(wait)
+    }
+
+    /// How long it takes to pay what is owed now.
+    pub fn debt(&self, now: Instant) -> Duration {
+        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        self.fill(now, &mut level);
+        self.until_paid(level.amount)
+    }
+
+    fn until_paid(&self, amount: i128) -> Duration {
+        // A negative amount is owed; more than fits is owed for ever.
+        let debt = u64::try_from(amount.min(0).unsigned_abs()).unwrap_or(u64::MAX);
         Duration::from_micros(debt.div_ceil(self.each_second))
     }
 
@@ -63,14 +88,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_debt_is_paid_by_time() {
+    fn a_debt_is_paid_by_time_and_has_a_bound() {
         let start = Instant::now();
         let bucket = Bucket::new(start, 100, 10);
-        assert_eq!(bucket.take(start, 100), Duration::ZERO);
-        assert_eq!(bucket.take(start, 5), Duration::from_millis(500));
+        let take = |now, amount| bucket.take(now, amount, Duration::from_secs(2));
+        assert_eq!(take(start, 100), Ok(Duration::ZERO));
+        assert_eq!(take(start, 5), Ok(Duration::from_millis(500)));
         let later = start + Duration::from_secs(1);
-        assert_eq!(bucket.take(later, 5), Duration::ZERO);
-        assert_eq!(bucket.take(later, 1), Duration::from_millis(100));
+        assert_eq!(take(later, 5), Ok(Duration::ZERO));
+        assert_eq!(take(later, 1), Ok(Duration::from_millis(100)));
+        for amount in [20, u64::MAX] {
+            assert_eq!(take(later, amount), Err(TooMuch));
+        }
+        assert_eq!(bucket.debt(later), Duration::from_millis(100), "what is refused is not owed");
+        assert_eq!(take(later, 19), Ok(Duration::from_secs(2)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod watch;
 
 pub use account::{Account, Grant};
 pub use bodies::{Bodies, BodyError};
-pub use bucket::Bucket;
+pub use bucket::{Bucket, TooMuch};
 pub use cluster::{Answer, Cluster};
 pub use failure::{Class, Failure};
 pub use home_lease::{HomeLease, HomeLeaseConfig, HomeLeaseError};

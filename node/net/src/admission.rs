@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::identity;
 use crate::limits::{self, Limits};
+use crate::memory::{Memory, Used};
 use crate::origin::{Origin, OriginLimits as _, ip};
 use crate::ranks::Ranks;
 
@@ -37,6 +38,7 @@ pub(crate) struct Behaviour {
     begun: Bounded<Origin, Instant>,
     /// From where those who are known have come.
     familiar: Bounded<Origin, ()>,
+    memory: Memory,
     /// Who makes room.
     closes: VecDeque<(PeerId, ConnectionId)>,
 }
@@ -58,6 +60,8 @@ enum Denied {
     Key,
     #[error("this peer is refused for a while")]
     Refused,
+    #[error(transparent)]
+    Memory(#[from] Used),
     #[error("too many strangers are connected")]
     Strangers,
     #[error("too many strangers are connected from around {0}")]
@@ -76,6 +80,7 @@ impl Behaviour {
             established: Bounded::new(Room::of(limits.inbound)),
             begun: Bounded::new(limits::ORIGINS),
             familiar: Bounded::new(limits::ORIGINS),
+            memory: Memory::new(limits),
             closes: VecDeque::new(),
         }
     }
@@ -119,6 +124,7 @@ impl Behaviour {
             return Err(Denied::Refused);
         }
         let newcomer = self.ranks.of(&key);
+        self.memory.admit(newcomer)?;
         if newcomer <= Rank::Stranger {
             self.admit_stranger(&key, from)?;
         } else if let Some(ip) = from {
@@ -321,6 +327,13 @@ mod tests {
         assert!(door.comes(3_000, &crowded));
         assert_eq!(door.behaviour.closes.len(), 65);
         assert!(!door.comes(4_000, &anywhere(4_000)), "full of those who matter more");
+    }
+
+    #[test]
+    fn strangers_are_refused_for_memory_and_partners_are_not() {
+        let mut door = Door::new(&Limits { strangers_memory_bytes: 0, ..Limits::default() });
+        door.ranks.add(door.peer(1).1, Rank::Partner);
+        assert_eq!([0, 1].map(|n| door.comes(n, "/ip4/203.0.113.7/tcp/1")), [false, true]);
     }
 
     #[test]

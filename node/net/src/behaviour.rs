@@ -1,24 +1,25 @@
 //! The swarm's make-up: transports, limits, and the behaviours of libp2p that we use.
 
+use libp2p::core::upgrade::Version;
 use libp2p::identity::Keypair;
 use libp2p::swarm::{NetworkBehaviour, Swarm};
 use libp2p::{
-    SwarmBuilder, allow_block_list, connection_limits, identify, memory_connection_limits, noise,
-    ping, tcp, yamux,
+    PeerId, SwarmBuilder, Transport as _, allow_block_list, connection_limits, identify, noise,
+    ping, tcp,
 };
 
 use crate::error::StartError;
 use crate::limits::{self, Limits};
 use crate::ranks::Ranks;
 use crate::run::Run;
-use crate::{admission, streams};
+use crate::unread::Upgrade;
+use crate::{admission, identity, streams};
 
 /// The limits come first: what they deny, no other behaviour hears of.
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     admission: admission::Behaviour,
     connections: connection_limits::Behaviour,
-    memory: memory_connection_limits::Behaviour,
     pub(crate) blocked: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
     identify: identify::Behaviour,
     ping: ping::Behaviour,
@@ -40,7 +41,6 @@ impl Behaviour {
         Self {
             admission: admission::Behaviour::new(limits, ranks),
             connections: connection_limits::Behaviour::new(connections),
-            memory: memory_connection_limits::Behaviour::with_max_bytes(limits.memory_bytes),
             blocked: allow_block_list::Behaviour::default(),
             identify: identify::Behaviour::new(identify),
             ping: ping::Behaviour::new(ping),
@@ -55,20 +55,22 @@ pub(crate) fn swarm(
     limits: &Limits,
     ranks: Ranks,
 ) -> Result<Swarm<Behaviour>, StartError> {
-    let yamux = || {
-        let mut config = yamux::Config::default();
-        config.set_max_num_streams(limits::MUXED_STREAMS);
-        config
-    };
+    let security = noise::Config::new(&keypair);
+    let security = security.map_err(|error| StartError::Keys(error.to_string()))?;
+    let known = ranks.clone();
+    let upgrade =
+        move |peer: &PeerId, _: &_| Upgrade::new(identity::public_key(peer), known.clone());
+    let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true));
+    let tcp = tcp.upgrade(Version::V1Lazy).authenticate(security).multiplex_ext(upgrade);
     let swarm = SwarmBuilder::with_existing_identity(keypair)
         .with_tokio()
-        .with_tcp(tcp::Config::default().nodelay(true), noise::Config::new, yamux)
-        .map_err(|error| StartError::Keys(error.to_string()))?
         .with_quic_config(|mut config| {
             config.max_connection_data = limits::QUIC_CONNECTION_BYTES;
             config.max_stream_data = limits::QUIC_STREAM_BYTES;
             config
         })
+        .with_other_transport(|_| tcp)
+        .map_err(|error| StartError::Keys(error.to_string()))?
         .with_behaviour(|keypair| Behaviour::new(keypair, limits, ranks))
         .map_err(|error| StartError::Keys(error.to_string()))?
         .with_swarm_config(|config| {

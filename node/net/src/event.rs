@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
 
-use crate::gossip::Turn;
+use crate::held::Held;
 use crate::kubelet::KubeletAnswer;
 use crate::requests::Responder;
 use crate::session::Session;
@@ -55,8 +55,8 @@ pub enum Event {
         peer: PublicKey,
         /// The bytes, at most [`limits::GOSSIP_BYTES`](crate::limits::GOSSIP_BYTES).
         frame: Bytes,
-        /// To be held until it is dealt with.
-        turn: Turn,
+        /// To be kept until it is dealt with.
+        held: Held,
     },
     /// A request to be answered within 30 s.
     Request {
@@ -64,6 +64,8 @@ pub enum Event {
         peer: PublicKey,
         /// The bytes, at most [`limits::REQUEST_BYTES`](crate::limits::REQUEST_BYTES).
         request: Bytes,
+        /// To be kept until it is dealt with.
+        held: Held,
         /// Takes the answer.
         responder: Responder,
     },
@@ -73,6 +75,8 @@ pub enum Event {
         peer: PublicKey,
         /// Which lease, in the rooms' words.
         header: Bytes,
+        /// To be kept until the header is dealt with.
+        held: Held,
         /// Its frames.
         frames: WorkloadReceiver,
     },
@@ -82,6 +86,8 @@ pub enum Event {
         peer: PublicKey,
         /// What for.
         request: Bytes,
+        /// To be kept until the request is dealt with.
+        held: Held,
         /// Takes the reply and gives the stream.
         answer: KubeletAnswer,
     },

@@ -5,28 +5,46 @@ use std::io;
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// The next frame; `None` if the stream ends before one begins. A frame above `max` is
-/// refused before anything is allocated, and no more is allocated than has arrived.
-pub(crate) async fn read(
+/// How long the next frame is; `None` if the stream ends before one begins. One above `max` is
+/// refused before anything is allocated.
+pub(crate) async fn length(
     from: &mut (impl AsyncRead + Unpin),
     max: usize,
-) -> io::Result<Option<Bytes>> {
+) -> io::Result<Option<usize>> {
     let mut length = [0; 4];
     if from.read(&mut length[..1]).await? == 0 {
         return Ok(None);
     }
     from.read_exact(&mut length[1..]).await?;
     let length = u32::from_be_bytes(length);
-    if usize::try_from(length).is_ok_and(|length| length > max) {
-        let error = format!("a frame of {length} bytes, at most {max}");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+    match usize::try_from(length) {
+        Ok(length) if length <= max => Ok(Some(length)),
+        _ => {
+            let error = format!("a frame of {length} bytes, at most {max}");
+            Err(io::Error::new(io::ErrorKind::InvalidData, error))
+        }
     }
+}
+
+/// The frame of which this was the [`length`]. No more is allocated than has arrived.
+pub(crate) async fn body(from: &mut (impl AsyncRead + Unpin), length: usize) -> io::Result<Bytes> {
     let mut frame = Vec::new();
-    let read = from.take(length.into()).read_to_end(&mut frame).await?;
-    if read as u64 != u64::from(length) {
+    let read = from.take(length as u64).read_to_end(&mut frame).await?;
+    if read != length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(Some(frame.into()))
+    Ok(frame.into())
+}
+
+/// The next frame, of a stream of which one is held at a time.
+pub(crate) async fn read(
+    from: &mut (impl AsyncRead + Unpin),
+    max: usize,
+) -> io::Result<Option<Bytes>> {
+    match length(from, max).await? {
+        Some(length) => Ok(Some(body(from, length).await?)),
+        None => Ok(None),
+    }
 }
 
 /// A frame that has to come.

@@ -1,5 +1,5 @@
-//! Gossip with one neighbour: the bounded queue of what goes there, its writer, and the turns of
-//! what comes. What gets lost here, gossip itself repairs.
+//! Gossip to one neighbour: the bounded queue of what goes there, and its writer. What gets lost
+//! here, gossip itself repairs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::AsyncWriteExt as _;
 use libp2p::Stream;
 use mercato_protocol::id::PublicKey;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::command::Opener;
@@ -31,11 +31,11 @@ struct Waiting {
 }
 
 impl Queue {
-    /// How many older frames gave way.
-    pub(crate) fn push(&self, frame: Bytes) -> usize {
+    /// How many older frames gave way, so that no more than `most` bytes wait.
+    pub(crate) fn push(&self, frame: Bytes, most: usize) -> usize {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut dropped = 0;
-        while waiting.bytes + frame.len() > limits::GOSSIP_QUEUE_BYTES
+        while waiting.bytes + frame.len() > most
             && let Some(oldest) = waiting.frames.pop_front()
         {
             waiting.bytes -= oldest.len();
@@ -105,19 +105,6 @@ async fn write_frame(stream: &mut Stream, frame: &[u8]) -> Result<(), NetError> 
     Ok(timeout(limits::STALLED, write).await.map_err(|_| NetError::TimedOut)??)
 }
 
-/// Of what one peer may have under way: no more of its gossip comes than is let go of.
-#[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
-
-impl Turn {
-    /// Waits until so many bytes more may be dealt with.
-    pub(crate) async fn take(turns: &Arc<Semaphore>, bytes: usize) -> Result<Self, NetError> {
-        let turns_taken = bytes.div_ceil(1_024).clamp(1, limits::TURNS) as u32;
-        let turn = turns.clone().acquire_many_owned(turns_taken).await;
-        Ok(Self(turn.map_err(|_| NetError::Stopped)?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures::executor::block_on;
@@ -129,7 +116,8 @@ mod tests {
         let queue = Queue::default();
         let frame = |n: u8| Bytes::from(vec![n; limits::GOSSIP_BYTES]);
         let room = limits::GOSSIP_QUEUE_BYTES / limits::GOSSIP_BYTES;
-        let dropped: usize = (0..10).map(|n| queue.push(frame(n))).sum();
+        let dropped: usize =
+            (0..10).map(|n| queue.push(frame(n), limits::GOSSIP_QUEUE_BYTES)).sum();
         assert_eq!(dropped, 10 - room);
         queue.close();
         let mut left = Vec::new();

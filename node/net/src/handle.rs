@@ -19,6 +19,7 @@ use crate::command::{Command, Opener};
 use crate::dial::Dial;
 use crate::error::{DialError, NetError, StartError};
 use crate::event::Event;
+use crate::held::Shares;
 use crate::kubelet::{self, ByteStream};
 use crate::limits::{self, Limits};
 use crate::listen::{Listen, listen};
@@ -78,8 +79,9 @@ impl Net {
         let (commands, asked) = mpsc::channel(limits::COMMANDS);
         let (events, happened) = mpsc::channel(limits::EVENTS);
         let peers = Arc::new(Peers::new(config.limits.streams_per_peer));
+        let shares = Shares::new(ranks.clone(), config.limits.body_timeout);
         let opener = Opener::new(&commands);
-        let task = Task::new(swarm, peers.clone(), events, opener.clone(), first);
+        let task = Task::new(swarm, peers.clone(), shares, events, opener.clone(), first);
         tokio::spawn(task.run(asked));
         let (names, public) = (config.names, config.public.into());
         Ok((Self { commands, opener, peers, ranks, names, public }, happened))
@@ -185,7 +187,11 @@ impl Net {
     /// takes nothing for 30 s is disconnected.
     pub fn send_gossip(&self, peer: PublicKey, frame: Bytes) -> Result<(), NetError> {
         NetError::check_size(&frame, limits::GOSSIP_BYTES)?;
-        let connected = self.peers.send_gossip(peer, frame);
+        let most = match self.rank(&peer) > Rank::Stranger {
+            true => limits::GOSSIP_QUEUE_BYTES,
+            false => limits::GOSSIP_QUEUE_OF_STRANGER,
+        };
+        let connected = self.peers.send_gossip(peer, frame, most);
         if connected { Ok(()) } else { Err(NetError::NotConnected) }
     }
 
@@ -204,7 +210,7 @@ impl Net {
     }
 
     /// Opens our direction of a lease; the header says which, at most
-    /// [`limits::WORKLOAD_HEADER_BYTES`].
+    /// [`limits::WORKLOAD_OPEN_BYTES`].
     pub fn open_workload(
         &self,
         peer: PublicKey,
@@ -212,7 +218,7 @@ impl Net {
     ) -> BoxFuture<'static, Result<WorkloadSender, NetError>> {
         let opener = self.opener.clone();
         async move {
-            NetError::check_size(&header, limits::WORKLOAD_HEADER_BYTES)?;
+            NetError::check_size(&header, limits::WORKLOAD_OPEN_BYTES)?;
             let stream = opener.open(peer, Protocol::Workload).await?;
             WorkloadSender::open(stream, &header).await
         }

@@ -1,17 +1,20 @@
-//! A stream that a peer opened: reads its first frame, and hands it to its kind.
+//! A stream that a peer opened: reads its first frame, and hands it to its kind. Of each frame the
+//! length is read first; its body is not before there is room for it in the peer's share.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::AsyncWriteExt as _;
 use libp2p::Stream;
 use mercato_protocol::id::PublicKey;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::error::NetError;
 use crate::event::Event;
-use crate::gossip::Turn;
+use crate::held::{Connection, Held, Kind, Share, Taken};
 use crate::kubelet::KubeletAnswer;
 use crate::peers::Permit;
 use crate::protocols::Protocol;
@@ -19,81 +22,99 @@ use crate::requests::Responder;
 use crate::workload::WorkloadReceiver;
 use crate::{frame, limits};
 
-/// Serves the stream to its end. Whatever is wrong with it ends it, and only it.
-pub(crate) async fn serve(
-    protocol: Protocol,
-    stream: Stream,
-    peer: PublicKey,
-    permit: Permit,
-    events: mpsc::Sender<Event>,
-) {
-    if let Err(error) = run(protocol, stream, peer, permit, events).await {
-        tracing::debug!(peer = %peer.short(), protocol = protocol.name(), %error, "stream ended");
+/// A stream that a peer opened, with what it counts for.
+pub(crate) struct Opened {
+    pub(crate) protocol: Protocol,
+    pub(crate) stream: Stream,
+    pub(crate) peer: PublicKey,
+    pub(crate) permit: Permit,
+    pub(crate) share: Arc<Share>,
+    pub(crate) connection: Connection,
+    pub(crate) body_timeout: Duration,
+}
+
+/// Serves the stream to its end, at the latest that of its connection. Whatever is wrong with it
+/// ends it, and only it.
+pub(crate) async fn serve(opened: Opened, events: mpsc::Sender<Event>) {
+    let (peer, protocol) = (opened.peer, opened.protocol.name());
+    let connection = opened.connection.clone();
+    if let Some(Err(error)) = connection.during(run(opened, events)).await {
+        tracing::debug!(peer = %peer.short(), protocol, %error, "stream ended");
     }
 }
 
-async fn run(
-    protocol: Protocol,
-    mut stream: Stream,
-    peer: PublicKey,
-    permit: Permit,
-    events: mpsc::Sender<Event>,
-) -> Result<(), NetError> {
-    let event = match protocol {
-        Protocol::Market => return gossip(stream, peer, &permit.turns, events).await,
-        Protocol::Negotiation => {
-            let request = first(&mut stream, limits::REQUEST_BYTES).await?;
-            return answer(stream, peer, request, events).await;
-        }
+async fn run(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetError> {
+    let event = match opened.protocol {
+        Protocol::Market => return gossip(opened, events).await,
+        Protocol::Negotiation => return answer(opened, events).await,
         Protocol::Workload => {
-            let header = first(&mut stream, limits::WORKLOAD_HEADER_BYTES).await?;
-            let frames = WorkloadReceiver { stream, _permit: permit };
-            Event::Workload { peer, header, frames }
+            let (header, taken) = opened.first(limits::WORKLOAD_OPEN_BYTES, 0).await?;
+            let Opened { stream, peer, permit, connection, .. } = opened;
+            let held = Held::new(taken, connection);
+            Event::Workload { peer, header, held, frames: WorkloadReceiver { stream, permit } }
         }
         Protocol::Kubelet => {
-            let request = first(&mut stream, limits::KUBELET_BYTES).await?;
-            Event::Kubelet { peer, request, answer: KubeletAnswer { stream, permit } }
+            let (request, taken) = opened.first(limits::KUBELET_BYTES, 0).await?;
+            let Opened { stream, peer, permit, connection, .. } = opened;
+            let held = Held::new(taken, connection);
+            Event::Kubelet { peer, request, held, answer: KubeletAnswer { stream, permit } }
         }
     };
     events.send(event).await.map_err(|_| NetError::Stopped)
 }
 
-/// Reads the neighbour's frames as fast as the driver takes them, no faster.
-async fn gossip(
-    mut stream: Stream,
-    peer: PublicKey,
-    turns: &Arc<Semaphore>,
-    events: mpsc::Sender<Event>,
-) -> Result<(), NetError> {
-    while let Some(frame) = frame::read(&mut stream, limits::GOSSIP_BYTES).await? {
-        let turn = Turn::take(turns, frame.len()).await?;
-        let event = Event::Gossip { peer, frame, turn };
+/// Reads the neighbour's frames as fast as they are dealt with, no faster.
+async fn gossip(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetError> {
+    let (peer, body_timeout) = (opened.peer, opened.body_timeout);
+    let stream = &mut opened.stream;
+    while let Some(length) = frame::length(stream, limits::GOSSIP_BYTES).await? {
+        let taken = opened.share.take(Kind::Gossip, length).await?;
+        let frame = within(body_timeout, frame::body(stream, length)).await?;
+        let held = Held::new(Arc::new(taken), opened.connection.clone());
+        let event = Event::Gossip { peer, frame, held };
         events.send(event).await.map_err(|_| NetError::Stopped)?;
     }
     Ok(())
 }
 
-async fn answer(
-    mut stream: Stream,
-    peer: PublicKey,
-    request: Bytes,
-    events: mpsc::Sender<Event>,
-) -> Result<(), NetError> {
+async fn answer(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetError> {
+    let (request, taken) = opened.first(limits::REQUEST_BYTES, limits::ANSWER_BYTES).await?;
     let (responder, answered) = Responder::new();
-    let request = Event::Request { peer, request, responder };
+    // It counts until the answer is out, or there will be none.
+    let held = Held::new(Arc::clone(&taken), opened.connection.clone());
+    let request = Event::Request { peer: opened.peer, request, held, responder };
     events.send(request).await.map_err(|_| NetError::Stopped)?;
     let exchange = async {
         // Dropping the stream says it.
         let Ok(response) = answered.await else { return Ok(()) };
         NetError::check_size(&response, limits::RESPONSE_BYTES)?;
-        frame::write(&mut stream, &response).await?;
-        stream.close().await?;
+        frame::write(&mut opened.stream, &response).await?;
+        opened.stream.close().await?;
         Ok(())
     };
     timeout(limits::REQUEST_TIMEOUT, exchange).await.map_err(|_| NetError::TimedOut)?
 }
 
-async fn first(stream: &mut Stream, max: usize) -> Result<Bytes, NetError> {
-    let read = timeout(limits::OPEN_TIMEOUT, frame::expect(stream, max));
-    Ok(read.await.map_err(|_| NetError::TimedOut)??)
+impl Opened {
+    /// The first frame, for which there is room, and for so many bytes more.
+    async fn first(&mut self, max: usize, more: usize) -> Result<(Bytes, Arc<Taken>), NetError> {
+        let read = async {
+            let length = frame::length(&mut self.stream, max).await?;
+            let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+            let taken = self.share.take(Kind::Words, length + more).await?;
+            Ok::<_, NetError>((frame::body(&mut self.stream, length).await?, Arc::new(taken)))
+        };
+        within(limits::OPEN_TIMEOUT, read).await
+    }
+}
+
+/// What is read, if it comes within this time.
+async fn within<T, E>(
+    time: Duration,
+    read: impl Future<Output = Result<T, E>>,
+) -> Result<T, NetError>
+where
+    NetError: From<E>,
+{
+    Ok(timeout(time, read).await.map_err(|_| NetError::TimedOut)??)
 }

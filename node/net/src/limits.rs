@@ -26,8 +26,13 @@ pub struct Limits {
     /// Inbound streams of one peer: for requests and gossip; and as many for leases, until
     /// [`Net::grant_streams`](crate::Net::grant_streams).
     pub streams_per_peer: usize,
-    /// Memory of this process beyond which no connection is accepted.
-    pub memory_bytes: usize,
+    /// Memory of this process beyond which no stranger is let in any more,
+    pub strangers_memory_bytes: usize,
+    /// and beyond which no member is. Partners are never refused for memory.
+    pub members_memory_bytes: usize,
+    /// The body of a gossip frame that does not come within this time, once its length has, ends
+    /// its stream.
+    pub body_timeout: Duration,
     /// Between two pings of one connection.
     pub ping_interval: Duration,
     /// A ping without an answer so long has failed; after the second the peer is gone.
@@ -45,7 +50,10 @@ impl Default for Limits {
             outbound: 1_000,
             per_peer: 4,
             streams_per_peer: 16,
-            memory_bytes: 2 << 30,
+            strangers_memory_bytes: 1 << 30,
+            members_memory_bytes: 2 << 30,
+            // As long as the other side tries to write it.
+            body_timeout: STALLED,
             ping_interval: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(15),
         }
@@ -84,29 +92,63 @@ pub(crate) const REFUSED: Room = Room::of(1_024);
 pub(crate) const MUXED_STREAMS: usize = 512;
 /// Inbound streams of one connection that negotiate their protocol.
 pub(crate) const NEGOTIATING_STREAMS: usize = 16;
-/// Unread bytes of one QUIC connection, and of one stream of it.
-pub(crate) const QUIC_CONNECTION_BYTES: u32 = 8 << 20;
-/// See [`QUIC_CONNECTION_BYTES`].
-pub(crate) const QUIC_STREAM_BYTES: u32 = 4 << 20;
+/// Unread bytes of one QUIC connection, whoever it is with: a window cannot be chosen by the peer.
+/// With [`Limits::strangers`] that is 32 MiB of strangers, and at a round trip of 100 ms still
+/// 5 MiB a second.
+pub(crate) const QUIC_CONNECTION_BYTES: u32 = 512 << 10;
+/// The same of one stream: several that wait do not stop the others.
+pub(crate) const QUIC_STREAM_BYTES: u32 = 128 << 10;
+/// The same with a stranger. Of 1 GiB (yamux' own default) each of so many has its first window of
+/// 256 KiB, and nothing is left by which a window could grow: one stream that is not read never
+/// reaches [`UNREAD_OF_STRANGER`] by itself, and so stops no other.
+pub(crate) const MUXED_STREAMS_OF_STRANGER: usize = 4_096;
+/// Unread bytes of one stranger's TCP connection, beyond which no more is read of it: those of one
+/// stream whose window is full (yamux: 256 KiB), and some more for all others. With
+/// [`Limits::strangers`] that is 20 MiB.
+pub(crate) const UNREAD_OF_STRANGER: usize = 320 << 10;
+/// Bytes that a stranger may put into one frame of yamux, for which memory is taken before they
+/// come. Ours puts 16 KiB into one.
+pub(crate) const MUXED_FRAME_OF_STRANGER: usize = 64 << 10;
 
 /// One gossip frame.
 pub const GOSSIP_BYTES: usize = wire::GOSSIP_BYTES;
 /// Gossip that waits for one slow neighbour; the oldest gives way.
 pub const GOSSIP_QUEUE_BYTES: usize = 1 << 20;
+/// The same for a stranger. With [`Limits::strangers`] that is 16 MiB.
+pub const GOSSIP_QUEUE_OF_STRANGER: usize = GOSSIP_BYTES;
 /// A request.
 pub const REQUEST_BYTES: usize = wire::REQUEST_BYTES;
 /// The answer to a request.
 pub const RESPONSE_BYTES: usize = wire::RESPONSE_BYTES;
-/// The header of a workload stream or frame.
+/// What opens a workload stream.
+pub const WORKLOAD_OPEN_BYTES: usize = wire::OPEN_BYTES;
+/// The header of a workload frame.
 pub const WORKLOAD_HEADER_BYTES: usize = wire::WORKLOAD_BYTES;
 /// The body of a workload frame.
 pub const WORKLOAD_BODY_BYTES: usize = wire::OBJECT_BYTES;
 /// A kubelet stream's request, and its reply.
 pub const KUBELET_BYTES: usize = wire::STREAM_BYTES;
 
-/// Gossip of one peer that is being dealt with, in KiB, each frame rounded up: it is read no
-/// faster, and no peer's keeps that of another from being read. Twice the largest frame.
-pub(crate) const TURNS: usize = 2 * GOSSIP_BYTES / 1_024;
+/// What one peer who is known may make us hold at a time, over all its connections: gossip, two of
+/// the largest frames,
+pub(crate) const GOSSIP_OF_KNOWN: usize = 2 * GOSSIP_BYTES;
+/// and requests, with what opens streams of leases.
+pub(crate) const WORDS_OF_KNOWN: usize = 1 << 20;
+/// The same of a stranger: one of the largest frames,
+pub(crate) const GOSSIP_OF_STRANGER: usize = GOSSIP_BYTES;
+/// and three of the largest requests with their answers.
+pub(crate) const WORDS_OF_STRANGER: usize = 128 << 10;
+/// What all strangers together may make us hold at a time. Those who can be connected do not wait
+/// for each other; this also holds for keys that come and go.
+pub(crate) const GOSSIP_OF_STRANGERS: usize = 64 * GOSSIP_OF_STRANGER;
+/// See [`GOSSIP_OF_STRANGERS`].
+pub(crate) const WORDS_OF_STRANGERS: usize = 64 * WORDS_OF_STRANGER;
+/// What the answer to a request counts, besides the request. What it says is ours to choose: few
+/// are as large. A guess.
+pub(crate) const ANSWER_BYTES: usize = 16 << 10;
+/// Peers of which it is known what they make us hold, also for a while after they have gone: more
+/// than can be connected. Those of which nothing is held leave first.
+pub(crate) const HOLDERS: Room = Room { all: 4_096, strangers: 0, leave: 64 };
 /// Events that wait for the driver: with the largest gossip frames, 16 MiB.
 pub(crate) const EVENTS: usize = 64;
 /// Calls that wait for the swarm.
@@ -134,5 +176,9 @@ pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A neighbour that takes no gossip for so long is dropped.
 pub(crate) const STALLED: Duration = Duration::from_secs(30);
+/// What was said over a connection, and is not dealt with so long after its end, is dropped.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(2);
+/// A look at the memory of the process holds for so long.
+pub(crate) const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// To send what is queued before the end.
 pub(crate) const DRAIN: Duration = Duration::from_secs(2);

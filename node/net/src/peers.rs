@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
-use tokio::sync::Semaphore;
 
 use crate::gossip::Queue;
-use crate::limits;
 use crate::protocols::Protocol;
 
 /// A connected peer, for display.
@@ -30,12 +28,7 @@ pub struct PeerInfo {
 
 /// Counts as one inbound stream for as long as it lives.
 #[derive(Clone, Debug)]
-pub(crate) struct Permit {
-    #[expect(dead_code, reason = "it is counted")]
-    stream: Arc<()>,
-    /// For the peer's gossip that is being dealt with, over whatever stream.
-    pub(crate) turns: Arc<Semaphore>,
-}
+pub(crate) struct Permit(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 
 pub(crate) struct Peers {
     table: Mutex<Table>,
@@ -59,7 +52,6 @@ struct Peer {
     words: Arc<()>,
     /// and for leases.
     streams: Arc<()>,
-    turns: Arc<Semaphore>,
 }
 
 impl Peers {
@@ -81,10 +73,8 @@ impl Peers {
         let gossip = Arc::new(Queue::default());
         let since = Instant::now();
         let (words, streams) = (Arc::new(()), Arc::new(()));
-        let turns = Arc::new(Semaphore::new(limits::TURNS));
         let rtt = None;
-        let entry =
-            Peer { address, dialled, since, rtt, gossip: gossip.clone(), words, streams, turns };
+        let entry = Peer { address, dialled, since, rtt, gossip: gossip.clone(), words, streams };
         self.table().connected.insert(peer, entry);
         gossip
     }
@@ -106,12 +96,12 @@ impl Peers {
         self.table().connected.values().for_each(|peer| peer.gossip.close());
     }
 
-    /// Whether the peer is connected.
-    pub(crate) fn send_gossip(&self, peer: PublicKey, frame: Bytes) -> bool {
+    /// Whether the peer is connected. No more than `most` bytes wait for it.
+    pub(crate) fn send_gossip(&self, peer: PublicKey, frame: Bytes, most: usize) -> bool {
         let Some(gossip) = self.table().connected.get(&peer).map(|peer| peer.gossip.clone()) else {
             return false;
         };
-        let dropped = gossip.push(frame);
+        let dropped = gossip.push(frame, most);
         if dropped > 0 {
             tracing::debug!(peer = %peer.short(), dropped, "a slow neighbour loses gossip");
         }
@@ -142,13 +132,13 @@ impl Peers {
     pub(crate) fn permit(&self, peer: PublicKey, protocol: Protocol) -> Option<Permit> {
         let table = self.table();
         let of_leases = table.granted.get(&peer).copied().unwrap_or(self.streams_per_peer);
-        let Peer { words, streams, turns, .. } = table.connected.get(&peer)?;
+        let Peer { words, streams, .. } = table.connected.get(&peer)?;
         let (streams, granted) = match protocol {
             Protocol::Market | Protocol::Negotiation => (words, self.streams_per_peer),
             Protocol::Workload | Protocol::Kubelet => (streams, of_leases),
         };
         let has_room = Arc::strong_count(streams) <= granted;
-        has_room.then(|| Permit { stream: streams.clone(), turns: turns.clone() })
+        has_room.then(|| Permit(streams.clone()))
     }
 
     pub(crate) fn listening(&self, address: Address, on: bool) {

@@ -33,6 +33,8 @@ pub(crate) type Opened = oneshot::Sender<Result<Stream, NetError>>;
 #[derive(Debug)]
 pub(crate) struct Inbound {
     pub(crate) peer: PeerId,
+    /// Over which of its connections.
+    pub(crate) connection: ConnectionId,
     pub(crate) protocol: Protocol,
     pub(crate) stream: Stream,
 }
@@ -87,11 +89,12 @@ impl NetworkBehaviour for Behaviour {
     fn on_connection_handler_event(
         &mut self,
         peer: PeerId,
-        _: ConnectionId,
+        connection: ConnectionId,
         opened: THandlerOutEvent<Self>,
     ) {
         let (protocol, stream) = opened;
-        self.pending.push_back(ToSwarm::GenerateEvent(Inbound { peer, protocol, stream }));
+        let inbound = Inbound { peer, connection, protocol, stream };
+        self.pending.push_back(ToSwarm::GenerateEvent(inbound));
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Inbound, THandlerInEvent<Self>>> {

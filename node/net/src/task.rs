@@ -19,6 +19,8 @@ use crate::command::{Command, Opener};
 use crate::dial::Dials;
 use crate::event::Event;
 use crate::gossip::Queue;
+use crate::held::{Life, Shares};
+use crate::link::{Link, replaced};
 use crate::pace::Pace;
 use crate::peers::Peers;
 use crate::run::Run;
@@ -29,6 +31,8 @@ use crate::{address, gossip, identity, inbound, limits};
 pub(crate) struct Task {
     swarm: Swarm<Behaviour>,
     peers: Arc<Peers>,
+    /// What each peer makes us hold.
+    shares: Shares,
     dials: Dials,
     /// The connections of each peer, the oldest first: our streams go over it.
     links: BTreeMap<PublicKey, Vec<Link>>,
@@ -46,31 +50,11 @@ pub(crate) struct Task {
     outbox: VecDeque<Event>,
 }
 
-/// A connection.
-struct Link {
-    connection: ConnectionId,
-    /// The other end.
-    address: Option<Address>,
-    /// By us.
-    dialled: bool,
-    since: Instant,
-    /// The run of the peer's program at its other end, once that has said so.
-    run: Option<Run>,
-}
-
-/// Whether a new connection says that the peer has lost those before: who is connected does
-/// not dial, unless both dial at one moment. So it was started again, or its way to us has
-/// broken; we would know of it only when a time-out has passed. Where both may have dialled, the
-/// peer's [`Run`] tells, a moment later.
-fn replaced(before: &[Link], dialled: bool) -> bool {
-    let lost = |link: &Link| !link.dialled || link.since.elapsed() > limits::BOTH_DIAL;
-    !dialled && !before.is_empty() && before.iter().all(lost)
-}
-
 impl Task {
     pub(crate) fn new(
         swarm: Swarm<Behaviour>,
         peers: Arc<Peers>,
+        shares: Shares,
         events: mpsc::Sender<Event>,
         opener: Opener,
         first: Vec<Event>,
@@ -78,6 +62,7 @@ impl Task {
         Self {
             swarm,
             peers,
+            shares,
             dials: Dials::default(),
             links: BTreeMap::new(),
             writers: JoinSet::new(),
@@ -228,7 +213,8 @@ impl Task {
         let links = self.links.entry(peer).or_default();
         let replaced = replaced(links, dialled);
         let address = address::address(address);
-        links.push(Link { connection, address, dialled, since, run: None });
+        let life = Life::default();
+        links.push(Link { connection, address, dialled, since, run: None, life });
         if links.len() == 1 {
             self.begin(peer);
         } else if replaced {
@@ -326,18 +312,25 @@ impl Task {
         self.outbox.push_back(Event::Disconnected { peer });
     }
 
+    /// A peer has opened a stream. One of a connection that is over goes with it.
+    fn on_stream(&mut self, Inbound { peer, connection, protocol, stream }: Inbound) {
+        let Some(peer) = identity::public_key(&peer) else { return };
+        let mut links = self.links.get(&peer).into_iter().flatten();
+        let Some(link) = links.find(|link| link.connection == connection) else { return };
+        let (permit, share) = (self.peers.permit(peer, protocol), self.shares.of(peer));
+        let Some((permit, share)) = permit.zip(share) else {
+            return tracing::debug!(peer = %peer.short(), "too many streams");
+        };
+        let connection = link.life.connection();
+        let body_timeout = self.shares.body_timeout;
+        let inbound =
+            inbound::Opened { protocol, stream, peer, permit, share, connection, body_timeout };
+        tokio::spawn(inbound::serve(inbound, self.events.clone()));
+    }
+
     fn on_behaviour_event(&mut self, event: BehaviourEvent) {
         match event {
-            BehaviourEvent::Streams(Inbound { peer, protocol, stream }) => {
-                let Some(peer) = identity::public_key(&peer) else { return };
-                match self.peers.permit(peer, protocol) {
-                    Some(permit) => {
-                        let events = self.events.clone();
-                        tokio::spawn(inbound::serve(protocol, stream, peer, permit, events));
-                    }
-                    None => tracing::debug!(peer = %peer.short(), "too many streams"),
-                }
-            }
+            BehaviourEvent::Streams(inbound) => self.on_stream(inbound),
             BehaviourEvent::Ping(ping::Event { peer, connection, result }) => match result {
                 Ok(rtt) => {
                     if let Some(peer) = identity::public_key(&peer) {
@@ -368,7 +361,7 @@ impl Task {
             }
             BehaviourEvent::Identify(_) => {}
             BehaviourEvent::Admission(never) | BehaviourEvent::Connections(never) => match never {},
-            BehaviourEvent::Memory(never) | BehaviourEvent::Blocked(never) => match never {},
+            BehaviourEvent::Blocked(never) => match never {},
         }
     }
 

@@ -53,7 +53,8 @@ impl WorkloadSender {
 #[derive(Debug)]
 pub struct WorkloadReceiver {
     pub(crate) stream: Stream,
-    pub(crate) _permit: Permit,
+    #[expect(dead_code, reason = "it is counted")]
+    pub(crate) permit: Permit,
 }
 
 impl WorkloadReceiver {

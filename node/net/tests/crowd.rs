@@ -60,11 +60,11 @@ async fn serve(mut hub: Node, net: Net) {
     while let Some(event) = hub.events.recv().await {
         match event {
             Event::Request { responder, .. } => responder.respond("well".into()),
-            Event::Gossip { peer, turn, .. } => {
+            Event::Gossip { peer, held, .. } => {
                 heard.insert(peer);
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(100)).await;
-                    drop(turn);
+                    drop(held);
                 });
             }
             _ => {}
@@ -115,33 +115,69 @@ async fn those_who_are_known_are_heard_among_a_crowd() {
 
 #[tokio::test]
 async fn a_peer_is_read_no_faster_than_it_is_dealt_with_and_keeps_nobody_waiting() {
+    for (rank, at_once) in [(Rank::Stranger, 1), (Rank::Member, 2)] {
+        let mut hub = Node::start(1, &[TCP]).await;
+        let (mut loud, mut quiet) = (Node::start(2, &[]).await, Node::start(3, &[]).await);
+        hub.net.set_ranks(Arc::new(BTreeMap::from([(loud.key, rank)])));
+        loud.connect(&mut hub).await;
+        quiet.connect(&mut hub).await;
+        loud.net.set_ranks(Arc::new(BTreeMap::from([(hub.key, Rank::Partner)])));
+        for n in 0..5 {
+            loud.net.send_gossip(hub.key, Bytes::from(vec![n; 200 << 10])).unwrap();
+        }
+        let next = |event| match event {
+            Event::Gossip { peer, frame, held } => Some((peer, frame, held)),
+            _ => None,
+        };
+        let mut kept = Vec::new();
+        for n in 0..at_once {
+            let (peer, frame, held) = hub.wait("the first frames", next).await;
+            assert_eq!((peer, frame[0]), (loud.key, n));
+            kept.push(held);
+        }
+        for n in 0..4 {
+            quiet.net.send_gossip(hub.key, Bytes::from(vec![n])).unwrap();
+            let (peer, frame, _held) = hub.wait("the other's frame", next).await;
+            assert_eq!((peer, &frame[..]), (quiet.key, &[n][..]), "not the loud one's next");
+        }
+        drop(kept);
+        for n in at_once..5 {
+            let (peer, frame, _held) = hub.wait("the rest", next).await;
+            assert_eq!((peer, frame[0]), (loud.key, n), "in order");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_comes_again_has_no_more_room_and_what_hung_on_its_connection_has_ended() {
     let mut hub = Node::start(1, &[TCP]).await;
     let (mut loud, mut quiet) = (Node::start(2, &[]).await, Node::start(3, &[]).await);
     loud.connect(&mut hub).await;
     quiet.connect(&mut hub).await;
-    for n in 0..5 {
-        loud.net.send_gossip(hub.key, Bytes::from(vec![n; 200 << 10])).unwrap();
-    }
-    let next = |event| match event {
-        Event::Gossip { peer, frame, turn } => Some((peer, frame, turn)),
+    let gossip = |event| match event {
+        Event::Gossip { peer, held, .. } => Some((peer, held)),
         _ => None,
     };
-    let mut held = Vec::new();
-    for n in 0..2 {
-        let (peer, frame, turn) = hub.wait("the first frames", next).await;
-        assert_eq!((peer, frame[0]), (loud.key, n));
-        held.push(turn);
-    }
-    for n in 0..4 {
-        quiet.net.send_gossip(hub.key, Bytes::from(vec![n])).unwrap();
-        let (peer, frame, _turn) = hub.wait("the other's frame", next).await;
-        assert_eq!((peer, &frame[..]), (quiet.key, &[n][..]), "not the loud one's third");
+    let largest = Bytes::from(vec![7; limits::GOSSIP_BYTES]);
+    loud.net.send_gossip(hub.key, largest.clone()).unwrap();
+    let (peer, held) = hub.wait("a frame", gossip).await;
+    assert_eq!(peer, loud.key);
+    let waits = tokio::spawn(held.connection().during(std::future::pending::<()>()));
+    loud.net.disconnect(hub.key).await;
+    assert_eq!(tokio::time::timeout(DEADLINE, waits).await.unwrap().unwrap(), None);
+    loud.wait_disconnected(hub.key).await;
+    hub.wait_disconnected(loud.key).await;
+    loud.connect(&mut hub).await;
+    loud.net.send_gossip(hub.key, largest).unwrap();
+    // Long enough for it to be read, if it were.
+    for _ in 0..20 {
+        quiet.net.send_gossip(hub.key, Bytes::from_static(b"quiet")).unwrap();
+        let (peer, _held) = hub.wait("the other's frame", gossip).await;
+        assert_eq!(peer, quiet.key);
     }
     drop(held);
-    for n in 2..5 {
-        let (peer, frame, _turn) = hub.wait("the rest", next).await;
-        assert_eq!((peer, frame[0]), (loud.key, n), "in order");
-    }
+    let (peer, _held) = hub.wait("the frame that waited", gossip).await;
+    assert_eq!(peer, loud.key);
 }
 
 #[tokio::test]

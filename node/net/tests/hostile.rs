@@ -7,11 +7,13 @@
 
 mod support;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures::{AsyncReadExt as _, AsyncWriteExt as _, StreamExt as _};
 use libp2p::{Multiaddr, StreamProtocol, SwarmBuilder, noise, tcp, yamux};
 use mercato_discovery::Transport;
-use mercato_net::Event;
+use mercato_net::{Event, Limits, limits};
 use support::{DEADLINE, Node, TCP, key};
 use tokio::time::timeout;
 
@@ -74,4 +76,23 @@ async fn a_frame_that_announces_too_much_ends_its_stream_and_no_more() {
     };
     let (answer, ()) = tokio::join!(friend.net.request(key(1), Bytes::new()), answered);
     assert_eq!(answer.unwrap(), "well");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_follow_its_length_ends_its_stream() {
+    let limits = Limits { body_timeout: Duration::from_millis(200), ..Limits::default() };
+    let victim = Node::with_limits(1, &[TCP], limits).await;
+    let address = victim.address(Transport::Tcp).to_string().parse().unwrap();
+    let (mut control, peer) = stranger(address).await;
+    let name = StreamProtocol::new("/mercato/market/1");
+    // More of them than have room together: each takes it after the other.
+    for _ in 0..3 {
+        let mut stream = control.open_stream(peer, name.clone()).await.unwrap();
+        let length = u32::try_from(limits::GOSSIP_BYTES).unwrap();
+        stream.write_all(&length.to_be_bytes()).await.unwrap();
+        stream.write_all(b"not all of it").await.unwrap();
+        stream.flush().await.unwrap();
+        let ended = timeout(DEADLINE, stream.read(&mut [0; 1])).await;
+        assert!(matches!(ended, Ok(Ok(0) | Err(_))), "{ended:?}");
+    }
 }

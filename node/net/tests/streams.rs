@@ -95,7 +95,7 @@ async fn a_request_has_one_answer() {
         let served = async {
             let (question, responder) = b
                 .wait("a request", |event| match event {
-                    Event::Request { peer, request, responder } if peer == a.key => {
+                    Event::Request { peer, request, responder, .. } if peer == a.key => {
                         Some((request, responder))
                     }
                     _ => None,
@@ -157,7 +157,7 @@ async fn workload_frames_arrive_whole_and_in_order() {
         let received = async {
             let mut receiver = b
                 .wait("a workload stream", |event| match event {
-                    Event::Workload { peer, header, frames } if peer == a.key => {
+                    Event::Workload { peer, header, frames, .. } if peer == a.key => {
                         assert_eq!(header, "lease");
                         Some(frames)
                     }
@@ -182,7 +182,7 @@ async fn kubelet_streams_carry_raw_bytes_both_ways() {
         let serve = async {
             let answer = b
                 .wait("a kubelet stream", |event| match event {
-                    Event::Kubelet { peer, request, answer } if peer == a_key => {
+                    Event::Kubelet { peer, request, answer, .. } if peer == a_key => {
                         assert_eq!(request, "exec");
                         Some(answer)
                     }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use mercato_kubelet::Bucket;
+use mercato_kubelet::{Bucket, TooMuch};
 use tokio::sync::watch;
 
 use crate::limits;
@@ -40,20 +40,25 @@ impl Allowance {
         [false, true].into_iter().for_each(|acks| drop(self.open(acks)));
     }
 
-    /// What to wait after a frame.
-    pub(crate) fn frame(&self, now: Instant, statements: usize, bytes: usize) -> Duration {
-        let statements = self.statements.take(now, statements as u64 + 1);
-        statements.max(self.bytes.take(now, bytes as u64))
+    /// What to wait after a frame. Who does not wait so long is not listened to any more.
+    pub(crate) fn frame(
+        &self,
+        now: Instant,
+        statements: usize,
+        bytes: usize,
+    ) -> Result<Duration, TooMuch> {
+        let statements = self.statements.take(now, statements as u64 + 1, limits::LEASE_DEBT)?;
+        Ok(statements.max(self.bytes.take(now, bytes as u64, limits::LEASE_DEBT)?))
     }
 
     /// What is still to be waited, by whatever stream.
     pub(crate) fn debt(&self, now: Instant) -> Duration {
-        self.statements.take(now, 0).max(self.bytes.take(now, 0))
+        self.statements.debt(now).max(self.bytes.debt(now))
     }
 
     /// What to wait after a breach of the rules: none is worth a line in the log for long.
-    pub(crate) fn breach(&self, now: Instant) -> Duration {
-        self.statements.take(now, limits::STATEMENTS / limits::BREACHES)
+    pub(crate) fn breach(&self, now: Instant) -> Result<Duration, TooMuch> {
+        self.statements.take(now, limits::STATEMENTS / limits::BREACHES, limits::LEASE_DEBT)
     }
 
     /// Whether one more kubelet stream may be asked for now.
@@ -99,23 +104,25 @@ mod tests {
         let now = Instant::now();
         let of_statements = Allowance::new(now);
         for _ in 0..limits::STATEMENTS / 65 {
-            assert_eq!(of_statements.frame(now, 64, 0), Duration::ZERO);
+            assert_eq!(of_statements.frame(now, 64, 0), Ok(Duration::ZERO));
         }
-        assert!(of_statements.frame(now, 1_000, 0) > Duration::from_secs(1));
+        assert!(of_statements.frame(now, 1_000, 0).unwrap() > Duration::from_secs(1));
         let of_bytes = Allowance::new(now);
         for _ in 0..limits::BODY_BYTES / (3 << 20) {
-            assert_eq!(of_bytes.frame(now, 0, 3 << 20), Duration::ZERO);
+            assert_eq!(of_bytes.frame(now, 0, 3 << 20), Ok(Duration::ZERO));
         }
-        assert!(of_bytes.frame(now, 0, 3 << 20) > Duration::from_secs(1));
+        assert!(of_bytes.frame(now, 0, 3 << 20).unwrap() > Duration::from_secs(1));
         assert!(of_bytes.debt(now) > Duration::from_secs(1), "another stream waits, too");
+        let most = (0..).map_while(|_| of_bytes.frame(now, 0, 3 << 20).ok()).last();
+        assert!(most.unwrap() <= limits::LEASE_DEBT, "who does not wait is not listened to");
     }
 
     #[test]
     fn breaches_and_questions_have_their_bounds() {
         let now = Instant::now();
         let allowance = Allowance::new(now);
-        assert!((0..limits::BREACHES).all(|_| allowance.breach(now).is_zero()));
-        assert!(allowance.breach(now) > Duration::from_secs(3));
+        assert!((0..limits::BREACHES).all(|_| allowance.breach(now) == Ok(Duration::ZERO)));
+        assert!(allowance.breach(now).unwrap() > Duration::from_secs(3));
         let asks = (0..).take_while(|_| allowance.ask(now)).count() as u64;
         assert_eq!(asks, limits::ASKS);
         assert!(allowance.ask(now + Duration::from_secs(1)));

@@ -1,11 +1,11 @@
 //! How much of what peers say is dealt with, each peer for itself: one that says too much is
-//! slowed down, and waits alone. Signatures of strangers are checked by other permits than those
+//! slowed down, and waits alone; one that goes on all the same is hung up on. Signatures of strangers are checked by other permits than those
 //! of peers who are known. Nobody waits for a permit but the task of that one message.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use mercato_kubelet::Bucket;
+use mercato_kubelet::{Bucket, TooMuch};
 use mercato_protocol::bounded::{Bounded, Rank};
 use mercato_protocol::id::PublicKey;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -90,21 +90,23 @@ impl Limits {
 
     /// Waits until a gossip frame of this size may be dealt with; holds what keeps the peer's next
     /// waiting, in the order in which they came.
-    pub(super) async fn gossip(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
-        let frame = self.frames.acquire().await.ok();
-        let wait = self.bytes.take(Instant::now(), bytes as u64);
+    pub(super) async fn gossip(&self, bytes: usize) -> Result<SemaphorePermit<'_>, TooMuch> {
+        // It is never closed.
+        let frame = self.frames.acquire().await.map_err(|_| TooMuch)?;
+        let wait = self.bytes.take(Instant::now(), bytes as u64, limits::DEBT)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        frame
+        Ok(frame)
     }
 
     /// Waits until a request may be dealt with.
-    pub(super) async fn request(&self) {
-        let wait = self.requests.take(Instant::now(), 1);
+    pub(super) async fn request(&self) -> Result<(), TooMuch> {
+        let wait = self.requests.take(Instant::now(), 1, limits::DEBT)?;
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+        Ok(())
     }
 
     /// Waits until signatures may be checked: first for the peer's own turn, then for that of all
@@ -156,14 +158,15 @@ mod tests {
         let (bytes, each_s) = limits::GOSSIP_OF_STRANGER;
         let one = inbound.of(key(1), Rank::Stranger);
         let now = Instant::now();
-        assert_eq!(one.bytes.take(now, bytes), Duration::ZERO);
+        let take = |limits: &Limits, bytes| limits.bytes.take(now, bytes, limits::DEBT);
+        assert_eq!(take(&one, bytes), Ok(Duration::ZERO));
         let again = inbound.of(key(1), Rank::Stranger);
-        assert!(again.bytes.take(now, each_s) > Duration::from_millis(900));
+        assert!(take(&again, each_s).unwrap() > Duration::from_millis(900));
         // A flood of others does not make it forgotten at once, nor ever one who is known.
         let partner = inbound.of(key(2), Rank::Partner);
         assert!((3..1_000).all(|n| !inbound.of(key(n), Rank::Stranger).is_known));
         let still = inbound.of(key(1), Rank::Stranger);
-        assert!(still.bytes.take(now, 1) > Duration::from_millis(900));
+        assert!(take(&still, 1).unwrap() > Duration::from_millis(900));
         let flood = limits::SPEAKERS.all as u64 * 2;
         (3..flood).for_each(|n| drop(inbound.of(key(n), Rank::Stranger)));
         assert!(Arc::ptr_eq(&partner, &inbound.of(key(2), Rank::Partner)));
@@ -179,5 +182,22 @@ mod tests {
         assert!(one.request().now_or_never().is_none(), "it waits");
         let other = inbound.of(key(2), Rank::Stranger);
         assert!(other.request().now_or_never().is_some());
+    }
+    #[tokio::test]
+    async fn who_does_not_wait_is_hung_up_on() {
+        let mut inbound = Inbound::new();
+        let one = inbound.of(key(1), Rank::Stranger);
+        // Each of these waits has ended with its connection, and is owed all the same.
+        let request = || one.request().now_or_never() == Some(Err(TooMuch));
+        let (at_once, each_s) = limits::REQUESTS_OF_STRANGER;
+        let owed = at_once + each_s * limits::DEBT.as_secs();
+        let taken = (0..2 * owed).take_while(|_| !request()).count() as u64;
+        assert!((owed..owed + 2).contains(&taken), "{taken}");
+        let (at_once, each_s) = limits::GOSSIP_OF_STRANGER;
+        let owed = at_once + each_s * limits::DEBT.as_secs();
+        let frame = owed as usize / 100;
+        let gossip = || one.gossip(frame).now_or_never().is_some_and(|taken| taken.is_err());
+        let taken = (0..200).take_while(|_| !gossip()).count();
+        assert!((100..102).contains(&taken), "{taken}");
     }
 }

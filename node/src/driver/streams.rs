@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use mercato_broker::Side;
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
-use mercato_net::KubeletAnswer;
+use mercato_net::{Held, KubeletAnswer};
 use mercato_protocol::codec::{CodecError, Message as _};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::limits::TEXT_BYTES;
@@ -64,12 +64,25 @@ fn upgrades(ask: &Ask) -> bool {
     matches!(ask, Ask::Open(request) if request.upgrade.is_some())
 }
 
-/// Opens what a peer asks for, if it has that lease.
-pub(crate) async fn open_for_peer(
-    driver: &Handle,
+/// Serves what a peer asks for to its end.
+pub(super) async fn serve(
+    handle: Handle,
     peer: PublicKey,
-    ask: Ask,
-) -> Result<Opened, Refused> {
+    request: Bytes,
+    held: Held,
+    asker: KubeletAnswer,
+) {
+    let opened = match Ask::from_bytes(&request) {
+        Ok(ask) => open_for_peer(&handle, peer, ask).await,
+        Err(error) => Err(bad(&error.to_string())),
+    };
+    drop((request, held));
+    handle.metrics().stream(Way::In, opened.is_ok());
+    answer(opened, asker, handle.metrics().clone()).await;
+}
+
+/// Opens what a peer asks for, if it has that lease.
+async fn open_for_peer(driver: &Handle, peer: PublicKey, ask: Ask) -> Result<Opened, Refused> {
     let contract = ask.contract();
     let place = driver.look(move |driver| {
         let lease = driver.lease(&contract).filter(|lease| lease.peer() == peer)?;
@@ -99,11 +112,7 @@ pub(crate) async fn open_for_peer(
 }
 
 /// Tells the peer, and lets the bytes pass until they have ended.
-pub(crate) async fn answer(
-    opened: Result<Opened, Refused>,
-    answer: KubeletAnswer,
-    metrics: Metrics,
-) {
+async fn answer(opened: Result<Opened, Refused>, answer: KubeletAnswer, metrics: Metrics) {
     let reply = match &opened {
         Ok(Opened::Upgraded { protocol, .. }) => Reply::Accepted { protocol: protocol.clone() },
         Ok(Opened::Body(_)) => Reply::Accepted { protocol: None },

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use mercato_agent::{Answer, Ask, FederationInput, Input};
 use mercato_discovery::Address;
 use mercato_gossip::Opened;
-use mercato_net::{Event, KubeletAnswer, Responder, Session};
+use mercato_kubelet::TooMuch;
+use mercato_net::{Event, Responder, Session};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::envelope::{Signed, Signers, Trust};
@@ -18,7 +19,6 @@ use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
-use mercato_protocol::stream;
 use tokio::sync::mpsc;
 
 use super::clock;
@@ -42,27 +42,37 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 handle.tell(Input::Disconnected(peer)).await;
             }
             Event::Rtt { .. } | Event::Addresses { .. } => {}
-            Event::Gossip { peer, frame, turn } => {
+            Event::Gossip { peer, frame, held } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
                 handle.metrics().message(Way::In, "gossip", frame.len());
-                tokio::spawn(async move {
-                    let _turn = turn;
-                    let Some(_frame) = limits.gossip(frame.len()).await else { return };
-                    on_gossip(handle, peer, frame, &limits).await;
-                });
+                tokio::spawn(held.connection().during(async move {
+                    let _held = held;
+                    match limits.gossip(frame.len()).await {
+                        Ok(_frame) => on_gossip(handle, peer, frame, &limits).await,
+                        Err(too_much) => hang_up(&handle, peer, too_much).await,
+                    }
+                }));
             }
-            Event::Request { peer, request, responder } => {
+            Event::Request { peer, request, held, responder } => {
                 let limits = inbound.of(peer, handle.net().rank(&peer));
-                tokio::spawn(async move {
-                    limits.request().await;
-                    on_request(&handle, peer, &request, responder, &limits).await;
-                });
+                tokio::spawn(held.connection().during(async move {
+                    let _held = held;
+                    match limits.request().await {
+                        Ok(()) => on_request(&handle, peer, &request, responder, &limits).await,
+                        Err(too_much) => hang_up(&handle, peer, too_much).await,
+                    }
+                }));
             }
-            Event::Workload { peer, header, frames } => {
-                tokio::spawn(workload::receive_all(handle, peer, header, frames));
+            Event::Workload { peer, header, held, frames } => {
+                let connection = held.connection();
+                let received = workload::receive_all(handle, peer, header, held, frames);
+                tokio::spawn(connection.during(received));
             }
-            Event::Kubelet { peer, request, answer } => {
-                tokio::spawn(on_kubelet(handle, peer, request, answer));
+            Event::Kubelet { peer, request, held, answer } => {
+                let connection = held.connection();
+                tokio::spawn(
+                    connection.during(streams::serve(handle, peer, request, held, answer)),
+                );
             }
             Event::Listening { address } => {
                 tracing::info!(%address, "listening");
@@ -79,6 +89,12 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
             }
         }
     }
+}
+
+/// A peer that says far more than it may, and does not wait.
+async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
+    tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
+    handle.net().disconnect(peer).await;
 }
 
 async fn tell_addresses(handle: &Handle) {
@@ -193,7 +209,9 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
     for error in message.refused() {
         tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
     }
-    handle.tell(Input::Gossip { peer, message }).await;
+    // It is held until the agent has it: what waits for the agent is bounded by what peers may
+    // make us hold.
+    handle.take(Input::Gossip { peer, message }).await;
 }
 
 /// Who a peer is, once it has said hello. What comes before the hello waits a moment; more of it
@@ -369,13 +387,4 @@ pub(super) fn say(
             }
         }
     });
-}
-
-async fn on_kubelet(handle: Handle, peer: PublicKey, request: Bytes, answer: KubeletAnswer) {
-    let opened = match stream::Ask::from_bytes(&request) {
-        Ok(ask) => streams::open_for_peer(&handle, peer, ask).await,
-        Err(error) => Err(streams::bad(&error.to_string())),
-    };
-    handle.metrics().stream(Way::In, opened.is_ok());
-    streams::answer(opened, answer, handle.metrics().clone()).await;
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use mercato_agent::{Frame, Input, LeaseInput};
 use mercato_kubelet::{Bodies, BodyError};
-use mercato_net::WorkloadReceiver;
+use mercato_net::{Held, WorkloadReceiver};
 use mercato_offload::key::Item;
 use mercato_offload::message::ToGuest;
 use mercato_protocol::codec::{CodecError, Message as _};
@@ -25,6 +25,7 @@ pub(super) async fn receive_all(
     handle: Handle,
     peer: PublicKey,
     header: Bytes,
+    held: Held,
     mut frames: WorkloadReceiver,
 ) {
     let Ok(open) = Open::from_bytes(&header) else { return };
@@ -32,6 +33,7 @@ pub(super) async fn receive_all(
     let Some((bodies, allowance, mut turn)) = expected(&handle, peer, open).await else {
         return tracing::debug!(peer = %peer.short(), "a workload stream without a lease");
     };
+    drop((header, held));
     let receiving = async {
         tokio::time::sleep(allowance.debt(Instant::now())).await;
         loop {
@@ -46,10 +48,14 @@ pub(super) async fn receive_all(
                 Err(error) => {
                     // Once for each stream, which ends with it.
                     tracing::warn!(peer = %peer.short(), %error, "a workload message that is none");
-                    return tokio::time::sleep(allowance.breach(Instant::now())).await;
+                    let wait = allowance.breach(Instant::now()).unwrap_or(limits::LEASE_DEBT);
+                    return tokio::time::sleep(wait).await;
                 }
             };
-            let wait = allowance.frame(Instant::now(), statements(&said), length);
+            let wait = match allowance.frame(Instant::now(), statements(&said), length) {
+                Ok(wait) => wait,
+                Err(too_much) => return tracing::debug!(%too_much, "a workload stream ends"),
+            };
             handle.tell(Input::Lease(contract, LeaseInput::Frame { peer, frame: said })).await;
             tokio::time::sleep(wait).await;
         }

@@ -86,8 +86,8 @@ async fn stranger(n: usize, address: Address, flood: Bytes, holding: Arc<AtomicU
     tokio::join!(answers, floods);
 }
 
-#[test]
-fn whom_the_owner_trusts_trades_amid_a_crowd() {
+/// Two who trust each other, of whom turin sells.
+pub(crate) fn partners() -> (Daemon, Daemon) {
     let turin = Daemon::start("turin", &[]);
     let rome = Daemon::start("rome", &[&turin.address()]);
     let share = ["share", "set", "--cpu", "50%", "--memory", "50%", "--price", "cpu=0.60 EUR/h"];
@@ -95,7 +95,24 @@ fn whom_the_owner_trusts_trades_amid_a_crowd() {
     rome.wait_for_text(&["browse"], |table| table.contains("turin"));
     done(&rome, &["peer", "trust", "turin", "--yes"]);
     done(&turin, &["peer", "trust", "rome", "--yes"]);
+    (turin, rome)
+}
 
+/// Rome, which knows turin, buys of it.
+pub(crate) fn trade(rome: &Daemon, turin: &Daemon) {
+    rome.wait_for_text(&["browse"], |table| table.contains("turin"));
+    let demand = ["order", "--cpu", "2", "--memory", "4Gi", "--pods", "10", "--for", "1h"];
+    let ordered = rome.json(&[&demand[..], &["-o", "json"]].concat());
+    let id = ordered["id"].as_str().unwrap();
+    for side in [rome, turin] {
+        let show = ["contracts", "show", id, "-o", "json"];
+        side.wait_for(&show, |contract| contract["state"] == "active");
+    }
+}
+
+#[test]
+fn whom_the_owner_trusts_trades_amid_a_crowd() {
+    let (turin, rome) = partners();
     let (runtime, holding) = (Runtime::new().unwrap(), Arc::new(AtomicUsize::new(0)));
     let (address, flood): (Address, _) = (turin.address().parse().unwrap(), flood());
     for n in 0..crowd() {
@@ -109,14 +126,7 @@ fn whom_the_owner_trusts_trades_amid_a_crowd() {
 
     // Its connection of before is gone; it has to get another one among them.
     let rome = rome.restart_with(&[&turin.address()]);
-    rome.wait_for_text(&["browse"], |table| table.contains("turin"));
-    let demand = ["order", "--cpu", "2", "--memory", "4Gi", "--pods", "10", "--for", "1h"];
-    let ordered = rome.json(&[&demand[..], &["-o", "json"]].concat());
-    let id = ordered["id"].as_str().unwrap();
-    for side in [&rome, &turin] {
-        let show = ["contracts", "show", id, "-o", "json"];
-        side.wait_for(&show, |contract| contract["state"] == "active");
-    }
+    trade(&rome, &turin);
     assert!(holding.load(Ordering::Relaxed) > 0, "the crowd is still there");
     drop(runtime);
     [rome, turin].into_iter().for_each(Daemon::stop);

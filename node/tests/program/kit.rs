@@ -169,6 +169,13 @@ impl Daemon {
         assert!(prlimit.status().unwrap().success());
     }
 
+    /// The memory that it has, in MiB.
+    pub(crate) fn resident_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1_024
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> String {
         let status = self.json(&["status", "-o", "json"]);

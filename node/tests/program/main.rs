@@ -15,6 +15,7 @@ mod disk;
 mod doctor;
 mod federation;
 mod health;
+mod hoard;
 mod hostile;
 mod keys;
 mod kills;

@@ -37,7 +37,7 @@ impl codec::Message for Message {
 }
 
 impl codec::Message for Open {
-    const MAX_BYTES: usize = limits::WORKLOAD_BYTES;
+    const MAX_BYTES: usize = limits::OPEN_BYTES;
 }
 
 impl<T> Frame<T> {

@@ -198,6 +198,7 @@ pub(crate) const RANKED: &[(&str, &str, &str)] = &[
     ("node/agent", "NEIGHBOURS", "strangers, then members; the newcomer that matters no more"),
     ("node/agent", "UNSAID", "strangers, then members; the oldest"),
     ("node/gossip", "BANNED", "those that are over, then the oldest"),
+    ("node/net", "HOLDERS", "those of which nothing is held, the oldest"),
     ("node/net", "ORIGINS", "those that have rested, then the oldest"),
     ("node/net", "REFUSED", "those that are over, then the oldest"),
     ("node/net", "inbound", "strangers, then members; the newcomer that matters no more"),
