@@ -44,7 +44,7 @@ pub(crate) use attention::{Attention, AttentionKind};
 pub(crate) use client::Client;
 pub(crate) use deal::{Asked, Change, Deal};
 pub(crate) use event::{Event, EventFederation, EventKind, EventPeer};
-pub(crate) use join::join;
+pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;

@@ -15,7 +15,7 @@ use super::root_key::RootKey;
 use super::screen::Screen;
 use super::table::{Table, pairs};
 use super::{announce, lookup, revoke, token};
-use crate::admin::{self, Announced, Class, OperatorApi, Problem, Request};
+use crate::admin::{self, Announced, Class, Invitation, OperatorApi, Problem, Request};
 use crate::present::text::{fingerprint, moment, name, text, word};
 
 #[derive(Args, Debug)]
@@ -89,8 +89,9 @@ enum What {
   mercato federation join mercato-join-pQEBAlgg...
   mercato federation join alps.example")]
     Join {
-        /// A registrar's token, or the federation's DNS name
-        what: String,
+        /// A registrar's token, or the federation's DNS name; with @FINGERPRINT after the name
+        /// nothing is asked
+        what: Invitation,
     },
     /// List the members whose certificates were seen or issued here
     #[command(after_help = "Examples:
@@ -340,7 +341,11 @@ async fn entered(
     })
 }
 
-async fn join(api: &dyn OperatorApi, screen: &Screen, what: &str) -> Result<String, Problem> {
+async fn join(
+    api: &dyn OperatorApi,
+    screen: &Screen,
+    what: &Invitation,
+) -> Result<String, Problem> {
     let accept = |announced: &Announced| {
         let [first, second] = fingerprint(&ClusterId(announced.id.0));
         let said = format!(

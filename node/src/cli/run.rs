@@ -16,7 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::global::{Format, Global};
 use super::screen::Screen;
-use crate::admin::{Class, Problem};
+use crate::admin::{Class, Invitation, Problem};
 use crate::present::style::Style;
 use crate::{daemon, demo};
 
@@ -58,9 +58,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ADDR")]
     dns: Option<SocketAddr>,
     /// Join this federation at startup if not already a member: a registrar's token, or a
-    /// DNS name; compare its fingerprint first, then add --yes
-    #[arg(long, value_name = "NAME|TOKEN")]
-    join: Option<String>,
+    /// DNS name with the fingerprint that its operator publishes. Without the fingerprint
+    /// --yes takes what is announced at the first start; later another one is refused
+    #[arg(long, value_name = "NAME[@FINGERPRINT]|TOKEN")]
+    join: Option<Invitation>,
     /// Connect to this cluster: HOST:PORT, or a multiaddr
     #[arg(long, value_name = "ADDR")]
     peer: Vec<String>,
@@ -95,7 +96,7 @@ pub(crate) struct Demo {
 impl Run {
     pub(crate) async fn perform(self, global: &Global) -> Result<String, Problem> {
         let simulated = self.simulated_cluster.clone();
-        let join = self.join.clone().map(|what| (what, global.yes));
+        let join = self.join.clone().map(|invitation| (invitation, global.yes));
         let (settings, data_dir) = self.settings(global)?;
         logs(global, if global.verbose { "info,mercato=debug" } else { "warn,mercato=info" });
         daemon::run(settings, daemon::Options { data_dir, simulated, join }).await?;

@@ -17,7 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 use super::{Daemon, Plan, identity::Identity};
-use crate::admin::{self, Announced, Attention, AttentionKind, Class, OperatorApi, Problem};
+use crate::admin::{
+    self, Announced, Attention, AttentionKind, Class, Invitation, OperatorApi, Problem,
+};
 use crate::driver;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::real::Real;
@@ -35,8 +37,8 @@ pub(crate) struct Options {
     pub(crate) data_dir: PathBuf,
     /// In the place of a Kubernetes cluster, one that is simulated, of that size.
     pub(crate) simulated: Option<Resources>,
-    /// A federation to join, by token or DNS name, and whether its fingerprint was compared.
-    pub(crate) join: Option<(String, bool)>,
+    /// A federation to join, and whether its fingerprint was compared.
+    pub(crate) join: Option<(Invitation, bool)>,
 }
 
 /// Runs a daemon until it is told to end.
@@ -94,8 +96,8 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         tracing::warn!("{attention}");
     }
     tracing::info!(name, cluster = %cluster.short(), "running");
-    if let Some((what, compared)) = join {
-        enter(&*daemon.api, &what, compared).await?;
+    if let Some((invitation, compared)) = join {
+        enter(&*daemon.api, &invitation, compared).await?;
     }
     let again = tokio::select! {
         _ = end.recv() => false,
@@ -132,20 +134,41 @@ fn start_again() -> anyhow::Error {
 }
 
 /// Joins a federation, unless that was done at an earlier start.
-async fn enter(api: &dyn OperatorApi, what: &str, compared: bool) -> Result<(), Problem> {
-    if let Ok(token) = what.parse::<JoinToken>() {
-        let belongs = |one: &Joined| one.id == token.federation && one.until_ms.is_some();
-        if api.federations().await?.iter().any(belongs) {
-            return Ok(());
-        }
-    }
+async fn enter(
+    api: &dyn OperatorApi,
+    invitation: &Invitation,
+    compared: bool,
+) -> Result<(), Problem> {
+    let joined = api.federations().await?;
     let accept = |announced: &Announced| match compared {
         true => Ok(()),
         false => Err(Problem::new(Class::Usage, format!("{} is not joined yet", announced.name))
             .todo(format!("fingerprint: {}", announced.id))
-            .todo("compare the fingerprint with its operator's first, then add --yes")),
+            .todo("compare the fingerprint with its operator's first, then name it:")
+            .todo(format!("mercato run --join {}@FINGERPRINT", announced.domain))),
     };
-    let id = admin::join(api, what, accept).await?;
+    let id = match invitation {
+        Invitation::Token(text) => {
+            let token = text.parse::<JoinToken>().ok();
+            let belongs = |one: &Joined| {
+                let federation = token.as_ref().map(|token| token.federation);
+                Some(one.id) == federation && one.until_ms.is_some()
+            };
+            if joined.iter().any(belongs) {
+                return Ok(());
+            }
+            admin::join(api, invitation, accept).await?
+        }
+        Invitation::Domain { name, fingerprint } => match api.lookup(name.clone()).await {
+            Ok(announced) => admin::go_by(api, announced, *fingerprint, accept).await?,
+            Err(problem) if joined.iter().any(|one| admin::is_by(one, name)) => {
+                // Once at the start.
+                tracing::warn!(%problem, "the federation is known from an earlier start");
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        },
+    };
     tracing::info!(federation = %id.short(), "joined");
     Ok(())
 }

@@ -20,6 +20,20 @@ pub(crate) fn run(home: &Path, args: &[&str]) -> Output {
     mercato(home).args(args).output().unwrap()
 }
 
+/// Runs a daemon that is not to start; one that does is ended after a minute.
+pub(crate) fn run_in_vain(home: &Path, args: &[&str]) -> Output {
+    let mut command = mercato(home);
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // It has ended, or is to.
+    let _ = child.kill();
+    child.wait_with_output().unwrap()
+}
+
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
@@ -49,6 +63,11 @@ impl Daemon {
     /// On loopback, knowing nobody, with these options in the place of a simulated cluster.
     pub(crate) fn start_with(name: &str, options: &[&str]) -> Self {
         Self::run_in(TempDir::new().unwrap(), name, options)
+    }
+
+    /// On what was left, with all of these options.
+    pub(crate) fn start_joining(dir: TempDir, name: &str, options: &[&str]) -> Self {
+        Self::spawn(dir, name, options)
     }
 
     /// Kills it, and starts it again on what it left.

@@ -1,9 +1,11 @@
 //! A federation by the command line: founded, joined by a token, traded in without a word of
 //! trust, and left by one who is thrown out.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
-use crate::kit::{Daemon, done, run, stderr, stdout};
+use crate::kit::{Daemon, done, run, run_in_vain, stderr, stdout};
 use crate::name_server::NameServer;
 
 const SHARE: [&str; 8] =
@@ -180,6 +182,69 @@ fn a_federation_is_found_by_its_dns_name() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("fingerprint"), "{}", stderr(&output));
     [rome, turin].into_iter().for_each(Daemon::stop);
+}
+
+/// What `cluster` publishes of its federation under `alps.example`, on a name server of its own.
+fn announced(cluster: &Daemon, runtime: &tokio::runtime::Runtime) -> NameServer {
+    let file = cluster.file("alps.root");
+    done(cluster, &["federation", "create", "alps", "--root-key", &file]);
+    let zone = done(cluster, &["federation", "dns", "alps.example"]);
+    runtime.block_on(NameServer::start(&zone))
+}
+
+#[test]
+fn a_domain_cannot_replace_the_federation_that_was_joined_by_it() {
+    let [turin, oslo] = ["turin", "oslo"].map(|name| Daemon::start(name, &[]));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let [right, wrong] = [&turin, &oslo].map(|cluster| announced(cluster, &runtime));
+    let fingerprint = |of: &Daemon| {
+        let id = of.json(&["federation", "-o", "json"])[0]["id"].clone();
+        format!("alps.example@{}", id.as_str().unwrap())
+    };
+    let (turins, oslos) = (fingerprint(&turin), fingerprint(&oslo));
+    let options = |dns: SocketAddr, join: &str| {
+        let dns = dns.to_string();
+        let fixed = ["--no-kubernetes", "--listen", "127.0.0.1:0", "--dns"];
+        fixed.into_iter().chain([&*dns, "--join", join]).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let refused_at_start = |home: &std::path::Path, options: Vec<String>, more: &[&str]| {
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let data = ["--data-dir", home.to_str().unwrap()];
+        let output = run_in_vain(home, &[&["run", "--no-lan"], &options[..], more, &data].concat());
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let start = |options: Vec<String>, dir| {
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let rome = Daemon::start_joining(dir, "rome", &options);
+        let ids = rome.wait_for(&["federation", "-o", "json"], |all| all[0]["id"].is_string());
+        assert_eq!(ids.as_array().map(Vec::len), Some(1), "{ids}");
+        assert!(turins.ends_with(ids[0]["id"].as_str().unwrap()), "{ids}");
+        rome
+    };
+    // The one that is named, and no other.
+    let home = tempfile::TempDir::new().unwrap();
+    let said = refused_at_start(home.path(), options(wrong.address, &turins), &["--yes"]);
+    assert!(said.contains("another federation than the one that was named"), "{said}");
+    let rome = start(options(right.address, &turins), home);
+    // The one that was joined, whoever answers later and whatever --yes says.
+    let other = refused(&rome, &["federation", "join", &oslos], 1);
+    assert!(other.contains("another federation than the one that was named"), "{other}");
+    let home = rome.kill();
+    for more in [&["--yes"][..], &[]] {
+        let said = refused_at_start(home.path(), options(wrong.address, "alps.example"), more);
+        assert!(said.contains("another federation than the one that was joined"), "{said}");
+        assert!(said.contains("mercato federation join alps.example@FINGERPRINT"), "{said}");
+    }
+    let rome = start(options(right.address, "Alps.Example."), home);
+    // A name server that is away keeps nobody from what is known.
+    let home = rome.kill();
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let gone = silent.local_addr().unwrap();
+    drop(silent);
+    let rome = start(options(gone, "alps.example"), home);
+    rome.wait_for_log("the federation is known from an earlier start");
+    [rome, oslo, turin].into_iter().for_each(Daemon::stop);
 }
 
 #[test]
