@@ -207,6 +207,7 @@ async fn on_gossip(handle: Handle, peer: PublicKey, frame: Bytes, limits: &Limit
         Opened::open_screened(screened, handle.federation(), clock::wall())
     };
     for error in message.refused() {
+        handle.metrics().refused(error);
         tracing::debug!(peer = %peer.short(), %error, "a publication that is not valid");
     }
     // It is held until the agent has it: what waits for the agent is bounded by what peers may

@@ -1,5 +1,6 @@
 //! How metrics are told apart, and how they are registered.
 
+use mercato_protocol::envelope::EnvelopeError;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -42,6 +43,20 @@ impl Queue {
 pub(super) type Labels<const N: usize> = [(&'static str, String); N];
 pub(super) type Counters<const N: usize> = Family<Labels<N>, Counter>;
 pub(super) type Gauges<const N: usize> = Family<Labels<N>, Gauge>;
+
+/// Why a publication was not taken in, in a label.
+pub(super) fn reason(error: &EnvelopeError) -> &'static str {
+    match error {
+        EnvelopeError::Codec(_) | EnvelopeError::Header => "malformed",
+        EnvelopeError::Signature => "signature",
+        EnvelopeError::UnknownSigner(_) | EnvelopeError::WrongSigner(_) => "signer",
+        EnvelopeError::NotYetValid => "not_yet_valid",
+        EnvelopeError::Expired => "expired",
+        EnvelopeError::NotFirst | EnvelopeError::NotNext => "identity",
+        EnvelopeError::NotCountersigned => "not_countersigned",
+        EnvelopeError::NoEquivocation => "no_equivocation",
+    }
+}
 
 /// Registers a metric, and returns it.
 pub(super) fn add<M: Metric + Clone>(

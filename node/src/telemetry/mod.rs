@@ -18,11 +18,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use mercato_protocol::envelope::EnvelopeError;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use labels::{Counters, Gauges, Labels, add, name};
+use labels::{Counters, Gauges, Labels, add, name, reason};
 
 pub(crate) use counted::Counted;
 pub(crate) use labels::{Queue, Way};
@@ -44,6 +45,7 @@ struct Inner {
     messages: Counters<2>,
     bytes: Counters<2>,
     drops: Counters<1>,
+    refused: Counters<1>,
     streams: Counters<2>,
     streams_open: Gauges<1>,
 }
@@ -67,6 +69,8 @@ impl Metrics {
         let bytes = "Their bytes, and those of kubelet streams";
         let bytes = add(all, "peer_bytes", bytes, Counters::default());
         let drops = add(all, "dropped", "Lost to a full queue, by queue", Counters::default());
+        let refused = "Publications of peers that are not valid, by reason";
+        let refused = add(all, "publications_refused", refused, Counters::default());
         let streams = "Logs, exec and the like asked of a peer (out) or for one (in), by result";
         let streams = add(all, "kubelet_streams", streams, Counters::default());
         let streams_open =
@@ -81,6 +85,7 @@ impl Metrics {
             messages,
             bytes,
             drops,
+            refused,
             streams,
             streams_open,
         }))
@@ -117,6 +122,11 @@ impl Metrics {
     /// A queue was full, and something is lost.
     pub(crate) fn dropped(&self, queue: Queue) {
         self.0.drops.get_or_create(&[("queue", queue.name().to_owned())]).inc();
+    }
+
+    /// A peer brought a publication that is not valid.
+    pub(crate) fn refused(&self, error: &EnvelopeError) {
+        self.0.refused.get_or_create(&[("reason", reason(error).to_owned())]).inc();
     }
 
     /// Somebody asked for logs, a shell or its like: of a peer (out), or for one (in).

@@ -34,6 +34,7 @@ fn all() -> (Metrics, String) {
     metrics.requested("get", "200".to_owned());
     metrics.message(Way::Out, "gossip", 7);
     metrics.dropped(Queue::Frames);
+    metrics.refused(&EnvelopeError::Signature);
     metrics.stream(Way::In, true);
     drop(Counted::new((), Way::In, metrics.clone()));
     let text = metrics.text(&facts(), Some(true)).unwrap();
@@ -88,6 +89,7 @@ fn what_happens_is_counted() {
         "mercato_kubernetes_requests_total{verb=\"get\",code=\"200\"} 1",
         "mercato_peer_bytes_total{kind=\"gossip\",direction=\"out\"} 7",
         "mercato_dropped_total{queue=\"frames\"} 1",
+        "mercato_publications_refused_total{reason=\"signature\"} 1",
         "mercato_kubelet_streams_open{direction=\"in\"} 0",
         "mercato_contracts{side=\"provider\",state=\"active\"} 2",
         "mercato_contracts{side=\"consumer\",state=\"active\"} 0",

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::kit::Daemon;
 
 /// Status and body of a page.
-fn page(daemon: &Daemon, path: &str) -> (u16, String) {
+pub(crate) fn page(daemon: &Daemon, path: &str) -> (u16, String) {
     let status = daemon.json(&["status", "-o", "json"]);
     let mut stream = TcpStream::connect(status["daemon"]["health"].as_str().unwrap()).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

@@ -21,6 +21,7 @@ use mercato_protocol::text::Blob;
 use mercato_protocol::time::Now;
 use tokio::runtime::Runtime;
 
+use crate::health::page;
 use crate::kit::{Daemon, stderr};
 
 const SHARE: [&str; 6] = ["share", "set", "--cpu", "50%", "--memory", "50%"];
@@ -59,6 +60,9 @@ fn forged_and_replayed_ads_change_nothing() {
     bytes[at..at + own.len()].copy_from_slice(&owner.0);
     liar.offer(owner, Signed::from_bytes(bytes));
     rome.wait_for_log("a publication that is not valid");
+    let (_, metrics) = page(&rome, "/metrics");
+    let refused = "\nmercato_publications_refused_total{reason=\"signature\"} 1\n";
+    assert!(metrics.contains(refused), "{metrics}");
     // Until something later is heard, nothing of all that is seen.
     offer("cpu=1.20 EUR/h");
     let table = rome.wait_for_text(&["browse"], |table| {
