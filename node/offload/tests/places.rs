@@ -89,19 +89,61 @@ fn what_may_be_there_is_held() {
     assert!(unknown.holds("shop"), "before it is known what is there");
 }
 
-/// It would hang at a virtual node that its own provider's scheduler chose.
+/// It would hang at a virtual node that its own provider's scheduler chose. Its owner is told which
+/// way it came.
 #[test]
 fn a_guest_is_sent_on_only_where_it_may_go_further() {
-    let (origin, web) = (ClusterId([9; 32]), Item::Pod(pod("u2", "guest")));
-    for (path, hops, goes) in
-        [(vec![origin], 1, true), (vec![origin], 0, false), (vec![origin, PROVIDER], 1, false)]
-    {
+    let (origin, id) = (ClusterId([9; 32]), pod("u2", "guest"));
+    let web = Item::Pod(id.clone());
+    let no_further = "the pod has come from another cluster and may go no further: ";
+    for (path, hops, why) in [
+        (vec![origin], 1, None),
+        (vec![origin], 0, Some(format!("{no_further}origin 09090909, path 09090909, hops left 0"))),
+        (
+            vec![origin, PROVIDER],
+            1,
+            Some(format!(
+                "the pod has been there before: origin 09090909, path 09090909 > {}, hops left 1",
+                PROVIDER.short()
+            )),
+        ),
+    ] {
         let mut lied = Lied::to();
         let route = Some(Box::new(Route { origin, path, hops }));
-        let (pod, needs) = (pod("u2", "guest"), Vec::new());
+        let (pod, needs) = (id.clone(), Vec::new());
         lied.takes(home::Input::Pod(home::HomePod { pod, needs, route, ..at_home() }));
         lied.says(vec![ToHome::HaveEnd]);
         let sent = places(&lied.told).iter().any(|(item, _)| **item == web);
-        assert_eq!(sent, goes, "{hops} hops left");
+        assert_eq!(sent, why.is_none(), "{hops} hops left");
+        let written = lied.effects.iter().find_map(|effect| {
+            let home::Effect::Write(of, home::Write::Refusal(why)) = effect else { return None };
+            (*of == id).then_some(why)
+        });
+        assert_eq!(written.map(|refusal| &refusal.reason), why.as_ref());
+    }
+}
+
+#[test]
+fn a_guest_that_comes_by_a_wrong_way_is_refused_with_it() {
+    let (home, here, far) = (told::HOME, PROVIDER, ClusterId([9; 32]));
+    for (path, why) in [
+        (vec![far, here, home], "it has been here before"),
+        (vec![far, home], "the contract does not allow what comes from further away"),
+        (vec![far], "the path does not lead from its origin to the consumer"),
+    ] {
+        let mut asked = Asked::of_provider();
+        let item = Item::Pod(pod("u1", "web"));
+        let way: Vec<String> = path.iter().map(ClusterId::short).collect();
+        let route = Route { origin: far, path, hops: 3 };
+        let digest = Digest::of(b"web");
+        let put = ToGuest::Put { item: item.clone(), digest, route, place: None };
+        let frame = asked.home.send(0, vec![put]);
+        let said = asked.says(guest::Input::Frame(frame));
+        let refused = said.into_iter().find_map(|said| {
+            let ToHome::Refused { item: of, refusal } = said else { return None };
+            (of == item).then_some(refusal.reason)
+        });
+        let way = way.join(" > ");
+        assert_eq!(refused, Some(format!("{why}: origin 09090909, path {way}, hops left 3")));
     }
 }

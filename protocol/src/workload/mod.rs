@@ -13,11 +13,13 @@ pub use check::{is_reserved, may_be_chosen};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, ensure, wire_enum, wire_map, wire_union};
 use crate::id::{ClusterId, ContractId, Digest};
+use crate::limits;
 
 /// The first message of a stream, by whoever opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,6 +289,18 @@ pub struct Route {
     pub path: Vec<ClusterId>,
     /// How many more it may pass.
     pub hops: u32,
+}
+
+/// For a person: where it was made, which clusters it passed, and how many more it may pass.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "origin {}, path ", self.origin.short())?;
+        for (n, cluster) in self.path.iter().take(limits::PATH_CLUSTERS).enumerate() {
+            write!(f, "{}{}", if n == 0 { "" } else { " > " }, cluster.short())?;
+        }
+        let more = if self.path.len() > limits::PATH_CLUSTERS { " > ..." } else { "" };
+        write!(f, "{more}, hops left {}", self.hops)
+    }
 }
 
 impl Message {

@@ -144,9 +144,10 @@ impl GuestSession {
 
     fn refuse(&self, route: &Route) -> Option<Refusal> {
         let Route { origin, path, .. } = route;
-        let reason = if self.closing {
-            "the lease is over"
-        } else if path.len() > limits::PATH_CLUSTERS
+        if self.closing {
+            return Some(Refusal { path: String::new(), reason: "the lease is over".to_owned() });
+        }
+        let reason = if path.len() > limits::PATH_CLUSTERS
             || path.first() != Some(origin)
             || path.last() != Some(&self.config.consumer)
         {
@@ -158,7 +159,7 @@ impl GuestSession {
         } else {
             return None;
         };
-        Some(Refusal { path: String::new(), reason: reason.to_owned() })
+        Some(Refusal { path: String::new(), reason: format!("{reason}: {route}") })
     }
 
     /// An event of a guest of this lease waits for its turn; it is not kept for a link that

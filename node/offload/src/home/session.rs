@@ -315,6 +315,6 @@ impl Config {
         } else {
             return None;
         };
-        Some(Refusal { path: String::new(), reason: reason.to_owned() })
+        Some(Refusal { path: String::new(), reason: format!("{reason}: {came}") })
     }
 }

@@ -95,7 +95,7 @@ pub(crate) fn put(item: Item) -> ToGuest {
 /// A provider's session, and a home that tells it things.
 pub(crate) struct Asked {
     pub(crate) session: GuestSession,
-    home: Channel<ToGuest>,
+    pub(crate) home: Channel<ToGuest>,
 }
 
 impl Asked {
