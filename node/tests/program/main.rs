@@ -25,6 +25,7 @@ mod membership;
 mod mistakes;
 #[path = "../../../discovery/sources/tests/dns/name_server.rs"]
 mod name_server;
+mod names;
 mod portable;
 mod simulated;
 mod told;

@@ -3,6 +3,7 @@
 
 mod name_server;
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use hickory_server::proto::op::{Edns, Message, MessageType, OpCode, Query};
@@ -77,6 +78,33 @@ _mercato._tcp.alps.example. IN SRV 5 0 1 first.example.
     let Some(Report::Seen(seen)) = report else { panic!("{report:?}") };
     assert_eq!((seen.id.source, seen.peer), (Source::Dns, None));
     assert_eq!(seen.addresses.len(), 4);
+}
+
+#[tokio::test]
+async fn a_host_has_the_addresses_that_the_name_server_knows() {
+    let lines = "$TTL 60
+hub.example. IN A 192.0.2.1
+hub.example. IN A 192.0.2.2
+hub.example. IN AAAA 2001:db8::1
+alias.example. IN CNAME hub.example.
+text.example. IN TXT \"no address\"
+";
+    let server = NameServer::start(lines).await;
+    let dns = Dns::at(server.address).unwrap();
+    let all = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|ip| ip.parse::<IpAddr>().unwrap());
+    for (host, expected) in [
+        ("hub.example", &all[..]),
+        ("Hub.Example.", &all),
+        ("alias.example", &all),
+        ("text.example", &[]),
+        ("nobody.example", &[]),
+    ] {
+        let mut found = dns.addresses(host).await.unwrap();
+        found.sort();
+        assert_eq!(found, expected, "{host}");
+    }
+    let wrong = dns.addresses("no host").await;
+    assert!(matches!(wrong, Err(DnsError::Domain(_))), "{wrong:?}");
 }
 
 #[tokio::test]
