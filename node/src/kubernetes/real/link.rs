@@ -79,10 +79,9 @@ async fn watch_over(shared: &Shared, link: &watch::Sender<Link>) {
     let mut rights_at: Option<Instant> = None;
     loop {
         let stale = rights_at.is_none_or(|at| at.elapsed() >= limits::RIGHTS_LOOK);
-        if stale && (rights_at.is_none() || !link.borrow().called_like_ours.is_empty()) {
-            if let Ok(nodes) = examine::nodes_called_like_ours(&shared.cluster).await {
-                tell_nodes(link, nodes);
-            }
+        let looks = stale && (rights_at.is_none() || !link.borrow().called_like_ours.is_empty());
+        if looks && let Ok(nodes) = examine::nodes_called_like_ours(&shared.cluster).await {
+            tell_nodes(link, nodes);
         }
         if stale && (rights_at.is_none() || !link.borrow().missing.is_empty()) {
             if let Ok(missing) = rights::missing(&shared.cluster).await {
