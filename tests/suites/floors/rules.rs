@@ -174,10 +174,10 @@ pub(crate) const TUPLES: &[(&str, usize)] =
 /// added.
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
-    ("node/offload", 41),
+    ("node/offload", 40),
     ("node/tunnel", 42),
     ("node/tunnel/session", 70),
-    ("protocol", 270),
+    ("protocol", 269),
     ("tests", 70),
 ];
 
