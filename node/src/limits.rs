@@ -65,6 +65,9 @@ pub(crate) const WORK: usize =
     4 * (mercato_offload::limits::PODS + mercato_offload::limits::OBJECTS);
 /// Workload frames that wait for a slow peer.
 pub(crate) const FRAMES: usize = 256;
+/// A stream of a lease of which nothing is left in this cluster ends after so long without a
+/// frame. A guess: an answer to what the other side asks comes at once.
+pub(crate) const OVER_RESTS: Duration = Duration::from_secs(5);
 /// A stream of a lease that is not known yet waits for it so long.
 pub(crate) const LEASE_WAIT: Duration = Duration::from_secs(5);
 /// Statements of a lease's other party that are taken at once: all that it may ever hold,

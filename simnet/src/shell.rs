@@ -60,6 +60,8 @@ impl World {
                 self.sites[at].leases.remove(&contract);
                 Ok(())
             }
+            // Lines here are of peers: a lease has none of its own.
+            Effect::CloseStreams(_) => Ok(()),
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
             Effect::Reply(number, reply) => {

@@ -76,8 +76,11 @@ pub enum Effect {
     /// How a lease is to be in this cluster from now on. Level-triggered, one for each
     /// contract, said again after every restore.
     Lease(Box<LeaseDesire>),
-    /// Nothing of this lease is needed any more: stop following it.
+    /// Nothing of this lease is left in the cluster: stop following it there. The other side may
+    /// still be told so.
     Forget(ContractId),
+    /// Nothing is said of this lease any more: what was begun to say it ends.
+    CloseStreams(ContractId),
     /// Work of a lease at home's API server.
     Home(ContractId, HomeWork),
     /// Work of a lease at the provider's API server.

@@ -61,6 +61,7 @@ impl Driver {
                 self.outbound.remove(&contract);
                 self.grant();
             }
+            Effect::CloseStreams(contract) => drop(self.outbound.remove(&contract)),
             Effect::Home(contract, work) => self.work(contract, Work::Home(work)),
             Effect::Guest(contract, work) => self.work(contract, Work::Guest(work)),
             Effect::Reply(number, reply) => {
@@ -112,9 +113,11 @@ impl Driver {
 
     fn send(&mut self, peer: PublicKey, contract: ContractId, frame: Frame) {
         let (net, metrics) = (&self.net, self.handle.metrics());
+        if self.outbound.get(&contract).is_some_and(Outbound::has_ended) {
+            self.outbound.remove(&contract);
+        }
         let outbound = self.outbound.entry(contract).or_insert_with(|| {
-            // One that is over has nothing more to show.
-            let bodies = self.leases.get(&contract).map(LeaseHandle::bodies).unwrap_or_default();
+            let bodies = self.leases.get(&contract).map(LeaseHandle::bodies);
             Outbound::start(net.clone(), metrics.clone(), bodies, peer, contract)
         });
         outbound.send(frame);

@@ -1,5 +1,7 @@
 //! Workload frames and their bodies, from the agent to the streams of a lease.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use mercato_agent::Frame;
 use mercato_kubelet::Bodies;
@@ -12,6 +14,7 @@ use mercato_protocol::limits::OBJECT_BYTES;
 use mercato_protocol::workload::{BodyHead, Message, Open};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::limits;
 use crate::telemetry::{Metrics, Queue, Way};
@@ -31,16 +34,20 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
+    /// With the bodies of a lease that is in this cluster. One of which nothing is left here, and
+    /// which therefore has none, is seldom spoken of: its streams end where they rest.
     pub(super) fn start(
         net: Net,
         metrics: Metrics,
-        bodies: Bodies,
+        bodies: Option<Bodies>,
         peer: PublicKey,
         contract: ContractId,
     ) -> Self {
+        let rests = bodies.is_none().then_some(limits::OVER_RESTS);
+        let bodies = bodies.unwrap_or_default();
         let sender = |acks| {
             let (net, metrics, bodies) = (net.clone(), metrics.clone(), bodies.clone());
-            Sender { net, metrics, bodies, peer, open: Open { contract, acks } }
+            Sender { net, metrics, bodies, peer, open: Open { contract, acks }, rests }
         };
         let start = |acks| {
             let (frames, queue) = mpsc::channel(limits::FRAMES);
@@ -48,6 +55,11 @@ impl Outbound {
         };
         let ((frames, one), (acks, other)) = (start(false), start(true));
         Self { peer, frames, acks, sending: [one, other], metrics }
+    }
+
+    /// Whether a stream of it has ended, as it had nothing to say.
+    pub(super) fn has_ended(&self) -> bool {
+        self.frames.is_closed() || self.acks.is_closed()
     }
 
     /// How many frames wait to be sent.
@@ -90,12 +102,21 @@ struct Sender {
     bodies: Bodies,
     peer: PublicKey,
     open: Open,
+    /// It ends after so long without a frame.
+    rests: Option<Duration>,
 }
 
 impl Sender {
+    async fn next(&self, queue: &mut mpsc::Receiver<Frame>) -> Option<Frame> {
+        match self.rests {
+            Some(rests) => timeout(rests, queue.recv()).await.ok()?,
+            None => queue.recv().await,
+        }
+    }
+
     async fn send_all(self, mut queue: mpsc::Receiver<Frame>) {
         let mut stream: Option<WorkloadSender> = None;
-        while let Some(frame) = queue.recv().await {
+        while let Some(frame) = self.next(&mut queue).await {
             if stream.is_none() {
                 stream = self.open().await.ok();
             }

@@ -4,9 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mercato_agent::{Effect, Frame};
 use mercato_broker::Approve;
 use mercato_config::Share;
 use mercato_net::{Limits, Net, NetConfig};
+use mercato_protocol::envelope::KeyPair;
+use mercato_protocol::id::NegotiationId;
+use mercato_protocol::workload::{self as message, ToHome};
 
 use super::*;
 use crate::daemon::identity::Identity;
@@ -55,6 +59,38 @@ pub(super) fn driver_over(dir: &Path, store: Box<dyn Store>) -> Driver {
     let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };
     let (messages, _received) = mpsc::channel(1);
     Driver::new(parts, messages).unwrap()
+}
+
+/// What is still said of a lease that is over keeps no tasks: they end where they rest, and all of
+/// it once nothing more is said.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_a_lease_that_is_over_keeps_no_tasks() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(&dir.path().join("records")).unwrap();
+    let mut driver = driver_over(dir.path(), Box::new(disk));
+    let (peer, contract) = (KeyPair::from_seed(&[7; 32]).public(), NegotiationId([1; 16]));
+    let says = |driver: &mut Driver| {
+        let frame = Frame::ToHome(message::Frame {
+            from: 1,
+            to: 1,
+            seq: 1,
+            ack: 0,
+            answer: false,
+            statements: vec![ToHome::HaveEnd],
+        });
+        driver.perform(Effect::Workload { peer, contract, frame });
+    };
+    for _ in 0..2 {
+        says(&mut driver);
+        assert!(!driver.outbound[&contract].has_ended(), "it speaks, also after a rest");
+        let deadline = Instant::now() + 4 * limits::OVER_RESTS;
+        while !driver.outbound[&contract].has_ended() {
+            assert!(Instant::now() < deadline, "its tasks stay");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    driver.perform(Effect::CloseStreams(contract));
+    assert!(driver.outbound.is_empty());
 }
 
 pub(super) async fn shares(

@@ -114,6 +114,7 @@ impl Wire {
             | Effect::Ranks(_)
             | Effect::Rank(..)
             | Effect::Forget(_)
+            | Effect::CloseStreams(_)
             | Effect::Reply(..)
             | Effect::Federation(..)
             | Effect::Join { .. }

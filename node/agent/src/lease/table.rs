@@ -214,6 +214,7 @@ impl Leases {
         if let Some(lease) = self.all.remove(&id) {
             let cluster = lease.peer().cluster;
             lease.erase(&mut turn.out);
+            turn.push(Effect::CloseStreams(id));
             turn.push(Request::KeepConnected(cluster));
         }
     }

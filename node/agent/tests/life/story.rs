@@ -1,5 +1,6 @@
 //! The story, told by conditions, so that it goes on after any crash.
 
+use mercato_agent::limits::AFTERLIFE_MS;
 use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, Record};
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, SharePolicy, Side, Standing,
@@ -203,6 +204,12 @@ fn from_advertisement_to_closed_lease() {
     let sides =
         world.nodes.each_ref().map(|node| node.agent.broker().deals().next().unwrap().side());
     assert_eq!(sides, [Side::Provider, Side::Consumer]);
+    // What was begun for the lease ends with it, here and between the two.
+    assert!(!world.speaks.is_empty(), "the provider still tells that nothing is left");
+    for _ in 0..60 {
+        world.pass(AFTERLIFE_MS / 48);
+    }
+    assert!(world.speaks.is_empty(), "{:?}", world.speaks);
 }
 
 fn crash_everywhere(node: usize) {

@@ -1,7 +1,7 @@
 //! Two daemons in virtual time: what a driver does around the agent, with a crash at any
 //! step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records};
@@ -9,7 +9,7 @@ use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
-use mercato_protocol::id::{ClusterId, FederationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::negotiation::Message;
 use mercato_protocol::time::Now;
@@ -59,6 +59,8 @@ pub(crate) struct World {
     count: u64,
     /// Of the connection that is up.
     link: Option<u64>,
+    /// Who has said something of which lease, and is not done.
+    pub(crate) speaks: BTreeSet<(usize, ContractId)>,
     /// By whom what was said in negotiations, and whether once.
     pub(crate) said: Vec<(usize, Signed<Message>, bool)>,
 }
@@ -95,6 +97,7 @@ impl World {
             coming: BTreeMap::new(),
             count: 0,
             link: None,
+            speaks: BTreeSet::new(),
             said: Vec::new(),
         };
         (0..2).for_each(|node| world.begin(node));
@@ -308,6 +311,7 @@ impl World {
                 vec![]
             }
             Effect::Workload { contract, frame, .. } => {
+                self.speaks.insert((node, contract));
                 self.come(
                     other,
                     Input::Lease(contract, LeaseInput::Frame { peer: me, frame }),
@@ -318,6 +322,10 @@ impl World {
             Effect::Lease(desire) => this.cluster.follow(*desire),
             Effect::Forget(_) => {
                 this.cluster.unfollow();
+                vec![]
+            }
+            Effect::CloseStreams(contract) => {
+                self.speaks.remove(&(node, contract));
                 vec![]
             }
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
