@@ -141,6 +141,9 @@ async fn tried(stage: &Stage) -> Result<()> {
         rome.apply(&setup).await.map(|()| true)
     })
     .await?;
+    let late = ["-n", "late", "patch", "namespaceoffload", "default", "--type", "merge"];
+    let no_more = [&late[..], &["-p", r#"{"spec": {"apiAccess": "none"}}"#]].concat();
+    rome.kubectl(&no_more).await?.ok()?;
     let client = rome.client().await?;
     wait::until("the policies hold", PATIENCE, || holds(&client)).await?;
     let request = request_for_certificate()?;
