@@ -1,10 +1,12 @@
 //! What begins ends: namespaces with pods come and go at two homes, of which one offloads all
-//! its namespaces and one those with a NamespaceOffload, and run on simulated nodes elsewhere.
+//! its namespaces and one those with a NamespaceOffload, and run on simulated nodes elsewhere;
+//! and leases come and go.
 //! Afterwards each daemon has what it had before: tasks, watches, requests, descriptors, guest
 //! namespaces, records and memory; and no warning repeats.
 #![allow(clippy::disallowed_methods, reason = "requests are counted over a time")]
 
 mod figures;
+mod leases;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,6 +49,7 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
         true => (5, 50, Duration::from_secs(60)),
         false => (1, 25, Duration::from_secs(6)),
     };
+    let ended = if whole { 100 } else { 12 };
     let mut timer = StepTimer::start();
     let program = stage.program("mercato")?;
     let [rome, milan, turin] = ["rome", "milan", "turin"].map(|name| stage.cluster(name));
@@ -77,10 +80,12 @@ async fn come_and_go(stage: &Stage) -> Result<()> {
     }
     guests_go(turin).await?;
     timer.step("the guest namespaces are gone");
+    leases::come_and_go(&all, &provider, ended).await?;
+    timer.step("leases have come and gone");
     for (daemon, (before, _)) in daemons.iter().zip(&before) {
         let name = daemon.cluster.name();
         wait::until(&format!("{name} has ended what it began"), PATIENCE, || async {
-            Figures::of(daemon).await?.are_as(before)?;
+            Figures::of(daemon).await?.are_as(before, ended)?;
             Ok(true)
         })
         .await?;
