@@ -109,7 +109,7 @@ async fn take(
     while let Some(event) = events.recv().await {
         match event {
             Event::Request { request, responder, .. } => {
-                let greeting = Hello::from_bytes(&request).is_ok();
+                let greeting = matches!(Request::from_bytes(&request), Ok(Request::Hello(_)));
                 responder.respond(if greeting { hello.clone() } else { Bytes::new() });
             }
             // Whoever does not look at it has no use for it.

@@ -276,6 +276,11 @@ impl World {
         self.come(node, Input::Connected { peer, dialled }, self.link);
     }
 
+    fn is_silent(&mut self, node: usize, contract: ContractId) -> Vec<Input> {
+        self.speaks.remove(&(node, contract));
+        vec![]
+    }
+
     fn perform(&mut self, node: usize, effect: Effect) {
         let lan = FederationId::lan();
         let now = at(self.now_ms);
@@ -324,10 +329,7 @@ impl World {
                 this.cluster.unfollow();
                 vec![]
             }
-            Effect::CloseStreams(contract) => {
-                self.speaks.remove(&(node, contract));
-                vec![]
-            }
+            Effect::CloseStreams(of) => self.is_silent(node, of),
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
             Effect::Reply(number, reply) => {
