@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use mercato_protocol::codec::Message as _;
+use mercato_protocol::codec::{Message as _, Wire as _, Writer};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::stream::{
     Ask, Attach, Exec, Logs, RefusedReason, Reply, Request, Transport, Upgrade, What,
@@ -108,7 +108,9 @@ pub(crate) fn logs(contract: ContractId) -> Request {
 }
 
 pub(crate) async fn ask(impostor: &Impostor, victim: PublicKey, of: Request) -> Result<Reply> {
-    let bytes = Bytes::from(Ask::Open(of).to_bytes()?);
-    let (reply, _io) = impostor.net.open_kubelet(victim, bytes).await?;
+    // Also what no honest peer could say.
+    let mut writer = Writer::default();
+    Ask::Open(of).encode(&mut writer);
+    let (reply, _io) = impostor.net.open_kubelet(victim, Bytes::from(writer.into_bytes())).await?;
     Ok(Reply::from_bytes(&reply)?)
 }
