@@ -162,7 +162,7 @@ impl World {
             self.checks.streams.on_dropped((from, to));
             return self.on_lost_word(word);
         };
-        if word.is_some() && agent.degraded().is_some() {
+        if matches!(packet, Packet::Negotiation(..)) && agent.degraded().is_some() {
             return self.on_lost_word(word);
         }
         let peer = self.sites[from].key();
