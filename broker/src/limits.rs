@@ -49,6 +49,12 @@ pub const ENDED: usize = 1_024;
 /// Requests that came before it was known what the cluster has; strangers' leave first. A guess:
 /// that takes a moment after a start.
 pub const EARLY_REQUESTS: usize = 64;
+/// Negotiations that were ended before their request came; strangers' leave first. A guess: few
+/// orders are taken back.
+pub const WITHDRAWN: usize = 256;
+/// A request that comes so long after the word that ended it is answered. A guess: longer than a
+/// connection holds a word back.
+pub const WITHDRAWN_MS: u64 = 300_000;
 /// Orders of this cluster's own that are not contracts yet: a guess.
 pub const OPEN_ORDERS: usize = 64;
 /// So long nothing is ordered of a provider that would not sign what it offers, unless it is

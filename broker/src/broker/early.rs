@@ -1,21 +1,26 @@
-//! What was asked for before it was known what the cluster has: it waits for that, as long as the
-//! buyer does.
+//! What comes out of turn. What was asked for before it was known what the cluster has waits for
+//! that, as long as the buyer does. What was taken back before it was asked for is remembered.
 
 use mercato_protocol::bounded::{Bounded, Rank, Room};
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, NegotiationId};
-use mercato_protocol::negotiation::Message;
+use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::time::Now;
 
+use super::withdrawn::Withdrawn;
 use crate::limits;
 
-/// Requests by who asks and the negotiation, and when they came, monotonic.
+/// By who asks and the negotiation, with when it came, monotonic.
 #[derive(Debug)]
-pub(crate) struct Early(Bounded<(ClusterId, NegotiationId), (u64, Verified<Message>)>);
+pub(crate) struct Early {
+    requests: Bounded<(ClusterId, NegotiationId), (u64, Verified<Message>)>,
+    withdrawn: Withdrawn,
+}
 
 impl Default for Early {
     fn default() -> Self {
-        Self(Bounded::new(Room::of(limits::EARLY_REQUESTS)))
+        let requests = Bounded::new(Room::of(limits::EARLY_REQUESTS));
+        Self { requests, withdrawn: Withdrawn::default() }
     }
 }
 
@@ -40,13 +45,33 @@ impl Early {
             }
         };
         // The table is full of partners' requests: this one is asked again.
-        let _ = self.0.put(key, (now.mono_ms, message.clone()), rank);
+        let _ = self.requests.put(key, (now.mono_ms, message.clone()), rank);
+    }
+
+    /// Somebody says something of a negotiation that is not known here. If that ends it, the
+    /// request that waits, or is yet to come, wants no answer.
+    pub(crate) fn withdraw(
+        &mut self,
+        now: Now,
+        message: &Verified<Message>,
+        is_stranger: impl Fn(&ClusterId) -> bool,
+    ) {
+        if matches!(message.body, Body::Terminate { .. }) {
+            self.requests.remove(&(message.from, message.negotiation));
+            self.withdrawn.keep(now, message, is_stranger);
+        }
+    }
+
+    /// Whether the request was taken back before it came: nobody waits for its answer.
+    pub(crate) fn ended(&self, now: Now, request: &Verified<Message>) -> bool {
+        self.withdrawn.holds(now, request)
     }
 
     /// Those for whose answer somebody may still wait, the oldest first.
     pub(crate) fn take(&mut self, now: Now) -> Vec<Verified<Message>> {
-        let all = std::mem::take(self);
-        let in_time = all.0.values().filter(|it| now.mono_ms <= it.0 + limits::REQUEST_MS);
+        let none = Bounded::new(Room::of(limits::EARLY_REQUESTS));
+        let all = std::mem::replace(&mut self.requests, none);
+        let in_time = all.values().filter(|it| now.mono_ms <= it.0 + limits::REQUEST_MS);
         let mut in_time: Vec<_> = in_time.cloned().collect();
         in_time.sort_by_key(|(at_ms, _)| *at_ms);
         in_time.into_iter().map(|(_, message)| message).collect()
@@ -59,7 +84,6 @@ mod tests {
 
     use mercato_protocol::envelope::{KeyPair, Signers, Trust};
     use mercato_protocol::id::{Digest, FederationId};
-    use mercato_protocol::negotiation::Body;
 
     use super::*;
 

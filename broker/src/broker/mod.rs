@@ -11,6 +11,7 @@ mod record;
 mod requests;
 mod rfq;
 mod view;
+mod withdrawn;
 
 use std::sync::Arc;
 
@@ -162,12 +163,12 @@ impl Broker {
             }
             return;
         }
-        let archived = self.deals.archived(&message.negotiation).is_some();
         if let Body::Request(request) | Body::Rfq(request) = &message.body
-            && !archived
+            && self.deals.archived(&message.negotiation).is_none()
         {
             return self.on_request(now, message, request, effects);
         }
+        self.early.withdraw(now, message, |peer| self.catalogue.peers.is_stranger(peer));
         self.deals.on_unknown(message, effects);
     }
 

@@ -57,7 +57,7 @@ impl Broker {
         request: &Request,
         effects: &mut Vec<Effect>,
     ) {
-        if self.deals.degraded() || self.deals.is_full_with(1) {
+        if self.deals.degraded() || self.deals.is_full_with(1) || self.early.ended(now, message) {
             return;
         }
         if self.supply.waits_for_inventory() {

@@ -57,6 +57,20 @@ fn a_seller_that_never_heard_of_it_says_so() {
 }
 
 #[test]
+fn an_order_that_comes_after_it_was_taken_back_is_not_asked_about() {
+    let mut world = World::acquainted(Approve::Ask, 0);
+    order(&mut world);
+    cancel(&mut world);
+    // Each word goes its own way: the later one is heard, and answered, first.
+    world.deliver(1);
+    assert!(deal(&world, SELLER).is_none());
+    world.deliver(0);
+    assert!(deal(&world, SELLER).is_none(), "the seller's owner is not asked");
+    world.settle();
+    assert!(deal(&world, SELLER).is_none() && !deal(&world, BUYER).unwrap().needs_peer());
+}
+
+#[test]
 fn what_was_accepted_is_said_at_the_connection_and_not_a_minute_later() {
     let mut world = World::acquainted(Approve::Ask, 0);
     order(&mut world);

@@ -189,6 +189,7 @@ pub(crate) const RANKED: &[(&str, &str, &str)] = &[
         "EARLY_REQUESTS",
         "those that are over, then strangers; the newcomer among partners",
     ),
+    ("broker", "WITHDRAWN", "those that are over, then strangers; the newcomer among partners"),
     ("node/agent", "CLUSTERS", "strangers, then members; the oldest"),
     ("node/agent", "EARLY_LISTS", "lists of strangers, the oldest: they are asked for again"),
     ("node/agent", "FRAUDS", "those that are over, then strangers"),
