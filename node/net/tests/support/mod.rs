@@ -1,14 +1,15 @@
 //! Real networks on loopback, and waits on what they report.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use libp2p::identity::Keypair;
 use mercato_discovery::{Address, Transport};
-use mercato_net::{Event, Limits, Listen, Net, NetConfig};
+use mercato_net::{Event, Limits, Listen, Net, NetConfig, StartError};
 use mercato_protocol::id::PublicKey;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Generous: a wait ends with its condition, this only ends a test that hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -34,6 +35,24 @@ pub(crate) fn key(seed: u8) -> PublicKey {
     PublicKey(keypair.try_into_ed25519().unwrap().public().to_bytes())
 }
 
+/// The port of one that has just died, or an outbound connection of another test, may still be in
+/// use for a moment.
+async fn begin(seed: u8, listen: &[Listen], limits: &Limits) -> (Net, mpsc::Receiver<Event>) {
+    for left in (0..200).rev() {
+        let config = NetConfig::new([seed; 32], listen.to_vec(), limits.clone());
+        match Net::start(config) {
+            Ok(begun) => return begun,
+            Err(StartError::Listen { source, .. })
+                if source.kind() == ErrorKind::AddrInUse && left > 0 =>
+            {
+                sleep(Duration::from_millis(100)).await;
+            }
+            Err(error) => panic!("the network starts: {error}"),
+        }
+    }
+    unreachable!("the last try says why")
+}
+
 impl Node {
     /// Listens at each address and waits until it does.
     pub(crate) async fn start(seed: u8, listen: &[&str]) -> Self {
@@ -47,9 +66,9 @@ impl Node {
 
     pub(crate) async fn configured(seed: u8, listen: Vec<Address>, limits: Limits) -> Self {
         let expected = listen.len();
-        let listen = listen.into_iter().map(|address| Listen { address, required: true }).collect();
-        let config = NetConfig::new([seed; 32], listen, limits);
-        let (net, events) = Net::start(config).expect("the network starts");
+        let listen = listen.into_iter().map(|address| Listen { address, required: true });
+        let listen: Vec<Listen> = listen.collect();
+        let (net, events) = begin(seed, &listen, &limits).await;
         let mut node = Self { net, key: key(seed), events, addresses: Vec::new() };
         while node.addresses.len() < expected {
             let address = node
