@@ -95,11 +95,24 @@ impl<'a, S: Side> Line<'a, S> {
         while self.bodies.len() > WINDOW_FRAMES {
             self.bodies.pop_first();
         }
-        self.frame(frame, bodies).await
+        // Over the next stream it is said again once it is asked what has arrived.
+        if self.frame(frame, bodies).await.is_err() {
+            self.reopen().await?;
+        }
+        Ok(())
     }
 
     async fn room(&mut self) -> Result<()> {
         while !self.channel.has_room() {
+            let heard = self.next().await?;
+            self.meanwhile.extend(heard);
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was said has arrived; says it again where a stream was cut.
+    pub(crate) async fn delivered(&mut self) -> Result<()> {
+        while self.channel.deadline_ms().is_some() {
             let heard = self.next().await?;
             self.meanwhile.extend(heard);
         }
