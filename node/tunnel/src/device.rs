@@ -116,6 +116,13 @@ impl Device {
         }
     }
 
+    /// A file in the place of a device, which reads and writes whole packets with their headers.
+    #[cfg(test)]
+    pub(crate) fn of_file(file: File) -> Self {
+        let (name, offloads) = ("file".to_owned(), OffloadState::new(crate::Offloads::NONE));
+        Self { file, name, offloads, writer: SegmentWriter::default() }
+    }
+
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name

@@ -21,7 +21,7 @@ use crate::error::GatewayError;
 use crate::handle::{Command, GatewayHandle, LeaseRates, peer_span};
 use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
-use crate::order::{self, Inbox, Mailbox, Notice, Order};
+use crate::order::{self, Inbox, LaneMail, Notice, Order};
 use crate::socket::DatagramSocket;
 use crate::traffic::Traffic;
 use crate::worker::Worker;
@@ -51,7 +51,7 @@ pub struct Gateway {
     /// The others, before they run.
     workers: Vec<Worker>,
     /// Their orders.
-    others: Vec<Mailbox<Order>>,
+    others: Vec<LaneMail>,
     notices: Inbox<Notice>,
     commands: Inbox<Command>,
     peers: BTreeMap<PublicKey, PeerIndex>,
@@ -78,18 +78,18 @@ impl Gateway {
         let GatewayConfig { keys, suites, inner_mtu, start, seeds } = config;
         let shards = devices.len() as u8;
         let link_mtu = inner_mtu + limits::OUTER_BYTES;
-        let clock = Clock::start();
-        let boxes = (0..shards).map(|_| order::orders()).collect::<io::Result<Vec<_>>>();
-        let (mailboxes, inboxes): (Vec<_>, Vec<_>) =
+        let clock = Clock;
+        let boxes = (0..shards).map(|_| order::lane_mail()).collect::<io::Result<Vec<_>>>();
+        let (mail, inboxes): (Vec<_>, Vec<_>) =
             boxes.map_err(GatewayError::Wake)?.into_iter().unzip();
         // The first lane's thread waits for everything at once.
-        let wake = inboxes[0].wake().clone();
+        let wake = inboxes[0].orders.wake().clone();
         let (to_gateway, notices) = order::mailbox_that_wakes(limits::NOTICES, wake.clone());
         let (handle, commands) = order::mailbox_that_wakes(limits::COMMANDS, wake);
         let parts = devices.into_iter().zip(sockets).zip(inboxes).enumerate();
-        let lanes = parts.map(|(number, ((device, socket), orders))| {
-            let (number, table_seed, lanes) = (number as u8, seeds.1, mailboxes.clone());
-            Lane::new(LaneParts { number, table_seed, device, socket, orders, lanes })
+        let lanes = parts.map(|(number, ((device, socket), inbox))| {
+            let (number, table_seed, lanes) = (number as u8, seeds.1, mail.clone());
+            Lane::new(LaneParts { number, table_seed, device, socket, inbox, lanes })
         });
         let mut lanes = lanes.collect::<Vec<_>>().into_iter();
         let lane = lanes.next().expect("a gateway has one shard at least");
@@ -99,7 +99,7 @@ impl Gateway {
             endpoint: Endpoint::new(Config { keys, suites, shards, link_mtu, start }, seeds.0),
             lane,
             workers,
-            others: mailboxes[1..].to_vec(),
+            others: mail[1..].to_vec(),
             notices,
             commands,
             peers: BTreeMap::new(),
@@ -259,7 +259,7 @@ impl Gateway {
     /// Orders all lanes to do something.
     fn order(&mut self, order: &Order) {
         for lane in &self.others {
-            lane.send(order.clone());
+            lane.orders.send(order.clone());
         }
         self.lane.obey(self.clock.mono_ms(), order.clone());
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tracing::Span;
 
 use crate::limits;
-use crate::order::Mailbox;
+use crate::order::{Mailbox, Unsent};
 use crate::traffic::Traffic;
 
 /// What a gateway is told.
@@ -91,10 +91,19 @@ pub struct GatewayHandle {
     commands: Mailbox<Command>,
 }
 
-/// The gateway has stopped, or does not keep up with its commands.
+/// Why a gateway does not do a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the tunnel's gateway has stopped, or does not take commands")]
-pub struct GatewayStopped;
+pub enum CommandError {
+    /// It has ended, and does nothing any more.
+    #[error("the tunnel's gateway has stopped")]
+    Stopped,
+    /// As many commands as there is room for wait already: the same may be tried again later.
+    #[error(
+        "the tunnel's gateway has {} commands to do already; try again later",
+        limits::COMMANDS
+    )]
+    Busy,
+}
 
 impl GatewayHandle {
     pub(crate) fn new(commands: Mailbox<Command>) -> Self {
@@ -105,15 +114,18 @@ impl GatewayHandle {
     ///
     /// # Errors
     /// When the gateway has stopped or has too many commands to do.
-    pub fn send(&self, command: Command) -> Result<(), GatewayStopped> {
-        self.commands.try_send(command).map_err(|_| GatewayStopped)
+    pub fn send(&self, command: Command) -> Result<(), CommandError> {
+        self.commands.try_send(command).map_err(|unsent| match unsent {
+            Unsent::Full(_) => CommandError::Busy,
+            Unsent::Gone(_) => CommandError::Stopped,
+        })
     }
 
     /// What has passed so far; waits until all shards have told.
     ///
     /// # Errors
     /// When the gateway has stopped or has too many commands to do.
-    pub fn traffic(&self) -> Result<Traffic, GatewayStopped> {
+    pub fn traffic(&self) -> Result<Traffic, CommandError> {
         let (tell, told) = sync_channel(limits::SHARDS);
         self.send(Command::Count(tell))?;
         let mut all = Traffic::default();
@@ -122,6 +134,23 @@ impl GatewayHandle {
             all.add(&of_shard);
             shards += 1;
         }
-        if shards > 0 { Ok(all) } else { Err(GatewayStopped) }
+        if shards > 0 { Ok(all) } else { Err(CommandError::Stopped) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order;
+
+    #[test]
+    fn a_gateway_that_is_busy_has_not_stopped() {
+        let (mail, _) = order::lane_mail().unwrap();
+        let (commands, inbox) = order::mailbox_that_wakes(1, mail.orders.waker().clone());
+        let handle = GatewayHandle::new(commands);
+        assert_eq!(handle.send(Command::Stop), Ok(()));
+        assert_eq!(handle.send(Command::Stop), Err(CommandError::Busy));
+        drop(inbox);
+        assert_eq!(handle.send(Command::Stop), Err(CommandError::Stopped));
     }
 }

@@ -25,7 +25,7 @@ mod worker;
 pub use device::{Device, DeviceError};
 pub use error::GatewayError;
 pub use gateway::{Gateway, GatewayConfig};
-pub use handle::{Command, GatewayHandle, GatewayStopped, LeaseRates};
+pub use handle::{Command, CommandError, GatewayHandle, LeaseRates};
 pub use offloads::{Offload, OffloadState, Offloads, UnknownOffload};
 pub use socket::{DatagramSocket, Received};
 pub use traffic::Traffic;

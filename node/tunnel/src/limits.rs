@@ -38,6 +38,9 @@ pub(crate) const COMMANDS: usize = 256;
 pub(crate) const OUTER_BYTES: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;
 /// Orders that wait for one shard. A guess: whoever gives more waits.
 pub(crate) const ORDERS: usize = 1_024;
+/// Batches of sealed packets that wait for their shard after another has received them. A guess:
+/// what is more is lost.
+pub(crate) const ASTRAY: usize = 64;
 /// What the shards have to tell, before it is taken. A guess: what is more waits, or is lost.
 pub(crate) const NOTICES: usize = 1_024;
 /// Shards of a gateway, at most.

@@ -38,15 +38,14 @@ pub(crate) enum Order {
     RemoveLease(ContractId),
     /// Let a lease carry so much.
     Limit(ContractId, LeaseLimits),
-    /// Open what another lane has received.
-    Open(Astray),
     /// Tell what has passed.
     Count(SyncSender<Traffic>),
     /// End.
     Stop,
 }
 
-/// Sealed packets that were received by another shard than theirs.
+/// Sealed packets that were received by another shard than theirs. They have an inbox of their own:
+/// strangers can make them, and orders are not to wait for strangers.
 #[derive(Clone, Debug)]
 pub(crate) struct Astray {
     /// Who sent them.
@@ -88,11 +87,44 @@ pub(crate) fn mailbox_that_wakes<T>(room: usize, wake: Arc<EventFd>) -> (Mailbox
     (Mailbox { sent, wake: wake.clone() }, Inbox { taken, wake })
 }
 
-/// Where one lane takes its orders.
-pub(crate) fn orders() -> io::Result<(Mailbox<Order>, Inbox<Order>)> {
+/// What the threads of a gateway put in for one lane.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneMail {
+    pub(crate) orders: Mailbox<Order>,
+    pub(crate) astray: Mailbox<Astray>,
+}
+
+/// Where one lane takes it.
+#[derive(Debug)]
+pub(crate) struct LaneInbox {
+    pub(crate) orders: Inbox<Order>,
+    pub(crate) astray: Inbox<Astray>,
+}
+
+/// The mail of one lane, which wakes it.
+pub(crate) fn lane_mail() -> io::Result<(LaneMail, LaneInbox)> {
     let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
     let wake = Arc::new(EventFd::from_value_and_flags(0, flags)?);
-    Ok(mailbox_that_wakes(limits::ORDERS, wake))
+    let (to_orders, orders) = mailbox_that_wakes(limits::ORDERS, wake.clone());
+    let (to_astray, astray) = mailbox_that_wakes(limits::ASTRAY, wake);
+    Ok((LaneMail { orders: to_orders, astray: to_astray }, LaneInbox { orders, astray }))
+}
+
+/// What was not put in, and why.
+#[derive(Debug)]
+pub(crate) enum Unsent<T> {
+    /// There is no room for it now.
+    Full(T),
+    /// Nobody takes anything out any more.
+    Gone(T),
+}
+
+impl<T> Unsent<T> {
+    pub(crate) fn into_inner(self) -> T {
+        match self {
+            Self::Full(unsent) | Self::Gone(unsent) => unsent,
+        }
+    }
 }
 
 impl<T> Clone for Mailbox<T> {
@@ -106,9 +138,10 @@ impl<T> Mailbox<T> {
     ///
     /// # Errors
     /// Gives it back if there is no room, or nobody takes anything out any more.
-    pub(crate) fn try_send(&self, sent: T) -> Result<(), T> {
+    pub(crate) fn try_send(&self, sent: T) -> Result<(), Unsent<T>> {
         let result = self.sent.try_send(sent).map_err(|error| match error {
-            TrySendError::Full(unsent) | TrySendError::Disconnected(unsent) => unsent,
+            TrySendError::Full(unsent) => Unsent::Full(unsent),
+            TrySendError::Disconnected(unsent) => Unsent::Gone(unsent),
         });
         self.wake();
         result
@@ -120,6 +153,12 @@ impl<T> Mailbox<T> {
         // Whoever took things out has ended, and its end was told.
         let _ = self.sent.send(sent);
         self.wake();
+    }
+
+    /// What wakes whoever takes things out.
+    #[cfg(test)]
+    pub(crate) fn waker(&self) -> &Arc<EventFd> {
+        &self.wake
     }
 
     fn wake(&self) {

@@ -18,14 +18,27 @@ pub(crate) struct Worker {
     unsaid: VecDeque<Notice>,
 }
 
+/// Tells the gateway of a panic: a lane that has ended carries nothing, and nobody else sees it.
+struct LastWords(Mailbox<Notice>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.send(Notice::Failed(GatewayError::Panicked));
+        }
+    }
+}
+
 impl Worker {
     pub(crate) fn new(lane: Lane, gateway: Mailbox<Notice>, clock: Clock) -> Self {
         Self { lane, gateway, clock, unsaid: VecDeque::new() }
     }
 
-    /// Works until it is ordered to stop, or its device or socket is gone.
+    /// Works until it is ordered to stop, or its device or socket is gone. However it ends, the
+    /// gateway learns of it.
     pub(crate) fn run(mut self) {
         let _within = tracing::info_span!("tunnel_shard", number = self.lane.number()).entered();
+        let _last_words = LastWords(self.gateway.clone());
         let result = self.work();
         let gateway = self.gateway.clone();
         // Nobody waits for a lane that has ended.
@@ -65,11 +78,29 @@ impl Worker {
         let seen = self.lane.activities().into_iter();
         self.unsaid.extend(seen.map(|(peer, activity)| Notice::Activity(peer, activity)));
         while let Some(notice) = self.unsaid.pop_front() {
-            if let Err(notice) = self.gateway.try_send(notice) {
-                self.unsaid.push_front(notice);
+            if let Err(unsent) = self.gateway.try_send(notice) {
+                self.unsaid.push_front(unsent.into_inner());
                 return Some(now_ms + limits::ACTIVITY.as_millis() as u64);
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order;
+
+    #[test]
+    fn a_lane_that_panics_is_heard() {
+        let (mail, _) = order::lane_mail().unwrap();
+        let (to_gateway, notices) = order::mailbox_that_wakes(4, mail.orders.waker().clone());
+        let thread = std::thread::spawn(move || {
+            let _last_words = LastWords(to_gateway);
+            panic!("as a lane might");
+        });
+        assert!(thread.join().is_err());
+        assert!(matches!(notices.try_take(), Some(Notice::Failed(GatewayError::Panicked))));
     }
 }

@@ -24,7 +24,7 @@ use self::outgoing::{Outgoing, Through};
 use crate::device::Device;
 use crate::error::GatewayError;
 use crate::limits;
-use crate::order::{Astray, Inbox, Mailbox, Notice, Order};
+use crate::order::{Astray, LaneInbox, LaneMail, Notice, Order};
 use crate::socket::{DatagramSocket, Received};
 use crate::steering;
 use crate::traffic::Traffic;
@@ -39,9 +39,9 @@ pub(crate) struct Lane {
     leases: Leases,
     incoming: Incoming,
     outgoing: Outgoing,
-    orders: Inbox<Order>,
+    inbox: LaneInbox,
     /// All lanes of the gateway, by their shard.
-    lanes: Vec<Mailbox<Order>>,
+    lanes: Vec<LaneMail>,
     notices: Vec<Notice>,
     /// A packet of the device, with its header.
     read: Box<[u8]>,
@@ -60,13 +60,13 @@ pub(crate) struct LaneParts {
     pub(crate) table_seed: [u8; 16],
     pub(crate) device: Device,
     pub(crate) socket: DatagramSocket,
-    pub(crate) orders: Inbox<Order>,
-    pub(crate) lanes: Vec<Mailbox<Order>>,
+    pub(crate) inbox: LaneInbox,
+    pub(crate) lanes: Vec<LaneMail>,
 }
 
 impl Lane {
     pub(crate) fn new(parts: LaneParts) -> Self {
-        let LaneParts { number, table_seed, device, socket, orders, lanes } = parts;
+        let LaneParts { number, table_seed, device, socket, inbox, lanes } = parts;
         Self {
             number,
             device,
@@ -76,7 +76,7 @@ impl Lane {
             leases: Leases::default(),
             incoming: Incoming::default(),
             outgoing: Outgoing::new(),
-            orders,
+            inbox,
             lanes,
             notices: Vec::new(),
             read: vec![0; limits::DEVICE_BYTES].into(),
@@ -104,7 +104,7 @@ impl Lane {
         });
         let is_full = self.outgoing.waits_for_socket();
         let writable = if is_full { PollFlags::POLLOUT } else { PollFlags::empty() };
-        let wake = self.orders.wake();
+        let wake = self.inbox.orders.wake();
         let all = (self.device.as_fd(), self.socket.as_fd(), wake.as_fd());
         let mut files = [
             PollFd::new(all.0, PollFlags::POLLIN),
@@ -141,9 +141,13 @@ impl Lane {
         while received < limits::BATCH && self.read_socket(mono_ms)? {
             received += 1;
         }
+        let mut opened = 0;
+        while opened < limits::BATCH && self.open_astray(mono_ms) {
+            opened += 1;
+        }
         // Not after each of them: what one send did not hold came with the next.
         self.deliver(mono_ms);
-        let is_busy = read + received > 0;
+        let is_busy = read + received + opened > 0;
         self.is_active |= is_busy;
         Ok(is_busy)
     }
@@ -213,6 +217,16 @@ impl Lane {
         Ok(true)
     }
 
+    /// Opens what another lane has received for this one. False if there is nothing.
+    fn open_astray(&mut self, mono_ms: u64) -> bool {
+        let Some(Astray { from, each, mut datagrams }) = self.inbox.astray.try_take() else {
+            return false;
+        };
+        let received = Received { from, bytes: datagrams.len(), each };
+        self.open(mono_ms, received, &mut datagrams);
+        true
+    }
+
     /// Opens datagrams of one sender, and puts together what they carried.
     fn open(&mut self, mono_ms: u64, received: Received, datagrams: &mut [u8]) {
         let Received { from, bytes, each } = received;
@@ -265,8 +279,8 @@ impl Lane {
     fn pass_on(&self, received: Received, astray: Option<(u8, Vec<u8>)>) {
         let Some((shard, datagrams)) = astray else { return };
         let Received { from, each, .. } = received;
-        let order = Order::Open(Astray { from, each, datagrams });
-        if self.lanes[usize::from(shard)].try_send(order).is_err() {
+        let astray = Astray { from, each, datagrams };
+        if self.lanes[usize::from(shard)].astray.try_send(astray).is_err() {
             tracing::debug!(shard, "datagrams of another shard were lost");
         }
     }
@@ -274,7 +288,7 @@ impl Lane {
     /// Does the orders that are there. Says whether there were any.
     fn obey_all(&mut self, mono_ms: u64) -> bool {
         let mut did_any = false;
-        while let Some(order) = self.orders.try_take() {
+        while let Some(order) = self.inbox.orders.try_take() {
             self.obey(mono_ms, order);
             did_any = true;
         }
@@ -308,12 +322,6 @@ impl Lane {
                 self.leases.remove(lease);
             }
             Order::Limit(lease, limits) => self.leases.set_limits(lease, limits),
-            Order::Open(Astray { from, each, mut datagrams }) => {
-                let received = Received { from, bytes: datagrams.len(), each };
-                self.open(mono_ms, received, &mut datagrams);
-                self.deliver(mono_ms);
-                self.is_active = true;
-            }
             // Whoever asked may have gone.
             Order::Count(tell) => drop(tell.try_send(self.traffic())),
             Order::Stop => self.is_stopped = true,
@@ -367,5 +375,56 @@ impl Lane {
             // Once for each command.
             tracing::warn!(%local, %error, "this address is not reachable");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::offloads::{OffloadState, Offloads};
+    use crate::order;
+
+    /// One of three lanes, and the mail of all.
+    fn lane() -> (Lane, Vec<LaneMail>) {
+        let offloads = OffloadState::new(Offloads::NONE);
+        let any = "127.0.0.1:0".parse().unwrap();
+        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+        let (device, _) = UnixDatagram::pair().unwrap();
+        device.set_nonblocking(true).unwrap();
+        let device = Device::of_file(File::from(OwnedFd::from(device)));
+        let (lanes, mut inboxes): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| order::lane_mail().unwrap()).unzip();
+        let inbox = inboxes.swap_remove(0);
+        let (number, table_seed) = (0, [1; 16]);
+        let parts = LaneParts { number, table_seed, device, socket, inbox, lanes: lanes.clone() };
+        (Lane::new(parts), lanes)
+    }
+
+    /// A sealed packet of no session, for this shard.
+    fn of_no_session(shard: u8) -> Vec<u8> {
+        [&[4, 0, 0, 0, shard][..], &[7; 59]].concat()
+    }
+
+    #[test]
+    fn what_came_by_another_lane_is_opened_in_its_turn_alone() {
+        let (mut lane, lanes) = lane();
+        let from = "192.0.2.1:7475".parse().unwrap();
+        for _ in 0..limits::ORDERS {
+            let astray = Astray { from, each: 64, datagrams: of_no_session(0) };
+            // Of more than there is room for, some are lost.
+            let _ = lanes[0].astray.try_send(astray);
+        }
+        assert!(lanes[0].orders.try_send(Order::RemoveSession(16)).is_ok(), "orders have room");
+        // On a thread with the least stack that any has.
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let turned = small.spawn(move || {
+            while lane.turn(0).unwrap() {}
+            lane.inbox.astray.try_take().is_none()
+        });
+        assert!(turned.unwrap().join().unwrap(), "all were looked at");
     }
 }
