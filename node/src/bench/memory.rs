@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::time::Now;
-use mercato_session::limits::SEALED_BYTES;
 use mercato_session::{
-    Config, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig, PeerIndex, Shard, SharedSecret,
-    Suite, Suites,
+    Config, Control, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig, PeerIndex, Shard,
+    SharedSecret, Suite, Suites,
 };
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, OffloadState, Offloads,
@@ -127,22 +126,21 @@ impl Remote {
     fn perform(&mut self, now: Now) -> Result<()> {
         while let Some(effect) = self.endpoint.poll_effect() {
             match effect {
-                Effect::Send(to, datagram) => drop(self.socket.send_to(&datagram, to)?),
+                Effect::Send(via, datagram) => drop(self.socket.send_to(&datagram, via.to)?),
                 Effect::Install(peer, keys) => self.shard.install(peer, keys),
                 Effect::SealWith(peer, index) => self.shard.seal_with(peer, index),
-                Effect::Keepalive(peer) => {
-                    let mut datagram = [0; SEALED_BYTES];
-                    let to = self.shard.seal(now.mono_ms, peer, &mut datagram)?;
-                    self.socket.send_to(&datagram, to)?;
-                    self.is_up = true;
-                }
                 Effect::Control(peer, control) => {
-                    let (to, datagram) = self.shard.seal_control(now.mono_ms, peer, control)?;
-                    self.socket.send_to(&datagram, to)?;
+                    let (via, datagram) = self.shard.seal_control(now.mono_ms, peer, control)?;
+                    self.socket.send_to(&datagram, via.to)?;
+                    self.is_up |= control == Control::Keepalive;
+                }
+                Effect::Challenge(peer, via, number) => {
+                    let datagram = self.shard.seal_challenge(now.mono_ms, peer, number)?;
+                    self.socket.send_to(&datagram, via.to)?;
                 }
                 Effect::Path(peer, path) => self.shard.set_path(peer, path),
                 Effect::RemoveSession(index) => self.shard.remove_session(index),
-                Effect::Address(peer, address) => self.shard.set_address(peer, address),
+                Effect::Address(peer, via) => self.shard.set_address(peer, via),
                 Effect::Link(..) => {}
             }
         }

@@ -157,12 +157,12 @@ impl Gateway {
     /// Takes what a lane tells. Says whether the endpoint has something to do at once.
     fn take(&mut self, notice: Notice) -> Result<bool, GatewayError> {
         match notice {
-            Notice::Handshake(from, datagram) => {
-                match self.endpoint.handle_datagram(self.clock.now(), from, &datagram) {
+            Notice::Handshake(via, datagram) => {
+                match self.endpoint.handle_datagram(self.clock.now(), via, &datagram) {
                     Ok(()) => return Ok(true),
                     Err(Ignored::Data) => {}
                     Err(ignored) => {
-                        tracing::debug!(%from, %ignored, "a datagram without effect");
+                        tracing::debug!(from = %via.to, %ignored, "a datagram without effect");
                     }
                 }
                 Ok(false)
@@ -176,22 +176,9 @@ impl Gateway {
     }
 
     fn note(&mut self, peer: PeerIndex, activity: Activity) {
-        let all = self.activities.entry(peer).or_default();
-        let other = all.received_by.filter(|_| activity.received_by.is_some());
-        if let Some(received_by) = other.filter(|other| Some(*other) != activity.received_by) {
-            // Shards that received by several sessions: each of them counts.
-            let activity = Activity { received_by: Some(received_by), ..Activity::default() };
-            self.endpoint.handle_activity(self.clock.now(), peer, activity);
+        if let Some(before) = self.activities.entry(peer).or_default().add(activity) {
+            self.endpoint.handle_activity(self.clock.now(), peer, before);
         }
-        all.sent_data |= activity.sent_data;
-        all.sent_any |= activity.sent_any;
-        all.received_data |= activity.received_data;
-        all.wants_session |= activity.wants_session;
-        all.received_by = activity.received_by.or(all.received_by);
-        all.moved_to = activity.moved_to.or(all.moved_to);
-        all.probed = activity.probed.or(all.probed);
-        all.echoed = activity.echoed.or(all.echoed);
-        all.refused = [activity.refused, all.refused].into_iter().flatten().min();
     }
 
     /// Carries what is due between the endpoint and the lanes.
@@ -227,23 +214,25 @@ impl Gateway {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(to, datagram) => self.lane.send(self.clock.mono_ms(), to, &datagram),
+            Effect::Send(via, datagram) => self.lane.send(self.clock.mono_ms(), via, &datagram),
             // Done before the others.
             Effect::Install(..) => {}
             Effect::SealWith(peer, index) => {
                 self.within(peer, || tracing::debug!(index, "a session seals from now on"));
                 self.order(&Order::SealWith(peer, index));
             }
-            Effect::Keepalive(peer) => self.lane.keep_alive(self.clock.mono_ms(), peer),
             Effect::Control(peer, control) => {
                 self.lane.send_control(self.clock.mono_ms(), peer, control);
+            }
+            Effect::Challenge(peer, via, number) => {
+                self.lane.send_challenge(self.clock.mono_ms(), peer, via, number);
             }
             Effect::Path(peer, path) => {
                 self.within(peer, || tracing::debug!(?path, "the path to another gateway"));
                 self.order(&Order::Path(peer, path));
             }
             Effect::RemoveSession(index) => self.order(&Order::RemoveSession(index)),
-            Effect::Address(peer, address) => self.order(&Order::Address(peer, address)),
+            Effect::Address(peer, via) => self.order(&Order::Address(peer, via)),
             Effect::Link(peer, link) => self.within(peer, || match link {
                 Link::Up => tracing::info!("the tunnel is up"),
                 Link::Down => tracing::info!("the tunnel is down"),

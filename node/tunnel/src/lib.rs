@@ -18,6 +18,7 @@ mod offloads;
 mod order;
 mod segments;
 mod socket;
+mod source;
 mod steering;
 mod traffic;
 mod worker;

@@ -2,12 +2,11 @@
 //! nothing else.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{Activity, LocalEntry, Path, PeerIndex, RemoteEntry, SessionKeys};
+use mercato_session::{Activity, LocalEntry, Path, PeerIndex, RemoteEntry, SessionKeys, Via};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::GatewayError;
@@ -25,7 +24,7 @@ pub(crate) enum Order {
     /// Forget the session of this index of ours.
     RemoveSession(u32),
     /// Send to this address.
-    Address(PeerIndex, SocketAddr),
+    Address(PeerIndex, Via),
     /// Send packets that fit this path.
     Path(PeerIndex, Path),
     /// Forget a peer.
@@ -49,7 +48,7 @@ pub(crate) enum Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Astray {
     /// Who sent them.
-    pub(crate) from: SocketAddr,
+    pub(crate) via: Via,
     /// The length of each but the last.
     pub(crate) each: usize,
     pub(crate) datagrams: Vec<u8>,
@@ -59,7 +58,7 @@ pub(crate) struct Astray {
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A datagram came that is no sealed packet.
-    Handshake(SocketAddr, Vec<u8>),
+    Handshake(Via, Vec<u8>),
     /// What its shard saw of a peer.
     Activity(PeerIndex, Activity),
     /// Its device or socket is gone.

@@ -2,13 +2,14 @@
 //! datagrams of one sender together (`UDP_GRO`): one call for up to 64 KiB.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
+use mercato_session::Via;
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::{
-    AttachReusePortCbpf, GetStruct, RcvBuf, RcvBufForce, ReusePort, SetUsize, SndBuf, SndBufForce,
-    UdpGroSegment, UdpGsoSegment,
+    AttachReusePortCbpf, GetStruct, Ipv4PacketInfo, Ipv6RecvPacketInfo, RcvBuf, RcvBufForce,
+    ReusePort, SetUsize, SndBuf, SndBufForce, UdpGroSegment, UdpGsoSegment,
 };
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, getsockopt, recvmsg, sendmsg,
@@ -18,6 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::limits;
 use crate::offloads::{Offload, OffloadState};
+use crate::source::{NOT_OURS, Source, address_of, own_address};
 use crate::steering;
 
 /// Errors of a send of many datagrams that may be due to their number: the kernel or the card
@@ -67,8 +69,8 @@ nix::getsockopt_impl!(
 /// What was received at once: datagrams of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Who sent them.
-    pub from: SocketAddr,
+    /// Who sent them, and to which address of ours.
+    pub via: Via,
     /// All bytes together.
     pub bytes: usize,
     /// Those of each datagram but the last.
@@ -117,6 +119,12 @@ impl DatagramSocket {
         if address.is_ipv6() {
             setsockopt(&socket, Ipv6MtuDiscover, &(libc::IPV6_PMTUDISC_PROBE as usize))?;
         }
+        // Which address of ours a datagram came to: what is answered comes from there.
+        if address.is_ipv6() {
+            setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
+        } else {
+            setsockopt(&socket, Ipv4PacketInfo, &true)?;
+        }
         setsockopt(&socket, ReusePort, &is_one_of_many)?;
         // Without the right to have more than the machine's limit, that is enough to go on.
         let _ = setsockopt(&socket, RcvBufForce, &limits::RECEIVE_BUFFER_BYTES)
@@ -133,7 +141,7 @@ impl DatagramSocket {
         {
             offloads.give_up(Offload::UdpGso, &error);
         }
-        let control = vec![0; cmsg_space!(i32).capacity()];
+        let control = vec![0; cmsg_space!(i32, libc::in_pktinfo, libc::in6_pktinfo).capacity()];
         let is_version_6 = address.is_ipv6();
         Ok(Self { socket, is_version_6, offloads: offloads.clone(), control })
     }
@@ -167,19 +175,29 @@ impl DatagramSocket {
     }
 
     /// Sends datagrams of `each` bytes, the last one of what is left. `WouldBlock` if there is no
-    /// room.
+    /// room. If the address that they are to come from is not ours any more, the kernel chooses.
     ///
     /// # Errors
     /// When the network refuses them; `EMSGSIZE` of those that the own link does not carry.
-    pub fn send(&self, to: SocketAddr, bytes: &[u8], each: usize) -> io::Result<()> {
+    pub fn send(&self, via: impl Into<Via>, bytes: &[u8], each: usize) -> io::Result<()> {
         assert!(each > 0 && bytes.len() <= limits::SEND_BYTES, "a batch is bounded");
+        let via = via.into();
+        match self.send_cut(via, bytes, each) {
+            Err(error) if via.from.is_some() && NOT_OURS.contains(&error) => {
+                Ok(self.send_cut(via.to.into(), bytes, each)?)
+            }
+            sent => Ok(sent?),
+        }
+    }
+
+    fn send_cut(&self, to: Via, bytes: &[u8], each: usize) -> nix::Result<()> {
         if bytes.len() <= each {
-            return Ok(self.send_once(to, bytes, None)?);
+            return self.send_once(to, bytes, None);
         }
         let refused = if self.offloads.contains(Offload::UdpGso) {
             match self.send_once(to, bytes, Some(each as u16)) {
                 Err(error) if CANNOT_SEGMENT.contains(&error) => Some(error),
-                other => return Ok(other?),
+                other => return other,
             }
         } else {
             None
@@ -194,18 +212,23 @@ impl DatagramSocket {
         Ok(())
     }
 
-    fn send_once(&self, to: SocketAddr, bytes: &[u8], each: Option<u16>) -> nix::Result<()> {
-        let to = match to {
+    fn send_once(&self, via: Via, bytes: &[u8], each: Option<u16>) -> nix::Result<()> {
+        let to = match via.to {
             SocketAddr::V4(to) if self.is_version_6 => {
                 SocketAddr::from((to.ip().to_ipv6_mapped(), to.port()))
             }
-            SocketAddr::V4(_) | SocketAddr::V6(_) => to,
+            SocketAddr::V4(_) | SocketAddr::V6(_) => via.to,
         };
         let to = SockaddrStorage::from(to);
-        let message = each.as_ref().map(ControlMessage::UdpGsoSegments);
+        let source = via.from.and_then(|from| Source::of(from, self.is_version_6));
+        let messages = [
+            each.as_ref().map(ControlMessage::UdpGsoSegments),
+            source.as_ref().map(Source::message),
+        ];
+        let messages: Vec<_> = messages.into_iter().flatten().collect();
         let descriptor = self.socket.as_raw_fd();
         let bytes = [IoSlice::new(bytes)];
-        sendmsg(descriptor, &bytes, message.as_slice(), MsgFlags::empty(), Some(&to)).map(drop)
+        sendmsg(descriptor, &bytes, &messages, MsgFlags::empty(), Some(&to)).map(drop)
     }
 
     /// Receives datagrams of one sender. `WouldBlock` if there are none.
@@ -218,14 +241,17 @@ impl DatagramSocket {
         let control = Some(self.control.as_mut_slice());
         let message =
             recvmsg::<SockaddrStorage>(descriptor, &mut slices, control, MsgFlags::empty())?;
-        let each = message.cmsgs()?.find_map(|message| {
-            let ControlMessageOwned::UdpGroSegments(each) = message else { return None };
-            usize::try_from(each).ok()
-        });
-        let from = message.address.as_ref().and_then(address_of);
-        let from = from.ok_or_else(|| io::Error::other("a datagram of no version of IP"))?;
+        let (mut each, mut from) = (None, None);
+        for message in message.cmsgs()? {
+            if let ControlMessageOwned::UdpGroSegments(segments) = message {
+                each = usize::try_from(segments).ok();
+            }
+            from = own_address(&message).or(from);
+        }
+        let to = message.address.as_ref().and_then(address_of);
+        let to = to.ok_or_else(|| io::Error::other("a datagram of no version of IP"))?;
         let each = each.filter(|each| *each > 0).unwrap_or(message.bytes);
-        Ok(Received { from, bytes: message.bytes, each })
+        Ok(Received { via: Via { to, from }, bytes: message.bytes, each })
     }
 }
 
@@ -243,17 +269,6 @@ fn set_send_buffer(socket: &Socket, bytes: usize) {
 /// Whether datagrams were refused since one of them is larger than the own link carries.
 pub(crate) fn is_too_large(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
-}
-
-/// An IPv4 address that came through a socket of both versions is given as such.
-fn address_of(storage: &SockaddrStorage) -> Option<SocketAddr> {
-    let v4 = storage.as_sockaddr_in().map(|address| SocketAddr::V4((*address).into()));
-    v4.or_else(|| {
-        let address: SocketAddrV6 = (*storage.as_sockaddr_in6()?).into();
-        let port = address.port();
-        let mapped = address.ip().to_ipv4_mapped().map(|ip| SocketAddr::from((ip, port)));
-        Some(mapped.unwrap_or(SocketAddr::V6(address)))
-    })
 }
 
 #[cfg(test)]
@@ -341,6 +356,45 @@ mod tests {
                 |datagram: &&Vec<u8>| steering::shard_of(datagram, SHARDS) == Some(number as u8);
             assert_eq!(all.iter().filter(of_shard).count(), if number == 0 { 6 } else { 5 });
             assert_eq!(all.len(), all.iter().filter(of_shard).count() + handshakes);
+        }
+    }
+
+    #[test]
+    fn what_is_answered_comes_from_where_it_was_asked() {
+        for any in ["0.0.0.0:0", "[::]:0"] {
+            let offloads = OffloadState::new(Offloads::ALL);
+            let bound = || DatagramSocket::bind(any.parse().unwrap(), 1, &offloads).unwrap();
+            let (mut here, mut there) = (bound().remove(0), bound().remove(0));
+            let port = there.local_address().unwrap().port();
+            for last in [2, 3] {
+                let asked = SocketAddr::from(([127, 0, 0, last], port));
+                here.send(asked, b"who is there?", 100).unwrap();
+                let received = wait(&mut there);
+                assert_eq!(received.via.from, Some(asked.ip()));
+                there.send(received.via, b"I am", 100).unwrap();
+                assert_eq!(wait(&mut here).via.to, asked, "bound to {any}");
+                // An address that went away does not end what goes on.
+                let gone = Via { from: Some([192, 0, 2, 77].into()), ..received.via };
+                there.send(gone, &[7; 250], 100).unwrap();
+                let answered: Vec<_> = receive(&mut here, 3).iter().map(Vec::len).collect();
+                assert_eq!(answered, [100, 100, 50]);
+            }
+            assert_eq!(offloads.now(), Offloads::ALL);
+        }
+    }
+
+    fn wait(socket: &mut DatagramSocket) -> Received {
+        let (mut room, until) =
+            (vec![0; limits::RECEIVE_BYTES], Instant::now() + Duration::from_secs(5));
+        loop {
+            match socket.receive(&mut room) {
+                Ok(received) => return received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(Instant::now() < until, "nothing came");
+                    std::thread::yield_now();
+                }
+                Err(error) => panic!("{error}"),
+            }
         }
     }
 }

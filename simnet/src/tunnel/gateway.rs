@@ -156,7 +156,7 @@ impl Gateway {
         while let Some(length) = cut.write_next(&mut datagram[DATA_HEADER_BYTES..]) {
             let sealed = &mut datagram[..length + limits::SEALED_BYTES];
             match self.shard.seal(self.key_ms(now), peer, sealed) {
-                Ok(to) => self.outbox.push((to, sealed.to_vec())),
+                Ok(via) => self.outbox.push((via.to, sealed.to_vec())),
                 Err(_) => return false,
             }
         }
@@ -269,7 +269,7 @@ impl Gateway {
 
     fn perform(&mut self, now: Now, effect: Effect) {
         match effect {
-            Effect::Send(to, datagram) => self.outbox.push((to, datagram)),
+            Effect::Send(via, datagram) => self.outbox.push((via.to, datagram)),
             Effect::Install(peer, keys) => {
                 self.sessions.insert(keys.own_index(), now.mono_ms);
                 self.shard.install(peer, keys);
@@ -278,14 +278,13 @@ impl Gateway {
                 self.shard.seal_with(peer, index);
                 self.flush(now);
             }
-            Effect::Keepalive(peer) => {
-                let mut datagram = [0; limits::SEALED_BYTES];
-                let sealed = self.shard.seal(self.key_ms(now), peer, &mut datagram);
-                self.outbox.extend(sealed.map(|to| (to, datagram.to_vec())));
-            }
             Effect::Control(peer, control) => {
                 let sealed = self.shard.seal_control(self.key_ms(now), peer, control);
-                self.outbox.extend(sealed);
+                self.outbox.extend(sealed.map(|(via, datagram)| (via.to, datagram)));
+            }
+            Effect::Challenge(peer, via, number) => {
+                let sealed = self.shard.seal_challenge(self.key_ms(now), peer, number);
+                self.outbox.extend(sealed.map(|datagram| (via.to, datagram)));
             }
             Effect::Path(peer, path) => self.shard.set_path(peer, path),
             Effect::RemoveSession(index) => {
@@ -294,7 +293,7 @@ impl Gateway {
                     self.shard.remove_session(index);
                 }
             }
-            Effect::Address(peer, address) => self.shard.set_address(peer, address),
+            Effect::Address(peer, via) => self.shard.set_address(peer, via),
             Effect::Link(..) => {}
         }
     }

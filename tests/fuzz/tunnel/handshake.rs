@@ -16,7 +16,7 @@ pub(crate) fn handshake(bytes: &[u8]) {
         gateway.connect(NOW, peer);
         noise::sent(&noise::effects(&mut gateway)).unwrap()
     });
-    let from = "203.0.113.9:9".parse().unwrap();
+    let from = std::net::SocketAddr::from(([203, 0, 113, 9], 9));
     while !input.is_empty() {
         let datagram = datagram(&mut input, begun.as_deref());
         let taken = gateway.handle_datagram(NOW, from, &datagram);

@@ -92,7 +92,7 @@ impl Pair {
         let mut datagram = vec![0; content.len() + limits::SEALED_BYTES];
         datagram[DATA_HEADER_BYTES..][..content.len()].copy_from_slice(&content);
         let to = self.here.seal(NOW.mono_ms, self.peers[0], &mut datagram);
-        assert_eq!(to, Ok(noise::peer_address()));
+        assert_eq!(to, Ok(noise::peer_address().into()));
         assert_eq!(datagram[8..16], (self.sealed.len() as u64).to_le_bytes());
         self.sealed.push((content, datagram));
     }

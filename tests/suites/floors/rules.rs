@@ -175,7 +175,7 @@ pub(crate) const TUPLES: &[(&str, usize)] =
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
     ("node/offload", 40),
-    ("node/tunnel", 42),
+    ("node/tunnel", 38),
     ("node/tunnel/session", 70),
     ("protocol", 269),
     ("tests", 70),

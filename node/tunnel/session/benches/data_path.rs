@@ -10,8 +10,8 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Checksum, Config, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig, PeerIndex,
-    RemoteEntry, Shard, SharedSecret, Start, Suite, Suites, limits,
+    AddressTable, Checksum, Config, Control, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig,
+    PeerIndex, RemoteEntry, Shard, SharedSecret, Start, Suite, Suites, limits,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
@@ -52,9 +52,13 @@ impl End {
                 Effect::Install(peer, keys) => self.shard.install(peer, keys),
                 Effect::SealWith(peer, index) => self.shard.seal_with(peer, index),
                 Effect::Address(peer, address) => self.shard.set_address(peer, address),
-                Effect::Keepalive(_) => sent.push(self.seal(0)),
+                Effect::Control(peer, Control::Keepalive) => {
+                    let sealed = self.shard.seal_control(NOW.mono_ms, peer, Control::Keepalive);
+                    sent.push(sealed.unwrap().1);
+                }
                 Effect::Path(..)
                 | Effect::Control(..)
+                | Effect::Challenge(..)
                 | Effect::RemoveSession(_)
                 | Effect::Link(..) => {}
             }

@@ -1,5 +1,5 @@
-//! What stands in a sealed packet besides packets of pods: probes of the path, their echoes, and
-//! halves of packets that are larger than a datagram. The first byte tells them apart: an IP
+//! What stands in a sealed packet besides packets of pods: probes of the path, their echoes,
+//! challenges of an address, their answers, and halves of packets that are larger than a datagram. The first byte tells them apart: an IP
 //! packet begins with its version, perhaps [marked](crate::take_partial_mark), and nothing at all
 //! is a keepalive.
 
@@ -7,9 +7,13 @@ const PROBE: u8 = 1;
 const ECHO: u8 = 2;
 const FIRST_HALF: u8 = 3;
 const SECOND_HALF: u8 = 4;
+const CHALLENGE: u8 = 5;
+const ANSWER: u8 = 6;
 
 /// Of a probe without its padding, and of an echo.
 pub(crate) const PROBE_BYTES: usize = 8;
+/// Of a challenge and of its answer: a kind, three zero bytes, and a number.
+const CHALLENGE_BYTES: usize = 4 + 8;
 /// In front of each half of a packet.
 pub(crate) const HALF_HEADER_BYTES: usize = 1;
 
@@ -30,6 +34,12 @@ pub enum Control {
     Probe(Probe),
     /// The answer to a probe of the peer's.
     Echo(Probe),
+    /// Nothing: that there is somebody.
+    Keepalive,
+    /// A number that nobody can guess, for who receives where this is sent.
+    Challenge(u64),
+    /// The same number: it was received.
+    Answer(u64),
 }
 
 /// What was in a sealed packet.
@@ -43,6 +53,10 @@ pub(crate) enum Content<'a> {
     Probe(Probe),
     /// The answer to one of ours.
     Echo(Probe),
+    /// Whether we receive where the peer has sent this.
+    Challenge(u64),
+    /// A challenge of ours, come back.
+    Answer(u64),
     /// One half of a packet.
     Half(HalfKind, &'a [u8]),
 }
@@ -64,6 +78,8 @@ impl<'a> Content<'a> {
             Some(&SECOND_HALF) => Self::Half(HalfKind::Second, &opened[HALF_HEADER_BYTES..]),
             Some(&PROBE) => Probe::read(opened).map_or(Self::Nothing, Self::Probe),
             Some(&ECHO) => Probe::read(opened).map_or(Self::Nothing, Self::Echo),
+            Some(&CHALLENGE) => challenge(opened).map_or(Self::Nothing, Self::Challenge),
+            Some(&ANSWER) => challenge(opened).map_or(Self::Nothing, Self::Answer),
             Some(_) => Self::Packet(opened),
             None => Self::Nothing,
         }
@@ -88,19 +104,44 @@ impl Probe {
         let outer_bytes = u16::from_le_bytes([*size_low, *size_high]);
         Some(Self { id: u32::from_le_bytes(*id), outer_bytes })
     }
+
+    fn write(self, kind: u8, into: &mut [u8]) {
+        into[0] = kind;
+        into[2..4].copy_from_slice(&self.outer_bytes.to_le_bytes());
+        into[4..PROBE_BYTES].copy_from_slice(&self.id.to_le_bytes());
+    }
+}
+
+fn challenge(bytes: &[u8]) -> Option<u64> {
+    let [_, 0, 0, 0, number @ ..] = bytes.first_chunk::<CHALLENGE_BYTES>()? else { return None };
+    Some(u64::from_le_bytes(*number))
 }
 
 impl Control {
+    /// How many bytes it is written to, without padding.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Keepalive => 0,
+            Self::Probe(_) | Self::Echo(_) => PROBE_BYTES,
+            Self::Challenge(_) | Self::Answer(_) => CHALLENGE_BYTES,
+        }
+    }
+
     /// Writes it to the beginning of zeroed bytes.
     pub(crate) fn write(self, into: &mut [u8]) {
-        let (kind, Probe { id, outer_bytes }) = match self {
-            Self::Probe(probe) => (PROBE, probe),
-            Self::Echo(probe) => (ECHO, probe),
-        };
-        into[0] = kind;
-        into[2..4].copy_from_slice(&outer_bytes.to_le_bytes());
-        into[4..PROBE_BYTES].copy_from_slice(&id.to_le_bytes());
+        match self {
+            Self::Keepalive => {}
+            Self::Probe(probe) => probe.write(PROBE, into),
+            Self::Echo(probe) => probe.write(ECHO, into),
+            Self::Challenge(number) => write_challenge(CHALLENGE, number, into),
+            Self::Answer(number) => write_challenge(ANSWER, number, into),
+        }
     }
+}
+
+fn write_challenge(kind: u8, number: u64, into: &mut [u8]) {
+    into[0] = kind;
+    into[4..CHALLENGE_BYTES].copy_from_slice(&number.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -117,6 +158,13 @@ mod tests {
         Control::Echo(probe).write(&mut bytes);
         assert_eq!(Content::read(&mut bytes[..PROBE_BYTES]), Content::Echo(probe));
         assert_eq!(Content::read(&mut bytes[..PROBE_BYTES - 1]), Content::Nothing);
+        bytes.fill(0);
+        Control::Challenge(0x0102).write(&mut bytes);
+        assert_eq!(bytes[..13], [5, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Content::read(&mut bytes), Content::Challenge(0x0102));
+        assert_eq!(Content::read(&mut bytes[..CHALLENGE_BYTES - 1]), Content::Nothing);
+        Control::Answer(0x0102).write(&mut bytes);
+        assert_eq!(Content::read(&mut bytes), Content::Answer(0x0102));
         assert_eq!(Content::read(&mut [3, 9]), Content::Half(HalfKind::First, &[9]));
         assert_eq!(Content::read(&mut [4]), Content::Half(HalfKind::Second, &[]));
         assert_eq!(Content::read(&mut [0x45, 1]), Content::Packet(&mut [0x45, 1]));

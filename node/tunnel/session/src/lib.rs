@@ -12,6 +12,7 @@
 //! Pure: the clock and the seed are arguments. Devices, sockets and routes are the shell's; which
 //! address is whose, and whether a packet may pass, is the address table's.
 
+mod activity;
 mod address_table;
 mod checksum;
 mod coalesce;
@@ -42,7 +43,9 @@ mod traffic;
 mod translate;
 #[cfg(test)]
 mod vectors;
+mod via;
 
+pub use activity::Activity;
 pub use address_table::{
     AddressTable, Count, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
 };
@@ -58,9 +61,10 @@ pub use path_mtu::{Path, PathMtu};
 pub use peer_index::PeerIndex;
 pub use room::Room;
 pub use session_keys::SessionKeys;
-pub use shard::{Activity, Opened, Shard, ShardError};
+pub use shard::{Opened, Shard, ShardError};
 pub use start::Start;
 pub use suite::{Suite, Suites};
 pub use too_big::{clamp_segment_size, too_big};
 pub use traffic::{FairQueue, LeaseCounters, Queued, Rate, RateLimit};
 pub use translate::Checksum;
+pub use via::Via;

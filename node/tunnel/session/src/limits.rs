@@ -63,6 +63,11 @@ pub const CONFIRM_MS: u64 = 5_000;
 /// What IPv6 asks of each link (RFC 8200, section 5): packets up to this size always pass, over
 /// two datagrams if need be.
 pub const LEAST_INNER_BYTES: usize = 1_280;
+/// Between two challenges of where a peer may have gone. A guess: as between two probes.
+pub const CHALLENGE_MS: u64 = PROBE_MS;
+/// Where a peer may have gone is tried for so long, before another place is. A guess: three
+/// challenges.
+pub const CANDIDATE_MS: u64 = 3 * CHALLENGE_MS;
 /// Halves of packets that wait for their other half, in one session. A guess: datagrams of one
 /// packet seldom overtake more of others.
 pub const HALVES: usize = 16;

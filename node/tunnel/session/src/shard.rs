@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use hashbrown::HashMap;
 use thiserror::Error;
 
-use crate::control::{Content, Control, PROBE_BYTES, Probe};
+use crate::activity::Activity;
+use crate::control::{Content, Control};
 use crate::halves::Halves;
 use crate::limits;
 use crate::message::{DATA_HEADER_BYTES, Data, SHARD_BITS};
@@ -18,6 +19,7 @@ use crate::peer_index::PeerIndex;
 use crate::room::{Room, outer_headers};
 use crate::seal::{OpenError, Opener, Sealer};
 use crate::session_keys::SessionKeys;
+use crate::via::Via;
 
 /// The data path of one core.
 pub struct Shard {
@@ -44,33 +46,9 @@ struct Session {
 struct Peer {
     /// The session that seals, by our index of it.
     sealing: Option<u32>,
-    address: Option<SocketAddr>,
+    via: Option<Via>,
     path: Path,
     activity: Activity,
-}
-
-/// What a shard saw of one peer since it was last asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Activity {
-    /// A packet that is not empty was sealed.
-    pub sent_data: bool,
-    /// Any packet was sealed.
-    pub sent_any: bool,
-    /// A packet that is not empty was opened.
-    pub received_data: bool,
-    /// A session by which something was opened, by our index: one by which nothing had come
-    /// before, if there was one.
-    pub received_by: Option<u32>,
-    /// Where the last authentic packet came from, if not from where we send to.
-    pub moved_to: Option<SocketAddr>,
-    /// There was something to send, and no key for it; or the key is nearly used up.
-    pub wants_session: bool,
-    /// The peer's probe that came last.
-    pub probed: Option<Probe>,
-    /// The echo of ours that came last.
-    pub echoed: Option<Probe>,
-    /// The smallest outer packet that the own link refused as too large, in bytes.
-    pub refused: Option<usize>,
 }
 
 /// A packet that was opened.
@@ -90,9 +68,6 @@ pub enum ShardError {
     /// There is no session with this peer yet, or no more.
     #[error("there is no session with this peer")]
     NoSession,
-    /// It is not known where the peer is.
-    #[error("it is not known where this peer is")]
-    NoAddress,
     /// The receiver's index is of no session, or of another shard.
     #[error("a packet of no session")]
     UnknownIndex,
@@ -142,8 +117,8 @@ impl Shard {
     }
 
     /// Packets to this peer go there.
-    pub fn set_address(&mut self, peer: PeerIndex, address: SocketAddr) {
-        self.peers.entry(peer).or_default().address = Some(address);
+    pub fn set_address(&mut self, peer: PeerIndex, via: impl Into<Via>) {
+        self.peers.entry(peer).or_default().via = Some(via.into());
     }
 
     /// Forgets a session and erases its keys.
@@ -168,7 +143,8 @@ impl Shard {
     /// The own link refused a datagram to this address as too large.
     pub fn note_refused(&mut self, to: SocketAddr, datagram_bytes: usize) {
         let outer_bytes = datagram_bytes + outer_headers(Some(to));
-        for peer in self.peers.values_mut().filter(|peer| peer.address == Some(to)) {
+        for peer in self.peers.values_mut().filter(|peer| peer.via.is_some_and(|via| via.to == to))
+        {
             let refused = &mut peer.activity.refused;
             *refused = Some(refused.map_or(outer_bytes, |before| before.min(outer_bytes)));
         }
@@ -183,46 +159,68 @@ impl Shard {
     /// and before the tag's 16 bytes. Says where the datagram goes to.
     ///
     /// # Errors
-    /// When there is no session with the peer, or it is not known where it is. The peer then wants
-    /// a session, which [`Shard::activities`] says.
+    /// When there is no session with the peer. It then wants one, which [`Shard::activities`] says.
     pub fn seal(
         &mut self,
         mono_ms: u64,
         peer: PeerIndex,
         datagram: &mut [u8],
-    ) -> Result<SocketAddr, ShardError> {
+    ) -> Result<Via, ShardError> {
         let entry = self.peers.entry(peer).or_default();
-        let sealed = seal_by(&mut self.sessions, entry, mono_ms, datagram);
+        let via = entry.via.ok_or(ShardError::NoSession);
+        let sealed = via.and_then(|via| {
+            seal_by(&mut self.sessions, entry, mono_ms, datagram).map(|is_old| (via, is_old))
+        });
         let activity = &mut entry.activity;
         activity.wants_session |= matches!(sealed, Err(ShardError::NoSession) | Ok((_, true)));
         activity.sent_any |= sealed.is_ok();
         activity.sent_data |= sealed.is_ok() && datagram.len() > limits::SEALED_BYTES;
-        sealed.map(|(to, _)| to)
+        sealed.map(|(via, _)| via)
     }
 
     /// Seals what is no packet of a pod. Gives the datagram, and where it goes to. It may be larger
     /// than the path carries, and must not be fragmented.
     ///
     /// # Errors
-    /// When there is no session with the peer, or it is not known where it is.
+    /// When there is no session with the peer.
     pub fn seal_control(
         &mut self,
         mono_ms: u64,
         peer: PeerIndex,
         control: Control,
-    ) -> Result<(SocketAddr, Vec<u8>), ShardError> {
+    ) -> Result<(Via, Vec<u8>), ShardError> {
         let entry = self.peers.get_mut(&peer).ok_or(ShardError::NoSession)?;
+        let via = entry.via.ok_or(ShardError::NoSession)?;
         let padded = match control {
             Control::Probe(probe) => usize::from(probe.outer_bytes),
-            Control::Echo(_) => 0,
+            Control::Echo(_) | Control::Keepalive | Control::Challenge(_) | Control::Answer(_) => 0,
         };
-        let bytes = padded.saturating_sub(outer_headers(entry.address));
-        let mut datagram = vec![0; bytes.max(limits::SEALED_BYTES + PROBE_BYTES)];
+        let bytes = padded.saturating_sub(outer_headers(Some(via.to)));
+        let mut datagram = vec![0; bytes.max(limits::SEALED_BYTES + control.bytes())];
         control.write(&mut datagram[DATA_HEADER_BYTES..]);
-        let (to, _) = seal_by(&mut self.sessions, entry, mono_ms, &mut datagram)?;
+        seal_by(&mut self.sessions, entry, mono_ms, &mut datagram)?;
         // A probe may be too large to arrive.
-        entry.activity.sent_any |= matches!(control, Control::Echo(_));
-        Ok((to, datagram))
+        entry.activity.sent_any |= !matches!(control, Control::Probe(_));
+        Ok((via, datagram))
+    }
+
+    /// Seals a challenge of an address where this peer may be: it goes there, whatever else goes
+    /// where the peer was.
+    ///
+    /// # Errors
+    /// When there is no session with the peer.
+    pub fn seal_challenge(
+        &mut self,
+        mono_ms: u64,
+        peer: PeerIndex,
+        number: u64,
+    ) -> Result<Vec<u8>, ShardError> {
+        let entry = self.peers.get_mut(&peer).ok_or(ShardError::NoSession)?;
+        let control = Control::Challenge(number);
+        let mut datagram = vec![0; limits::SEALED_BYTES + control.bytes()];
+        control.write(&mut datagram[DATA_HEADER_BYTES..]);
+        seal_by(&mut self.sessions, entry, mono_ms, &mut datagram)?;
+        Ok(datagram)
     }
 
     /// Opens a sealed packet where it lies. What is not authentic changes nothing.
@@ -232,7 +230,7 @@ impl Shard {
     pub fn open<'a>(
         &'a mut self,
         mono_ms: u64,
-        from: SocketAddr,
+        via: impl Into<Via>,
         datagram: &'a mut [u8],
     ) -> Result<Opened<'a>, ShardError> {
         let Some((receiver, counter)) = Data::receiver_and_counter(datagram) else {
@@ -252,7 +250,8 @@ impl Shard {
         let opened = opener.open(counter, &mut datagram[DATA_HEADER_BYTES..])?;
         let peer = session.peer;
         let entry = self.peers.entry(peer).or_default();
-        entry.note_opened(own_index, from, session.is_confirmed);
+        let via = via.into();
+        entry.note_opened(own_index, via, session.is_confirmed);
         session.is_confirmed = true;
         let packet = match Content::read(opened) {
             Content::Packet(packet) => packet,
@@ -266,6 +265,14 @@ impl Shard {
             }
             Content::Echo(probe) => {
                 entry.activity.echoed = Some(probe);
+                &mut []
+            }
+            Content::Challenge(number) => {
+                entry.activity.challenged = Some(number);
+                &mut []
+            }
+            Content::Answer(number) => {
+                entry.activity.came_back = Some((number, via));
                 &mut []
             }
             Content::Nothing => &mut [],
@@ -285,35 +292,32 @@ impl Shard {
     }
 }
 
-/// Seals by the session that a peer's packets go by. Says besides whether its key is nearly used
-/// up.
+/// Seals by the session that a peer's packets go by. Says whether its key is nearly used up.
 fn seal_by(
     sessions: &mut HashMap<u32, Session, BuildNumberHasher>,
     peer: &Peer,
     mono_ms: u64,
     datagram: &mut [u8],
-) -> Result<(SocketAddr, bool), ShardError> {
+) -> Result<bool, ShardError> {
     let session = peer.sealing.and_then(|index| sessions.get_mut(&index));
     let session = session.filter(|session| session.keys.is_good(mono_ms));
     let session = session.ok_or(ShardError::NoSession)?;
-    let address = peer.address.ok_or(ShardError::NoAddress)?;
     session.sealer.seal(datagram).ok_or(ShardError::NoSession)?;
-    Ok((address, session.sealer.sealed() > limits::REKEY_AFTER_PACKETS))
+    Ok(session.sealer.sealed() > limits::REKEY_AFTER_PACKETS)
 }
 
 impl Peer {
     fn room(&self) -> Room {
-        Room::new(self.path, self.address)
+        Room::new(self.path, self.via.map(|via| via.to))
     }
 
     /// Something authentic came from there, by this session.
-    fn note_opened(&mut self, own_index: u32, from: SocketAddr, is_confirmed: bool) {
+    fn note_opened(&mut self, own_index: u32, via: Via, is_confirmed: bool) {
         if !is_confirmed || self.activity.received_by.is_none() {
             self.activity.received_by = Some(own_index);
         }
-        if self.address != Some(from) {
-            self.address = Some(from);
-            self.activity.moved_to = Some(from);
+        if self.via != Some(via) {
+            self.activity.came_from = Some(via);
         }
     }
 }
@@ -321,10 +325,13 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::Probe;
     use crate::handshake::Established;
     use crate::suite::Suite;
 
-    const PEER: &str = "192.0.2.2:7475";
+    fn at() -> Via {
+        SocketAddr::from(([192, 0, 2, 2], 7475)).into()
+    }
 
     /// Two shards with a session between them.
     fn pair() -> [(Shard, PeerIndex); 2] {
@@ -338,7 +345,7 @@ mod tests {
             let (mut shard, peer) = (Shard::new(0), PeerIndex::FIRST);
             shard.install(peer, SessionKeys::new(keys, 16, 16, 0));
             shard.seal_with(peer, 16);
-            shard.set_address(peer, PEER.parse().unwrap());
+            shard.set_address(peer, at());
             (shard, peer)
         })
     }
@@ -362,7 +369,7 @@ mod tests {
         let (sealed, wants_session) = seal_after(limits::REKEY_AFTER_PACKETS);
         assert!(sealed.is_ok() && wants_session);
         let (sealed, _) = seal_after(limits::REJECT_AFTER_PACKETS - 1);
-        assert!(there.open(0, PEER.parse().unwrap(), &mut sealed.unwrap()).is_ok());
+        assert!(there.open(0, at(), &mut sealed.unwrap()).is_ok());
         let (sealed, wants_session) = seal_after(limits::REJECT_AFTER_PACKETS);
         assert_eq!(sealed, Err(ShardError::NoSession));
         assert!(wants_session);
@@ -375,7 +382,7 @@ mod tests {
         let (_, mut datagram) = here.seal_control(0, peer, Control::Probe(probe)).unwrap();
         assert_eq!(datagram.len() + 28, 1_400);
         assert_eq!(activity(&mut here), Activity::default());
-        assert!(there.open(0, PEER.parse().unwrap(), &mut datagram).unwrap().packet.is_empty());
+        assert!(there.open(0, at(), &mut datagram).unwrap().packet.is_empty());
         assert_eq!(activity(&mut there).probed, Some(probe));
         let expired = here.seal_control(limits::REJECT_AFTER_MS, peer, Control::Echo(probe));
         assert_eq!(expired.err(), Some(ShardError::NoSession));

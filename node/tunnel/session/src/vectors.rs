@@ -86,6 +86,8 @@ fn contents() -> Vec<(&'static str, Vec<u8>)> {
         ("packet with a partial checksum", partial),
         ("probe of 1,340 bytes over IPv4", control(Control::Probe(probe), 1_340 - 28 - 32)),
         ("echo", control(Control::Echo(probe), 8)),
+        ("challenge", control(Control::Challenge(0x0102_0304_0506_0708), 12)),
+        ("answer to a challenge", control(Control::Answer(0x0102_0304_0506_0708), 12)),
         ("first half of a packet", half(HalfKind::First, &packet[..15])),
         ("second half of a packet", half(HalfKind::Second, &packet[15..])),
     ]
@@ -187,7 +189,7 @@ fn all() -> Value {
     let ephemeral = |seed| hex::encode(first_bytes::<32>(&mut ChaCha20Rng::from_seed(seed)));
     let [initiating, responding] = pairs();
     json!({
-        "prologue": "mercato tunnel 2",
+        "prologue": "mercato tunnel 3",
         "initiator": {
             "secret": hex::encode([1; 32]),
             "public": hex::encode(initiating.public().as_bytes()),

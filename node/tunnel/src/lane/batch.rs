@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
+
+use mercato_session::Via;
 
 use crate::limits;
 use crate::socket::{DatagramSocket, is_too_large};
@@ -25,7 +26,7 @@ pub(super) struct Batch {
 /// Datagrams of one length that the own link refused as too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
-    pub(super) to: SocketAddr,
+    pub(super) via: Via,
     /// Of each of them.
     pub(super) bytes: usize,
     pub(super) count: u64,
@@ -34,7 +35,7 @@ pub(super) struct Refused {
 /// Datagrams that leave at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Send {
-    to: SocketAddr,
+    via: Via,
     range: Range<usize>,
     /// Of each datagram but the last.
     each: usize,
@@ -74,23 +75,23 @@ impl Batch {
     }
 
     /// Takes the datagram that was written to the begin of the [room](Batch::room).
-    pub(super) fn push(&mut self, to: SocketAddr, bytes: usize) {
+    pub(super) fn push(&mut self, via: Via, bytes: usize) {
         let range = self.end..self.end + bytes;
         self.end = range.end;
-        if let Some(last) = self.sends.back_mut().filter(|last| last.takes(to, bytes)) {
+        if let Some(last) = self.sends.back_mut().filter(|last| last.takes(via, bytes)) {
             last.range.end = range.end;
         } else {
-            self.sends.push_back(Send { to, range, each: bytes, is_alone: false });
+            self.sends.push_back(Send { via, range, each: bytes, is_alone: false });
         }
     }
 
     /// Takes a whole datagram that leaves alone, behind all others. It is lost if there is no room.
-    pub(super) fn push_alone(&mut self, to: SocketAddr, datagram: &[u8]) {
+    pub(super) fn push_alone(&mut self, via: Via, datagram: &[u8]) {
         let Some(room) = self.room(datagram.len()) else { return };
         room.copy_from_slice(datagram);
         let range = self.end..self.end + datagram.len();
         self.end = range.end;
-        self.sends.push_back(Send { to, range, each: datagram.len(), is_alone: true });
+        self.sends.push_back(Send { via, range, each: datagram.len(), is_alone: true });
     }
 
     /// Sends what may not wait: all but what may still grow.
@@ -114,15 +115,15 @@ impl Batch {
     }
 
     fn send_first(&mut self, socket: &DatagramSocket) -> Way {
-        let Some(Send { to, range, each, .. }) = self.sends.front() else { return Way::Open };
-        match socket.send(*to, &self.sealed[range.clone()], *each) {
+        let Some(Send { via, range, each, .. }) = self.sends.front() else { return Way::Open };
+        match socket.send(*via, &self.sealed[range.clone()], *each) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Way::Full,
             Err(error) if is_too_large(&error) => {
                 let count = range.len().div_ceil(*each) as u64;
-                self.refused.push(Refused { to: *to, bytes: *each, count });
+                self.refused.push(Refused { via: *via, bytes: *each, count });
             }
             // What a network does not take is lost, as on any link; whoever sent it says it again.
-            Err(error) => tracing::debug!(%to, %error, "datagrams were not sent"),
+            Err(error) => tracing::debug!(to = %via.to, %error, "datagrams were not sent"),
             Ok(()) => self.sent_bytes += range.len() as u64,
         }
         self.sends.pop_front();
@@ -135,8 +136,8 @@ impl Batch {
 
 impl Send {
     /// Whether one more datagram may leave with these.
-    fn takes(&self, to: SocketAddr, bytes: usize) -> bool {
-        self.to == to && bytes <= self.each && !self.is_complete() && {
+    fn takes(&self, via: Via, bytes: usize) -> bool {
+        self.via == via && bytes <= self.each && !self.is_complete() && {
             self.range.len() + bytes <= limits::SEND_BYTES
         }
     }
@@ -153,6 +154,8 @@ impl Send {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
     use crate::offloads::{OffloadState, Offloads};
 
@@ -160,11 +163,11 @@ mod tests {
     fn sends(datagrams: &[(u16, usize)]) -> Vec<(u16, usize, usize)> {
         let mut batch = Batch::new();
         for (port, bytes) in datagrams {
-            let to = SocketAddr::from(([127, 0, 0, 1], *port));
+            let to = SocketAddr::from(([127, 0, 0, 1], *port)).into();
             batch.room(*bytes).unwrap().fill(0);
             batch.push(to, *bytes);
         }
-        batch.sends.iter().map(|send| (send.to.port(), send.range.len(), send.each)).collect()
+        batch.sends.iter().map(|send| (send.via.to.port(), send.range.len(), send.each)).collect()
     }
 
     #[test]
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn what_leaves_alone_takes_no_others_with_it() {
         let mut batch = Batch::new();
-        let to = SocketAddr::from(([127, 0, 0, 1], 1));
+        let to = Via::from(SocketAddr::from(([127, 0, 0, 1], 1)));
         batch.room(96).unwrap().fill(0);
         batch.push(to, 96);
         batch.push_alone(to, &[1; 96]);
@@ -205,7 +208,7 @@ mod tests {
         };
         let offloads = OffloadState::new(Offloads::ALL);
         let (here, there) = (bound(&offloads), bound(&offloads));
-        let to = there.local_address().unwrap();
+        let to = there.local_address().unwrap().into();
         let mut batch = Batch::new();
         for bytes in [96, 96, 50, 96] {
             batch.room(bytes).unwrap().fill(1);

@@ -8,13 +8,17 @@ mod batch;
 mod incoming;
 mod leases;
 mod outgoing;
+#[cfg(test)]
+mod tests;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use mercato_session::{Activity, AddressTable, Control, PeerIndex, Refused, Shard, ShardError};
+use mercato_session::{
+    Activity, AddressTable, Control, PeerIndex, Refused, Shard, ShardError, Via,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::incoming::{Incoming, Inwards};
@@ -219,17 +223,17 @@ impl Lane {
 
     /// Opens what another lane has received for this one. False if there is nothing.
     fn open_astray(&mut self, mono_ms: u64) -> bool {
-        let Some(Astray { from, each, mut datagrams }) = self.inbox.astray.try_take() else {
+        let Some(Astray { via, each, mut datagrams }) = self.inbox.astray.try_take() else {
             return false;
         };
-        let received = Received { from, bytes: datagrams.len(), each };
+        let received = Received { via, bytes: datagrams.len(), each };
         self.open(mono_ms, received, &mut datagrams);
         true
     }
 
     /// Opens datagrams of one sender, and puts together what they carried.
     fn open(&mut self, mono_ms: u64, received: Received, datagrams: &mut [u8]) {
-        let Received { from, bytes, each } = received;
+        let Received { via, bytes, each } = received;
         let mut astray: Option<(u8, Vec<u8>)> = None;
         for datagram in datagrams[..bytes].chunks_mut(each.max(1)) {
             match steering::shard_of(datagram, self.lanes.len() as u8) {
@@ -241,17 +245,17 @@ impl Lane {
                     continue;
                 }
                 None => {
-                    self.notices.push(Notice::Handshake(from, datagram.to_vec()));
+                    self.notices.push(Notice::Handshake(via, datagram.to_vec()));
                     continue;
                 }
             }
-            let mut opened = self.open_one(mono_ms, from, datagram);
+            let mut opened = self.open_one(mono_ms, via, datagram);
             // Its session may be one that an order which has just come would install.
             if opened == Err(ShardError::UnknownIndex) && self.obey_all(mono_ms) {
-                opened = self.open_one(mono_ms, from, datagram);
+                opened = self.open_one(mono_ms, via, datagram);
             }
             if let Err(error) = opened {
-                tracing::trace!(%from, %error, "a datagram without effect");
+                tracing::trace!(from = %via.to, %error, "a datagram without effect");
             }
         }
         self.pass_on(received, astray);
@@ -263,14 +267,9 @@ impl Lane {
         incoming.finish(&mut Inwards { mono_ms, device, table, leases });
     }
 
-    fn open_one(
-        &mut self,
-        mono_ms: u64,
-        from: SocketAddr,
-        datagram: &mut [u8],
-    ) -> Result<(), ShardError> {
+    fn open_one(&mut self, mono_ms: u64, via: Via, datagram: &mut [u8]) -> Result<(), ShardError> {
         let Self { device, shard, table, leases, incoming, .. } = self;
-        let opened = shard.open(mono_ms, from, datagram)?;
+        let opened = shard.open(mono_ms, via, datagram)?;
         incoming.push(opened, &mut Inwards { mono_ms, device, table, leases });
         Ok(())
     }
@@ -278,8 +277,8 @@ impl Lane {
     /// Gives datagrams to the shard that they are for. If it has too much to do, they are lost.
     fn pass_on(&self, received: Received, astray: Option<(u8, Vec<u8>)>) {
         let Some((shard, datagrams)) = astray else { return };
-        let Received { from, each, .. } = received;
-        let astray = Astray { from, each, datagrams };
+        let Received { via, each, .. } = received;
+        let astray = Astray { via, each, datagrams };
         if self.lanes[usize::from(shard)].astray.try_send(astray).is_err() {
             tracing::debug!(shard, "datagrams of another shard were lost");
         }
@@ -305,7 +304,7 @@ impl Lane {
                 outgoing.session_began(peer, &mut through);
             }
             Order::RemoveSession(index) => self.shard.remove_session(index),
-            Order::Address(peer, address) => self.shard.set_address(peer, address),
+            Order::Address(peer, via) => self.shard.set_address(peer, via),
             Order::Path(peer, path) => self.shard.set_path(peer, path),
             Order::RemovePeer(peer) => self.shard.remove_peer(peer),
             Order::AddLocal(entry) => {
@@ -328,26 +327,28 @@ impl Lane {
         }
     }
 
-    /// Sends an empty packet.
-    pub(crate) fn keep_alive(&mut self, mono_ms: u64, peer: PeerIndex) {
-        let (outgoing, mut through) = self.outwards(mono_ms);
-        outgoing.send_empty(peer, &mut through);
+    /// Sends what is no packet of a pod, where packets to this peer go.
+    pub(crate) fn send_control(&mut self, mono_ms: u64, peer: PeerIndex, control: Control) {
+        match self.shard.seal_control(mono_ms, peer, control) {
+            Ok((via, datagram)) => self.send(mono_ms, via, &datagram),
+            Err(error) => tracing::debug!(?peer, %error, ?control, "nothing was said"),
+        }
         self.is_active = true;
     }
 
-    /// Sends a probe of the path, or its echo.
-    pub(crate) fn send_control(&mut self, mono_ms: u64, peer: PeerIndex, control: Control) {
-        match self.shard.seal_control(mono_ms, peer, control) {
-            Ok((to, datagram)) => self.send(mono_ms, to, &datagram),
-            Err(error) => tracing::debug!(?peer, %error, "nothing was said of the path"),
+    /// Sends a challenge to where a peer may be.
+    pub(crate) fn send_challenge(&mut self, mono_ms: u64, peer: PeerIndex, via: Via, number: u64) {
+        match self.shard.seal_challenge(mono_ms, peer, number) {
+            Ok(datagram) => self.send(mono_ms, via, &datagram),
+            Err(error) => tracing::debug!(?peer, %error, "nobody was challenged"),
         }
         self.is_active = true;
     }
 
     /// Sends a datagram that is sealed, or part of a handshake.
-    pub(crate) fn send(&mut self, mono_ms: u64, to: SocketAddr, datagram: &[u8]) {
+    pub(crate) fn send(&mut self, mono_ms: u64, via: Via, datagram: &[u8]) {
         let (outgoing, mut through) = self.outwards(mono_ms);
-        outgoing.send_alone(to, datagram, &mut through);
+        outgoing.send_alone(via, datagram, &mut through);
     }
 
     /// Tells senders how large their packets may be, where they were larger.
@@ -361,7 +362,7 @@ impl Lane {
     /// Lets the shard know of datagrams that were too large for the own link.
     fn note_refused(&mut self) {
         for refused in self.outgoing.take_refused() {
-            self.shard.note_refused(refused.to, refused.bytes);
+            self.shard.note_refused(refused.via.to, refused.bytes);
             self.refused += refused.count;
             self.is_active = true;
         }
@@ -375,56 +376,5 @@ impl Lane {
             // Once for each command.
             tracing::warn!(%local, %error, "this address is not reachable");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::File;
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixDatagram;
-
-    use super::*;
-    use crate::offloads::{OffloadState, Offloads};
-    use crate::order;
-
-    /// One of three lanes, and the mail of all.
-    fn lane() -> (Lane, Vec<LaneMail>) {
-        let offloads = OffloadState::new(Offloads::NONE);
-        let any = "127.0.0.1:0".parse().unwrap();
-        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
-        let (device, _) = UnixDatagram::pair().unwrap();
-        device.set_nonblocking(true).unwrap();
-        let device = Device::of_file(File::from(OwnedFd::from(device)));
-        let (lanes, mut inboxes): (Vec<_>, Vec<_>) =
-            (0..3).map(|_| order::lane_mail().unwrap()).unzip();
-        let inbox = inboxes.swap_remove(0);
-        let (number, table_seed) = (0, [1; 16]);
-        let parts = LaneParts { number, table_seed, device, socket, inbox, lanes: lanes.clone() };
-        (Lane::new(parts), lanes)
-    }
-
-    /// A sealed packet of no session, for this shard.
-    fn of_no_session(shard: u8) -> Vec<u8> {
-        [&[4, 0, 0, 0, shard][..], &[7; 59]].concat()
-    }
-
-    #[test]
-    fn what_came_by_another_lane_is_opened_in_its_turn_alone() {
-        let (mut lane, lanes) = lane();
-        let from = "192.0.2.1:7475".parse().unwrap();
-        for _ in 0..limits::ORDERS {
-            let astray = Astray { from, each: 64, datagrams: of_no_session(0) };
-            // Of more than there is room for, some are lost.
-            let _ = lanes[0].astray.try_send(astray);
-        }
-        assert!(lanes[0].orders.try_send(Order::RemoveSession(16)).is_ok(), "orders have room");
-        // On a thread with the least stack that any has.
-        let small = std::thread::Builder::new().stack_size(256 << 10);
-        let turned = small.spawn(move || {
-            while lane.turn(0).unwrap() {}
-            lane.inbox.astray.try_take().is_none()
-        });
-        assert!(turned.unwrap().join().unwrap(), "all were looked at");
     }
 }

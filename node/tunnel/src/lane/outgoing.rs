@@ -3,13 +3,12 @@
 //! may, they wait in the queues of their leases.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use mercato_protocol::id::ContractId;
 use mercato_session::limits::SEALED_BYTES;
 use mercato_session::{
     AddressTable, Checksum, Cut, CutError, DATA_HEADER_BYTES, DropReason, FairQueue,
-    OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, ShardError, too_big,
+    OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, ShardError, Via, too_big,
 };
 
 use super::backlog::Backlog;
@@ -180,7 +179,7 @@ impl Outgoing {
             };
             let datagram = &mut room[..length + SEALED_BYTES];
             match through.shard.seal(through.mono_ms, peer, datagram) {
-                Ok(to) => self.batch.push(to, length + SEALED_BYTES),
+                Ok(via) => self.batch.push(via, length + SEALED_BYTES),
                 Err(ShardError::NoSession) => return Err(Unsent::WithoutSession),
                 Err(_) => return Err(Unsent::Dropped(DropReason::Queue)),
             }
@@ -242,23 +241,10 @@ impl Outgoing {
         self.without_session.retain(|waiting| waiting.route.lease != lease);
     }
 
-    /// Sends an empty packet.
-    pub(super) fn send_empty(&mut self, peer: PeerIndex, through: &mut Through<'_>) {
-        let mut datagram = [0; SEALED_BYTES];
-        if let Ok(to) = through.shard.seal(through.mono_ms, peer, &mut datagram) {
-            self.send_alone(to, &datagram, through);
-        }
-    }
-
     /// Sends a datagram that is no packet of a pod. While the way out is full, it waits before all
     /// packets that are not sealed yet.
-    pub(super) fn send_alone(
-        &mut self,
-        to: SocketAddr,
-        datagram: &[u8],
-        through: &mut Through<'_>,
-    ) {
-        self.batch.push_alone(to, datagram);
+    pub(super) fn send_alone(&mut self, via: Via, datagram: &[u8], through: &mut Through<'_>) {
+        self.batch.push_alone(via, datagram);
         self.flush(through);
     }
 }

@@ -4,16 +4,17 @@
 //!
 //! Whoever does not know our public key, and whoever we do not know, gets no answer at all.
 
+mod attempt;
 mod config;
 mod effect;
 mod ignored;
 mod load;
 mod peer;
+mod roaming;
 mod sessions;
 mod table;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use mercato_protocol::time::Now;
 use rand::{Rng as _, SeedableRng as _};
@@ -23,12 +24,13 @@ use thiserror::Error;
 use self::load::{Load, Verdict};
 use self::peer::Peer;
 use self::table::PeerTable;
+use crate::activity::Activity;
 use crate::cookie::Checker;
 use crate::handshake::{Choice, Responder, Timestamp};
 use crate::limits;
 use crate::message::{self, CookieReply, Initiation, Message, Response};
 use crate::peer_index::PeerIndex;
-use crate::shard::Activity;
+use crate::via::Via;
 
 pub use self::config::{Config, PeerConfig};
 pub use self::effect::{Effect, Link};
@@ -70,8 +72,8 @@ impl Endpoint {
     /// # Errors
     /// When there are [`limits::PEERS`] already.
     pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
-        if let Some((index, peer)) = self.peers.by_key(&config.key) {
-            peer.reconfigure(config);
+        if let Some(index) = self.peers.by_key(&config.key) {
+            self.peers.with(index, |peer| peer.reconfigure(config));
             return Ok(index);
         }
         self.peers.add(Peer::new(config, self.config.link_mtu)).ok_or(NoRoom)
@@ -84,9 +86,12 @@ impl Endpoint {
         }
     }
 
-    /// Begins a handshake with a peer, unless one is under way.
+    /// Begins a handshake with a peer, unless one is under way or there is a young session.
     pub fn connect(&mut self, now: Now, index: PeerIndex) {
-        self.begin(now, index);
+        let is_connected = self.peers.with(index, |peer| peer.has_young_session(now.mono_ms));
+        if is_connected == Some(false) {
+            self.begin(now, index);
+        }
     }
 
     /// Takes a datagram that is part of a handshake.
@@ -96,12 +101,13 @@ impl Endpoint {
     pub fn handle_datagram(
         &mut self,
         now: Now,
-        from: SocketAddr,
+        via: impl Into<Via>,
         datagram: &[u8],
     ) -> Result<(), Ignored> {
+        let via = via.into();
         match Message::parse(datagram)? {
-            Message::Initiation(initiation) => self.on_initiation(now, from, datagram, &initiation),
-            Message::Response(response) => self.on_response(now, from, datagram, &response),
+            Message::Initiation(initiation) => self.on_initiation(now, via, datagram, &initiation),
+            Message::Response(response) => self.on_response(now, via, datagram, &response),
             Message::Cookie(cookie) => self.on_cookie(now, &cookie),
             Message::Data(_) => Err(Ignored::Data),
         }
@@ -109,9 +115,11 @@ impl Endpoint {
 
     /// Takes what a shard saw of a peer.
     pub fn handle_activity(&mut self, now: Now, index: PeerIndex, activity: Activity) {
-        let Some(peer) = self.peers.get(index) else { return };
-        let wants_handshake = peer.note(now.mono_ms, index, activity, &mut self.effects);
-        if wants_handshake {
+        let challenge = self.rng.next_u64();
+        let wants_handshake = self.peers.with(index, |peer| {
+            peer.note(now.mono_ms, index, activity, challenge, &mut self.effects)
+        });
+        if wants_handshake == Some(true) {
             self.begin(now, index);
         }
     }
@@ -119,10 +127,10 @@ impl Endpoint {
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Now) {
         for index in self.peers.due(now.mono_ms) {
-            let Some(peer) = self.peers.get(index) else { continue };
-            let wants_handshake = peer.on_timeout(now.mono_ms, index, &mut self.effects);
-            self.peers.forget_ended_indexes(index);
-            if wants_handshake {
+            let wants_handshake = self
+                .peers
+                .with(index, |peer| peer.on_timeout(now.mono_ms, index, &mut self.effects));
+            if wants_handshake == Some(true) {
                 self.begin(now, index);
             }
         }
@@ -148,19 +156,19 @@ impl Endpoint {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
         let jitter_ms = self.rng.next_u64() % limits::REKEY_JITTER_MS;
-        let Some(peer) = self.peers.get(index) else { return };
         self.said = self.said.next();
-        let attempt = peer.begin(now.mono_ms, &self.config, own_index, self.said, seed, jitter_ms);
-        if let Some((to, message)) = attempt {
-            self.effects.push_back(Effect::Send(to, message));
+        let attempt = self.peers.with(index, |peer| {
+            peer.begin(now.mono_ms, &self.config, own_index, self.said, seed, jitter_ms)
+        });
+        if let Some((via, message)) = attempt.flatten() {
+            self.effects.push_back(Effect::Send(via, message));
         }
-        self.peers.remember_indexes(index);
     }
 
     fn on_initiation(
         &mut self,
         now: Now,
-        from: SocketAddr,
+        via: Via,
         datagram: &[u8],
         initiation: &Initiation<'_>,
     ) -> Result<(), Ignored> {
@@ -168,13 +176,13 @@ impl Endpoint {
             return Err(Ignored::Stranger);
         }
         let has_cookie =
-            self.checker.is_second_right(datagram, &initiation.macs, from, now.mono_ms);
-        match self.load.judge(now.mono_ms, from, has_cookie, self.load_key) {
+            self.checker.is_second_right(datagram, &initiation.macs, via.to, now.mono_ms);
+        match self.load.judge(now.mono_ms, via.to, has_cookie, self.load_key) {
             Verdict::Examine => {}
             Verdict::AskForCookie => {
-                let given = self.checker.give(&mut self.rng, &initiation.macs, from, now.mono_ms);
+                let given = self.checker.give(&mut self.rng, &initiation.macs, via.to, now.mono_ms);
                 let reply = message::cookie(initiation.sender, &given.0, &given.1);
-                self.effects.push_back(Effect::Send(from, reply));
+                self.effects.push_back(Effect::Send(via, reply));
                 return Ok(());
             }
             Verdict::Refuse => return Err(Ignored::TooSoon),
@@ -184,30 +192,32 @@ impl Endpoint {
         let (responder, key, offer) = Responder::read(&self.config.keys, initiation.noise, seed)
             .map_err(|_| Ignored::NotAuthentic)?;
         let own_index = self.peers.free_index(&mut self.rng);
-        let (index, peer) = self.peers.by_key(&key).ok_or(Ignored::Unknown)?;
-        peer.admit(now.mono_ms, offer.timestamp)?;
-        let suite = self.config.suites.agreed(offer.suites).ok_or(Ignored::NotAuthentic)?;
-        let choice = Choice { suite, shards: self.config.shards };
-        let answered = peer.respond(
-            responder,
-            choice,
-            offer.shards,
-            own_index,
-            initiation.sender,
-            now.mono_ms,
-        );
-        let (message, keys) = answered.map_err(|_| Ignored::NotAuthentic)?;
-        peer.found_at(from, index, &mut self.effects);
-        self.effects.push_back(Effect::Send(from, message));
-        peer.install_unconfirmed(index, keys, now.mono_ms, &mut self.effects);
-        self.peers.remember_indexes(index);
-        Ok(())
+        let index = self.peers.by_key(&key).ok_or(Ignored::Unknown)?;
+        let Self { peers, config, effects, .. } = self;
+        let answered = peers.with(index, |peer| {
+            peer.admit(now.mono_ms, offer.timestamp)?;
+            let suite = config.suites.agreed(offer.suites).ok_or(Ignored::NotAuthentic)?;
+            let choice = Choice { suite, shards: config.shards };
+            let answered = peer.respond(
+                responder,
+                choice,
+                offer.shards,
+                own_index,
+                initiation.sender,
+                now.mono_ms,
+            );
+            let (message, keys) = answered.map_err(|_| Ignored::NotAuthentic)?;
+            effects.push_back(Effect::Send(via, message));
+            peer.install_unconfirmed(index, keys, via, now.mono_ms, effects);
+            Ok(())
+        });
+        answered.unwrap_or(Err(Ignored::Unknown))
     }
 
     fn on_response(
         &mut self,
         now: Now,
-        from: SocketAddr,
+        via: Via,
         datagram: &[u8],
         response: &Response<'_>,
     ) -> Result<(), Ignored> {
@@ -215,17 +225,26 @@ impl Endpoint {
             return Err(Ignored::Stranger);
         }
         debug_assert_eq!(datagram.len(), message::RESPONSE_BYTES, "parsed as such");
-        let (index, peer) = self.peers.by_session(response.receiver).ok_or(Ignored::Unknown)?;
-        let keys = peer.finish(now.mono_ms, response).ok_or(Ignored::NotAuthentic)?;
-        peer.found_at(from, index, &mut self.effects);
-        peer.install_confirmed(index, keys, now.mono_ms, &mut self.effects);
-        self.peers.forget_ended_indexes(index);
-        Ok(())
+        let index = self.peers.by_session(response.receiver).ok_or(Ignored::Unknown)?;
+        let challenge = self.rng.next_u64();
+        let finished = self.peers.with(index, |peer| {
+            let (keys, said_to) = peer.finish(now.mono_ms, response)?;
+            // The answer proves that the peer receives there, and not where it came from.
+            let is_there = via.to == said_to.to;
+            let proven = if is_there { via } else { said_to };
+            peer.install_confirmed(index, keys, proven, now.mono_ms, &mut self.effects);
+            if !is_there {
+                peer.came_from(now.mono_ms, via, index, challenge, &mut self.effects);
+            }
+            Some(())
+        });
+        finished.flatten().ok_or(Ignored::NotAuthentic)
     }
 
     fn on_cookie(&mut self, now: Now, cookie: &CookieReply<'_>) -> Result<(), Ignored> {
-        let (index, peer) = self.peers.by_session(cookie.receiver).ok_or(Ignored::Unknown)?;
-        if !peer.take_cookie(cookie, now.mono_ms) {
+        let index = self.peers.by_session(cookie.receiver).ok_or(Ignored::Unknown)?;
+        let is_taken = self.peers.with(index, |peer| peer.take_cookie(cookie, now.mono_ms));
+        if is_taken != Some(true) {
             return Err(Ignored::NotAuthentic);
         }
         self.begin(now, index);

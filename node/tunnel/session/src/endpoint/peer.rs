@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use super::attempt::{Attempt, Tries};
 use super::config::{Config, PeerConfig};
 use super::effect::{Effect, Link};
 use super::ignored::Ignored;
+use super::roaming::{Moved, Roaming};
 use super::sessions::{Session, Sessions};
+use crate::activity::Activity;
 use crate::control::Control;
 use crate::cookie::Stamper;
 use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
@@ -16,7 +19,7 @@ use crate::message::{self, CookieReply, Response};
 use crate::path_mtu::{Path, PathMtu};
 use crate::peer_index::PeerIndex;
 use crate::session_keys::SessionKeys;
-use crate::shard::Activity;
+use crate::via::Via;
 
 /// Who began a session replaces it in time when something comes by it so late: the answer may be
 /// the last thing that it carries.
@@ -36,8 +39,7 @@ pub(super) struct Peer {
     stamper: Stamper,
     /// Where it may be; tried in turn while it is not known where it is.
     candidates: Vec<SocketAddr>,
-    /// Where the last authentic packet came from.
-    address: Option<SocketAddr>,
+    roaming: Roaming,
     path: PathMtu,
     /// What the shards know of it.
     announced: Path,
@@ -47,20 +49,6 @@ pub(super) struct Peer {
     newest_heard: Timestamp,
     heard_ms: Option<u64>,
     link: Link,
-}
-
-/// A handshake that we began.
-struct Attempt {
-    own_index: u32,
-    initiator: Initiator,
-    /// Of the first initiation of those that went unanswered.
-    began_ms: u64,
-    /// When it is said again.
-    again_ms: u64,
-    /// Initiations so far.
-    tries: usize,
-    /// Whether it was said again before its time, since a cookie came.
-    is_hurried: bool,
 }
 
 #[derive(Default)]
@@ -78,7 +66,7 @@ impl Peer {
             secret,
             stamper: Stamper::new(&key),
             candidates: addresses,
-            address: None,
+            roaming: Roaming::default(),
             path: PathMtu::new(link_mtu),
             announced: Path::default(),
             attempt: None,
@@ -94,6 +82,12 @@ impl Peer {
     pub(super) fn reconfigure(&mut self, config: PeerConfig) {
         self.secret = config.secret;
         self.candidates = config.addresses;
+    }
+
+    /// Whether there is a session that need not be replaced yet.
+    pub(super) fn has_young_session(&self, mono_ms: u64) -> bool {
+        let current = self.sessions.current();
+        current.is_some_and(|of| of.age_ms(mono_ms) < limits::REKEY_AFTER_MS)
     }
 
     pub(super) fn key(&self) -> PublicKey {
@@ -120,32 +114,30 @@ impl Peer {
         timestamp: Timestamp,
         seed: [u8; 32],
         jitter_ms: u64,
-    ) -> Option<(SocketAddr, Vec<u8>)> {
-        let before = self.attempt.take_if(|attempt| attempt.again_ms <= mono_ms);
+    ) -> Option<(Via, Vec<u8>)> {
+        let before = self.attempt.take_if(|attempt| attempt.is_due(mono_ms));
         if self.attempt.is_some() {
             return None;
         }
-        let (began_ms, tries, is_hurried) = before.map_or((mono_ms, 0, false), |before| {
-            (before.began_ms, before.tries, before.is_hurried)
-        });
-        let to = self.address_to_try(tries)?;
+        let tries = before.as_ref().map_or(Tries::first(mono_ms), |before| before.tries);
+        let via = self.via_to_try(tries.count)?;
         let offer = Offer { timestamp, suites: config.suites, shards: config.shards };
         let begun = Initiator::begin(&config.keys, &self.key, &self.secret, offer, seed);
         let (initiator, noise) = begun.ok()?;
         let mut message = message::initiation(own_index, &noise);
         self.stamper.stamp(&mut message, mono_ms);
         let again_ms = mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
-        let tries = tries + 1;
-        self.attempt =
-            Some(Attempt { own_index, initiator, began_ms, again_ms, tries, is_hurried });
-        Some((to, message))
+        let tries = tries.one_more(again_ms);
+        self.attempt = Some(Attempt { own_index, initiator, via, tries });
+        Some((via, message))
     }
 
     /// Where it was last, then each candidate, in turn.
-    fn address_to_try(&self, tries: usize) -> Option<SocketAddr> {
-        let all = || self.address.iter().chain(&self.candidates);
+    fn via_to_try(&self, tries: usize) -> Option<Via> {
+        let of_candidates = self.candidates.iter().map(|to| Via::from(*to));
+        let all = || self.roaming.via().into_iter().chain(of_candidates.clone());
         let nth = tries.checked_rem(all().count())?;
-        all().nth(nth).copied()
+        all().nth(nth)
     }
 
     /// Whether an initiation of the peer's is new, and not too soon.
@@ -178,15 +170,21 @@ impl Peer {
         Ok((message, SessionKeys::new(established, own_index, peer_index, mono_ms)))
     }
 
-    /// Takes the answer to our initiation. None if it is not that.
-    pub(super) fn finish(&mut self, mono_ms: u64, response: &Response<'_>) -> Option<SessionKeys> {
+    /// Takes the answer to our initiation: the keys, and where the peer has shown that it receives.
+    /// None if it is not that.
+    pub(super) fn finish(
+        &mut self,
+        mono_ms: u64,
+        response: &Response<'_>,
+    ) -> Option<(SessionKeys, Via)> {
         let attempt = self.attempt.as_mut()?;
         if attempt.own_index != response.receiver {
             return None;
         }
         let established = attempt.initiator.finish(response.noise).ok()?;
         let attempt = self.attempt.take()?;
-        Some(SessionKeys::new(established, attempt.own_index, response.sender, mono_ms))
+        let keys = SessionKeys::new(established, attempt.own_index, response.sender, mono_ms);
+        Some((keys, attempt.via))
     }
 
     /// Takes a cookie, and says the initiation again with it: at once, but only once before its
@@ -194,37 +192,52 @@ impl Peer {
     pub(super) fn take_cookie(&mut self, cookie: &CookieReply<'_>, mono_ms: u64) -> bool {
         let is_taken = self.stamper.take(cookie, mono_ms);
         if is_taken && let Some(attempt) = self.attempt.as_mut() {
-            let is_hurried = !attempt.is_hurried;
-            if is_hurried {
-                attempt.again_ms = mono_ms;
-                // To the same address: there the cookie is good.
-                attempt.tries -= 1;
-            }
-            attempt.is_hurried = is_hurried;
+            attempt.tries.hurry(mono_ms);
         }
         is_taken
     }
 
-    /// Something authentic came from there.
-    pub(super) fn found_at(&mut self, from: SocketAddr, index: PeerIndex, effects: &mut Effects) {
-        if self.address != Some(from) {
-            self.address = Some(from);
-            effects.push_back(Effect::Address(index, from));
-            self.path.doubt();
-            self.announce_path(index, effects);
+    /// The peer has shown that it receives there.
+    fn prove(&mut self, via: Via, index: PeerIndex, effects: &mut Effects) {
+        if self.roaming.prove(via) {
+            self.moved(via, index, effects);
         }
     }
 
-    /// Takes the keys of a handshake that the peer began. They seal once the peer has used them:
-    /// before, its initiation may have been an old one that somebody sent again.
+    fn moved(&mut self, via: Via, index: PeerIndex, effects: &mut Effects) {
+        effects.push_back(Effect::Address(index, via));
+        self.path.doubt();
+        self.announce_path(index, effects);
+    }
+
+    /// Something authentic came from there; the number is for a challenge.
+    pub(super) fn came_from(
+        &mut self,
+        mono_ms: u64,
+        via: Via,
+        index: PeerIndex,
+        number: u64,
+        effects: &mut Effects,
+    ) {
+        match self.roaming.came_from(mono_ms, via, number) {
+            Moved::No => {}
+            Moved::Ours(via) => effects.push_back(Effect::Address(index, via)),
+            Moved::Challenge(via) => effects.push_back(Effect::Challenge(index, via, number)),
+        }
+    }
+
+    /// Takes the keys of a handshake that the peer began, and that was answered there. They seal
+    /// once the peer has used them: before, its initiation may have been an old one that somebody
+    /// sent again.
     pub(super) fn install_unconfirmed(
         &mut self,
         index: PeerIndex,
         keys: SessionKeys,
+        via: Via,
         mono_ms: u64,
         effects: &mut Effects,
     ) {
-        let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: false };
+        let session = Session::new(&keys, mono_ms, false, via);
         remove(self.sessions.add_unconfirmed(session), effects);
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
         effects.push_back(Effect::Install(index, keys));
@@ -237,20 +250,22 @@ impl Peer {
         &mut self,
         index: PeerIndex,
         keys: SessionKeys,
+        via: Via,
         mono_ms: u64,
         effects: &mut Effects,
     ) {
-        let session = Session { own_index: keys.own_index(), began_ms: mono_ms, is_ours: true };
+        let session = Session::new(&keys, mono_ms, true, via);
         effects.push_back(Effect::Install(index, keys));
         self.timers.erase_ms = Some(mono_ms + ERASE_MS);
         for over in self.sessions.add_confirmed(session) {
             remove(Some(over), effects);
         }
         self.seal_with(index, session, effects);
-        effects.push_back(Effect::Keepalive(index));
+        effects.push_back(Effect::Control(index, Control::Keepalive));
     }
 
     fn seal_with(&mut self, index: PeerIndex, session: Session, effects: &mut Effects) {
+        self.prove(session.via, index, effects);
         effects.push_back(Effect::SealWith(index, session.own_index));
         self.set_link(index, Link::Up, effects);
     }
@@ -272,17 +287,16 @@ impl Peer {
         }
     }
 
-    /// Takes what a shard saw. Says whether a handshake is wanted.
+    /// Takes what a shard saw; the number is for a challenge, if there is to be one. Says whether a
+    /// handshake is wanted.
     pub(super) fn note(
         &mut self,
         mono_ms: u64,
         index: PeerIndex,
         activity: Activity,
+        number: u64,
         effects: &mut Effects,
     ) -> bool {
-        if let Some(from) = activity.moved_to {
-            self.found_at(from, index, effects);
-        }
         if let Some(own_index) = activity.received_by {
             self.timers.silence_ms = None;
             if let Some((session, over)) = self.sessions.confirm(own_index) {
@@ -292,6 +306,14 @@ impl Peer {
             if self.sessions.current().is_some() {
                 self.set_link(index, Link::Up, effects);
             }
+        }
+        if let Some((number, via)) = activity.came_back
+            && self.roaming.came_back(number, via)
+        {
+            self.moved(via, index, effects);
+        }
+        if let Some(via) = activity.came_from {
+            self.came_from(mono_ms, via, index, number, effects);
         }
         if activity.sent_any {
             self.timers.keepalive_ms = None;
@@ -310,13 +332,16 @@ impl Peer {
         if let Some(probe) = activity.probed {
             effects.push_back(Effect::Control(index, Control::Echo(probe)));
         }
+        if let Some(number) = activity.challenged {
+            effects.push_back(Effect::Control(index, Control::Answer(number)));
+        }
         self.probe_path(mono_ms, index, effects);
         if activity.sent_data && activity.received_by.is_none() {
             self.timers.silence_ms.get_or_insert(mono_ms + SILENCE_MS);
         }
         let is_older = |age_ms| {
             let current = self.sessions.current().filter(|session| session.is_ours);
-            current.is_some_and(|session| mono_ms.saturating_sub(session.began_ms) >= age_ms)
+            current.is_some_and(|session| session.age_ms(mono_ms) >= age_ms)
         };
         activity.wants_session
             || (activity.sent_data && is_older(limits::REKEY_AFTER_MS))
@@ -345,27 +370,24 @@ impl Peer {
             self.set_link(index, Link::Down, effects);
         }
         if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current().is_some() {
-            effects.push_back(Effect::Keepalive(index));
+            effects.push_back(Effect::Control(index, Control::Keepalive));
         }
         self.probe_path(mono_ms, index, effects);
         let is_silent = self.timers.silence_ms.take_if(is_due).is_some();
         if is_silent {
             self.set_link(index, Link::Down, effects);
         }
-        let is_lost = |attempt: &mut Attempt| {
-            attempt.again_ms <= mono_ms && mono_ms - attempt.began_ms >= limits::REKEY_ATTEMPT_MS
-        };
-        if self.attempt.take_if(is_lost).is_some() {
+        if self.attempt.take_if(|attempt| attempt.is_lost(mono_ms)).is_some() {
             self.set_link(index, Link::Down, effects);
             return false;
         }
-        is_silent || self.attempt.as_ref().is_some_and(|attempt| attempt.again_ms <= mono_ms)
+        is_silent || self.attempt.as_ref().is_some_and(|attempt| attempt.is_due(mono_ms))
     }
 
     /// When something becomes due.
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
         let Timers { keepalive_ms, silence_ms, erase_ms } = self.timers;
-        let again_ms = self.attempt.as_ref().map(|attempt| attempt.again_ms);
+        let again_ms = self.attempt.as_ref().map(|attempt| attempt.tries.again_ms);
         let probe_ms = self.sessions.current().and_then(|_| self.path.wakeup_ms());
         [keepalive_ms, silence_ms, erase_ms, again_ms, probe_ms].into_iter().flatten().min()
     }

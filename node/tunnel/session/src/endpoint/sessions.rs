@@ -3,6 +3,8 @@
 //! and what is under way is to be opened.
 
 use crate::limits;
+use crate::session_keys::SessionKeys;
+use crate::via::Via;
 
 /// Sessions that were replaced and still open: two for each of both ends, but the newest.
 const REPLACED: usize = 3;
@@ -26,6 +28,18 @@ pub(super) struct Session {
     pub(super) began_ms: u64,
     /// Whether we sent the initiation.
     pub(super) is_ours: bool,
+    /// Where the peer has shown that it receives, once this session is confirmed.
+    pub(super) via: Via,
+}
+
+impl Session {
+    pub(super) fn new(keys: &SessionKeys, began_ms: u64, is_ours: bool, via: Via) -> Self {
+        Self { own_index: keys.own_index(), began_ms, is_ours, via }
+    }
+
+    pub(super) fn age_ms(&self, mono_ms: u64) -> u64 {
+        mono_ms.saturating_sub(self.began_ms)
+    }
 }
 
 impl Sessions {
@@ -84,7 +98,8 @@ mod tests {
     use super::*;
 
     fn session(own_index: u32, began_ms: u64) -> Session {
-        Session { own_index, began_ms, is_ours: true }
+        let via = std::net::SocketAddr::from(([192, 0, 2, 1], 7475)).into();
+        Session { own_index, began_ms, is_ours: true, via }
     }
 
     fn indexes(sessions: impl IntoIterator<Item = Session>) -> Vec<u32> {

@@ -1,6 +1,7 @@
-//! The peers of a gateway, found by number, by key, and by our indexes of their sessions.
+//! The peers of a gateway, found by number, by key, by our indexes of their sessions, and by when
+//! something becomes due.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::Rng;
 
@@ -15,6 +16,8 @@ pub(super) struct PeerTable {
     peers: BTreeMap<PeerIndex, Peer>,
     by_key: BTreeMap<PublicKey, PeerIndex>,
     by_session: BTreeMap<u32, PeerIndex>,
+    /// When something becomes due, of each peer of which something does.
+    due: BTreeSet<(u64, PeerIndex)>,
     next: u32,
 }
 
@@ -27,6 +30,7 @@ impl PeerTable {
         let index = PeerIndex::new(self.next);
         self.next += 1;
         self.by_key.insert(peer.key(), index);
+        self.due.extend(peer.wakeup_ms().map(|at_ms| (at_ms, index)));
         self.peers.insert(index, peer);
         Some(index)
     }
@@ -35,22 +39,39 @@ impl PeerTable {
     pub(super) fn remove(&mut self, index: PeerIndex) -> Vec<u32> {
         let Some(peer) = self.peers.remove(&index) else { return Vec::new() };
         self.by_key.remove(&peer.key());
-        self.by_session.retain(|_, of| *of != index);
+        for own_index in peer.all_indexes() {
+            self.by_session.remove(&own_index);
+        }
+        peer.wakeup_ms().map(|at_ms| self.due.remove(&(at_ms, index)));
         peer.session_indexes().collect()
     }
 
-    pub(super) fn get(&mut self, index: PeerIndex) -> Option<&mut Peer> {
-        self.peers.get_mut(&index)
+    /// Changes a peer. By what it is found, and when, follows. None if there is no such peer.
+    pub(super) fn with<R>(
+        &mut self,
+        index: PeerIndex,
+        change: impl FnOnce(&mut Peer) -> R,
+    ) -> Option<R> {
+        let peer = self.peers.get_mut(&index)?;
+        let (due_ms, indexes) = (peer.wakeup_ms(), peer.all_indexes().collect::<Vec<_>>());
+        let result = change(peer);
+        if peer.wakeup_ms() != due_ms {
+            due_ms.map(|at_ms| self.due.remove(&(at_ms, index)));
+            self.due.extend(peer.wakeup_ms().map(|at_ms| (at_ms, index)));
+        }
+        for ended in indexes.iter().filter(|before| peer.all_indexes().all(|of| of != **before)) {
+            self.by_session.remove(ended);
+        }
+        self.by_session.extend(peer.all_indexes().map(|own_index| (own_index, index)));
+        Some(result)
     }
 
-    pub(super) fn by_key(&mut self, key: &PublicKey) -> Option<(PeerIndex, &mut Peer)> {
-        let index = *self.by_key.get(key)?;
-        Some((index, self.peers.get_mut(&index)?))
+    pub(super) fn by_key(&self, key: &PublicKey) -> Option<PeerIndex> {
+        self.by_key.get(key).copied()
     }
 
-    pub(super) fn by_session(&mut self, own_index: u32) -> Option<(PeerIndex, &mut Peer)> {
-        let index = *self.by_session.get(&own_index)?;
-        Some((index, self.peers.get_mut(&index)?))
+    pub(super) fn by_session(&self, own_index: u32) -> Option<PeerIndex> {
+        self.by_session.get(&own_index).copied()
     }
 
     /// A random index of ours that no session has, with its low four bits zero.
@@ -64,28 +85,13 @@ impl PeerTable {
         }
     }
 
-    /// Makes a peer be found by all indexes that it has now.
-    pub(super) fn remember_indexes(&mut self, index: PeerIndex) {
-        self.forget_ended_indexes(index);
-        let Some(peer) = self.peers.get(&index) else { return };
-        self.by_session.extend(peer.all_indexes().map(|own_index| (own_index, index)));
-    }
-
-    /// Makes it be found no more by those that it has lost.
-    pub(super) fn forget_ended_indexes(&mut self, index: PeerIndex) {
-        let Some(peer) = self.peers.get(&index) else { return };
-        let has = |own_index| peer.all_indexes().any(|of_peer| of_peer == own_index);
-        self.by_session.retain(|own_index, of| *of != index || has(*own_index));
-    }
-
+    /// Peers of which something is due.
     pub(super) fn due(&self, mono_ms: u64) -> Vec<PeerIndex> {
-        let due = |(index, peer): (&PeerIndex, &Peer)| {
-            peer.wakeup_ms().filter(|at_ms| *at_ms <= mono_ms).map(|_| *index)
-        };
-        self.peers.iter().filter_map(due).collect()
+        let due = self.due.iter().take_while(|(at_ms, _)| *at_ms <= mono_ms);
+        due.map(|(_, index)| *index).collect()
     }
 
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
-        self.peers.values().filter_map(Peer::wakeup_ms).min()
+        self.due.first().map(|(at_ms, _)| *at_ms)
     }
 }

@@ -142,8 +142,8 @@ impl Gateway {
         while let Some(length) = cut.write_next(&mut datagram[DATA_HEADER_BYTES..]) {
             let sealed = &mut datagram[..length + limits::SEALED_BYTES];
             // All pieces of a packet are one shard's.
-            let to = self.shards[0].seal(now.mono_ms, peer, sealed).unwrap();
-            self.outbox.push((to, sealed.to_vec()));
+            let via = self.shards[0].seal(now.mono_ms, peer, sealed).unwrap();
+            self.outbox.push((via.to, sealed.to_vec()));
         }
         self.settle(now);
         Ok(())
@@ -171,7 +171,7 @@ impl Gateway {
         self.next_shard = (self.next_shard + 1) % self.shards.len();
         let sealed = self.shards[self.next_shard].seal(now.mono_ms, peer, &mut datagram);
         let is_sealed = sealed.is_ok();
-        self.outbox.extend(sealed.map(|to| (to, datagram)));
+        self.outbox.extend(sealed.map(|via| (via.to, datagram)));
         is_sealed
     }
 
@@ -228,7 +228,7 @@ impl Gateway {
 
     fn perform(&mut self, now: Now, effect: Effect) {
         match effect {
-            Effect::Send(to, datagram) => self.outbox.push((to, datagram)),
+            Effect::Send(via, datagram) => self.outbox.push((via.to, datagram)),
             Effect::Install(peer, keys) => {
                 self.installed += 1;
                 self.suite = Some(keys.suite());
@@ -242,7 +242,12 @@ impl Gateway {
             }
             Effect::Control(peer, control) => {
                 let sealed = self.shards[0].seal_control(now.mono_ms, peer, control);
-                self.outbox.extend(sealed);
+                self.outbox.extend(sealed.map(|(via, datagram)| (via.to, datagram)));
+                self.flush(now);
+            }
+            Effect::Challenge(peer, via, number) => {
+                let sealed = self.shards[0].seal_challenge(now.mono_ms, peer, number);
+                self.outbox.extend(sealed.map(|datagram| (via.to, datagram)));
             }
             Effect::Path(peer, path) => {
                 self.path = path;
@@ -252,12 +257,8 @@ impl Gateway {
                 self.open.remove(&index);
                 self.shards.iter_mut().for_each(|shard| shard.remove_session(index));
             }
-            Effect::Address(peer, address) => {
-                self.shards.iter_mut().for_each(|shard| shard.set_address(peer, address));
-            }
-            Effect::Keepalive(peer) => {
-                self.flush(now);
-                self.seal(now, peer, &[]);
+            Effect::Address(peer, via) => {
+                self.shards.iter_mut().for_each(|shard| shard.set_address(peer, via));
             }
             Effect::Link(_, link) => {
                 self.links.push(link);

@@ -48,6 +48,59 @@ fn a_forged_packet_moves_nobody() {
 }
 
 #[test]
+fn a_download_is_not_sent_to_somebody_else() {
+    let mut network = connected();
+    network.take_received(1);
+    network.claim(1, elsewhere());
+    for number in 0..1_000_u32 {
+        network.send(1, b"more");
+        network.send(0, &[&number.to_be_bytes()[..], &[7; 1_100]].concat());
+        network.run_ms(10);
+    }
+    network.run_ms(100);
+    let [to, from] = network.bytes_at(elsewhere());
+    assert!(to <= 3 * from, "{to} bytes were sent there, and {from} came from there");
+    assert!(to < 2_000, "{to} bytes of challenges");
+    assert_eq!(network.received(1).len(), 1_000, "all went where the peer has shown that it is");
+    // By a handshake neither.
+    network.restart(1);
+    for _ in 0..20 {
+        network.send(1, b"more");
+        network.send(0, &[7; 1_100]);
+        network.run_ms(1_000);
+    }
+    let [to, from] = network.bytes_at(elsewhere());
+    assert!(to <= 3 * from, "{to} bytes were sent there, and {from} came from there");
+}
+
+#[test]
+fn who_sends_on_what_it_saw_is_not_taken_for_the_peer() {
+    let mut network = connected();
+    network.take_received(1);
+    network.mirror(1, elsewhere());
+    for number in 0..1_000_u32 {
+        network.send(1, b"seen");
+        network.send(0, &number.to_be_bytes());
+        network.run_ms(10);
+    }
+    network.run_ms(100);
+    assert_eq!(network.received(1).len(), 1_000);
+}
+
+#[test]
+fn a_recording_moves_nobody_who_begins_anew() {
+    let mut network = connected();
+    network.run_ms(10_000);
+    network.restart(1);
+    network.inject(1, elsewhere(), network.first_datagram(0));
+    network.run_ms(10);
+    network.take_received(0);
+    network.send(1, b"I am back");
+    network.run_ms(300);
+    assert_eq!(network.received(0), [b"I am back".to_vec()]);
+}
+
+#[test]
 fn recorded_handshake_messages_have_no_effect() {
     let mut network = connected();
     let messages = [network.first_datagram(0), network.first_datagram(1)];

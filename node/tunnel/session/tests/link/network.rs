@@ -38,11 +38,18 @@ pub(crate) struct Network {
     /// Datagrams under way, by the time of their arrival: from, to, bytes.
     under_way: BTreeMap<(u64, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     number: u64,
+    /// Bytes that were sent to each address, and that came from it.
+    bytes_to: BTreeMap<SocketAddr, usize>,
+    bytes_from: BTreeMap<SocketAddr, usize>,
 }
 
 struct Side {
     gateway: Gateway,
     address: SocketAddr,
+    /// Where it says that it is.
+    claimed: Option<SocketAddr>,
+    /// Somebody who sends on at once what it sends.
+    mirror: Option<SocketAddr>,
     wall_back_ms: u64,
     /// For how long its machine was suspended: its monotonic clock stood still.
     suspended_ms: u64,
@@ -74,6 +81,8 @@ impl Network {
             Side {
                 gateway,
                 address: home(number),
+                claimed: None,
+                mirror: None,
                 wall_back_ms: 0,
                 suspended_ms: 0,
                 suspended_since_ms: None,
@@ -84,7 +93,17 @@ impl Network {
         let rng = ChaCha12Rng::seed_from_u64(seed);
         let sides = [side(0), side(1)];
         let under_way = BTreeMap::new();
-        Self { rng, faults, mtu: [link_mtu; 2], mono_ms: 1_000, sides, under_way, number: 0 }
+        Self {
+            rng,
+            faults,
+            mtu: [link_mtu; 2],
+            mono_ms: 1_000,
+            sides,
+            under_way,
+            number: 0,
+            bytes_to: BTreeMap::new(),
+            bytes_from: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -146,6 +165,21 @@ impl Network {
 
     pub(crate) fn move_to(&mut self, side: usize, address: SocketAddr) {
         self.sides[side].address = address;
+    }
+
+    /// From now on what it sends seems to come from there; it receives where it was.
+    pub(crate) fn claim(&mut self, side: usize, address: SocketAddr) {
+        self.sides[side].claimed = Some(address);
+    }
+
+    /// From now on what it sends comes from there as well, and sooner.
+    pub(crate) fn mirror(&mut self, side: usize, address: SocketAddr) {
+        self.sides[side].mirror = Some(address);
+    }
+
+    /// Bytes that were sent to an address, and that came from it.
+    pub(crate) fn bytes_at(&self, address: SocketAddr) -> [usize; 2] {
+        [&self.bytes_to, &self.bytes_from].map(|of| of.get(&address).copied().unwrap_or_default())
     }
 
     pub(crate) fn set_wall_back_ms(&mut self, side: usize, ms: u64) {
@@ -247,9 +281,17 @@ impl Network {
 
     /// Puts what a gateway wants to send on the link.
     fn post(&mut self, side: usize) {
-        let from = self.sides[side].address;
+        let Side { address, claimed, mirror, .. } = self.sides[side];
+        let from = claimed.unwrap_or(address);
         for (to, datagram) in std::mem::take(&mut self.sides[side].gateway.outbox) {
             self.sides[side].sent.push(datagram.clone());
+            *self.bytes_to.entry(to).or_default() += datagram.len() + OUTER_HEADERS;
+            *self.bytes_from.entry(from).or_default() += datagram.len() + OUTER_HEADERS;
+            if let Some(mirror) = mirror {
+                self.number += 1;
+                let copy = (mirror, to, datagram.clone());
+                self.under_way.insert((self.mono_ms, self.number), copy);
+            }
             let mut copies = 1;
             if self.happens(self.faults.lost_percent) {
                 copies = 0;

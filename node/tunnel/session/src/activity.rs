@@ -1,0 +1,53 @@
+//! What shards see of their peers, for the endpoint.
+
+use crate::control::Probe;
+use crate::via::Via;
+
+/// What a shard saw of one peer since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// A packet that is not empty was sealed.
+    pub sent_data: bool,
+    /// Any packet was sealed.
+    pub sent_any: bool,
+    /// A packet that is not empty was opened.
+    pub received_data: bool,
+    /// A session by which something was opened, by our index: one by which nothing had come
+    /// before, if there was one.
+    pub received_by: Option<u32>,
+    /// Where the last authentic packet came from, if not from where we send to.
+    pub came_from: Option<Via>,
+    /// A challenge of the peer's, the last one.
+    pub challenged: Option<u64>,
+    /// A challenge of ours, and where it came back from, the last one.
+    pub came_back: Option<(u64, Via)>,
+    /// There was something to send, and no key for it; or the key is nearly used up.
+    pub wants_session: bool,
+    /// The peer's probe that came last.
+    pub probed: Option<Probe>,
+    /// The echo of ours that came last.
+    pub echoed: Option<Probe>,
+    /// The smallest outer packet that the own link refused as too large, in bytes.
+    pub refused: Option<usize>,
+}
+
+impl Activity {
+    /// Adds what another shard saw, or the same one later. Of what says one thing, the last is
+    /// kept; who was heard by two sessions is to be told twice, and gives what is told first.
+    pub fn add(&mut self, later: Self) -> Option<Self> {
+        let other = self.received_by.filter(|_| later.received_by.is_some());
+        let other = other.filter(|other| Some(*other) != later.received_by);
+        self.sent_data |= later.sent_data;
+        self.sent_any |= later.sent_any;
+        self.received_data |= later.received_data;
+        self.wants_session |= later.wants_session;
+        self.received_by = later.received_by.or(self.received_by);
+        self.came_from = later.came_from.or(self.came_from);
+        self.challenged = later.challenged.or(self.challenged);
+        self.came_back = later.came_back.or(self.came_back);
+        self.probed = later.probed.or(self.probed);
+        self.echoed = later.echoed.or(self.echoed);
+        self.refused = [later.refused, self.refused].into_iter().flatten().min();
+        other.map(|received_by| Self { received_by: Some(received_by), ..Self::default() })
+    }
+}

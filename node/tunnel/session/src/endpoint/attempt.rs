@@ -1,0 +1,61 @@
+//! A handshake that we began, and how often its initiation was said.
+
+use crate::handshake::Initiator;
+use crate::limits;
+use crate::via::Via;
+
+/// A handshake that we began.
+pub(super) struct Attempt {
+    pub(super) own_index: u32,
+    pub(super) initiator: Initiator,
+    /// Where the initiation was sent.
+    pub(super) via: Via,
+    pub(super) tries: Tries,
+}
+
+/// How often an initiation was said without an answer, with new keys each time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tries {
+    /// When it was said first.
+    began_ms: u64,
+    /// When it is said again.
+    pub(super) again_ms: u64,
+    /// Initiations so far, but for those that a cookie hurried.
+    pub(super) count: usize,
+    /// Whether it was said again before its time, since a cookie came.
+    is_hurried: bool,
+}
+
+impl Attempt {
+    /// Whether it is to be said again.
+    pub(super) fn is_due(&self, mono_ms: u64) -> bool {
+        self.tries.again_ms <= mono_ms
+    }
+
+    /// Whether it was said for so long that nobody is there.
+    pub(super) fn is_lost(&self, mono_ms: u64) -> bool {
+        self.is_due(mono_ms) && mono_ms - self.tries.began_ms >= limits::REKEY_ATTEMPT_MS
+    }
+}
+
+impl Tries {
+    /// Before the first one.
+    pub(super) fn first(mono_ms: u64) -> Self {
+        Self { began_ms: mono_ms, again_ms: mono_ms, count: 0, is_hurried: false }
+    }
+
+    /// It was said, and is said again then.
+    pub(super) fn one_more(self, again_ms: u64) -> Self {
+        Self { again_ms, count: self.count + 1, ..self }
+    }
+
+    /// A cookie has come: the initiation is said again at once, though not twice before its time.
+    pub(super) fn hurry(&mut self, mono_ms: u64) {
+        self.is_hurried = !self.is_hurried;
+        if self.is_hurried {
+            self.again_ms = mono_ms;
+            // To the same address: there the cookie is good.
+            self.count -= 1;
+        }
+    }
+}
