@@ -17,6 +17,7 @@ mod checksum;
 mod coalesce;
 mod control;
 mod cookie;
+mod crossing;
 mod cut;
 mod dh;
 mod endpoint;

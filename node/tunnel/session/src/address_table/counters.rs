@@ -11,8 +11,10 @@ use crate::translate::TranslateError;
 pub enum DropReason {
     /// It is no whole IP packet.
     Malformed,
-    /// It is an ICMP error about a packet between others.
+    /// It is an ICMP error about a packet between others, or one in fragments.
     Quotation,
+    /// Its protocol, or its kind of ICMP message, is none that crosses between clusters.
+    Protocol,
     /// Its source is nobody who may send it there.
     Source,
     /// Its destination is nobody who may be reached.
@@ -54,9 +56,10 @@ impl Count {
 
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Malformed,
         Self::Quotation,
+        Self::Protocol,
         Self::Source,
         Self::Destination,
         Self::Ended,
@@ -77,6 +80,7 @@ impl From<TranslateError> for DropReason {
         match error {
             TranslateError::NoPacket(error) => error.into(),
             TranslateError::Quotation => Self::Quotation,
+            TranslateError::Protocol => Self::Protocol,
         }
     }
 }
@@ -86,6 +90,7 @@ impl fmt::Display for DropReason {
         f.write_str(match self {
             Self::Malformed => "no whole IP packet",
             Self::Quotation => "an ICMP error about a packet between others",
+            Self::Protocol => "a protocol or a kind of ICMP message that does not cross",
             Self::Source => "its source may not send there",
             Self::Destination => "its destination may not be reached",
             Self::Ended => "the lease is over",
