@@ -62,6 +62,8 @@ pub(crate) struct Established {
 pub(crate) struct Initiator {
     state: Box<HandshakeState>,
     suites: Suites,
+    /// How many answers to it were not the peer's.
+    forgeries: u32,
 }
 
 /// The first message was read; the second is to be sent.
@@ -154,14 +156,24 @@ impl Initiator {
         let mut message = [0; INITIATION_NOISE_BYTES];
         let written = state.write_message(&offer.to_bytes(), &mut message)?;
         assert_eq!(written, INITIATION_NOISE_BYTES, "IK's first message has a fixed length");
-        Ok((Self { state: Box::new(state), suites: offer.suites }, message))
+        Ok((Self { state: Box::new(state), suites: offer.suites, forgeries: 0 }, message))
     }
 
-    /// Takes the answer. A forged one leaves the handshake as it was.
+    /// Takes the answer. A forged one leaves the handshake as it was; after
+    /// [`limits::FORGED_RESPONSES`] of them none is looked at any more.
     ///
     /// # Errors
-    /// When it is not the peer's answer to this handshake.
+    /// When it is not the peer's answer to this handshake, or not looked at.
     pub(crate) fn finish(&mut self, noise: &[u8]) -> Result<Established, NotAuthentic> {
+        if self.forgeries >= limits::FORGED_RESPONSES {
+            return Err(NotAuthentic);
+        }
+        let established = self.read_answer(noise);
+        self.forgeries += u32::from(established.is_err());
+        established
+    }
+
+    fn read_answer(&mut self, noise: &[u8]) -> Result<Established, NotAuthentic> {
         let mut payload = [0; CHOICE_BYTES];
         let length = self.state.read_message(noise, &mut payload)?;
         let choice = Choice::from_bytes(payload)?;
@@ -289,6 +301,28 @@ mod tests {
         let here = initiator.finish(&second).unwrap();
         assert_eq!((here.send, here.receive), (there.receive, there.send));
         assert_eq!((here.suite, here.peer_shards, there.peer_shards), (Suite::Aes256Gcm, 4, 2));
+    }
+
+    #[test]
+    fn after_a_few_forged_answers_to_an_initiation_none_is_looked_at() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        // Whether the genuine answer is taken after so many forged ones.
+        let is_taken_after = |forged_answers| {
+            let (mut initiator, first) =
+                Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
+            let (responder, ..) = Responder::read(&away, &first, [5; 32]).unwrap();
+            let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
+            let (answer, _) = responder.respond(&secret, choice, 2).unwrap();
+            let mut forged = answer;
+            forged[40] ^= 1;
+            for _ in 0..forged_answers {
+                assert!(initiator.finish(&forged).is_err());
+            }
+            initiator.finish(&answer).is_ok()
+        };
+        assert!(is_taken_after(limits::FORGED_RESPONSES - 1));
+        assert!(!is_taken_after(limits::FORGED_RESPONSES), "each would cost two X25519");
     }
 
     #[test]

@@ -46,6 +46,11 @@ pub const INITIATIONS_PER_SECOND: u32 = 1_000;
 /// WireGuard's programs have it.
 pub const INITIATIONS_PER_ADDRESS: u8 = 20;
 
+/// Answers to one initiation that are not the peer's, until no more are looked at: each costs two
+/// multiplications on the curve. The next initiation follows within [`REKEY_TIMEOUT_MS`]. A guess:
+/// who does not see the initiation has to find its index among 2^28.
+pub const FORGED_RESPONSES: u32 = 4;
+
 /// A sealed packet is so much longer than what it carries: type, receiver, counter, tag.
 pub const SEALED_BYTES: usize = 16 + 16;
 /// The largest packet that IP knows.
