@@ -1,18 +1,15 @@
 //! The Noise handshake, `IKpsk2` as WireGuard uses it, run by `snow`: two messages, after which
 //! both ends hold the same two keys. When to begin one, and whom to answer, is the endpoint's.
 
-use rand::{Rng as _, SeedableRng as _};
-use rand_chacha::ChaCha20Rng;
-use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
-use snow::types::{Cipher, Dh, Hash, Random};
+use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
-use crate::dh::ErasedDh;
+use crate::erasing_rng::Seed;
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{CHOICE_BYTES, INITIATION_NOISE_BYTES, OFFER_BYTES, RESPONSE_NOISE_BYTES};
+use crate::primitives::Primitives;
 use crate::start::Start;
 use crate::suite::{Suite, Suites};
 
@@ -145,7 +142,7 @@ impl Initiator {
         peer: &PublicKey,
         secret: &SharedSecret,
         offer: Offer,
-        seed: [u8; 32],
+        seed: Seed,
     ) -> Result<(Self, [u8; INITIATION_NOISE_BYTES]), NotAuthentic> {
         let private = own.secret();
         let mut state = builder(seed)?
@@ -192,7 +189,7 @@ impl Responder {
     pub(crate) fn read(
         own: &KeyPair,
         noise: &[u8],
-        seed: [u8; 32],
+        seed: Seed,
     ) -> Result<(Self, PublicKey, Offer), NotAuthentic> {
         let private = own.secret();
         let mut state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
@@ -224,9 +221,9 @@ impl Responder {
     }
 }
 
-fn builder<'a>(seed: [u8; 32]) -> Result<Builder<'a>, NotAuthentic> {
+fn builder<'a>(seed: Seed) -> Result<Builder<'a>, NotAuthentic> {
     let params: NoiseParams = PARAMS.parse()?;
-    Ok(Builder::with_resolver(params, Box::new(Seeded(Zeroizing::new(seed)))).prologue(PROLOGUE)?)
+    Ok(Builder::with_resolver(params, Box::new(Primitives::new(seed))).prologue(PROLOGUE)?)
 }
 
 fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Established {
@@ -236,36 +233,6 @@ fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Est
     let (send, receive) =
         if state.is_initiator() { (initiators, responders) } else { (responders, initiators) };
     Established { send, receive, suite, peer_shards }
-}
-
-/// The usual primitives with keys that are erased, and randomness of a seed that is an argument.
-struct Seeded(Zeroizing<[u8; 32]>);
-
-struct SeededRandom(ChaCha20Rng);
-
-impl CryptoResolver for Seeded {
-    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(SeededRandom(ChaCha20Rng::from_seed(*self.0))))
-    }
-
-    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        (*choice == DHChoice::Curve25519).then(|| Box::<ErasedDh>::default() as Box<dyn Dh>)
-    }
-
-    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        DefaultResolver.resolve_hash(choice)
-    }
-
-    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
-    }
-}
-
-impl Random for SeededRandom {
-    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), snow::Error> {
-        self.0.fill_bytes(into);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -289,8 +256,8 @@ mod tests {
         let (home, away) = (pair(1), pair(2));
         let secret = SharedSecret::new([3; 32]);
         let (mut initiator, first) =
-            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
-        let (responder, peer, heard) = Responder::read(&away, &first, [5; 32]).unwrap();
+            Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32])).unwrap();
+        let (responder, peer, heard) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
         assert_eq!((peer, heard), (home.public(), offer()));
         let choice = Choice { suite: Suite::Aes256Gcm, shards: 4 };
         let (second, there) = responder.respond(&secret, choice, heard.shards).unwrap();
@@ -310,8 +277,9 @@ mod tests {
         // Whether the genuine answer is taken after so many forged ones.
         let is_taken_after = |forged_answers| {
             let (mut initiator, first) =
-                Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
-            let (responder, ..) = Responder::read(&away, &first, [5; 32]).unwrap();
+                Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32]))
+                    .unwrap();
+            let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
             let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
             let (answer, _) = responder.respond(&secret, choice, 2).unwrap();
             let mut forged = answer;
@@ -330,9 +298,9 @@ mod tests {
         let (home, away) = (pair(1), pair(2));
         let secret = SharedSecret::new([3; 32]);
         let (mut initiator, first) =
-            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
-        assert!(Responder::read(&pair(9), &first, [5; 32]).is_err());
-        let (responder, ..) = Responder::read(&away, &first, [5; 32]).unwrap();
+            Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32])).unwrap();
+        assert!(Responder::read(&pair(9), &first, Seed::new([5; 32])).is_err());
+        let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
         let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
         let (second, _) = responder.respond(&SharedSecret::new([8; 32]), choice, 2).unwrap();
         assert!(initiator.finish(&second).is_err());
@@ -342,7 +310,7 @@ mod tests {
     fn keys_of_no_order_agree_on_nothing() {
         let (home, nobody) = (pair(1), PublicKey::new([0; 32]));
         let secret = SharedSecret::new([3; 32]);
-        assert!(Initiator::begin(&home, &nobody, &secret, offer(), [4; 32]).is_err());
+        assert!(Initiator::begin(&home, &nobody, &secret, offer(), Seed::new([4; 32])).is_err());
     }
 
     #[test]
