@@ -56,8 +56,7 @@ impl Cipher for ErasedCipher {
         ciphertext: &[u8],
         out: &mut [u8],
     ) -> Result<usize, Error> {
-        let (sealed, tag) =
-            ciphertext.split_last_chunk::<TAG_BYTES>().ok_or(Error::Decrypt)?;
+        let (sealed, tag) = ciphertext.split_last_chunk::<TAG_BYTES>().ok_or(Error::Decrypt)?;
         let opened = out.get_mut(..sealed.len()).ok_or(Error::Decrypt)?;
         opened.copy_from_slice(sealed);
         self.cipher()

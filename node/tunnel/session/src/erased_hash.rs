@@ -20,13 +20,10 @@ pub(crate) struct ErasedHash {
 }
 
 impl ErasedHash {
-    /// What is in the hasher is the state and one block: both are overwritten. Its type cannot be
-    /// erased in another way without unsafe code.
+    /// Overwrites the state and the block that waits. The hasher cannot be erased in another way
+    /// without unsafe code; but for the black box the compiler would leave it out, since nobody
+    /// reads what is written.
     fn erase(&mut self) {
-        self.hasher = Blake2s256::new();
-        self.hasher.update([0; BLOCK_BYTES]);
-        // Else the compiler sees that nobody reads it, and leaves it out.
-        black_box(&mut self.hasher);
         self.hasher = Blake2s256::new();
         black_box(&mut self.hasher);
     }
@@ -106,5 +103,58 @@ impl Hash for ErasedHash {
 impl Drop for ErasedHash {
     fn drop(&mut self) {
         self.erase();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use snow::params::HashChoice;
+    use snow::resolvers::{CryptoResolver as _, DefaultResolver};
+
+    use super::*;
+
+    /// What hashes, codes and derived keys of the same things are.
+    fn all_of(hash: &mut dyn Hash) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        for bytes in [0, 1, 63, 64, 65, 200] {
+            let data = vec![5; bytes];
+            let mut out = [[0; HASH_BYTES]; 4];
+            hash.reset();
+            hash.input(&data);
+            hash.input(b"and more");
+            hash.result(&mut out[0]);
+            all.push(out[0].to_vec());
+            hash.hmac(&[6; HASH_BYTES], &data, &mut out[0]);
+            for outputs in 1..=3 {
+                let [_, one, two, three] = &mut out;
+                hash.hkdf(&[7; HASH_BYTES], &data, outputs, one, two, three);
+                all.push(out.concat());
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn it_gives_what_snows_own_does() {
+        let mut own = DefaultResolver.resolve_hash(&HashChoice::Blake2s).unwrap();
+        let mut erased = ErasedHash::default();
+        assert_eq!(own.name(), erased.name());
+        assert_eq!((own.block_len(), own.hash_len()), (erased.block_len(), erased.hash_len()));
+        assert_eq!(all_of(&mut *own), all_of(&mut erased));
+    }
+
+    #[test]
+    fn what_was_hashed_is_forgotten_before_the_next_hash_and_at_the_end() {
+        let hash_of = |erased: &mut ErasedHash| {
+            let mut out = [0; HASH_BYTES];
+            erased.result(&mut out);
+            out
+        };
+        let mut erased = ErasedHash::default();
+        let of_nothing = hash_of(&mut erased);
+        erased.input(&[9; 100]);
+        erased.erase();
+        assert_eq!(hash_of(&mut erased), of_nothing);
+        assert!(std::mem::needs_drop::<ErasedHash>());
     }
 }

@@ -30,7 +30,7 @@ impl ErasingRng {
         Self { key }
     }
 
-    /// Draws a seed.
+    /// Draws the seed of one handshake.
     pub(crate) fn seed(&mut self) -> Seed {
         let mut seed = Box::<Zeroizing<[u8; KEY_BYTES]>>::default();
         self.fill(seed.as_mut_slice());

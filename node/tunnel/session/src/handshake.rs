@@ -5,6 +5,7 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState};
 use zeroize::Zeroizing;
 
+use crate::erased_state::ErasedState;
 use crate::erasing_rng::Seed;
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
@@ -57,7 +58,7 @@ pub(crate) struct Established {
 
 /// The first message was sent; the second is awaited.
 pub(crate) struct Initiator {
-    state: Box<HandshakeState>,
+    state: ErasedState,
     suites: Suites,
     /// How many answers to it were not the peer's.
     forgeries: u32,
@@ -65,7 +66,7 @@ pub(crate) struct Initiator {
 
 /// The first message was read; the second is to be sent.
 pub(crate) struct Responder {
-    state: Box<HandshakeState>,
+    state: ErasedState,
 }
 
 /// A Noise message that was not sealed by whoever it claims to come from, or says what cannot be.
@@ -145,15 +146,16 @@ impl Initiator {
         seed: Seed,
     ) -> Result<(Self, [u8; INITIATION_NOISE_BYTES]), NotAuthentic> {
         let private = own.secret();
-        let mut state = builder(seed)?
+        let state = builder(seed)?
             .local_private_key(private.as_ref())?
             .remote_public_key(peer.as_bytes())?
             .psk(PSK_PLACE, secret.as_bytes())?
             .build_initiator()?;
+        let mut state = ErasedState::new(state, usize::from(PSK_PLACE));
         let mut message = [0; INITIATION_NOISE_BYTES];
         let written = state.write_message(&offer.to_bytes(), &mut message)?;
         assert_eq!(written, INITIATION_NOISE_BYTES, "IK's first message has a fixed length");
-        Ok((Self { state: Box::new(state), suites: offer.suites, forgeries: 0 }, message))
+        Ok((Self { state, suites: offer.suites, forgeries: 0 }, message))
     }
 
     /// Takes the answer. A forged one leaves the handshake as it was; after
@@ -192,7 +194,8 @@ impl Responder {
         seed: Seed,
     ) -> Result<(Self, PublicKey, Offer), NotAuthentic> {
         let private = own.secret();
-        let mut state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
+        let state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
+        let mut state = ErasedState::new(state, usize::from(PSK_PLACE));
         let mut payload = [0; OFFER_BYTES];
         let length = state.read_message(noise, &mut payload)?;
         let peer = state.get_remote_static().and_then(|key| key.first_chunk());
@@ -200,7 +203,7 @@ impl Responder {
         if length != OFFER_BYTES {
             return Err(NotAuthentic);
         }
-        Ok((Self { state: Box::new(state) }, peer, Offer::from_bytes(&payload)?))
+        Ok((Self { state }, peer, Offer::from_bytes(&payload)?))
     }
 
     /// Answers it. The peer's offer says how many shards it seals with.
@@ -237,7 +240,59 @@ fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Est
 
 #[cfg(test)]
 mod tests {
+    use snow::params::{CipherChoice, DHChoice, HashChoice};
+    use snow::resolvers::{CryptoResolver, DefaultResolver};
+    use snow::types::{Cipher, Dh, Hash, Random};
+
     use super::*;
+
+    /// snow's own primitives, with our randomness.
+    struct SnowsOwn(Primitives);
+
+    impl CryptoResolver for SnowsOwn {
+        fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+            self.0.resolve_rng()
+        }
+
+        fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+            DefaultResolver.resolve_dh(choice)
+        }
+
+        fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+            DefaultResolver.resolve_hash(choice)
+        }
+
+        fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+            DefaultResolver.resolve_cipher(choice)
+        }
+    }
+
+    #[test]
+    fn a_handshake_with_snows_own_primitives_is_the_same() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        let own = SnowsOwn(Primitives::new(Seed::new([4; 32])));
+        let private = home.secret();
+        let builder = Builder::with_resolver(PARAMS.parse().unwrap(), Box::new(own))
+            .prologue(PROLOGUE)
+            .and_then(|builder| builder.local_private_key(private.as_ref()))
+            .and_then(|builder| builder.psk(PSK_PLACE, secret.as_bytes()));
+        let public = away.public();
+        let builder = builder.unwrap().remote_public_key(public.as_bytes()).unwrap();
+        let mut state = builder.build_initiator().unwrap();
+        let mut first = [0; INITIATION_NOISE_BYTES];
+        state.write_message(&offer().to_bytes(), &mut first).unwrap();
+        let (_, of_ours) =
+            Initiator::begin(&home, &public, &secret, offer(), Seed::new([4; 32])).unwrap();
+        assert_eq!(first, of_ours);
+
+        let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
+        let choice = Choice { suite: Suite::Aes256Gcm, shards: 4 };
+        let (second, there) = responder.respond(&secret, choice, 2).unwrap();
+        state.read_message(&second, &mut [0; CHOICE_BYTES]).unwrap();
+        let (send, receive) = state.dangerously_get_raw_split();
+        assert_eq!((send, receive), (*there.receive, *there.send));
+    }
 
     fn pair(number: u8) -> KeyPair {
         KeyPair::from_secret(&[number; 32])
