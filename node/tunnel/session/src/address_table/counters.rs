@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::route::Route;
+use crate::cut::CutError;
 use crate::packet::NoPacket;
 use crate::translate::TranslateError;
 
@@ -27,6 +28,10 @@ pub enum DropReason {
     Queue,
     /// It is larger than fits the way, and cannot be cut.
     TooLarge,
+    /// It waited for a session with the peer for longer than there was room.
+    NoSession,
+    /// There is a session, and it is not known where the peer is.
+    NoAddress,
 }
 
 /// Packets and their bytes.
@@ -56,7 +61,7 @@ impl Count {
 
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Malformed,
         Self::Quotation,
         Self::Protocol,
@@ -66,6 +71,8 @@ impl DropReason {
         Self::Rate,
         Self::Queue,
         Self::TooLarge,
+        Self::NoSession,
+        Self::NoAddress,
     ];
 }
 
@@ -85,6 +92,15 @@ impl From<TranslateError> for DropReason {
     }
 }
 
+impl From<CutError> for DropReason {
+    fn from(error: CutError) -> Self {
+        match error {
+            CutError::NoPacket(error) => error.into(),
+            CutError::TooLarge(_) => Self::TooLarge,
+        }
+    }
+}
+
 impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -97,6 +113,8 @@ impl fmt::Display for DropReason {
             Self::Rate => "its lease has carried more than it may",
             Self::Queue => "the way out and the lease's queue are full",
             Self::TooLarge => "larger than fits the way",
+            Self::NoSession => "no session with the peer",
+            Self::NoAddress => "it is not known where the peer is",
         })
     }
 }
@@ -136,5 +154,28 @@ impl Counters {
             Err(reason) => self.drop(reason, count),
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_counted_by_itself() {
+        let mut counters = Counters::default();
+        for (nth, reason) in DropReason::ALL.into_iter().enumerate() {
+            counters.drop(reason, Count { packets: nth as u64, bytes: 0 });
+        }
+        for (nth, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(counters.dropped(reason).packets, nth as u64, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_none_is_not_too_large() {
+        let of = |error: CutError| DropReason::from(error);
+        assert_eq!(of(NoPacket::Length.into()), DropReason::Malformed);
+        assert_eq!(of(CutError::TooLarge(None)), DropReason::TooLarge);
     }
 }
