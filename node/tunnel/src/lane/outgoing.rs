@@ -140,7 +140,7 @@ impl Outgoing {
                 let waiting = Waiting { route, header: *header, bytes: bytes.to_vec() };
                 if self.without_session.len() == limits::WAITING {
                     let lost = self.without_session.pop_front();
-                    lost.inspect(|lost| lost.drop(through.leases));
+                    lost.inspect(|lost| lost.drop(DropReason::NoSession, through.leases));
                 }
                 self.without_session.push_back(waiting);
                 self.wants_session = true;
@@ -164,7 +164,7 @@ impl Outgoing {
             if let CutError::TooLarge(Some(most)) = error {
                 self.told.extend(too_big(bytes, most).map(|told| (peer, told)));
             }
-            Unsent::Dropped(DropReason::TooLarge)
+            Unsent::Dropped(error.into())
         })?;
         let most = room.datagram() + SEALED_BYTES;
         loop {
@@ -182,7 +182,8 @@ impl Outgoing {
             match through.shard.seal(through.mono_ms, peer, datagram) {
                 Ok(to) => self.batch.push(to, length + SEALED_BYTES),
                 Err(ShardError::NoSession) => return Err(Unsent::WithoutSession),
-                Err(_) => return Err(Unsent::Dropped(DropReason::Queue)),
+                // The others are those of opening.
+                Err(_) => return Err(Unsent::Dropped(DropReason::NoAddress)),
             }
         }
     }
@@ -190,7 +191,7 @@ impl Outgoing {
     fn wait(&mut self, waiting: Waiting, leases: &mut Leases) {
         let (lease, bytes) = (waiting.route.lease, waiting.bytes.len());
         if let Err(lost) = self.queue.push(Queued { lease, bytes, packet: waiting }) {
-            lost.packet.drop(leases);
+            lost.packet.drop(DropReason::Queue, leases);
         }
     }
 
@@ -270,8 +271,98 @@ enum Unsent {
 }
 
 impl Waiting {
-    fn drop(&self, leases: &mut Leases) {
+    fn drop(&self, reason: DropReason, leases: &mut Leases) {
         let count = self.header.count(&self.bytes);
-        leases.drop_outbound(self.route.lease, DropReason::Queue, count);
+        leases.drop_outbound(self.route.lease, reason, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+    use mercato_protocol::time::Now;
+    use mercato_session::{
+        Config, Effect, Endpoint, KeyPair, PeerConfig, SessionKeys, SharedSecret, Start, Suites,
+    };
+
+    use super::*;
+    use crate::offloads::{OffloadState, Offloads};
+
+    const NOW: Now = Now { wall_ms: 1_000, mono_ms: 1_000 };
+
+    /// A gateway of this number that knows the other one, and where it is.
+    fn endpoint(number: u8) -> (Endpoint, PeerIndex) {
+        let keys = [number, 1 - number].map(|number| KeyPair::from_secret(&[number + 1; 32]));
+        let [own, other] = keys;
+        let (suites, start) = (Suites::new([]), Start::from_ms(0));
+        let config = Config { keys: own, suites, shards: 1, link_mtu: 1_500, start };
+        let (secret, addresses) = (SharedSecret::new([3; 32]), vec![at()]);
+        let mut endpoint = Endpoint::new(config, [number; 32]);
+        let peer = endpoint.add_peer(PeerConfig { key: other.public(), secret, addresses });
+        (endpoint, peer.unwrap())
+    }
+
+    fn at() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], 7_475))
+    }
+
+    fn effects(endpoint: &mut Endpoint) -> Vec<Effect> {
+        std::iter::from_fn(|| endpoint.poll_effect()).collect()
+    }
+
+    fn sent(effects: &[Effect]) -> Vec<u8> {
+        let sent = |effect: &Effect| {
+            if let Effect::Send(_, datagram) = effect { Some(datagram.clone()) } else { None }
+        };
+        effects.iter().find_map(sent).unwrap()
+    }
+
+    /// The keys of a session, and with whom.
+    fn session() -> (PeerIndex, SessionKeys) {
+        let [(mut here, peer), (mut there, _)] = [endpoint(0), endpoint(1)];
+        here.connect(NOW, peer);
+        let initiation = sent(&effects(&mut here));
+        there.handle_datagram(NOW, at(), &initiation).unwrap();
+        here.handle_datagram(NOW, at(), &sent(&effects(&mut there))).unwrap();
+        let keys = |effect| {
+            if let Effect::Install(peer, keys) = effect { Some((peer, keys)) } else { None }
+        };
+        effects(&mut here).into_iter().find_map(keys).unwrap()
+    }
+
+    fn packet() -> Vec<u8> {
+        let mut packet = vec![0; 28];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17]);
+        packet
+    }
+
+    #[test]
+    fn what_is_not_sent_is_counted_by_its_reason() {
+        let (peer, keys) = session();
+        let route = Route { lease: NegotiationId([1; 16]), peer };
+        let offloads = OffloadState::new(Offloads::ALL);
+        let any = "127.0.0.1:0".parse().unwrap();
+        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+        let (mut shard, mut leases, mut outgoing) =
+            (Shard::new(0), Leases::default(), Outgoing::new());
+        let mut seal = |shard: &mut Shard, bytes: &[u8]| {
+            let (leases, socket) = (&mut leases, &socket);
+            let mut through = Through { mono_ms: NOW.mono_ms, shard, leases, socket };
+            outgoing.seal(route, &OffloadHeader::default(), bytes, &mut through);
+        };
+        for _ in 0..=limits::WAITING {
+            seal(&mut shard, &packet());
+        }
+        seal(&mut shard, &[0; 28]);
+        let own_index = keys.own_index();
+        shard.install(peer, keys);
+        shard.seal_with(peer, own_index);
+        seal(&mut shard, &packet());
+        let counters = leases.counters()[&route.lease].outbound;
+        for reason in DropReason::ALL {
+            let expected = [DropReason::NoSession, DropReason::Malformed, DropReason::NoAddress];
+            let dropped = counters.dropped(reason).packets;
+            assert_eq!(dropped, u64::from(expected.contains(&reason)), "{reason}");
+        }
     }
 }
