@@ -3,7 +3,7 @@
 
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::erased_state::ErasedState;
 use crate::erasing_rng::Seed;
@@ -44,12 +44,13 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timestamp([u8; 12]);
 
-/// The two keys of a finished handshake, and what was agreed besides.
+/// The two keys of a finished handshake, and what was agreed besides. They lie in boxes: moving
+/// them would leave copies, in queues for one, that nobody erases.
 pub(crate) struct Established {
     /// What we seal with.
-    pub(crate) send: Zeroizing<[u8; 32]>,
+    pub(crate) send: Box<Zeroizing<[u8; 32]>>,
     /// What the peer seals with.
-    pub(crate) receive: Zeroizing<[u8; 32]>,
+    pub(crate) receive: Box<Zeroizing<[u8; 32]>>,
     /// By what.
     pub(crate) suite: Suite,
     /// How many shards the peer seals with.
@@ -231,8 +232,11 @@ fn builder<'a>(seed: Seed) -> Result<Builder<'a>, NotAuthentic> {
 
 fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Established {
     assert!(state.is_handshake_finished(), "keys come of a finished handshake alone");
-    let (initiators, responders) = state.dangerously_get_raw_split();
-    let (initiators, responders) = (Zeroizing::new(initiators), Zeroizing::new(responders));
+    let mut split = state.dangerously_get_raw_split();
+    let [mut initiators, mut responders] = <[Box<Zeroizing<[u8; 32]>>; 2]>::default();
+    initiators.copy_from_slice(&split.0);
+    responders.copy_from_slice(&split.1);
+    split.zeroize();
     let (send, receive) =
         if state.is_initiator() { (initiators, responders) } else { (responders, initiators) };
     Established { send, receive, suite, peer_shards }
@@ -291,7 +295,7 @@ mod tests {
         let (second, there) = responder.respond(&secret, choice, 2).unwrap();
         state.read_message(&second, &mut [0; CHOICE_BYTES]).unwrap();
         let (send, receive) = state.dangerously_get_raw_split();
-        assert_eq!((send, receive), (*there.receive, *there.send));
+        assert_eq!((send, receive), (**there.receive, **there.send));
     }
 
     fn pair(number: u8) -> KeyPair {

@@ -309,8 +309,8 @@ mod tests {
     fn pair() -> [(Shard, PeerIndex); 2] {
         [(1, 2), (2, 1)].map(|(send, receive)| {
             let keys = Established {
-                send: [send; 32].into(),
-                receive: [receive; 32].into(),
+                send: Box::new([send; 32].into()),
+                receive: Box::new([receive; 32].into()),
                 suite: Suite::Aes256Gcm,
                 peer_shards: 1,
             };

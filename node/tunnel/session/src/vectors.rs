@@ -158,8 +158,8 @@ fn session(suite: Suite) -> Value {
         "suite": format!("{suite:?}"),
         "initiation": hex::encode(initiation),
         "response": hex::encode(response),
-        "initiatorSeals": hex::encode(**from_initiator),
-        "responderSeals": hex::encode(**from_responder),
+        "initiatorSeals": hex::encode(***from_initiator),
+        "responderSeals": hex::encode(***from_responder),
         "shardKeys": shard_keys,
         "packets": packets,
     })
