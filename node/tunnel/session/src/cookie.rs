@@ -33,7 +33,8 @@ pub(crate) struct Checker {
 
 /// What cookies are made of.
 struct Secret {
-    bytes: Zeroizing<[u8; 32]>,
+    /// In a box, since one secret takes the place of another.
+    bytes: Box<Zeroizing<[u8; 32]>>,
     made_ms: u64,
 }
 
@@ -107,14 +108,14 @@ impl Checker {
 
 impl Secret {
     fn draw<R: Rng>(rng: &mut R, made_ms: u64) -> Self {
-        let mut bytes = Zeroizing::new([0; 32]);
-        rng.fill_bytes(bytes.as_mut());
+        let mut bytes = Box::<Zeroizing<[u8; 32]>>::default();
+        rng.fill_bytes(bytes.as_mut_slice());
         Self { bytes, made_ms }
     }
 
     /// The cookie of an address.
     fn cookie_of(&self, from: SocketAddr) -> Code {
-        let mut mac = keyed(self.bytes.as_ref());
+        let mut mac = keyed(self.bytes.as_slice());
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.octets()),
             IpAddr::V6(ip) => mac.update(&ip.octets()),
