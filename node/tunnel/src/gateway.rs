@@ -2,6 +2,7 @@
 //! their keys. The endpoint is on the thread of the first lane, to which handshakes come.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -27,7 +28,6 @@ use crate::traffic::Traffic;
 use crate::worker::Worker;
 
 /// What a gateway works with.
-#[derive(Debug)]
 pub struct GatewayConfig {
     /// Its keys.
     pub keys: KeyPair,
@@ -38,8 +38,22 @@ pub struct GatewayConfig {
     /// When it began: after every earlier start with the same keys. Whoever starts it keeps this
     /// with the keys, before it runs.
     pub start: Start,
-    /// 32 random bytes for the handshakes, and 16 for the address table.
+    /// 32 random bytes for the handshakes, and 16 for the address table. They are drawn for this
+    /// alone, and no copy is kept: whoever has the first reads what is sealed.
     pub seeds: ([u8; 32], [u8; 16]),
+}
+
+/// Without the seeds.
+impl fmt::Debug for GatewayConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { keys, suites, inner_mtu, start, seeds: _ } = self;
+        f.debug_struct("GatewayConfig")
+            .field("keys", keys)
+            .field("suites", suites)
+            .field("inner_mtu", inner_mtu)
+            .field("start", start)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A gateway of one thread for each shard.
@@ -322,5 +336,23 @@ impl Gateway {
         let mut traffic = Traffic::default();
         told.iter().for_each(|of_lane| traffic.add(&of_lane));
         Ok(traffic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_never_shown() {
+        let config = GatewayConfig {
+            keys: KeyPair::from_secret(&[1; 32]),
+            suites: Suites::new([]),
+            inner_mtu: 1_400,
+            start: Start::from_ms(0),
+            seeds: ([77; 32], [78; 16]),
+        };
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("77") && !shown.contains("78"), "{shown}");
     }
 }

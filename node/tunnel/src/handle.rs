@@ -24,7 +24,7 @@ pub enum Command {
         /// Where it may be; empty if it only ever comes to us.
         addresses: Vec<SocketAddr>,
     },
-    /// Forget it.
+    /// Forget this gateway, with all sessions.
     RemovePeer(PublicKey),
     /// Let the other side of a lease reach an address of this cluster.
     AddLocal(LocalEntry),

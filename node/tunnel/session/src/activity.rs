@@ -8,7 +8,7 @@ use crate::via::Via;
 pub struct Activity {
     /// A packet that is not empty was sealed.
     pub sent_data: bool,
-    /// Any packet was sealed.
+    /// Any packet was sealed, an empty one too.
     pub sent_any: bool,
     /// A packet that is not empty was opened.
     pub received_data: bool,

@@ -15,7 +15,7 @@ use mercato_protocol::id::ContractId;
 use siphasher::sip::SipHasher13;
 use thiserror::Error;
 
-pub use self::counters::{Count, Counters, DropReason};
+pub use self::counters::{Counters, DropReason};
 pub use self::route::Route;
 use crate::limits;
 use crate::packet::Layout;

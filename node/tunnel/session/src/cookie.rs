@@ -25,9 +25,17 @@ type Code = [u8; MAC_BYTES];
 pub(crate) struct Checker {
     first_key: [u8; 32],
     cookie_key: [u8; 32],
-    /// Changes every [`limits::COOKIE_MS`]; the one before is not good any more.
-    secret: Zeroizing<[u8; 32]>,
-    secret_until_ms: u64,
+    /// Cookies are made of it; another follows after [`limits::COOKIE_SECRET_MS`].
+    current: Option<Secret>,
+    /// The one before, of which some cookies are still good.
+    previous: Option<Secret>,
+}
+
+/// What cookies are made of.
+struct Secret {
+    /// In a box, since one secret takes the place of another.
+    bytes: Box<Zeroizing<[u8; 32]>>,
+    made_ms: u64,
 }
 
 /// Writes the codes of messages to one peer, and keeps its cookie.
@@ -42,7 +50,7 @@ pub(crate) struct Stamper {
 impl Checker {
     pub(crate) fn new(own: &PublicKey) -> Self {
         let (first_key, cookie_key) = keys_of(own);
-        Self { first_key, cookie_key, secret: Zeroizing::default(), secret_until_ms: 0 }
+        Self { first_key, cookie_key, current: None, previous: None }
     }
 
     /// Whether the sender knows our public key.
@@ -52,14 +60,18 @@ impl Checker {
 
     /// Whether the sender carries the cookie that its address was given.
     pub(crate) fn is_second_right(
-        &self,
+        &mut self,
         message: &[u8],
         macs: &Macs<'_>,
         from: SocketAddr,
         mono_ms: u64,
     ) -> bool {
-        mono_ms < self.secret_until_ms
-            && is_code(&self.cookie_of(from), Macs::covered_by_second(message), macs.second)
+        self.erase_old(mono_ms);
+        let covered = Macs::covered_by_second(message);
+        [&self.current, &self.previous]
+            .into_iter()
+            .flatten()
+            .any(|secret| is_code(&secret.cookie_of(from), covered, macs.second))
     }
 
     /// The cookie of an address, sealed to the message that asked for it: nonce and seal.
@@ -70,21 +82,40 @@ impl Checker {
         from: SocketAddr,
         mono_ms: u64,
     ) -> ([u8; COOKIE_NONCE_BYTES], Vec<u8>) {
-        if mono_ms >= self.secret_until_ms {
-            rng.fill_bytes(self.secret.as_mut());
-            self.secret_until_ms = mono_ms + limits::COOKIE_MS;
+        self.erase_old(mono_ms);
+        let is_new = |secret: &Secret| mono_ms < secret.made_ms + limits::COOKIE_SECRET_MS;
+        if !self.current.as_ref().is_some_and(is_new) {
+            self.previous = self.current.take();
         }
+        let secret = self.current.get_or_insert_with(|| Secret::draw(rng, mono_ms));
+        let cookie = secret.cookie_of(from);
         let mut nonce = [0; COOKIE_NONCE_BYTES];
         rng.fill_bytes(&mut nonce);
-        let payload = Payload { msg: &self.cookie_of(from), aad: macs.first };
+        let payload = Payload { msg: &cookie, aad: macs.first };
         let sealed = XChaCha20Poly1305::new(&self.cookie_key.into())
             .encrypt(XNonce::from_slice(&nonce), payload)
             .expect("16 bytes are within what the cipher seals");
         (nonce, sealed)
     }
 
+    /// Forgets the secrets of which no cookie is good any more.
+    fn erase_old(&mut self, mono_ms: u64) {
+        for secret in [&mut self.current, &mut self.previous] {
+            secret.take_if(|secret| mono_ms >= secret.made_ms + 2 * limits::COOKIE_SECRET_MS);
+        }
+    }
+}
+
+impl Secret {
+    fn draw<R: Rng>(rng: &mut R, made_ms: u64) -> Self {
+        let mut bytes = Box::<Zeroizing<[u8; 32]>>::default();
+        rng.fill_bytes(bytes.as_mut_slice());
+        Self { bytes, made_ms }
+    }
+
+    /// The cookie of an address.
     fn cookie_of(&self, from: SocketAddr) -> Code {
-        let mut mac = keyed(self.secret.as_ref());
+        let mut mac = keyed(self.bytes.as_slice());
         match from.ip() {
             IpAddr::V4(ip) => mac.update(&ip.octets()),
             IpAddr::V6(ip) => mac.update(&ip.octets()),
@@ -191,9 +222,41 @@ mod tests {
         let second = stamped(&mut stamper, 10);
         assert!(checker.is_second_right(&second, &macs(&second), here, 20));
         assert!(!checker.is_second_right(&second, &macs(&second), elsewhere, 20));
-        assert!(!checker.is_second_right(&second, &macs(&second), here, limits::COOKIE_MS));
+        assert!(!checker.is_second_right(
+            &second,
+            &macs(&second),
+            here,
+            2 * limits::COOKIE_SECRET_MS
+        ));
         let late = stamped(&mut stamper, 5 + limits::COOKIE_MS);
         assert_eq!(macs(&late).second, &[0; MAC_BYTES], "an old cookie is not shown");
+    }
+
+    #[test]
+    fn a_cookie_of_a_secrets_last_moment_is_good_for_as_long_as_any_other() {
+        let (mut checker, mut stamper) = (Checker::new(&OWN), Stamper::new(&OWN));
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let here: SocketAddr = "192.0.2.1:7475".parse().unwrap();
+        let asking = stamped(&mut stamper, 0);
+        checker.give(&mut rng, &macs(&asking), here, 0);
+        let given_ms = limits::COOKIE_SECRET_MS - 1;
+        let (nonce, sealed) = checker.give(&mut rng, &macs(&asking), here, given_ms);
+        let reply = message::cookie(16, &nonce, &sealed);
+        let Ok(Message::Cookie(reply)) = Message::parse(&reply) else { panic!() };
+        let taken_ms = given_ms + limits::REKEY_TIMEOUT_MS;
+        assert!(stamper.take(&reply, taken_ms));
+        checker.give(&mut rng, &macs(&asking), here, given_ms + 1);
+        let shown_ms = taken_ms + limits::COOKIE_MS - 1;
+        let showing = stamped(&mut stamper, shown_ms);
+        let is_right = |checker: &mut Checker, mono_ms| {
+            checker.is_second_right(&showing, &macs(&showing), here, mono_ms)
+        };
+        assert!(is_right(&mut checker, shown_ms));
+        assert!(!is_right(&mut checker, 2 * limits::COOKIE_SECRET_MS));
+        assert!(checker.previous.is_none(), "it was erased");
+        assert!(checker.current.is_some());
+        assert!(!is_right(&mut checker, 4 * limits::COOKIE_SECRET_MS));
+        assert!(checker.current.is_none(), "so was the one after");
     }
 
     #[test]

@@ -48,8 +48,8 @@ pub enum CutError {
     #[error(transparent)]
     NoPacket(#[from] NoPacket),
     /// It is, or its pieces are, larger than passes: its sender is to be told how much does, by
-    /// [`too_big`](crate::too_big). None while that is not certain: a sender would go by it for
-    /// minutes.
+    /// [`too_big`](crate::too_big). None while that is not certain, since a sender would go by it
+    /// for minutes, and if smaller packets would not pass either.
     #[error("a packet that is larger than passes")]
     TooLarge(Option<usize>),
 }
@@ -172,10 +172,18 @@ impl SegmentedPacket {
         if header_bytes < least || payload >= packet.len() {
             return Err(NoPacket::Length.into());
         }
-        let size = usize::from(segments.size);
-        // TCP is a stream of bytes, and may be cut smaller; a datagram is what it is.
-        let size = if is_tcp { size.min(datagram.saturating_sub(payload).max(1)) } else { size };
-        Ok(Self { is_version_6, transport, payload, is_tcp, size })
+        let size = usize::from(segments.size).min(packet.len() - payload);
+        let room = datagram.saturating_sub(payload);
+        if !is_tcp || size <= room {
+            return Ok(Self { is_version_6, transport, payload, is_tcp, size });
+        }
+        // TCP is a stream of bytes, and may be cut smaller; a datagram is what it is. Each piece
+        // has all headers anew: with headers larger than any real ones, one packet would become
+        // thousands of pieces.
+        if room < payload {
+            return Err(CutError::TooLarge(None));
+        }
+        Ok(Self { is_version_6, transport, payload, is_tcp, size: room })
     }
 
     /// Writes the piece with this part of the payload.
@@ -228,4 +236,36 @@ fn set(bytes: &mut [u8], at: usize, word: u16) -> Change {
     let change = Change::of(field, &word.to_be_bytes());
     field.copy_from_slice(&word.to_be_bytes());
     change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::tests::packet;
+
+    /// Cuts a TCP packet of 2,000 bytes of payload with so many bytes of IPv6 options in front.
+    fn cut_with_options(option_bytes: usize, datagram: usize) -> Result<Option<usize>, CutError> {
+        let mut options = vec![0; option_bytes];
+        options[..2].copy_from_slice(&[TCP, (option_bytes / 8 - 1) as u8]);
+        let mut header = [0; 20];
+        header[12] = 5 << 4;
+        let transport = [&options[..], &header, &[0; 2_000]].concat();
+        let (one, other) = ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap());
+        let bytes = packet(one, other, 60, &transport);
+        let segments = Segments { kind: SegmentKind::TcpV6, size: 1_400 };
+        let start = 40 + option_bytes as u16;
+        let header =
+            OffloadHeader { checksum: Some((start, 16)), segments: Some(segments), headers: 0 };
+        let cut = Cut::new(&header, &bytes, Room::certain(datagram))?;
+        Ok(cut.segments.map(|segments| segments.size))
+    }
+
+    #[test]
+    fn headers_that_leave_no_room_for_a_payload_are_refused() {
+        assert_eq!(cut_with_options(8, 1_200), Ok(Some(1_200 - 68)));
+        let refused = Err(CutError::TooLarge(None));
+        for option_bytes in [576, 1_128, 1_136, 1_144, 2_000] {
+            assert_eq!(cut_with_options(option_bytes, 1_200), refused, "{option_bytes}");
+        }
+    }
 }

@@ -1,18 +1,16 @@
 //! The Noise handshake, `IKpsk2` as WireGuard uses it, run by `snow`: two messages, after which
 //! both ends hold the same two keys. When to begin one, and whom to answer, is the endpoint's.
 
-use rand::{Rng as _, SeedableRng as _};
-use rand_chacha::ChaCha20Rng;
-use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
-use snow::resolvers::{CryptoResolver, DefaultResolver};
-use snow::types::{Cipher, Dh, Hash, Random};
+use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::dh::ErasedDh;
+use crate::erased_state::ErasedState;
+use crate::erasing_rng::Seed;
 use crate::keys::{KeyPair, PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{CHOICE_BYTES, INITIATION_NOISE_BYTES, OFFER_BYTES, RESPONSE_NOISE_BYTES};
+use crate::primitives::Primitives;
 use crate::start::Start;
 use crate::suite::{Suite, Suites};
 
@@ -46,12 +44,13 @@ pub(crate) struct Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timestamp([u8; 12]);
 
-/// The two keys of a finished handshake, and what was agreed besides.
+/// The two keys of a finished handshake, and what was agreed besides. They lie in boxes: moving
+/// them would leave copies, in queues for one, that nobody erases.
 pub(crate) struct Established {
     /// What we seal with.
-    pub(crate) send: Zeroizing<[u8; 32]>,
+    pub(crate) send: Box<Zeroizing<[u8; 32]>>,
     /// What the peer seals with.
-    pub(crate) receive: Zeroizing<[u8; 32]>,
+    pub(crate) receive: Box<Zeroizing<[u8; 32]>>,
     /// By what.
     pub(crate) suite: Suite,
     /// How many shards the peer seals with.
@@ -60,13 +59,15 @@ pub(crate) struct Established {
 
 /// The first message was sent; the second is awaited.
 pub(crate) struct Initiator {
-    state: Box<HandshakeState>,
+    state: ErasedState,
     suites: Suites,
+    /// How many answers to it were not the peer's.
+    forgeries: u32,
 }
 
 /// The first message was read; the second is to be sent.
 pub(crate) struct Responder {
-    state: Box<HandshakeState>,
+    state: ErasedState,
 }
 
 /// A Noise message that was not sealed by whoever it claims to come from, or says what cannot be.
@@ -143,25 +144,36 @@ impl Initiator {
         peer: &PublicKey,
         secret: &SharedSecret,
         offer: Offer,
-        seed: [u8; 32],
+        seed: Seed,
     ) -> Result<(Self, [u8; INITIATION_NOISE_BYTES]), NotAuthentic> {
         let private = own.secret();
-        let mut state = builder(seed)?
+        let state = builder(seed)?
             .local_private_key(private.as_ref())?
             .remote_public_key(peer.as_bytes())?
             .psk(PSK_PLACE, secret.as_bytes())?
             .build_initiator()?;
+        let mut state = ErasedState::new(state, usize::from(PSK_PLACE));
         let mut message = [0; INITIATION_NOISE_BYTES];
         let written = state.write_message(&offer.to_bytes(), &mut message)?;
         assert_eq!(written, INITIATION_NOISE_BYTES, "IK's first message has a fixed length");
-        Ok((Self { state: Box::new(state), suites: offer.suites }, message))
+        Ok((Self { state, suites: offer.suites, forgeries: 0 }, message))
     }
 
-    /// Takes the answer. A forged one leaves the handshake as it was.
+    /// Takes the answer. A forged one leaves the handshake as it was; after
+    /// [`limits::FORGED_RESPONSES`] of them none is looked at any more.
     ///
     /// # Errors
-    /// When it is not the peer's answer to this handshake.
+    /// When it is not the peer's answer to this handshake, or not looked at.
     pub(crate) fn finish(&mut self, noise: &[u8]) -> Result<Established, NotAuthentic> {
+        if self.forgeries >= limits::FORGED_RESPONSES {
+            return Err(NotAuthentic);
+        }
+        let established = self.read_answer(noise);
+        self.forgeries += u32::from(established.is_err());
+        established
+    }
+
+    fn read_answer(&mut self, noise: &[u8]) -> Result<Established, NotAuthentic> {
         let mut payload = [0; CHOICE_BYTES];
         let length = self.state.read_message(noise, &mut payload)?;
         let choice = Choice::from_bytes(payload)?;
@@ -180,10 +192,11 @@ impl Responder {
     pub(crate) fn read(
         own: &KeyPair,
         noise: &[u8],
-        seed: [u8; 32],
+        seed: Seed,
     ) -> Result<(Self, PublicKey, Offer), NotAuthentic> {
         let private = own.secret();
-        let mut state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
+        let state = builder(seed)?.local_private_key(private.as_ref())?.build_responder()?;
+        let mut state = ErasedState::new(state, usize::from(PSK_PLACE));
         let mut payload = [0; OFFER_BYTES];
         let length = state.read_message(noise, &mut payload)?;
         let peer = state.get_remote_static().and_then(|key| key.first_chunk());
@@ -191,7 +204,7 @@ impl Responder {
         if length != OFFER_BYTES {
             return Err(NotAuthentic);
         }
-        Ok((Self { state: Box::new(state) }, peer, Offer::from_bytes(&payload)?))
+        Ok((Self { state }, peer, Offer::from_bytes(&payload)?))
     }
 
     /// Answers it. The peer's offer says how many shards it seals with.
@@ -212,53 +225,78 @@ impl Responder {
     }
 }
 
-fn builder<'a>(seed: [u8; 32]) -> Result<Builder<'a>, NotAuthentic> {
+fn builder<'a>(seed: Seed) -> Result<Builder<'a>, NotAuthentic> {
     let params: NoiseParams = PARAMS.parse()?;
-    Ok(Builder::with_resolver(params, Box::new(Seeded(Zeroizing::new(seed)))).prologue(PROLOGUE)?)
+    Ok(Builder::with_resolver(params, Box::new(Primitives::new(seed))).prologue(PROLOGUE)?)
 }
 
 fn established(state: &mut HandshakeState, suite: Suite, peer_shards: u8) -> Established {
     assert!(state.is_handshake_finished(), "keys come of a finished handshake alone");
-    let (initiators, responders) = state.dangerously_get_raw_split();
-    let (initiators, responders) = (Zeroizing::new(initiators), Zeroizing::new(responders));
+    let mut split = state.dangerously_get_raw_split();
+    let [mut initiators, mut responders] = <[Box<Zeroizing<[u8; 32]>>; 2]>::default();
+    initiators.copy_from_slice(&split.0);
+    responders.copy_from_slice(&split.1);
+    split.zeroize();
     let (send, receive) =
         if state.is_initiator() { (initiators, responders) } else { (responders, initiators) };
     Established { send, receive, suite, peer_shards }
 }
 
-/// The usual primitives with keys that are erased, and randomness of a seed that is an argument.
-struct Seeded(Zeroizing<[u8; 32]>);
-
-struct SeededRandom(ChaCha20Rng);
-
-impl CryptoResolver for Seeded {
-    fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(SeededRandom(ChaCha20Rng::from_seed(*self.0))))
-    }
-
-    fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        (*choice == DHChoice::Curve25519).then(|| Box::<ErasedDh>::default() as Box<dyn Dh>)
-    }
-
-    fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
-        DefaultResolver.resolve_hash(choice)
-    }
-
-    fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
-        DefaultResolver.resolve_cipher(choice)
-    }
-}
-
-impl Random for SeededRandom {
-    fn try_fill_bytes(&mut self, into: &mut [u8]) -> Result<(), snow::Error> {
-        self.0.fill_bytes(into);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use snow::params::{CipherChoice, DHChoice, HashChoice};
+    use snow::resolvers::{CryptoResolver, DefaultResolver};
+    use snow::types::{Cipher, Dh, Hash, Random};
+
     use super::*;
+
+    /// snow's own primitives, with our randomness.
+    struct SnowsOwn(Primitives);
+
+    impl CryptoResolver for SnowsOwn {
+        fn resolve_rng(&self) -> Option<Box<dyn Random>> {
+            self.0.resolve_rng()
+        }
+
+        fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
+            DefaultResolver.resolve_dh(choice)
+        }
+
+        fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
+            DefaultResolver.resolve_hash(choice)
+        }
+
+        fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
+            DefaultResolver.resolve_cipher(choice)
+        }
+    }
+
+    #[test]
+    fn a_handshake_with_snows_own_primitives_is_the_same() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        let own = SnowsOwn(Primitives::new(Seed::new([4; 32])));
+        let private = home.secret();
+        let builder = Builder::with_resolver(PARAMS.parse().unwrap(), Box::new(own))
+            .prologue(PROLOGUE)
+            .and_then(|builder| builder.local_private_key(private.as_ref()))
+            .and_then(|builder| builder.psk(PSK_PLACE, secret.as_bytes()));
+        let public = away.public();
+        let builder = builder.unwrap().remote_public_key(public.as_bytes()).unwrap();
+        let mut state = builder.build_initiator().unwrap();
+        let mut first = [0; INITIATION_NOISE_BYTES];
+        state.write_message(&offer().to_bytes(), &mut first).unwrap();
+        let (_, of_ours) =
+            Initiator::begin(&home, &public, &secret, offer(), Seed::new([4; 32])).unwrap();
+        assert_eq!(first, of_ours);
+
+        let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
+        let choice = Choice { suite: Suite::Aes256Gcm, shards: 4 };
+        let (second, there) = responder.respond(&secret, choice, 2).unwrap();
+        state.read_message(&second, &mut [0; CHOICE_BYTES]).unwrap();
+        let (send, receive) = state.dangerously_get_raw_split();
+        assert_eq!((send, receive), (**there.receive, **there.send));
+    }
 
     fn pair(number: u8) -> KeyPair {
         KeyPair::from_secret(&[number; 32])
@@ -277,8 +315,8 @@ mod tests {
         let (home, away) = (pair(1), pair(2));
         let secret = SharedSecret::new([3; 32]);
         let (mut initiator, first) =
-            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
-        let (responder, peer, heard) = Responder::read(&away, &first, [5; 32]).unwrap();
+            Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32])).unwrap();
+        let (responder, peer, heard) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
         assert_eq!((peer, heard), (home.public(), offer()));
         let choice = Choice { suite: Suite::Aes256Gcm, shards: 4 };
         let (second, there) = responder.respond(&secret, choice, heard.shards).unwrap();
@@ -292,13 +330,36 @@ mod tests {
     }
 
     #[test]
+    fn after_a_few_forged_answers_to_an_initiation_none_is_looked_at() {
+        let (home, away) = (pair(1), pair(2));
+        let secret = SharedSecret::new([3; 32]);
+        // Whether the genuine answer is taken after so many forged ones.
+        let is_taken_after = |forged_answers| {
+            let (mut initiator, first) =
+                Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32]))
+                    .unwrap();
+            let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
+            let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
+            let (answer, _) = responder.respond(&secret, choice, 2).unwrap();
+            let mut forged = answer;
+            forged[40] ^= 1;
+            for _ in 0..forged_answers {
+                assert!(initiator.finish(&forged).is_err());
+            }
+            initiator.finish(&answer).is_ok()
+        };
+        assert!(is_taken_after(limits::FORGED_RESPONSES - 1));
+        assert!(!is_taken_after(limits::FORGED_RESPONSES), "each would cost two X25519");
+    }
+
+    #[test]
     fn another_shared_secret_or_key_agrees_on_nothing() {
         let (home, away) = (pair(1), pair(2));
         let secret = SharedSecret::new([3; 32]);
         let (mut initiator, first) =
-            Initiator::begin(&home, &away.public(), &secret, offer(), [4; 32]).unwrap();
-        assert!(Responder::read(&pair(9), &first, [5; 32]).is_err());
-        let (responder, ..) = Responder::read(&away, &first, [5; 32]).unwrap();
+            Initiator::begin(&home, &away.public(), &secret, offer(), Seed::new([4; 32])).unwrap();
+        assert!(Responder::read(&pair(9), &first, Seed::new([5; 32])).is_err());
+        let (responder, ..) = Responder::read(&away, &first, Seed::new([5; 32])).unwrap();
         let choice = Choice { suite: Suite::Aes256Gcm, shards: 1 };
         let (second, _) = responder.respond(&SharedSecret::new([8; 32]), choice, 2).unwrap();
         assert!(initiator.finish(&second).is_err());
@@ -308,7 +369,7 @@ mod tests {
     fn keys_of_no_order_agree_on_nothing() {
         let (home, nobody) = (pair(1), PublicKey::new([0; 32]));
         let secret = SharedSecret::new([3; 32]);
-        assert!(Initiator::begin(&home, &nobody, &secret, offer(), [4; 32]).is_err());
+        assert!(Initiator::begin(&home, &nobody, &secret, offer(), Seed::new([4; 32])).is_err());
     }
 
     #[test]

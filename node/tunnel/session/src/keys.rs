@@ -21,7 +21,7 @@ pub struct KeyPair {
 /// 32 bytes that two clusters agreed upon over their peer connection: an attacker who one day
 /// breaks X25519 needs them as well.
 #[derive(Clone)]
-pub struct SharedSecret(Zeroizing<[u8; 32]>);
+pub struct SharedSecret(Box<Zeroizing<[u8; 32]>>);
 
 impl PublicKey {
     /// Takes the 32 bytes of a key.
@@ -63,7 +63,7 @@ impl KeyPair {
 impl SharedSecret {
     /// Takes 32 random bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
-        Self(Zeroizing::new(bytes))
+        Self(Box::new(Zeroizing::new(bytes)))
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8; 32] {

@@ -18,9 +18,15 @@ mod checksum;
 mod coalesce;
 mod control;
 mod cookie;
+mod count;
+mod crossing;
 mod cut;
 mod dh;
 mod endpoint;
+mod erased_cipher;
+mod erased_hash;
+mod erased_state;
+mod erasing_rng;
 mod halves;
 mod handshake;
 mod keys;
@@ -31,6 +37,7 @@ mod offload;
 mod packet;
 mod path_mtu;
 mod peer_index;
+mod primitives;
 mod replay;
 mod room;
 mod seal;
@@ -47,10 +54,11 @@ mod via;
 
 pub use activity::Activity;
 pub use address_table::{
-    AddressTable, Count, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
+    AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
 };
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
+pub use count::Count;
 pub use cut::{Cut, CutError, take_partial_mark};
 pub use endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig};
 pub use keys::{KeyPair, PublicKey, SharedSecret};

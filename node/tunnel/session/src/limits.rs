@@ -16,8 +16,12 @@ pub const REKEY_JITTER_MS: u64 = 333;
 pub const KEEPALIVE_MS: u64 = 10_000;
 /// Initiations of one peer that are answered are at least so far apart (20 a second).
 pub const INITIATION_DISTANCE_MS: u64 = 50;
-/// A cookie, and the secret that it is made of, is good for so long.
+/// Whoever got a cookie shows it for so long.
 pub const COOKIE_MS: u64 = 120_000;
+/// Of one secret cookies are made for so long, and they are good for as long again: for
+/// [`COOKIE_MS`], and for the way of two messages. WireGuard's secret lives for 120 s in all, so
+/// that its last cookies are good for none of theirs.
+pub const COOKIE_SECRET_MS: u64 = COOKIE_MS + 2 * REKEY_TIMEOUT_MS;
 
 /// Packets of one key after which it is replaced. RFC 9001, appendix B.1.1, allows 2^28 packets
 /// of up to 2^11 bytes under AES-GCM for an advantage of 2^-57; half of that leaves time.
@@ -41,6 +45,11 @@ pub const INITIATIONS_PER_SECOND: u32 = 1_000;
 /// Under load, initiations with a cookie of one address that are looked at in one second: as
 /// WireGuard's programs have it.
 pub const INITIATIONS_PER_ADDRESS: u8 = 20;
+
+/// Answers to one initiation that are not the peer's, until no more are looked at: each costs two
+/// multiplications on the curve. The next initiation follows within [`REKEY_TIMEOUT_MS`]. A guess:
+/// who does not see the initiation has to find its index among 2^28.
+pub const FORGED_RESPONSES: u32 = 4;
 
 /// A sealed packet is so much longer than what it carries: type, receiver, counter, tag.
 pub const SEALED_BYTES: usize = 16 + 16;

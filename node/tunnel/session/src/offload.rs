@@ -2,8 +2,8 @@
 //! (`struct virtio_net_hdr`, VIRTIO 1.2, section 5.1.6): what is left to do before it can go on a
 //! wire. Little endian, as on every machine that this runs on.
 
-use crate::address_table::Count;
 use crate::checksum;
+use crate::count::Count;
 
 /// Of the header.
 pub const OFFLOAD_HEADER_BYTES: usize = 10;

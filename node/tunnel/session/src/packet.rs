@@ -10,6 +10,7 @@ pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMP: u8 = 1;
 pub(crate) const ICMPV6: u8 = 58;
+pub(crate) const SCTP: u8 = 132;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -128,10 +129,11 @@ impl Layout {
         Err(NoPacket::Headers)
     }
 
-    /// Steps over an extension header, if one stands here.
+    /// Steps over an extension header, if one stands here. What follows a fragment header is taken
+    /// for what is transported: headers there could be in any fragment, and be overwritten by one.
     fn pass_extension(&mut self, bytes: &[u8]) -> Result<bool, NoPacket> {
         if !matches!(self.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION)
-            || self.is_later_fragment
+            || self.is_fragment
         {
             return Ok(false);
         }

@@ -20,8 +20,8 @@ pub struct SessionKeys {
     /// How many shards the peer seals with.
     pub(crate) peer_shards: u8,
     suite: Suite,
-    send: Zeroizing<[u8; 32]>,
-    receive: Zeroizing<[u8; 32]>,
+    send: Box<Zeroizing<[u8; 32]>>,
+    receive: Box<Zeroizing<[u8; 32]>>,
     began_ms: u64,
 }
 
@@ -79,13 +79,17 @@ mod tests {
     #[test]
     fn what_is_secret_is_erased() {
         let keys = Established {
-            send: Zeroizing::new([1; 32]),
-            receive: Zeroizing::new([2; 32]),
+            send: Box::new(Zeroizing::new([1; 32])),
+            receive: Box::new(Zeroizing::new([2; 32])),
             suite: Suite::Aes256Gcm,
             peer_shards: 1,
         };
         let keys = SessionKeys::new(keys, 16, 32, 0);
-        assert!(is_erased(&keys.send) && is_erased(&keys.receive));
+        assert!(is_erased(&*keys.send) && is_erased(&*keys.receive));
         assert!(!format!("{keys:?}").contains("[1, 1"), "nor is it shown");
+        let place = keys.send.as_ptr();
+        let mut queue = std::collections::VecDeque::from([keys]);
+        let keys = queue.pop_front().unwrap();
+        assert_eq!(keys.send.as_ptr(), place, "nor is a copy left behind in a queue");
     }
 }

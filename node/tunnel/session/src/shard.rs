@@ -3,10 +3,11 @@
 //! timers are the [`Endpoint`](crate::Endpoint)'s, whose effects are applied here; what a shard
 //! sees of its peers is taken from it now and then, as [`Activity`].
 
+mod error;
+
 use std::net::SocketAddr;
 
 use hashbrown::HashMap;
-use thiserror::Error;
 
 use crate::activity::Activity;
 use crate::control::{Content, Control};
@@ -17,9 +18,11 @@ use crate::number_hash::BuildNumberHasher;
 use crate::path_mtu::Path;
 use crate::peer_index::PeerIndex;
 use crate::room::{Room, outer_headers};
-use crate::seal::{OpenError, Opener, Sealer};
+use crate::seal::{Opener, Sealer};
 use crate::session_keys::SessionKeys;
 use crate::via::Via;
+
+pub use self::error::ShardError;
 
 /// The data path of one core.
 pub struct Shard {
@@ -62,35 +65,6 @@ pub struct Opened<'a> {
     pub room: Room,
 }
 
-/// Why nothing was sealed or opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ShardError {
-    /// There is no session with this peer yet, or no more.
-    #[error("there is no session with this peer")]
-    NoSession,
-    /// The receiver's index is of no session, or of another shard.
-    #[error("a packet of no session")]
-    UnknownIndex,
-    /// The keys of this session are too old.
-    #[error("a packet of a session that is over")]
-    Expired,
-    /// Its counter was seen, or is too old to tell.
-    #[error("a packet that was seen before, or is too old to tell")]
-    Replayed,
-    /// It was not sealed with the session's key.
-    #[error("a packet that was not sealed with the session's key")]
-    NotAuthentic,
-}
-
-impl From<OpenError> for ShardError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Replayed => Self::Replayed,
-            OpenError::NotAuthentic => Self::NotAuthentic,
-        }
-    }
-}
-
 impl Shard {
     /// The shard of this number, below [`limits::SHARDS`].
     pub fn new(number: u8) -> Self {
@@ -100,7 +74,15 @@ impl Shard {
 
     /// Takes the keys of a session. It opens at once; it seals once it is
     /// [used](Shard::seal_with).
+    ///
+    /// # Panics
+    /// When a session of this index is here already. Its keys would seal again from the first
+    /// counter on, and a nonce that is used twice gives away an AEAD's key. The
+    /// [`Endpoint`](crate::Endpoint) draws an index that none of its sessions has, and says that
+    /// one is removed before it uses the index anew.
     pub fn install(&mut self, peer: PeerIndex, keys: SessionKeys) {
+        let is_there = self.sessions.contains_key(&keys.own_index);
+        assert!(!is_there, "the keys of a session are installed once: nonces would come twice");
         let sealer = keys.sealer(self.number);
         let openers = [const { None }; limits::SHARDS];
         let halves = Halves::default();
@@ -117,7 +99,7 @@ impl Shard {
     }
 
     /// Packets to this peer go there.
-    pub fn set_address(&mut self, peer: PeerIndex, via: impl Into<Via>) {
+    pub fn set_address<V: Into<Via>>(&mut self, peer: PeerIndex, via: V) {
         self.peers.entry(peer).or_default().via = Some(via.into());
     }
 
@@ -227,10 +209,10 @@ impl Shard {
     ///
     /// # Errors
     /// When it is of no session of ours, too old, seen before or not authentic.
-    pub fn open<'a>(
+    pub fn open<'a, V: Into<Via>>(
         &'a mut self,
         mono_ms: u64,
-        via: impl Into<Via>,
+        via: V,
         datagram: &'a mut [u8],
     ) -> Result<Opened<'a>, ShardError> {
         let Some((receiver, counter)) = Data::receiver_and_counter(datagram) else {
@@ -337,8 +319,8 @@ mod tests {
     fn pair() -> [(Shard, PeerIndex); 2] {
         [(1, 2), (2, 1)].map(|(send, receive)| {
             let keys = Established {
-                send: [send; 32].into(),
-                receive: [receive; 32].into(),
+                send: Box::new([send; 32].into()),
+                receive: Box::new([receive; 32].into()),
                 suite: Suite::Aes256Gcm,
                 peer_shards: 1,
             };
@@ -373,6 +355,21 @@ mod tests {
         let (sealed, wants_session) = seal_after(limits::REJECT_AFTER_PACKETS);
         assert_eq!(sealed, Err(ShardError::NoSession));
         assert!(wants_session);
+    }
+
+    #[test]
+    fn keys_that_have_sealed_never_begin_anew() {
+        let [(mut here, peer), _] = pair();
+        let keys = here.sessions[&16].keys.clone();
+        let seal = |shard: &mut Shard| {
+            let mut datagram = [0; limits::SEALED_BYTES];
+            shard.seal(0, peer, &mut datagram).unwrap();
+            datagram[8]
+        };
+        assert_eq!(seal(&mut here), 0);
+        let again = std::panic::AssertUnwindSafe(|| here.install(peer, keys));
+        assert!(std::panic::catch_unwind(again).is_err());
+        assert_eq!(seal(&mut here), 1, "the session goes on as it was");
     }
 
     #[test]

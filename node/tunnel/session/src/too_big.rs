@@ -4,8 +4,9 @@
 use std::net::IpAddr;
 
 use crate::checksum::{self, Change};
+use crate::crossing::is_icmp_error;
 use crate::packet::{ICMP, ICMPV6, Layout, TCP};
-use crate::translate::{Checksum, is_icmp_error};
+use crate::translate::Checksum;
 
 /// Of an ICMP message in front of what it quotes.
 const ICMP_HEADER_BYTES: usize = 8;

@@ -3,10 +3,9 @@
 
 use std::net::IpAddr;
 
-use thiserror::Error;
-
 use crate::checksum::Change;
-use crate::packet::{ICMP, ICMPV6, Layout, NoPacket, UDP};
+use crate::crossing::{Crossing, TranslateError};
+use crate::packet::{Layout, NoPacket, UDP};
 
 /// Of an ICMP error in front of what it quotes.
 const ICMP_HEADER_BYTES: usize = 8;
@@ -27,23 +26,12 @@ pub(crate) trait Quoted {
     fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)>;
 }
 
-/// Why a packet was not translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum TranslateError {
-    /// It is no whole packet.
-    #[error(transparent)]
-    NoPacket(#[from] NoPacket),
-    /// It is an ICMP error about a packet that does not concern its two ends. Whoever gets it
-    /// would believe it of a connection to somebody else.
-    #[error("an ICMP error about a packet between others")]
-    Quotation,
-}
-
 /// Gives a packet another source and destination. The packet that an ICMP error quotes is changed
 /// as `quoted` says.
 ///
 /// # Errors
-/// When it is no whole packet, or quotes one that it may not. It is then as it was.
+/// When it is no whole packet, of a kind that does not cross, or quotes a packet that it may not.
+/// It is then as it was.
 pub(crate) fn translate(
     bytes: &mut [u8],
     source: IpAddr,
@@ -55,8 +43,9 @@ pub(crate) fn translate(
     if layout.checksum_at().is_some_and(|at| at + 2 > bytes.len()) {
         return Err(NoPacket::Length.into());
     }
-    if is_icmp_error(bytes, &layout) {
-        translate_quotation(bytes, &layout, quoted)?;
+    match Crossing::of(bytes, &layout)? {
+        Crossing::Plain => {}
+        Crossing::Error => translate_quotation(bytes, &layout, quoted)?,
     }
     let change = set_addresses(bytes, &layout, source, destination);
     set_transport_checksum(bytes, &layout, change, checksum);
@@ -99,17 +88,6 @@ fn set_transport_checksum(bytes: &mut [u8], layout: &Layout, change: Change, che
             word => word,
         },
     });
-}
-
-/// Whether it is an ICMP message that quotes a packet: RFC 792, RFC 4443.
-pub(crate) fn is_icmp_error(bytes: &[u8], layout: &Layout) -> bool {
-    let kind = bytes.get(layout.transport.start).copied().unwrap_or(0);
-    !layout.is_fragment
-        && match layout.protocol {
-            ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
-            ICMPV6 => matches!(kind, 1..=4),
-            _ => false,
-        }
 }
 
 /// Translates the packet that an ICMP error quotes, of which only the beginning is here, and the
@@ -158,8 +136,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::packet::TCP;
     use crate::packet::tests::{assert_right, complete_checksum, packet};
+    use crate::packet::{ICMP, ICMPV6, SCTP, TCP};
 
     impl Quoted for BTreeMap<IpAddr, IpAddr> {
         fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
@@ -178,12 +156,14 @@ mod tests {
         #[test]
         fn checksums_stay_right(
             [source, destination, new_source, new_destination] in addresses(),
-            protocol in prop_oneof![Just(TCP), Just(UDP), Just(ICMPV6), Just(132)],
+            protocol in prop_oneof![Just(TCP), Just(UDP), Just(ICMPV6), Just(SCTP)],
             payload in proptest::collection::vec(any::<u8>(), 20..200),
         ) {
-            let mut payload = payload;
+            let (mut payload, mut protocol) = (payload, protocol);
             if protocol == ICMPV6 {
-                payload[0] = 128;
+                let is_version_6 = source.is_ipv6();
+                payload[0] = if is_version_6 { 128 } else { 8 };
+                protocol = if is_version_6 { ICMPV6 } else { ICMP };
             }
             let mut bytes = packet(source, destination, protocol, &payload);
             let none = BTreeMap::new();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::control::{Control, HalfKind, Probe};
 use crate::cookie::{Checker, Stamper};
+use crate::erasing_rng::Seed;
 use crate::handshake::{Choice, Established, Initiator, Offer, Responder, Timestamp};
 use crate::keys::{KeyPair, SharedSecret};
 use crate::message::{self, DATA_HEADER_BYTES, Message, TAG_BYTES};
@@ -31,7 +32,12 @@ fn pairs() -> [KeyPair; 2] {
     [KeyPair::from_secret(&[1; 32]), KeyPair::from_secret(&[2; 32])]
 }
 
-/// The bytes that a seed gives first: of a handshake, the ephemeral secret key.
+/// The ephemeral secret key of one end.
+fn ephemeral(seed: [u8; 32]) -> [u8; 32] {
+    first_bytes(&mut ChaCha20Rng::from_seed(seed))
+}
+
+/// The bytes that a generator gives first.
 fn first_bytes<const N: usize>(rng: &mut ChaCha20Rng) -> [u8; N] {
     let mut bytes = [0; N];
     rng.fill_bytes(&mut bytes);
@@ -51,11 +57,18 @@ fn handshake(suite: Suite) -> Handshake {
     let suites = if suite == Suite::Aes256Gcm { Suites::new(Suite::ALL) } else { Suites::new([]) };
     let timestamp = Timestamp::of(Start::from_ms(START_MS));
     let offer = Offer { timestamp, suites, shards: 2 };
-    let begun = Initiator::begin(&initiating, &responding.public(), &secret, offer, SEEDS[0]);
+    let begun = Initiator::begin(
+        &initiating,
+        &responding.public(),
+        &secret,
+        offer,
+        Seed::new(ephemeral(SEEDS[0])),
+    );
     let (mut initiator, noise) = begun.unwrap();
     let mut initiation = message::initiation(INITIATOR_INDEX, &noise);
     Stamper::new(&responding.public()).stamp(&mut initiation, 0);
-    let (responder, peer, heard) = Responder::read(&responding, &noise, SEEDS[1]).unwrap();
+    let (responder, peer, heard) =
+        Responder::read(&responding, &noise, Seed::new(ephemeral(SEEDS[1]))).unwrap();
     assert_eq!((peer, heard), (initiating.public(), offer));
     let choice = Choice { suite, shards: 1 };
     let (noise, of_responder) = responder.respond(&secret, choice, heard.shards).unwrap();
@@ -147,8 +160,8 @@ fn session(suite: Suite) -> Value {
         "suite": format!("{suite:?}"),
         "initiation": hex::encode(initiation),
         "response": hex::encode(response),
-        "initiatorSeals": hex::encode(**from_initiator),
-        "responderSeals": hex::encode(**from_responder),
+        "initiatorSeals": hex::encode(***from_initiator),
+        "responderSeals": hex::encode(***from_responder),
         "shardKeys": shard_keys,
         "packets": packets,
     })
@@ -186,21 +199,20 @@ fn cookie() -> Value {
 }
 
 fn all() -> Value {
-    let ephemeral = |seed| hex::encode(first_bytes::<32>(&mut ChaCha20Rng::from_seed(seed)));
     let [initiating, responding] = pairs();
     json!({
         "prologue": "mercato tunnel 3",
         "initiator": {
             "secret": hex::encode([1; 32]),
             "public": hex::encode(initiating.public().as_bytes()),
-            "ephemeralSecret": ephemeral(SEEDS[0]),
+            "ephemeralSecret": hex::encode(ephemeral(SEEDS[0])),
             "index": INITIATOR_INDEX,
             "shards": 2,
         },
         "responder": {
             "secret": hex::encode([2; 32]),
             "public": hex::encode(responding.public().as_bytes()),
-            "ephemeralSecret": ephemeral(SEEDS[1]),
+            "ephemeralSecret": hex::encode(ephemeral(SEEDS[1])),
             "index": RESPONDER_INDEX,
             "shards": 1,
         },
@@ -224,6 +236,6 @@ fn the_vectors_are_what_the_code_says() {
 #[test]
 fn an_ephemeral_key_is_what_its_secret_makes() {
     let initiation = handshake(Suite::Aes256Gcm).initiation;
-    let secret = first_bytes::<32>(&mut ChaCha20Rng::from_seed(SEEDS[0]));
+    let secret = ephemeral(SEEDS[0]);
     assert_eq!(initiation[8..40], KeyPair::from_secret(&secret).public().as_bytes()[..]);
 }

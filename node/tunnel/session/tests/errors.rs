@@ -98,3 +98,17 @@ fn what_we_say_about_a_packet_of_the_peer_passes_with_the_names_between_gateways
     assert_eq!(outbound((GUEST, ELSEWHERE)), Err(DropReason::Quotation));
     assert_eq!(outbound((POD, GUEST)), Err(DropReason::Quotation));
 }
+
+#[test]
+fn an_error_in_fragments_and_a_tunnel_of_the_pods_own_are_counted_apart() {
+    let mut fragment = error((POD_INNER, GUEST_INNER));
+    fragment[6] |= 0x20;
+    let mut tunnelled = udp(GUEST_INNER, POD_INNER);
+    tunnelled[9] = 4;
+    for (packet, reason) in [(fragment, DropReason::Quotation), (tunnelled, DropReason::Protocol)] {
+        let (mut table, mut changed) = (table(), packet.clone());
+        assert_eq!(table.inbound(0, peer(), &mut changed, Checksum::Complete), Err(reason));
+        assert_eq!(changed, packet);
+        assert_eq!(table.counters().dropped(reason).packets, 1);
+    }
+}

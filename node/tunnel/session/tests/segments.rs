@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn tcp_is_cut_as_small_as_it_must_be(large in large(), most in 150_usize..600) {
+    fn tcp_is_cut_as_small_as_it_must_be(large in large(), most in 160_usize..600) {
         let packet = large.packet();
         let cut = Cut::new(&large.header(), &packet, Room::certain(most));
         if large.is_tcp() {

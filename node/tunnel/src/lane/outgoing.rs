@@ -8,7 +8,7 @@ use mercato_protocol::id::ContractId;
 use mercato_session::limits::SEALED_BYTES;
 use mercato_session::{
     AddressTable, Checksum, Cut, CutError, DATA_HEADER_BYTES, DropReason, FairQueue,
-    OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, ShardError, Via, too_big,
+    OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, Via, too_big,
 };
 
 use super::backlog::Backlog;
@@ -139,7 +139,7 @@ impl Outgoing {
                 let waiting = Waiting { route, header: *header, bytes: bytes.to_vec() };
                 if self.without_session.len() == limits::WAITING {
                     let lost = self.without_session.pop_front();
-                    lost.inspect(|lost| lost.drop(through.leases));
+                    lost.inspect(|lost| lost.drop(DropReason::NoSession, through.leases));
                 }
                 self.without_session.push_back(waiting);
                 self.wants_session = true;
@@ -163,7 +163,7 @@ impl Outgoing {
             if let CutError::TooLarge(Some(most)) = error {
                 self.told.extend(too_big(bytes, most).map(|told| (peer, told)));
             }
-            Unsent::Dropped(DropReason::TooLarge)
+            Unsent::Dropped(error.into())
         })?;
         let most = room.datagram() + SEALED_BYTES;
         loop {
@@ -180,8 +180,8 @@ impl Outgoing {
             let datagram = &mut room[..length + SEALED_BYTES];
             match through.shard.seal(through.mono_ms, peer, datagram) {
                 Ok(via) => self.batch.push(via, length + SEALED_BYTES),
-                Err(ShardError::NoSession) => return Err(Unsent::WithoutSession),
-                Err(_) => return Err(Unsent::Dropped(DropReason::Queue)),
+                // All other errors are those of opening.
+                Err(_) => return Err(Unsent::WithoutSession),
             }
         }
     }
@@ -189,7 +189,7 @@ impl Outgoing {
     fn wait(&mut self, waiting: Waiting, leases: &mut Leases) {
         let (lease, bytes) = (waiting.route.lease, waiting.bytes.len());
         if let Err(lost) = self.queue.push(Queued { lease, bytes, packet: waiting }) {
-            lost.packet.drop(leases);
+            lost.packet.drop(DropReason::Queue, leases);
         }
     }
 
@@ -256,8 +256,57 @@ enum Unsent {
 }
 
 impl Waiting {
-    fn drop(&self, leases: &mut Leases) {
+    fn drop(&self, reason: DropReason, leases: &mut Leases) {
         let count = self.header.count(&self.bytes);
-        leases.drop_outbound(self.route.lease, DropReason::Queue, count);
+        leases.drop_outbound(self.route.lease, reason, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+    use mercato_session::{Config, Endpoint, KeyPair, PeerConfig, SharedSecret, Start, Suites};
+
+    use super::*;
+    use crate::offloads::{OffloadState, Offloads};
+
+    fn peer() -> PeerIndex {
+        let (keys, suites, start) =
+            (KeyPair::from_secret(&[1; 32]), Suites::new([]), Start::from_ms(0));
+        let config = Config { keys, suites, shards: 1, link_mtu: 1_500, start };
+        let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
+        let peer = PeerConfig { key, secret, addresses: Vec::new() };
+        Endpoint::new(config, [1; 32]).add_peer(peer).unwrap()
+    }
+
+    fn packet() -> Vec<u8> {
+        let mut packet = vec![0; 28];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17]);
+        packet
+    }
+
+    #[test]
+    fn what_is_not_sent_is_counted_by_its_reason() {
+        let route = Route { lease: NegotiationId([1; 16]), peer: peer() };
+        let offloads = OffloadState::new(Offloads::ALL);
+        let any = "127.0.0.1:0".parse().unwrap();
+        let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
+        let (mut shard, mut leases, mut outgoing) =
+            (Shard::new(0), Leases::default(), Outgoing::new());
+        let mut seal = |shard: &mut Shard, bytes: &[u8]| {
+            let (leases, socket) = (&mut leases, &socket);
+            let mut through = Through { mono_ms: 1_000, shard, leases, socket };
+            outgoing.seal(route, &OffloadHeader::default(), bytes, &mut through);
+        };
+        for _ in 0..=limits::WAITING {
+            seal(&mut shard, &packet());
+        }
+        seal(&mut shard, &[0; 28]);
+        let counters = leases.counters()[&route.lease].outbound;
+        for reason in DropReason::ALL {
+            let expected = [DropReason::NoSession, DropReason::Malformed];
+            let dropped = counters.dropped(reason).packets;
+            assert_eq!(dropped, u64::from(expected.contains(&reason)), "{reason}");
+        }
     }
 }

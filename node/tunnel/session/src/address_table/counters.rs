@@ -3,16 +3,20 @@
 use std::fmt;
 
 use super::route::Route;
+use crate::count::Count;
+use crate::crossing::TranslateError;
+use crate::cut::CutError;
 use crate::packet::NoPacket;
-use crate::translate::TranslateError;
 
 /// Why a packet did not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
     /// It is no whole IP packet.
     Malformed,
-    /// It is an ICMP error about a packet between others.
+    /// It is an ICMP error about a packet between others, or one in fragments.
     Quotation,
+    /// Its protocol, or its kind of ICMP message, is none that crosses between clusters.
+    Protocol,
     /// Its source is nobody who may send it there.
     Source,
     /// Its destination is nobody who may be reached.
@@ -25,15 +29,8 @@ pub enum DropReason {
     Queue,
     /// It is larger than fits the way, and cannot be cut.
     TooLarge,
-}
-
-/// Packets and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// How many packets.
-    pub packets: u64,
-    /// How many bytes they had together.
-    pub bytes: u64,
+    /// It waited for a session with the peer for longer than there was room.
+    NoSession,
 }
 
 /// What has passed, and what has not.
@@ -44,25 +41,19 @@ pub struct Counters {
     dropped: [Count; DropReason::ALL.len()],
 }
 
-impl Count {
-    /// Adds others.
-    pub fn add(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-}
-
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Malformed,
         Self::Quotation,
+        Self::Protocol,
         Self::Source,
         Self::Destination,
         Self::Ended,
         Self::Rate,
         Self::Queue,
         Self::TooLarge,
+        Self::NoSession,
     ];
 }
 
@@ -77,6 +68,16 @@ impl From<TranslateError> for DropReason {
         match error {
             TranslateError::NoPacket(error) => error.into(),
             TranslateError::Quotation => Self::Quotation,
+            TranslateError::Protocol => Self::Protocol,
+        }
+    }
+}
+
+impl From<CutError> for DropReason {
+    fn from(error: CutError) -> Self {
+        match error {
+            CutError::NoPacket(error) => error.into(),
+            CutError::TooLarge(_) => Self::TooLarge,
         }
     }
 }
@@ -86,12 +87,14 @@ impl fmt::Display for DropReason {
         f.write_str(match self {
             Self::Malformed => "no whole IP packet",
             Self::Quotation => "an ICMP error about a packet between others",
+            Self::Protocol => "a protocol or a kind of ICMP message that does not cross",
             Self::Source => "its source may not send there",
             Self::Destination => "its destination may not be reached",
             Self::Ended => "the lease is over",
             Self::Rate => "its lease has carried more than it may",
             Self::Queue => "the way out and the lease's queue are full",
             Self::TooLarge => "larger than fits the way",
+            Self::NoSession => "no session with the peer",
         })
     }
 }
@@ -131,5 +134,28 @@ impl Counters {
             Err(reason) => self.drop(reason, count),
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_is_counted_by_itself() {
+        let mut counters = Counters::default();
+        for (nth, reason) in DropReason::ALL.into_iter().enumerate() {
+            counters.drop(reason, Count { packets: nth as u64, bytes: 0 });
+        }
+        for (nth, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(counters.dropped(reason).packets, nth as u64, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_none_is_not_too_large() {
+        let of = |error: CutError| DropReason::from(error);
+        assert_eq!(of(NoPacket::Length.into()), DropReason::Malformed);
+        assert_eq!(of(CutError::TooLarge(None)), DropReason::TooLarge);
     }
 }

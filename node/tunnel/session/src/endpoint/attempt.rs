@@ -39,7 +39,7 @@ impl Attempt {
 }
 
 impl Tries {
-    /// Before the first one.
+    /// Before the first one was said.
     pub(super) fn first(mono_ms: u64) -> Self {
         Self { began_ms: mono_ms, again_ms: mono_ms, count: 0, is_hurried: false }
     }

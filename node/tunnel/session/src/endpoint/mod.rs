@@ -17,15 +17,16 @@ mod table;
 use std::collections::VecDeque;
 
 use mercato_protocol::time::Now;
-use rand::{Rng as _, SeedableRng as _};
-use rand_chacha::ChaCha20Rng;
+use rand::Rng as _;
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use self::load::{Load, Verdict};
 use self::peer::Peer;
 use self::table::PeerTable;
 use crate::activity::Activity;
 use crate::cookie::Checker;
+use crate::erasing_rng::ErasingRng;
 use crate::handshake::{Choice, Responder, Timestamp};
 use crate::limits;
 use crate::message::{self, CookieReply, Initiation, Message, Response};
@@ -46,7 +47,8 @@ pub struct Endpoint {
     config: Config,
     checker: Checker,
     peers: PeerTable,
-    rng: ChaCha20Rng,
+    /// What it gave is never computed again, also not by whoever sees this.
+    rng: ErasingRng,
     effects: VecDeque<Effect>,
     /// Of the initiation that was said last.
     said: Timestamp,
@@ -56,11 +58,13 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A gateway without peers; `seed` is 32 random bytes for it alone.
+    /// A gateway without peers; `seed` is 32 random bytes for it alone. Whoever has them has the
+    /// ephemeral keys of all its handshakes: the caller keeps no copy.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        let seed = Zeroizing::new(seed);
         assert!((1..=limits::SHARDS).contains(&usize::from(config.shards)), "from one shard to 16");
         let checker = Checker::new(&config.keys.public());
-        let mut rng = ChaCha20Rng::from_seed(seed);
+        let mut rng = ErasingRng::new(&seed);
         let load_key = [rng.next_u64(), rng.next_u64()];
         let (peers, effects, load) = (PeerTable::default(), VecDeque::new(), Load::default());
         let said = Timestamp::of(config.start);
@@ -153,8 +157,7 @@ impl Endpoint {
 
     fn begin(&mut self, now: Now, index: PeerIndex) {
         let own_index = self.peers.free_index(&mut self.rng);
-        let mut seed = [0; 32];
-        self.rng.fill_bytes(&mut seed);
+        let seed = self.rng.seed();
         let jitter_ms = self.rng.next_u64() % limits::REKEY_JITTER_MS;
         self.said = self.said.next();
         let attempt = self.peers.with(index, |peer| {
@@ -187,8 +190,7 @@ impl Endpoint {
             }
             Verdict::Refuse => return Err(Ignored::TooSoon),
         }
-        let mut seed = [0; 32];
-        self.rng.fill_bytes(&mut seed);
+        let seed = self.rng.seed();
         let (responder, key, offer) = Responder::read(&self.config.keys, initiation.noise, seed)
             .map_err(|_| Ignored::NotAuthentic)?;
         let own_index = self.peers.free_index(&mut self.rng);

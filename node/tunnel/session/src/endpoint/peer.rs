@@ -12,6 +12,7 @@ use super::sessions::{Session, Sessions};
 use crate::activity::Activity;
 use crate::control::Control;
 use crate::cookie::Stamper;
+use crate::erasing_rng::Seed;
 use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timestamp};
 use crate::keys::{PublicKey, SharedSecret};
 use crate::limits;
@@ -112,7 +113,7 @@ impl Peer {
         config: &Config,
         own_index: u32,
         timestamp: Timestamp,
-        seed: [u8; 32],
+        seed: Seed,
         jitter_ms: u64,
     ) -> Option<(Via, Vec<u8>)> {
         let before = self.attempt.take_if(|attempt| attempt.is_due(mono_ms));
