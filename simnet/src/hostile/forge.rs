@@ -8,7 +8,7 @@ use mercato_protocol::gossip::{Mark, Message, Publication, Withdraw};
 use mercato_protocol::id::{Digest, PublicKey};
 
 use super::{Attack, Scene, Stash};
-use crate::packet::Packet;
+use crate::engine::packet::Packet;
 
 /// Others' advertisements that it has heard, by publisher, oldest first.
 type Heard = BTreeMap<PublicKey, Vec<Signed<AdLease>>>;

@@ -13,8 +13,8 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::negotiation::State;
 
 use super::Character;
-use crate::site::Site;
-use crate::world::World;
+use crate::engine::site::Site;
+use crate::engine::world::World;
 
 /// What an attack has gained.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,8 +24,8 @@ use thiserror::Error;
 
 pub use gain::Gain;
 
-use crate::dice::Dice;
-use crate::packet::Packet;
+use crate::engine::dice::Dice;
+use crate::engine::packet::Packet;
 
 /// A kind of hostile peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

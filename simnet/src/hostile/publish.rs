@@ -10,8 +10,8 @@ use mercato_protocol::identity::Identity;
 use mercato_protocol::text::Blob;
 
 use super::{Attack, Scene, Stash};
-use crate::dice::Dice;
-use crate::packet::Packet;
+use crate::engine::dice::Dice;
+use crate::engine::packet::Packet;
 
 /// Tells every other neighbour something else under the same number.
 #[derive(Debug)]

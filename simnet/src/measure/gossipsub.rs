@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use super::Spread;
-use crate::dice::Dice;
-use crate::link::Lines;
+use crate::engine::dice::Dice;
+use crate::engine::link::Lines;
 use crate::plan::{Plan, What};
 
 /// Mesh neighbours that a node wants, and has at most: D and D_high.

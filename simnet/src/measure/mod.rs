@@ -16,11 +16,11 @@ pub use gossipsub::Gossipsub;
 pub(crate) use gossipsub::{Ad, model as gossipsub};
 pub use spread::Spread;
 
+use crate::engine::packet::Kind;
+use crate::engine::world::World;
 use crate::hostile::Gain;
-use crate::packet::Kind;
 use crate::people::Alone;
 use crate::plan::Plan;
-use crate::world::World;
 
 /// Between two samples, in ms.
 pub const SAMPLE_MS: u64 = 60_000;

@@ -23,10 +23,10 @@ pub(crate) use market::Market;
 pub(crate) use owners::{Owners, by_chance};
 pub(crate) use story::{STAYS, Story, namespaces, settings_key};
 
-use crate::check::Violation;
+use crate::engine::site::Site;
+use crate::engine::world::World;
 use crate::plan::Plan;
-use crate::site::Site;
-use crate::world::World;
+use crate::verify::Violation;
 
 /// Everybody who uses the clusters of a run.
 pub(crate) struct People {

@@ -15,11 +15,11 @@ use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
 use super::story::{Deed, Story, virtual_node};
-use crate::check::Violation;
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
+use crate::engine::trace::note;
+use crate::engine::world::World;
 use crate::plan::Plan;
-use crate::trace::note;
-use crate::world::World;
+use crate::verify::Violation;
 
 /// The owners of all clusters of a trial.
 #[derive(Default)]

@@ -7,11 +7,11 @@ use mercato_offload::forge::labels;
 use mercato_offload::placement::export::{OptIn, Scope, Secrets, Targets};
 use serde_json::{Value, json};
 
-use crate::check::Violation;
-use crate::dice::Dice;
-use crate::site::{MESH, cluster_now};
-use crate::trace::note;
-use crate::world::World;
+use crate::engine::dice::Dice;
+use crate::engine::site::{MESH, cluster_now};
+use crate::engine::trace::note;
+use crate::engine::world::World;
+use crate::verify::Violation;
 
 /// One thing to do. Pods go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

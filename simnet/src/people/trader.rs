@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::job::{Job, State};
 use super::market::Market;
 use super::price::{demand, policy, reason_words};
-use crate::check::Violation;
+use crate::engine::site::cluster_now;
+use crate::engine::world::World;
 use crate::measure::Trade;
-use crate::site::cluster_now;
-use crate::world::World;
+use crate::verify::Violation;
 
 /// A seller looks at its price so often, in ms.
 const PRICE_MS: u64 = 600_000;

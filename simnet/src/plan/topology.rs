@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::place::CITIES;
 use super::{Access, Cluster, Incident, Plan, What, Wiring};
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 use crate::hostile::Character;
 use crate::limits::CLUSTERS;
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::federation::Run;
+use crate::explore::federation::Run;
 use crate::plan::{Cluster, Incident, Plan, What};
 
 pub use words::{comparison, summary};

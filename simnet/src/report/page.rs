@@ -10,7 +10,7 @@ use super::words::{
     beside_gossipsub, bytes, bytes_per_cluster_hour, core_price, count, percent, rows, share, time,
     verdict,
 };
-use crate::federation::Run;
+use crate::explore::federation::Run;
 use crate::measure::quantile;
 
 /// The report of one run.

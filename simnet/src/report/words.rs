@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::federation::Run;
+use crate::engine::packet::Kind;
+use crate::explore::federation::Run;
 use crate::measure::{Spread, quantile};
-use crate::packet::Kind;
 
 /// A number with separators of thousands: `1,234`.
 pub(super) fn count(n: u64) -> String {

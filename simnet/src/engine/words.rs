@@ -6,11 +6,11 @@ use mercato_agent::Input;
 use mercato_protocol::envelope::Signed;
 use mercato_protocol::negotiation::Message;
 
-use crate::check::Violation;
-use crate::event::Event;
-use crate::network::pair;
-use crate::packet::Packet;
-use crate::world::World;
+use crate::engine::event::Event;
+use crate::engine::network::pair;
+use crate::engine::packet::Packet;
+use crate::engine::world::World;
+use crate::verify::Violation;
 
 /// A word that is not kept yet by whom it is said to.
 #[derive(Clone, Debug)]

@@ -16,8 +16,8 @@ use thiserror::Error;
 
 pub(crate) use goal::Goal;
 
-use crate::site::MESH;
-use crate::world::World;
+use crate::engine::site::MESH;
+use crate::engine::world::World;
 
 /// A promise of the design that did not hold.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct Checks {
     disk: disk::Disk,
 }
 
-impl pods::Clusters for Vec<crate::site::Site> {
+impl pods::Clusters for Vec<crate::engine::site::Site> {
     fn cluster(&self, at: usize) -> &Cluster {
         &self[at].kube
     }

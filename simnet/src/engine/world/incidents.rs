@@ -3,14 +3,14 @@
 
 use mercato_agent::Input;
 
-use crate::check::{Violation, ensure};
-use crate::event::Event;
+use crate::engine::event::Event;
+use crate::engine::network::pair;
+use crate::engine::trace::note;
+use crate::engine::world::World;
+use crate::explore::sabotage::Sabotage;
 use crate::limits;
-use crate::network::pair;
 use crate::plan::What;
-use crate::sabotage::Sabotage;
-use crate::trace::note;
-use crate::world::World;
+use crate::verify::{Violation, ensure};
 
 impl World {
     pub(crate) fn on_begin(&mut self, nth: usize) -> Result<(), Violation> {

@@ -11,16 +11,16 @@ use mercato_protocol::gossip::{Message as Gossip, Publication, VerifiedPublicati
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
-use crate::check::Violation;
-use crate::event::Event;
-use crate::faults::Strike;
+use crate::engine::event::Event;
+use crate::engine::openings::Opener;
+use crate::engine::packet::Packet;
+use crate::engine::site::place_at;
+use crate::engine::trace::note;
+use crate::engine::words::Word;
+use crate::engine::world::World;
+use crate::explore::faults::Strike;
 use crate::hostile::{Attack, Scene};
-use crate::openings::Opener;
-use crate::packet::Packet;
-use crate::site::place_at;
-use crate::trace::note;
-use crate::words::Word;
-use crate::world::World;
+use crate::verify::Violation;
 
 impl World {
     pub(crate) fn on_dialled(

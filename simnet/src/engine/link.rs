@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 use crate::limits;
 use crate::plan::Plan;
 

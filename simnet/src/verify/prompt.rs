@@ -9,8 +9,8 @@ use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 
 use super::{Violation, disk};
-use crate::network::pair;
-use crate::world::World;
+use crate::engine::network::pair;
+use crate::engine::world::World;
 
 /// So soon, in ms; it is looked once a second.
 const SOON_MS: u64 = 3_000;

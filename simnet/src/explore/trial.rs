@@ -4,14 +4,14 @@ use std::fmt;
 
 use mercato_protocol::resources::Resources;
 
-use crate::check::{Goal, Violation};
-use crate::dice::Dice;
-use crate::faults::{Faults, Strike};
+use crate::engine::dice::Dice;
+use crate::engine::trace::{Telling, Trace, TraceHash};
+use crate::engine::world::World;
+use crate::explore::faults::{Faults, Strike};
+use crate::explore::sabotage::{Bug, Sabotage};
 use crate::people::{Owners, People, Story, by_chance};
 use crate::plan::{Access, Plan, Topology};
-use crate::sabotage::{Bug, Sabotage};
-use crate::trace::{Telling, Trace, TraceHash};
-use crate::world::World;
+use crate::verify::{Goal, Violation};
 
 /// A trial: clusters, faults and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ fn play(world: &mut World) -> Result<(), Violation> {
     while !world.people.owners.are_done() && world.at_ms < STORY_MS {
         world.run_until(world.at_ms + 1_000)?;
     }
-    crate::check::ensure(world.people.owners.are_done(), || "a story never ends".to_owned())?;
+    crate::verify::ensure(world.people.owners.are_done(), || "a story never ends".to_owned())?;
     reach(world, Goal::Running)?;
     world.faults.resume();
     world.checks.prompt.on_trouble();

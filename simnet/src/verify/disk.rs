@@ -11,7 +11,7 @@ use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resources;
 
 use super::{Violation, ensure};
-use crate::site::Site;
+use crate::engine::site::Site;
 
 /// What was seen so far.
 #[derive(Debug, Default)]

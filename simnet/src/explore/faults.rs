@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::dice::Dice;
-use crate::link::Quality;
+use crate::engine::dice::Dice;
+use crate::engine::link::Quality;
 
 /// One fault at one chosen moment, in a run that is clean otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use mercato_offload::placement::export::Scope;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
-use crate::check::{Violation, ensure};
-use crate::event::{Event, Work};
-use crate::packet::{Packet, carried};
-use crate::sabotage::Sabotage;
-use crate::site::{Lease, Side, Site, Told, cluster_now};
-use crate::trace::note;
-use crate::world::World;
+use crate::engine::event::{Event, Work};
+use crate::engine::packet::{Packet, carried};
+use crate::engine::site::{Lease, Side, Site, Told, cluster_now};
+use crate::engine::trace::note;
+use crate::engine::world::World;
+use crate::explore::sabotage::Sabotage;
+use crate::verify::{Violation, ensure};
 
 impl World {
     /// Does one thing that is free to be done.

@@ -18,9 +18,9 @@ use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::time::Now;
 
 use super::{Violation, disk, ensure};
-use crate::openings::{Opener, Openings};
-use crate::shell::released;
-use crate::site::Site;
+use crate::engine::openings::{Opener, Openings};
+use crate::engine::site::Site;
+use crate::engine::world::effects::released;
 
 /// What was let go so far.
 #[derive(Debug, Default)]

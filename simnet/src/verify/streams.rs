@@ -8,7 +8,7 @@ use mercato_agent::Frame;
 use mercato_protocol::id::ContractId;
 
 use super::{Violation, ensure};
-use crate::packet::Packet;
+use crate::engine::packet::Packet;
 
 /// Frames of one stream that are remembered, more than may be under way.
 const REMEMBERED: usize = 64;

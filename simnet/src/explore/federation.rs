@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::gossip::VerifiedPublication;
 
-use crate::check::Violation;
-use crate::faults::Faults;
+use crate::engine::site::Site;
+use crate::engine::trace::TraceHash;
+use crate::engine::world::World;
+use crate::explore::faults::Faults;
 use crate::measure::{Ad, Gossipsub, Measures, gossipsub};
 use crate::people::{Alone, Market, People};
 use crate::plan::Plan;
-use crate::site::Site;
-use crate::trace::TraceHash;
-use crate::world::World;
+use crate::verify::Violation;
 
 /// A federation to try out: clusters, time and a seed.
 #[derive(Clone, Debug, PartialEq)]

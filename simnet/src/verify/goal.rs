@@ -11,9 +11,9 @@ use mercato_protocol::negotiation::State;
 use serde_json::Value;
 
 use super::{Violation, disk, ensure};
+use crate::engine::site::Site;
+use crate::engine::world::World;
 use crate::people::{STAYS, settings_key};
-use crate::site::Site;
-use crate::world::World;
 
 /// What must come true when the faults stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

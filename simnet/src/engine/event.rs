@@ -4,8 +4,8 @@ use mercato_agent::{GuestWork, HomeWork, Input};
 use mercato_discovery::Address;
 use mercato_protocol::id::{ContractId, PublicKey};
 
-use crate::packet::Packet;
-use crate::words::Word;
+use crate::engine::packet::Packet;
+use crate::engine::words::Word;
 
 /// What is yet to happen, at a place.
 pub(crate) enum Event {

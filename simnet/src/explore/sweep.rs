@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::dice::Dice;
-use crate::faults::{Fate, Strike};
+use crate::engine::dice::Dice;
+use crate::explore::faults::{Fate, Strike};
+use crate::explore::trial::{Failure, Outcome, Trial, Trouble};
 use crate::plan::Topology;
-use crate::trial::{Failure, Outcome, Trial, Trouble};
 use crate::tunnel::{TunnelFailure, TunnelOutcome, TunnelTrial};
 
 /// Runs all of them; the failures, in the order of the trials.

@@ -1,5 +1,5 @@
 //! One cluster of a run: its agent with the gate and the disk behind it, its Kubernetes,
-//! its clocks. What the agent wants done is performed in `shell`.
+//! its clocks. What the agent wants done is performed in `world::effects`.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,11 +18,11 @@ use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
 
-use crate::bodies::Bodies;
+use crate::engine::bodies::Bodies;
+use crate::engine::words::Word;
 use crate::hostile::Attack;
 use crate::people::{images, namespaces};
 use crate::plan;
-use crate::words::Word;
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;

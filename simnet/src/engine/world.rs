@@ -1,7 +1,8 @@
-//! The loop: virtual time, what is under way between and inside the clusters, and the
-//! faults that befall it. What agents want done is performed in `shell`, what the plan has
-//! in store in `incident`.
+//! The loop: virtual time, what is under way, and faults. What agents want done is performed in
+//! `effects`, what the plan has in store in `incidents`.
 
+pub(crate) mod effects;
+mod incidents;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mercato_agent::{Change, Effect, Gate, Input};
@@ -11,21 +12,21 @@ use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
-use crate::check::{Checks, Violation, ensure};
-use crate::dice::Dice;
-use crate::event::Event;
-use crate::faults::Faults;
+use crate::engine::dice::Dice;
+use crate::engine::event::Event;
+use crate::engine::link::Lines;
+use crate::engine::network::pair;
+use crate::engine::openings::Openings;
+use crate::engine::queue::Queue;
+use crate::engine::site::{Clock, Site, address, cluster_now};
+use crate::engine::trace::{Trace, note};
+use crate::explore::faults::Faults;
+use crate::explore::sabotage::Sabotage;
 use crate::limits;
-use crate::link::Lines;
 use crate::measure::Measures;
-use crate::network::pair;
-use crate::openings::Openings;
 use crate::people::People;
 use crate::plan::Plan;
-use crate::queue::Queue;
-use crate::sabotage::Sabotage;
-use crate::site::{Clock, Site, address, cluster_now};
-use crate::trace::{Trace, note};
+use crate::verify::{Checks, Violation, ensure};
 
 /// All clusters of one run.
 pub(crate) struct World {
@@ -43,7 +44,6 @@ pub(crate) struct World {
     pub(crate) measures: Measures,
     pub(crate) dice: Streams,
     pub(crate) sabotage: Option<Sabotage>,
-    /// How many messages were sent so far.
     pub(crate) sent: u64,
     queue: Queue<Event>,
     /// By places, the lower first: the number of the connection that is up.

@@ -1,0 +1,16 @@
+//! What runs: virtual time, what is yet to happen, the network between the clusters, the
+//! clusters themselves, and the world that lets them act. What may go wrong is chosen in
+//! `explore`, what must hold is judged in `verify`.
+
+mod bodies;
+pub(crate) mod dice;
+mod event;
+pub(crate) mod link;
+pub(crate) mod network;
+pub(crate) mod openings;
+pub(crate) mod packet;
+pub(crate) mod queue;
+pub(crate) mod site;
+pub(crate) mod trace;
+pub(crate) mod words;
+pub(crate) mod world;
