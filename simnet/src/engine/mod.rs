@@ -2,6 +2,7 @@
 //! clusters themselves, and the world that lets them act. What may go wrong is chosen in
 //! `explore`, what must hold is judged in `verify`.
 
+pub(crate) mod address;
 mod bodies;
 pub(crate) mod dice;
 mod event;

@@ -11,10 +11,10 @@ use mercato_protocol::gossip::{Message as Gossip, Publication, VerifiedPublicati
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::time::Now;
 
+use crate::engine::address::place_at;
 use crate::engine::event::Event;
 use crate::engine::openings::Opener;
 use crate::engine::packet::Packet;
-use crate::engine::site::place_at;
 use crate::engine::trace::note;
 use crate::engine::words::Word;
 use crate::engine::world::World;

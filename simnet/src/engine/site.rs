@@ -2,13 +2,11 @@
 //! its clocks. What the agent wants done is performed in `world::effects`.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
 use mercato_cluster_model::sides::{GuestSide, HomeSide};
 use mercato_cluster_model::{Cluster, Key, Script};
-use mercato_discovery::{Address, Host, Transport};
 use mercato_gossip::Interner;
 use mercato_offload::placement::allocatable;
 use mercato_protocol::codec::CodecError;
@@ -21,7 +19,7 @@ use serde_json::json;
 use crate::engine::bodies::Bodies;
 use crate::engine::words::Word;
 use crate::hostile::Attack;
-use crate::people::{images, namespaces};
+use crate::people::{MESH, images, namespaces};
 use crate::plan;
 
 /// The wall clock of a run begins here: 2026-01-01.
@@ -252,35 +250,9 @@ pub(crate) fn cluster_now(at_ms: u64) -> Now {
     Now { mono_ms: at_ms, wall_ms: START_WALL_MS + at_ms }
 }
 
-/// Where the cluster at a place of the topology listens.
-pub(crate) fn address(at: usize) -> Address {
-    let [_, _, high, low] = u32::try_from(at).unwrap_or(u32::MAX).to_be_bytes();
-    let host = Host::Ip(Ipv4Addr::new(10, 7, high, low).into());
-    Address { host, port: PORT, transport: Transport::Quic }
-}
-
-/// Which cluster listens at this address; none if nobody does.
-pub(crate) fn place_at(address: &Address) -> Option<usize> {
-    let Host::Ip(IpAddr::V4(ip)) = address.host else { return None };
-    let [_, _, high, low] = ip.octets();
-    Some(usize::from(u16::from_be_bytes([high, low])))
-}
-
-const PORT: u16 = 7474;
-
-/// What a service mesh calls its certificate, in every namespace.
-pub(crate) const MESH: &str = "mesh-ca";
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_place_has_an_address_of_its_own() {
-        for at in [0, 1, 255, 256, 999, 65_535] {
-            assert_eq!(place_at(&address(at)), Some(at));
-        }
-    }
 
     #[test]
     fn a_clock_drifts_and_jumps_and_its_words_can_be_dated() {

@@ -1,7 +1,7 @@
 //! The loop: virtual time, what is under way, and faults. What agents want done is performed in
 //! `effects`, what the plan has in store in `incidents`.
 
-pub(crate) mod effects;
+mod effects;
 mod incidents;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,18 @@ use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
+use crate::engine::address::address;
 use crate::engine::dice::Dice;
 use crate::engine::event::Event;
 use crate::engine::link::Lines;
 use crate::engine::network::pair;
 use crate::engine::openings::Openings;
 use crate::engine::queue::Queue;
-use crate::engine::site::{Clock, Site, address, cluster_now};
+use crate::engine::site::{Clock, Site, cluster_now};
 use crate::engine::trace::{Trace, note};
 use crate::explore::faults::Faults;
 use crate::explore::sabotage::Sabotage;
+use crate::hostile::attack;
 use crate::limits;
 use crate::measure::Measures;
 use crate::people::People;
@@ -83,7 +85,7 @@ impl World {
             let clock = Clock { skew_ms, ..Clock::default() };
             let mut site = Site::new(&cluster.name, seeds.seed(), clock, interner.clone())?;
             site.furnish(cluster, plan.metering_s);
-            site.attack = cluster.character.map(|character| character.attack(seed));
+            site.attack = cluster.character.map(|character| attack(character, seed));
             sites.push(site);
         }
         people.introduce(&plan, &mut sites);

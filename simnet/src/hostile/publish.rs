@@ -9,7 +9,7 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::identity::Identity;
 use mercato_protocol::text::Blob;
 
-use super::{Attack, Scene, Stash};
+use super::attack::{Attack, Scene, Stash};
 use crate::engine::dice::Dice;
 use crate::engine::packet::Packet;
 

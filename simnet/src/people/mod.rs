@@ -4,6 +4,7 @@
 mod alone;
 mod job;
 mod market;
+mod objects;
 mod owners;
 mod price;
 mod story;
@@ -20,8 +21,9 @@ use mercato_protocol::terms::Platform;
 pub use alone::Alone;
 pub(crate) use job::images;
 pub(crate) use market::Market;
+pub(crate) use objects::{MESH, STAYS, namespaces, settings_key};
 pub(crate) use owners::{Owners, by_chance};
-pub(crate) use story::{STAYS, Story, namespaces, settings_key};
+pub(crate) use story::Story;
 
 use crate::engine::site::Site;
 use crate::engine::world::World;

@@ -14,7 +14,8 @@ use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
-use super::story::{Deed, Story, virtual_node};
+use super::objects::virtual_node;
+use super::story::{Deed, Story};
 use crate::engine::dice::Dice;
 use crate::engine::trace::note;
 use crate::engine::world::World;

@@ -1,9 +1,7 @@
 //! The plots of a report: what of a run goes into which.
 
-use super::incidents;
-use super::page::escape;
 use super::plot::{Axes, Series, Spot, areas, bars, dots, lines, map, ranges};
-use super::words::count;
+use super::words::{count, escape, incidents};
 use crate::engine::packet::Kind;
 use crate::explore::federation::Run;
 use crate::measure::{Sample, Spread, quantile};

@@ -33,11 +33,6 @@ pub fn write(folder: &Path, runs: &[&Run]) -> io::Result<()> {
     fs::write(folder.join("clusters.csv"), data::clusters(runs))
 }
 
-/// What befell a federation while it was tried out.
-fn incidents(run: &Run) -> impl Iterator<Item = &Incident> {
-    run.federation.plan.incidents.iter().filter(|one| one.at_ms < run.federation.for_ms)
-}
-
 /// Makes plans comparable: all get the clusters, the demand and the faults of the first, and
 /// keep their own hubs and whom each cluster is told of. All hubs are down for the second
 /// quarter of `for_ms`, while the last tenth of the clusters join: that shows what a failed

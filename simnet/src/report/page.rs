@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 
 use super::figures::{market_map, prices, queue, refused, spread, times, traffic, utilisation};
-use super::incidents;
 use super::plot::bars;
 use super::style::CSS;
 use super::words::{
-    beside_gossipsub, bytes, bytes_per_cluster_hour, core_price, count, percent, rows, share, time,
-    verdict,
+    beside_gossipsub, bytes, bytes_per_cluster_hour, core_price, count, escape, incidents, percent,
+    rows, share, time, verdict,
 };
 use crate::explore::federation::Run;
 use crate::measure::quantile;
@@ -144,10 +143,6 @@ fn card(class: &str, title: &str, says: &str, inside: &str) -> String {
     let says =
         if says.is_empty() { String::new() } else { format!("<p class=\"soft\">{says}</p>") };
     format!("<section class=\"card {class}\"><h2>{title}</h2>{says}{inside}</section>")
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn about(run: &Run) -> String {

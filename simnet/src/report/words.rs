@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::engine::packet::Kind;
 use crate::explore::federation::Run;
 use crate::measure::{Spread, quantile};
+use crate::plan::Incident;
 
 /// A number with separators of thousands: `1,234`.
 pub(super) fn count(n: u64) -> String {
@@ -202,6 +203,16 @@ pub(super) fn rows(runs: &[&Run]) -> Vec<(&'static str, Vec<String>)> {
         row("bytes a cluster and hour", &|run| bytes(bytes_per_cluster_hour(run))),
         row("waiting while hubs fail", &|run| crate::report::page::waiting_in_incident(run)),
     ]
+}
+
+/// What befell a federation while it was tried out.
+pub(super) fn incidents(run: &Run) -> impl Iterator<Item = &Incident> {
+    run.federation.plan.incidents.iter().filter(|one| one.at_ms < run.federation.for_ms)
+}
+
+/// A text as it stands in a page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -6,28 +6,20 @@ mod goal;
 mod pods;
 mod prompt;
 mod streams;
+mod violation;
 mod wire;
 
 use mercato_agent::Effect;
 use mercato_cluster_model::Cluster;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::resources::Resources;
-use thiserror::Error;
 
 pub(crate) use goal::Goal;
+pub use violation::Violation;
+pub(crate) use violation::ensure;
 
-use crate::engine::site::MESH;
 use crate::engine::world::World;
-
-/// A promise of the design that did not hold.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0}")]
-pub struct Violation(pub String);
-
-/// An error with these words unless `holds`.
-pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(Violation(what())) }
-}
+use crate::people::MESH;
 
 /// What was seen so far.
 #[derive(Debug, Default)]

@@ -20,7 +20,6 @@ use mercato_protocol::time::Now;
 use super::{Violation, disk, ensure};
 use crate::engine::openings::{Opener, Openings};
 use crate::engine::site::Site;
-use crate::engine::world::effects::released;
 
 /// What was let go so far.
 #[derive(Debug, Default)]
@@ -238,5 +237,16 @@ fn signed_by_provider(body: &Body) -> Option<(Option<u32>, Digest)> {
             Some((Some(*number), contract.digest()))
         }
         _ => None,
+    }
+}
+
+/// Whether a piece of work is to end something for good.
+fn released(work: &GuestWork) -> Option<&PodId> {
+    match work {
+        GuestWork::Release(pod) => Some(pod),
+        GuestWork::Apply(..)
+        | GuestWork::Update(..)
+        | GuestWork::Delete(..)
+        | GuestWork::Confirm(_) => None,
     }
 }

@@ -301,14 +301,3 @@ fn brief(input: &Input) -> String {
     }
     format!("{input:?}")
 }
-
-/// Whether a piece of work is to end something for good.
-pub(crate) fn released(work: &GuestWork) -> Option<&mercato_offload::key::PodId> {
-    match work {
-        GuestWork::Release(pod) => Some(pod),
-        GuestWork::Apply(..)
-        | GuestWork::Update(..)
-        | GuestWork::Delete(..)
-        | GuestWork::Confirm(_) => None,
-    }
-}
