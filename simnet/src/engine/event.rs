@@ -4,12 +4,11 @@ use mercato_agent::{GuestWork, HomeWork, Input};
 use mercato_discovery::Address;
 use mercato_protocol::id::{ContractId, PublicKey};
 
-use crate::engine::packet::Packet;
-use crate::engine::words::Word;
+use crate::engine::parcel::{Parcel, Word};
 
 /// What is yet to happen, at a place.
 pub(crate) enum Event {
-    Packet { from: usize, to: usize, packet: Packet, word: Option<Box<Word>> },
+    Packet(Parcel),
     Untaken(Box<Word>),
     Wake { at: usize, run: u32 },
     Written { at: usize, run: u32 },
@@ -17,7 +16,7 @@ pub(crate) enum Event {
     Advance { at: usize },
     Work { at: usize, run: u32, contract: ContractId, work: Work },
     Answer { at: usize, run: u32, input: Box<Input> },
-    Dialled { at: usize, run: u32, attempt: u64, peer: Option<PublicKey>, to: Vec<Address> },
+    Dialled(Dial),
     Lost { at: usize, peer: usize, connection: u64 },
     Start { at: usize },
     Cut(usize, usize),
@@ -27,6 +26,16 @@ pub(crate) enum Event {
     Begin(usize),
     End(usize),
     People,
+}
+
+/// A dial that is under way.
+pub(crate) struct Dial {
+    pub(crate) at: usize,
+    pub(crate) run: u32,
+    pub(crate) attempt: u64,
+    /// Who is to be there, if that is known.
+    pub(crate) peer: Option<PublicKey>,
+    pub(crate) to: Vec<Address>,
 }
 
 /// A write or a question on its way to an API server.
@@ -39,14 +48,14 @@ impl Event {
     /// A number for its kind, and the place where it happens.
     pub(crate) fn outline(&self) -> (u64, usize) {
         match self {
-            Self::Packet { to, .. } => (0, *to),
+            Self::Packet(parcel) => (0, parcel.to),
             Self::Wake { at, .. } => (1, *at),
             Self::Written { at, .. } => (2, *at),
             Self::Watch { at } => (3, *at),
             Self::Advance { at } => (4, *at),
             Self::Work { at, .. } => (5, *at),
             Self::Answer { at, .. } => (6, *at),
-            Self::Dialled { at, .. } => (7, *at),
+            Self::Dialled(dial) => (7, dial.at),
             Self::Lost { at, .. } => (8, *at),
             Self::Start { at } => (9, *at),
             Self::Cut(a, _) => (10, *a),

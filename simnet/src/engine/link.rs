@@ -45,6 +45,15 @@ impl Quality {
     }
 }
 
+/// A message that is to go over a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) at_ms: u64,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) bytes: usize,
+}
+
 /// The clusters' lines to the network, each with a queue.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -59,19 +68,14 @@ impl Lines {
 
     /// After how many ms a message of so many bytes arrives; none: it is lost, be it to a
     /// queue that is full.
-    pub(crate) fn arrival(
-        &mut self,
-        (plan, now_ms): (&Plan, u64),
-        (from, to): (usize, usize),
-        bytes: usize,
-        dice: &mut Dice,
-    ) -> Option<u64> {
+    pub(crate) fn arrival(&mut self, plan: &Plan, load: Load, dice: &mut Dice) -> Option<u64> {
+        let Load { at_ms, from, to, bytes } = load;
         let (sender, receiver) = (&plan.clusters[from].access, &plan.clusters[to].access);
         let lost = sender.lost_per_mille + receiver.lost_per_mille;
         if lost > 0 && dice.chance(lost) {
             return None;
         }
-        let now_us = now_ms * 1_000;
+        let now_us = at_ms * 1_000;
         let free_us = self.free_us[from].max(now_us);
         if free_us > now_us + limits::LINE_QUEUE_MS * 1_000 {
             return None;
@@ -81,6 +85,11 @@ impl Lines {
         let jitter_ms = dice.within(0..=sender.jitter_ms + receiver.jitter_ms);
         Some(queued_ms + plan.latency_ms(from, to) + jitter_ms)
     }
+}
+
+/// The key of a link: the lower place first.
+pub(crate) fn pair(a: usize, b: usize) -> (usize, usize) {
+    (a.min(b), a.max(b))
 }
 
 #[cfg(test)]
@@ -110,7 +119,8 @@ mod tests {
         let mut plan = crate::plan::Topology::Pair.plan(None, 1);
         plan.clusters[0].access.uplink_kbit = 8;
         let (mut lines, mut dice) = (Lines::new(&plan), Dice::new(1, "links"));
-        let mut arrival = || lines.arrival((&plan, 0), (0, 1), 1_000, &mut dice);
+        let load = Load { at_ms: 0, from: 0, to: 1, bytes: 1_000 };
+        let mut arrival = || lines.arrival(&plan, load, &mut dice);
         // A kilobyte a second.
         let first = arrival().unwrap();
         assert!((1_002..1_010).contains(&first), "{first}");

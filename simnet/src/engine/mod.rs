@@ -3,6 +3,7 @@
 //! `explore`, what must hold is judged in `verify`.
 
 pub(crate) mod address;
+pub(crate) mod agenda;
 mod bodies;
 pub(crate) mod dice;
 mod event;
@@ -10,8 +11,9 @@ pub(crate) mod link;
 pub(crate) mod network;
 pub(crate) mod openings;
 pub(crate) mod packet;
+mod parcel;
 pub(crate) mod queue;
 pub(crate) mod site;
+pub(crate) mod sites;
 pub(crate) mod trace;
-pub(crate) mod words;
 pub(crate) mod world;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_gossip::{Item, Open};
+use mercato_gossip::{Item, Open, Opened};
 use mercato_protocol::envelope::{EnvelopeError, Signed, Signers, Trust, Verified};
-use mercato_protocol::gossip::Publication;
+use mercato_protocol::gossip::{Message as Gossip, Publication};
 use mercato_protocol::id::{ClusterId, Digest, FederationId, PublicKey};
 use mercato_protocol::limits::CLOCK_SKEW_MS;
 use mercato_protocol::negotiation::Message;
@@ -26,9 +26,9 @@ pub(crate) struct Openings {
 
 /// Opens what is gossiped, as one cluster does at one moment.
 pub(crate) struct Opener<'a> {
-    pub(crate) openings: &'a mut Openings,
-    pub(crate) federation: FederationId,
-    pub(crate) now: Now,
+    openings: &'a mut Openings,
+    federation: FederationId,
+    now: Now,
 }
 
 impl Open for Opener<'_> {
@@ -46,7 +46,8 @@ impl Open for Opener<'_> {
         };
         let place = bytes.as_ptr().addr();
         if let Some(item) = self.openings.items.get(&place) {
-            in_time(item.publication().validity_ms(), self.now)?;
+            let (from_ms, to_ms) = item.publication().validity_ms();
+            in_time(from_ms, to_ms, self.now)?;
             return Ok(Arc::clone(item));
         }
         let item = fresh()?;
@@ -58,21 +59,50 @@ impl Open for Opener<'_> {
     }
 }
 
+/// Opens what is gossiped, and remembers what was valid.
+struct Follower<'a> {
+    opener: Opener<'a>,
+    came: Vec<Arc<Item>>,
+}
+
+impl Open for Follower<'_> {
+    fn item(&mut self, publication: &Publication) -> Result<Arc<Item>, EnvelopeError> {
+        let item = self.opener.item(publication)?;
+        self.came.push(Arc::clone(&item));
+        Ok(item)
+    }
+}
+
+impl Opener<'_> {
+    /// Opens what a neighbour says, and says which publications were in it.
+    pub(crate) fn message(self, message: Gossip) -> (Opened, Vec<Arc<Item>>) {
+        let mut follower = Follower { opener: self, came: Vec::new() };
+        let opened = Opened::open_with(message, &mut follower);
+        (opened, follower.came)
+    }
+}
+
 impl Openings {
+    /// What opens gossip for a cluster of this federation, whose clock shows this.
+    pub(crate) fn opener(&mut self, federation: FederationId, now: Now) -> Opener<'_> {
+        Opener { openings: self, federation, now }
+    }
+
     /// Opens what a cluster says in a negotiation, with its key. It holds at any time.
     pub(crate) fn message(
         &mut self,
         signed: &Signed<Message>,
         federation: FederationId,
-        by: (PublicKey, ClusterId),
+        key: PublicKey,
+        cluster: ClusterId,
     ) -> Result<Verified<Message>, EnvelopeError> {
         let digest = signed.digest();
         let is_theirs =
-            |opened: &&Verified<Message>| (*opened.key(), opened.cluster()) == (by.0, Some(by.1));
+            |opened: &&Verified<Message>| *opened.key() == key && opened.cluster() == Some(cluster);
         if let Some(opened) = self.messages.get(&digest).filter(is_theirs) {
             return Ok(opened.clone());
         }
-        let known = [by].into();
+        let known = [(key, cluster)].into();
         let trust = Trust { federation, signers: Signers::Known(&known) };
         let opened = signed.open(trust, Now::default())?;
         if self.messages.len() >= limits::OPENED {
@@ -83,7 +113,7 @@ impl Openings {
     }
 }
 
-fn in_time((from_ms, to_ms): (u64, u64), now: Now) -> Result<(), EnvelopeError> {
+fn in_time(from_ms: u64, to_ms: u64, now: Now) -> Result<(), EnvelopeError> {
     match () {
         () if from_ms > now.wall_ms + CLOCK_SKEW_MS => Err(EnvelopeError::NotYetValid),
         () if to_ms.saturating_add(CLOCK_SKEW_MS) < now.wall_ms => Err(EnvelopeError::Expired),
@@ -109,7 +139,7 @@ mod tests {
         for _ in 0..2 {
             for wall_ms in [issued_ms, issued_ms - 60_000, issued_ms + 400 * 86_400_000] {
                 let now = Now { mono_ms: 0, wall_ms };
-                let ours = Opener { openings: &mut openings, federation, now }.item(&end);
+                let ours = openings.opener(federation, now).item(&end);
                 let theirs = end.open(federation, now);
                 assert_eq!(ours.map(|item| item.publication().clone()), theirs, "{wall_ms}");
             }

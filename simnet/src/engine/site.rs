@@ -17,7 +17,6 @@ use mercato_protocol::time::Now;
 use serde_json::json;
 
 use crate::engine::bodies::Bodies;
-use crate::engine::words::Word;
 use crate::hostile::Attack;
 use crate::people::{MESH, images, namespaces};
 use crate::plan;
@@ -50,8 +49,6 @@ pub(crate) struct Site {
     pub(crate) watch_planned: bool,
     /// Changes of records that are being written.
     pub(crate) writing: Vec<Change>,
-    /// Words whose consequences are not on disk yet.
-    pub(crate) heard: Vec<Word>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
     /// The second in which it last went back to its records, and how often it did in that one.
@@ -123,7 +120,6 @@ impl Site {
             advance_ms: None,
             watch_planned: false,
             writing: Vec::new(),
-            heard: Vec::new(),
             disk_full: false,
             rebuilt: (0, 0),
             attack: None,
@@ -179,6 +175,11 @@ impl Site {
         self.started_ms = at_ms;
         self.run += 1;
         self.agent = Some(self.restore(seed, self.gate.records(), None));
+    }
+
+    /// Whether this start of the daemon goes on.
+    pub(crate) fn runs(&self, run: u32) -> bool {
+        self.run == run && self.agent.is_some()
     }
 
     /// Which start of the daemon this is.

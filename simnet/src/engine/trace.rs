@@ -36,7 +36,7 @@ macro_rules! note {
     ($world:expr, $at:expr, $($text:tt)*) => {
         if $world.trace.is_told() {
             let text = format!($($text)*);
-            $world.trace.tell($world.at_ms, &$world.sites[$at].name, &text);
+            $world.trace.tell($world.agenda.at_ms(), &$world.sites[$at].name, &text);
         }
     };
 }

@@ -1,25 +1,25 @@
-//! The loop: virtual time, what is under way, and faults. What agents want done is performed in
-//! `effects`, what the plan has in store in `incidents`.
+//! The loop: virtual time, what is under way between and inside the clusters, and the
+//! faults that befall it. What agents want done is performed in `effects`, what the plan has
+//! in store in `incidents`.
 
 mod effects;
 mod incidents;
-use std::collections::{BTreeMap, BTreeSet};
+mod messages;
 
 use mercato_agent::{Change, Effect, Gate, Input};
 use mercato_cluster_model::sides::Outcome;
 use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_gossip::Interner;
 use mercato_protocol::codec::CodecError;
-use mercato_protocol::id::{ClusterId, PublicKey};
 
 use crate::engine::address::address;
+use crate::engine::agenda::Agenda;
 use crate::engine::dice::Dice;
 use crate::engine::event::Event;
-use crate::engine::link::Lines;
-use crate::engine::network::pair;
+use crate::engine::network::Network;
 use crate::engine::openings::Openings;
-use crate::engine::queue::Queue;
 use crate::engine::site::{Clock, Site, cluster_now};
+use crate::engine::sites::Sites;
 use crate::engine::trace::{Trace, note};
 use crate::explore::faults::Faults;
 use crate::explore::sabotage::Sabotage;
@@ -32,35 +32,24 @@ use crate::verify::{Checks, Violation, ensure};
 
 /// All clusters of one run.
 pub(crate) struct World {
-    pub(crate) at_ms: u64,
+    pub(crate) agenda: Agenda,
     pub(crate) plan: Plan,
-    pub(crate) sites: Vec<Site>,
-    pub(crate) by_key: BTreeMap<PublicKey, usize>,
-    pub(crate) by_id: BTreeMap<ClusterId, usize>,
+    pub(crate) sites: Sites,
+    pub(crate) network: Network,
     pub(crate) trace: Trace,
     pub(crate) checks: Checks,
     pub(crate) people: People,
     pub(crate) faults: Faults,
-    pub(crate) lines: Lines,
     pub(crate) openings: Openings,
     pub(crate) measures: Measures,
     pub(crate) dice: Streams,
     pub(crate) sabotage: Option<Sabotage>,
-    pub(crate) sent: u64,
-    queue: Queue<Event>,
-    /// By places, the lower first: the number of the connection that is up.
-    pub(crate) connections: BTreeMap<(usize, usize), u64>,
-    pub(crate) connected: u64,
-    pub(crate) cuts: BTreeSet<(usize, usize)>,
-    /// How many events there were so far.
-    pub(crate) steps: u64,
     /// Wake-ups in this very millisecond.
     wakes: (u64, u32),
 }
 
 /// A stream of chance for each purpose.
 pub(crate) struct Streams {
-    pub(crate) links: Dice,
     pub(crate) kube: Dice,
     pub(crate) disk: Dice,
     pub(crate) fate: Dice,
@@ -90,75 +79,57 @@ impl World {
         }
         people.introduce(&plan, &mut sites);
         let mut world = Self {
-            at_ms: 0,
-            by_key: sites.iter().enumerate().map(|(at, site)| (site.key(), at)).collect(),
-            by_id: sites.iter().enumerate().map(|(at, site)| (site.id(), at)).collect(),
+            agenda: Agenda::default(),
+            network: Network::new(&plan, seed, faults.strike),
             trace: Trace::default(),
             checks: Checks::default(),
-            lines: Lines::new(&plan),
             openings: Openings::default(),
             measures: Measures::new(&plan),
             dice: Streams {
-                links: Dice::new(seed, "links"),
                 kube: Dice::new(seed, "kube"),
                 disk: Dice::new(seed, "disk"),
                 fate: Dice::new(seed, "fate"),
                 seeds,
             },
-            sites,
+            sites: Sites::new(sites),
             people,
             faults,
             plan,
             sabotage: None,
-            sent: 0,
-            queue: Queue::default(),
-            connections: BTreeMap::new(),
-            connected: 0,
-            cuts: BTreeSet::new(),
-            steps: 0,
             wakes: (0, 0),
         };
         for at in 0..world.sites.len() {
             world.set_drift(at);
             let delay_ms = world.dice.disk.within(0..=500) + world.plan.clusters[at].joins_ms;
-            world.plan_event(delay_ms, Event::Start { at }).expect("the queue is empty");
+            world.agenda.plan(delay_ms, Event::Start { at }).expect("the queue is empty");
         }
         for (nth, incident) in world.plan.incidents.clone().into_iter().enumerate() {
             let end_ms = incident.at_ms + incident.for_ms;
-            world.plan_event(incident.at_ms, Event::Begin(nth)).expect("the queue is empty");
-            world.plan_event(end_ms, Event::End(nth)).expect("the queue is empty");
+            world.agenda.plan(incident.at_ms, Event::Begin(nth)).expect("the queue is empty");
+            world.agenda.plan(end_ms, Event::End(nth)).expect("the queue is empty");
         }
-        world.plan_event(1_000, Event::People).expect("the queue is empty");
+        world.agenda.plan(1_000, Event::People).expect("the queue is empty");
         Ok(world)
     }
 
     /// Lets everything happen up to a moment, in ms.
     pub(crate) fn run_until(&mut self, until_ms: u64) -> Result<(), Violation> {
-        while self.queue.next_ms().is_some_and(|next_ms| next_ms <= until_ms) {
-            let Some((at_ms, event)) = self.queue.pop() else { break };
-            self.at_ms = at_ms;
-            self.steps += 1;
+        while let Some(event) = self.agenda.next(until_ms) {
             self.happen(event)?;
-            if self.steps.is_multiple_of(limits::GLOBAL_CHECK_STEPS) && self.people.are_watched() {
-                ensure(self.steps < limits::STEPS, || "the run never comes to an end".to_owned())?;
+            let steps = self.agenda.steps();
+            if steps.is_multiple_of(limits::GLOBAL_CHECK_STEPS) && self.people.are_watched() {
+                ensure(steps < limits::STEPS, || "the run never comes to an end".to_owned())?;
                 self.check_all()?;
             }
         }
-        self.at_ms = until_ms;
         Ok(())
-    }
-
-    /// After so many ms from now.
-    pub(crate) fn plan_event(&mut self, delay_ms: u64, event: Event) -> Result<(), Violation> {
-        let planned = self.queue.push(self.at_ms + delay_ms, event);
-        planned.map_err(|_| Violation("too much is under way: something never stops".to_owned()))
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
         let (kind, at) = event.outline();
-        self.trace.mark(&[self.at_ms, kind, at as u64]);
+        self.trace.mark(&[self.agenda.at_ms(), kind, at as u64]);
         match event {
-            Event::Packet { from, to, packet, word } => self.on_packet((from, to), packet, word),
+            Event::Packet(parcel) => self.on_packet(parcel),
             Event::Untaken(word) => self.on_untaken(*word),
             Event::Wake { at, run } if self.sites[at].run == run => self.on_wake(at),
             Event::Written { at, run } if self.sites[at].run == run => self.on_written(at),
@@ -168,15 +139,13 @@ impl World {
             Event::Work { at, run, contract, work } => self.on_work(at, run, contract, work),
             Event::Answer { at, run, input } if self.sites[at].run == run => self.tell(at, *input),
             Event::Answer { .. } => Ok(()),
-            Event::Dialled { at, run, attempt, peer, to } => {
-                self.on_dialled((at, run), attempt, peer, &to)
-            }
+            Event::Dialled(dial) => self.on_dialled(&dial),
             Event::Lost { at, peer, connection } => self.on_lost(at, peer, connection),
             Event::Start { at } => self.on_start(at),
             Event::Cut(a, b) => self.on_cut(a, b),
             Event::Mend(a, b) => {
                 note!(self, a, "link to {} mended", self.sites[b].name);
-                self.cuts.remove(&(a, b));
+                self.network.mend(a, b);
                 Ok(())
             }
             Event::DiskFine { at } => self.on_disk_fine(at),
@@ -188,14 +157,14 @@ impl World {
                 if self.people.are_watched() {
                     self.check_promptness()?;
                 }
-                self.plan_event(1_000, Event::People)
+                self.agenda.plan(1_000, Event::People)
             }
         }
     }
 
     /// Tells an agent something, and lets go what of its answer is free to go.
     pub(crate) fn tell(&mut self, at: usize, input: Input) -> Result<(), Violation> {
-        let now = self.sites[at].now(self.at_ms);
+        let now = self.sites[at].now(self.agenda.at_ms());
         let site = &mut self.sites[at];
         let Some(agent) = &mut site.agent else { return Ok(()) };
         match &mut self.sabotage {
@@ -215,7 +184,7 @@ impl World {
         if let Some(changes) = self.sites[at].gate.write().map(<[Change]>::to_vec) {
             self.sites[at].writing = changes;
             let (delay_ms, run) = (self.dice.disk.within(1..=8), self.sites[at].run);
-            self.plan_event(delay_ms, Event::Written { at, run })?;
+            self.agenda.plan(delay_ms, Event::Written { at, run })?;
         }
         loop {
             let next = self.sites[at].gate.release();
@@ -255,14 +224,8 @@ impl World {
         }
         note!(self, at, "crashes before effect {}", self.sites[at].effects.saturating_sub(1));
         self.sites[at].crash();
-        self.forget_words(at)?;
-        for peer in 0..self.sites.len() {
-            if let Some(connection) = self.connections.remove(&pair(at, peer)) {
-                let after_ms = self.dice.links.within(0..=3_000);
-                self.plan_event(after_ms, Event::Lost { at: peer, peer: at, connection })?;
-            }
-        }
-        self.plan_event(down_ms, Event::Start { at })
+        self.network.on_crash(&mut self.agenda, at)?;
+        self.agenda.plan(down_ms, Event::Start { at })
     }
 
     fn on_written(&mut self, at: usize) -> Result<(), Violation> {
@@ -276,33 +239,33 @@ impl World {
         self.check_written(at)?;
         self.go_on(at)?;
         if self.sites[at].gate.is_idle() {
-            self.sites[at].heard.clear();
+            self.network.on_kept(at);
         }
         Ok(())
     }
 
     pub(crate) fn plan_wake(&mut self, at: usize) -> Result<(), Violation> {
         let site = &self.sites[at];
-        let Some(due_ms) = site.due_ms(self.at_ms) else { return Ok(()) };
+        let Some(due_ms) = site.due_ms(self.agenda.at_ms()) else { return Ok(()) };
         if site.wake_ms.is_some_and(|planned_ms| planned_ms <= due_ms) {
             return Ok(());
         }
         let run = site.run;
         self.sites[at].wake_ms = Some(due_ms);
-        self.plan_event(due_ms - self.at_ms, Event::Wake { at, run })
+        self.agenda.plan(due_ms - self.agenda.at_ms(), Event::Wake { at, run })
     }
 
     fn on_wake(&mut self, at: usize) -> Result<(), Violation> {
-        let count = if self.wakes.0 == self.at_ms { self.wakes.1 + 1 } else { 0 };
-        self.wakes = (self.at_ms, count);
+        let count = if self.wakes.0 == self.agenda.at_ms() { self.wakes.1 + 1 } else { 0 };
+        self.wakes = (self.agenda.at_ms(), count);
         ensure(count < 10_000, || format!("{} wakes without end", self.sites[at].name))?;
         let site = &mut self.sites[at];
         // An earlier wake-up may have been planned since, and has done it.
-        if site.wake_ms.is_some_and(|planned_ms| planned_ms > self.at_ms) {
+        if site.wake_ms.is_some_and(|planned_ms| planned_ms > self.agenda.at_ms()) {
             return Ok(());
         }
         site.wake_ms = None;
-        if site.due_ms(self.at_ms).is_some_and(|due_ms| due_ms <= self.at_ms) {
+        if site.due_ms(self.agenda.at_ms()).is_some_and(|due_ms| due_ms <= self.agenda.at_ms()) {
             self.tell(at, Input::Tick)
         } else {
             self.plan_wake(at)
@@ -316,7 +279,7 @@ impl World {
         }
         let seed = self.dice.seeds.seed();
         note!(self, at, "starts");
-        self.sites[at].start(self.at_ms, seed);
+        self.sites[at].start(self.agenda.at_ms(), seed);
         self.tell_world(at)
     }
 
@@ -357,15 +320,15 @@ impl World {
 
     /// Something changed in a cluster: its own controllers go on, and watches will tell.
     pub(crate) fn kube_changed(&mut self, at: usize) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
+        let now = cluster_now(self.agenda.at_ms());
         self.sites[at].kube.advance(now);
         if let Some(due_ms) = self.sites[at].kube.wakeup_ms() {
-            self.plan_advance(at, due_ms.max(self.at_ms + 1))?;
+            self.plan_advance(at, due_ms.max(self.agenda.at_ms() + 1))?;
         }
         if !self.sites[at].watch_planned {
             self.sites[at].watch_planned = true;
             let delay_ms = self.dice.kube.within(1..=40);
-            self.plan_event(delay_ms, Event::Watch { at })?;
+            self.agenda.plan(delay_ms, Event::Watch { at })?;
         }
         self.check_pods(at)
     }
@@ -377,16 +340,12 @@ impl World {
             return Ok(());
         }
         *planned = Some(due_ms);
-        self.plan_event(due_ms - self.at_ms, Event::Advance { at })
+        self.agenda.plan(due_ms - self.agenda.at_ms(), Event::Advance { at })
     }
 
     fn on_advance(&mut self, at: usize) -> Result<(), Violation> {
-        self.sites[at].advance_ms.take_if(|planned_ms| *planned_ms <= self.at_ms);
+        self.sites[at].advance_ms.take_if(|planned_ms| *planned_ms <= self.agenda.at_ms());
         self.kube_changed(at)
-    }
-
-    pub(crate) fn place_of(&self, cluster: ClusterId) -> Option<usize> {
-        self.by_id.get(&cluster).copied()
     }
 }
 

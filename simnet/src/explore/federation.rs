@@ -67,12 +67,12 @@ impl Federation {
         let faults = Faults::planned(self.seed);
         let mut world = World::new(self.plan.clone(), self.seed, faults, people)
             .map_err(|error| Violation(error.to_string()))?;
-        while world.at_ms < self.for_ms {
-            world.run_until((world.at_ms + 60_000).min(self.for_ms))?;
+        while world.agenda.at_ms() < self.for_ms {
+            world.run_until((world.agenda.at_ms() + 60_000).min(self.for_ms))?;
             let last = world.measures.samples.last();
             on_minute(Progress {
-                at_ms: world.at_ms,
-                steps: world.steps,
+                at_ms: world.agenda.at_ms(),
+                steps: world.agenda.steps(),
                 leases: last.map_or(0, |sample| sample.leases),
                 waiting: last.map_or(0, |sample| sample.waiting),
             });
@@ -92,8 +92,8 @@ impl Federation {
             measures: world.measures,
             alone,
             trace: world.trace.hash(),
-            steps: world.steps,
-            messages: world.sent,
+            steps: world.agenda.steps(),
+            messages: world.network.sent(),
             records: world.sites.iter().map(records).collect(),
         })
     }

@@ -107,14 +107,14 @@ impl Trial {
         match play(&mut world) {
             Ok(()) => Ok(Outcome {
                 trace: world.trace.hash(),
-                virtual_ms: world.at_ms,
+                virtual_ms: world.agenda.at_ms(),
                 effects: world.sites.iter().map(|site| site.effects).collect(),
-                messages: world.sent,
-                steps: world.steps,
+                messages: world.network.sent(),
+                steps: world.agenda.steps(),
             }),
             Err(violation) => {
                 let last = world.trace.last().map(str::to_owned).collect();
-                failure(violation, world.at_ms, last)
+                failure(violation, world.agenda.at_ms(), last)
             }
         }
     }
@@ -186,12 +186,15 @@ impl Trial {
 fn play(world: &mut World) -> Result<(), Violation> {
     let share = share_of_time(world.sites.len());
     let until_ms = TROUBLED_MS * share / 100;
-    while world.faults.is_mixed() && !world.people.owners.are_done() && world.at_ms < until_ms {
-        world.run_until(world.at_ms + 1_000)?;
+    while world.faults.is_mixed()
+        && !world.people.owners.are_done()
+        && world.agenda.at_ms() < until_ms
+    {
+        world.run_until(world.agenda.at_ms() + 1_000)?;
     }
     world.heal()?;
-    while !world.people.owners.are_done() && world.at_ms < STORY_MS {
-        world.run_until(world.at_ms + 1_000)?;
+    while !world.people.owners.are_done() && world.agenda.at_ms() < STORY_MS {
+        world.run_until(world.agenda.at_ms() + 1_000)?;
     }
     crate::verify::ensure(world.people.owners.are_done(), || "a story never ends".to_owned())?;
     reach(world, Goal::Running)?;
@@ -199,7 +202,7 @@ fn play(world: &mut World) -> Result<(), Violation> {
     world.checks.prompt.on_trouble();
     world.people.owners.leaving = true;
     if world.faults.is_mixed() {
-        world.run_until(world.at_ms + ENDING_MS * share / 100)?;
+        world.run_until(world.agenda.at_ms() + ENDING_MS * share / 100)?;
     }
     world.heal()?;
     reach(world, Goal::Over)
@@ -207,9 +210,9 @@ fn play(world: &mut World) -> Result<(), Violation> {
 
 /// Runs until it has come true, and a little longer: then it still holds.
 fn reach(world: &mut World, goal: Goal) -> Result<(), Violation> {
-    let until_ms = world.at_ms + HEALING_MS;
-    while world.misses(goal).is_err() && world.at_ms < until_ms {
-        world.run_until(world.at_ms + 1_000)?;
+    let until_ms = world.agenda.at_ms() + HEALING_MS;
+    while world.misses(goal).is_err() && world.agenda.at_ms() < until_ms {
+        world.run_until(world.agenda.at_ms() + 1_000)?;
     }
     world.misses(goal)?;
     world.check_all()

@@ -45,6 +45,14 @@ pub(crate) struct Scene<'a> {
     pub(crate) tried: u64,
 }
 
+/// What a hostile peer wants done: see [`Scene`].
+#[derive(Default)]
+pub(crate) struct Wants {
+    pub(crate) sends: Vec<(usize, Packet)>,
+    pub(crate) tells: Vec<(usize, Input)>,
+    pub(crate) asks: Vec<Command>,
+}
+
 impl Scene<'_> {
     pub(super) fn gossip(&mut self, to: usize, message: Message) {
         self.sends.push((to, Packet::Gossip(message.into())));

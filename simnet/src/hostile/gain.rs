@@ -108,7 +108,7 @@ impl World {
 
     /// Whose offers a cluster shows.
     fn offers<'a>(&self, site: &'a Site) -> impl Iterator<Item = (ClusterId, PublicKey)> + 'a {
-        let now = site.now(self.at_ms);
+        let now = site.now(self.agenda.at_ms());
         let agent = site.agent.iter();
         agent.flat_map(move |agent| agent.broker().providers(now)).map(|(id, key, _)| (id, key))
     }
@@ -119,8 +119,8 @@ impl World {
         let stale = |site: &Site| {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
             let stale = marks.filter(|mark| {
-                let publisher = self.by_key.get(&mark.publisher);
-                let settled = publisher.and_then(|place| self.measures.spread.settled(*place));
+                let publisher = self.sites.place_of_key(&mark.publisher);
+                let settled = publisher.and_then(|place| self.measures.spread.settled(place));
                 settled.is_some_and(|settled| (mark.epoch, mark.seq) < settled)
             });
             stale.count() as u64
@@ -137,7 +137,7 @@ impl World {
     fn most_strangers(&self) -> u64 {
         let strangers = |site: &Site| {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
-            marks.filter(|mark| !self.by_key.contains_key(&mark.publisher)).count() as u64
+            marks.filter(|mark| !self.sites.place_of_key(&mark.publisher).is_some()).count() as u64
         };
         self.honest_up().map(|(_, site)| strangers(site)).max().unwrap_or(0)
     }
@@ -165,7 +165,7 @@ impl World {
     /// The most windows that a buyer has used at one time without having signed for them.
     fn unsigned_windows(&self, buyer: ClusterId) -> u64 {
         let windows = self.honest_up().flat_map(|(_, site)| {
-            let now_ms = site.now(self.at_ms).wall_ms;
+            let now_ms = site.now(self.agenda.at_ms()).wall_ms;
             let deals = site.agent.iter().flat_map(|agent| agent.broker().deals());
             let used = deals.filter(|deal| {
                 deal.peer() == buyer && deal.side() == Side::Provider && deal.is_leased()
@@ -223,7 +223,7 @@ impl World {
             .collect();
         let blind = self.honest_up().filter(|(_, site)| {
             let others = honest.iter().any(|id| *id != site.id());
-            let is_new = site.now(self.at_ms).mono_ms < 60_000;
+            let is_new = site.now(self.agenda.at_ms()).mono_ms < 60_000;
             others && !is_new && !self.offers(site).any(|(id, _)| honest.contains(&id))
         });
         blind.count() as u64

@@ -12,7 +12,7 @@ mod hoard;
 mod publish;
 mod switch;
 
-pub(crate) use attack::{Attack, Scene};
+pub(crate) use attack::{Attack, Scene, Wants};
 pub use character::{Character, UnknownCharacter};
 pub use gain::Gain;
 

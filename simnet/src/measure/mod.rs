@@ -14,6 +14,7 @@ use serde::Serialize;
 
 pub use gossipsub::Gossipsub;
 pub(crate) use gossipsub::{Ad, model as gossipsub};
+pub(crate) use spread::News;
 pub use spread::Spread;
 
 use crate::engine::packet::Kind;
@@ -195,8 +196,8 @@ impl World {
     pub(crate) fn sample(&mut self) {
         let up = self.sites.iter().zip(&self.plan.clusters);
         let up = up.filter(|(site, plan)| site.agent.is_some() && plan.character.is_none());
-        self.measures.spread.settle(self.at_ms, up.count());
-        if !self.at_ms.is_multiple_of(SAMPLE_MS) {
+        self.measures.spread.settle(self.agenda.at_ms(), up.count());
+        if !self.agenda.at_ms().is_multiple_of(SAMPLE_MS) {
             return;
         }
         let Some(market) = &self.people.market else { return };
@@ -205,9 +206,9 @@ impl World {
         let leases = leases.filter(|deal| deal.is_active());
         let (home_millis, away_millis) = market.used_millis();
         let sample = Sample {
-            at_ms: self.at_ms,
+            at_ms: self.agenda.at_ms(),
             up: agents().count() as u64,
-            connections: self.connections.len() as u64,
+            connections: self.network.connections() as u64,
             home_millis,
             away_millis,
             alone_millis: 0,

@@ -180,7 +180,7 @@ impl World {
     /// made longer and larger, one in three is bought by a round of firm offers.
     fn buy(&mut self, at: usize) -> Result<(), Violation> {
         let Some(agent) = &self.sites[at].agent else { return Ok(()) };
-        let (now, broker) = (self.sites[at].now(self.at_ms), agent.broker());
+        let (now, broker) = (self.sites[at].now(self.agenda.at_ms()), agent.broker());
         let live = broker.deals().find(|deal| deal.end().is_none());
         let live: Option<NegotiationId> = live.map(|deal| deal.id());
         if self.people.owners.leaving {
@@ -229,10 +229,10 @@ impl World {
     /// Asks the agent, and waits for the answer, though not for ever: it may have died.
     fn command(&mut self, at: usize, command: Command) -> Result<(), Violation> {
         let person = &mut self.people.owners.people[at];
-        if person.waits_since_ms.is_some_and(|since_ms| self.at_ms < since_ms + 5_000) {
+        if person.waits_since_ms.is_some_and(|since_ms| self.agenda.at_ms() < since_ms + 5_000) {
             return Ok(());
         }
-        person.waits_since_ms = Some(self.at_ms);
+        person.waits_since_ms = Some(self.agenda.at_ms());
         self.people.owners.asked += 1;
         let number = self.people.owners.asked;
         note!(self, at, "owner asks {number}: {command:?}");
@@ -242,17 +242,17 @@ impl World {
     /// Goes on with the story of the pods.
     fn live(&mut self, at: usize) -> Result<(), Violation> {
         let person = &self.people.owners.people[at];
-        if person.next_ms > self.at_ms {
+        if person.next_ms > self.agenda.at_ms() {
             return Ok(());
         }
         let Some(deed) = person.story.next() else { return Ok(()) };
         // A lease is worth waiting for, whatever it takes; a name is not.
-        let tired = deed != Deed::Move && self.at_ms > person.next_ms + PATIENCE_MS;
+        let tired = deed != Deed::Move && self.agenda.at_ms() > person.next_ms + PATIENCE_MS;
         if !self.can(at, deed) && !tired {
             return Ok(());
         }
         let pause_ms = self.people.owners.people[at].story.advance();
-        self.people.owners.people[at].next_ms = self.at_ms + pause_ms;
+        self.people.owners.people[at].next_ms = self.agenda.at_ms() + pause_ms;
         self.do_deed(at, deed)
     }
 

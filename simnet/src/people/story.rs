@@ -119,7 +119,7 @@ impl World {
     }
 
     pub(super) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
+        let now = cluster_now(self.agenda.at_ms());
         note!(self, at, "owner: {deed:?}");
         let kube = &mut self.sites[at].kube;
         // What there is not cannot be changed; the owner shrugs.

@@ -36,7 +36,7 @@ impl World {
 
     /// The people of a cluster look, and do what is to be done.
     pub(crate) fn trade(&mut self, at: usize) -> Result<(), Violation> {
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         if at_ms < self.plan.clusters[at].joins_ms {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl World {
 
     /// Dearer when much is sold, cheaper when little is.
     fn look_at_price(&mut self, at: usize) -> Result<(), Violation> {
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         let Some(agent) = &self.sites[at].agent else { return Ok(()) };
         let is_new = agent.broker().share().is_none();
         let trader = &mut self.people.market.as_mut().expect("only traders trade").traders[at];
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn look_at_job(&mut self, at: usize, number: u64) -> Result<(), Violation> {
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         let Some(job) = self.job(at, number) else { return Ok(()) };
         let tired = !job.is_running && at_ms > job.arrived_ms + job.patience_ms();
         job.look_ms = at_ms + 1_000;
@@ -114,7 +114,7 @@ impl World {
     }
 
     fn find_room(&mut self, at: usize, number: u64) -> Result<(), Violation> {
-        let (at_ms, own) = (self.at_ms, Market::own(&self.plan, at));
+        let (at_ms, own) = (self.agenda.at_ms(), Market::own(&self.plan, at));
         let is_up = self.sites[at].agent.is_some();
         let trader = &mut self.market().traders[at];
         let Some(job) = trader.jobs.get_mut(&number) else { return Ok(()) };
@@ -144,7 +144,7 @@ impl World {
     pub(super) fn on_order(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
         let asked = self.market().asked.remove(&number);
         let Some((_, job)) = asked.filter(|(of, _)| *of == at) else { return };
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         let Some(job) = self.job(at, job) else { return };
         match reply {
             Ok(Reply::Ordered { id, .. }) => {
@@ -167,7 +167,7 @@ impl World {
     /// What most of the offers lacked.
     fn why_not(&self, at: usize, demand: &Demand) -> &'static str {
         let Some(agent) = &self.sites[at].agent else { return "the daemon is down" };
-        let market = agent.broker().browse(self.sites[at].now(self.at_ms), demand, true);
+        let market = agent.broker().browse(self.sites[at].now(self.agenda.at_ms()), demand, true);
         let reason = |why: &Exclusion| match why {
             Exclusion::Untrusted => "only strangers offer it",
             Exclusion::Refused => "sold out meanwhile",
@@ -216,7 +216,7 @@ impl World {
         }
         let trade = self.trade_of(at, deal);
         self.measures.trades.extend(trade);
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         let Some(job) = self.job(at, number) else { return Ok(()) };
         job.state = State::Away(id);
         let (ordered_ms, pods) = (job.ordered_ms.unwrap_or(at_ms), job.objects(Some(id)));
@@ -235,7 +235,7 @@ impl World {
     fn interrupted(&mut self, at: usize, number: u64) -> Result<(), Violation> {
         self.measures.jobs.interrupted += 1;
         self.remove_pods(at, number)?;
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         let Some(job) = self.job(at, number) else { return Ok(()) };
         // Whatever becomes of it counts, once.
         let ran = std::mem::replace(&mut job.is_running, false);
@@ -255,7 +255,7 @@ impl World {
         number: u64,
         contract: Option<ContractId>,
     ) -> Result<(), Violation> {
-        let (at_ms, lost) = (self.at_ms, self.is_lost(at, contract));
+        let (at_ms, lost) = (self.agenda.at_ms(), self.is_lost(at, contract));
         if lost {
             return self.interrupted(at, number);
         }
@@ -308,7 +308,7 @@ impl World {
     }
 
     fn create(&mut self, at: usize, pods: Vec<Value>) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
+        let now = cluster_now(self.agenda.at_ms());
         for pod in pods {
             let kube = &mut self.sites[at].kube;
             let pod = admit(kube, Scope::Labelled, pod);
@@ -319,7 +319,7 @@ impl World {
     }
 
     fn remove_pods(&mut self, at: usize, number: u64) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
+        let now = cluster_now(self.agenda.at_ms());
         let keys: Vec<_> = self.job(at, number).into_iter().flat_map(|job| job.keys()).collect();
         for key in keys {
             if let Some(pod) = self.sites[at].kube.get(&key) {
@@ -337,9 +337,9 @@ impl World {
         let gpu = terms.quantity.gpus.keys().next().cloned();
         let gpu_micros = gpu.clone().and_then(|model| units.get(&Resource::Gpu(model)));
         Some(Trade {
-            at_ms: self.at_ms,
+            at_ms: self.agenda.at_ms(),
             buyer: at,
-            seller: self.place_of(deal.peer())?,
+            seller: self.sites.place_of(deal.peer())?,
             cpu_millis: terms.quantity.cpu_millis,
             cpu_micros: units.get(&Resource::Cpu).map_or(0, |unit| unit.micros),
             gpu: gpu.map(|model| model.to_string()).zip(gpu_micros.map(|unit| unit.micros)),

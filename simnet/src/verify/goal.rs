@@ -44,7 +44,7 @@ impl World {
         for site in self.honest() {
             let agent = site.agent.as_ref();
             let agent = agent.ok_or_else(|| Violation(format!("{} is down", site.name)))?;
-            let now = site.now(self.at_ms);
+            let now = site.now(self.agenda.at_ms());
             for seller in self.honest().filter(|other| other.id() != site.id()) {
                 let offers = seller.agent.as_ref().is_some_and(|a| a.broker().offer().is_some());
                 let mut seen = agent.broker().providers(now);
@@ -60,7 +60,7 @@ impl World {
     fn deals_agree(&self, goal: Goal) -> Result<(), Violation> {
         for site in self.honest() {
             for deal in disk::deals(site.gate.records()) {
-                let peer = self.place_of(deal.peer());
+                let peer = self.sites.place_of(deal.peer());
                 let peer = peer.ok_or_else(|| Violation("a deal with nobody".to_owned()))?;
                 if self.sites[peer].attack.is_some() {
                     continue;

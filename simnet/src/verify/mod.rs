@@ -18,6 +18,7 @@ pub(crate) use goal::Goal;
 pub use violation::Violation;
 pub(crate) use violation::ensure;
 
+use crate::engine::sites::Sites;
 use crate::engine::world::World;
 use crate::people::MESH;
 
@@ -31,13 +32,13 @@ pub(crate) struct Checks {
     disk: disk::Disk,
 }
 
-impl pods::Clusters for Vec<crate::engine::site::Site> {
+impl pods::Clusters for Sites {
     fn cluster(&self, at: usize) -> &Cluster {
         &self[at].kube
     }
 
     fn place_of(&self, cluster: ClusterId) -> Option<usize> {
-        self.iter().position(|site| site.id() == cluster)
+        Sites::place_of(self, cluster)
     }
 
     fn bought(&self, at: usize, contract: &str) -> Option<Resources> {
@@ -53,7 +54,7 @@ impl World {
     /// Right before an effect is performed.
     pub(crate) fn check_effect(&mut self, at: usize, effect: &Effect) -> Result<(), Violation> {
         let site = &self.sites[at];
-        let now = site.now(self.at_ms);
+        let now = site.now(self.agenda.at_ms());
         self.checks.wire.check((at, site, now), &mut self.openings, effect)
     }
 

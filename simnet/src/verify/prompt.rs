@@ -9,7 +9,7 @@ use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
 
 use super::{Violation, disk};
-use crate::engine::network::pair;
+use crate::engine::link::pair;
 use crate::engine::world::World;
 
 /// So soon, in ms; it is looked once a second.
@@ -26,8 +26,8 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(crate) fn on_connected(&mut self, link: (usize, usize), at_ms: u64) {
-        self.connected_ms.insert(link, at_ms);
+    pub(crate) fn on_connected(&mut self, a: usize, b: usize, at_ms: u64) {
+        self.connected_ms.insert(pair(a, b), at_ms);
     }
 
     /// What was under way has arrived by then.
@@ -69,14 +69,14 @@ impl World {
         let mut open = BTreeMap::new();
         for (at, site) in self.sites.iter().enumerate() {
             for deal in disk::deals(site.gate.records()) {
-                let Some(peer) = self.place_of(deal.peer()) else { continue };
+                let Some(peer) = self.sites.place_of(deal.peer()) else { continue };
                 let link = pair(at, peer);
                 let is_well = |at: usize| {
                     let agent = self.sites[at].agent.as_ref();
                     agent.is_some_and(|agent| agent.degraded().is_none())
                         && self.sites[at].attack.is_none()
                 };
-                if !self.connections.contains_key(&link) || !is_well(at) || !is_well(peer) {
+                if !self.network.is_connected(at, peer) || !is_well(at) || !is_well(peer) {
                     continue;
                 }
                 if is_open(deal, disk::deal(self.sites[peer].gate.records(), deal.id())) {
@@ -84,7 +84,7 @@ impl World {
                 }
             }
         }
-        let at_ms = self.at_ms;
+        let at_ms = self.agenda.at_ms();
         self.checks.prompt.look(at_ms, open)
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::packet::Packet;
 const REMEMBERED: usize = 64;
 
 /// From one place to another.
-type Way = (usize, usize);
+type Way = [usize; 2];
 
 #[derive(Debug, Default)]
 pub(crate) struct Streams {

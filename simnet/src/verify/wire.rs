@@ -18,7 +18,7 @@ use mercato_protocol::negotiation::{Answer, Body, Message, State};
 use mercato_protocol::time::Now;
 
 use super::{Violation, disk, ensure};
-use crate::engine::openings::{Opener, Openings};
+use crate::engine::openings::Openings;
 use crate::engine::site::Site;
 
 /// What was let go so far.
@@ -130,7 +130,7 @@ impl Wire {
     ) -> Result<(), Violation> {
         // What is passed on after its time is for its receivers to drop.
         let federation = site.config.federation;
-        let Ok(item) = (Opener { openings, federation, now }).item(said) else { return Ok(()) };
+        let Ok(item) = openings.opener(federation, now).item(said) else { return Ok(()) };
         let mark = item.mark();
         if mark.publisher != site.key() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Wire {
         openings: &mut Openings,
         signed: &Signed<Message>,
     ) -> Result<(), Violation> {
-        let opened = openings.message(signed, site.config.federation, (site.key(), site.id()));
+        let opened = openings.message(signed, site.config.federation, site.key(), site.id());
         let message = opened.map_err(|error| Violation(format!("an own message: {error}")))?;
         let id = message.negotiation;
         if message.body == (Body::Status { state: State::Unknown }) {

@@ -13,11 +13,11 @@ use mercato_offload::placement::export::Scope;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
-use crate::engine::event::{Event, Work};
+use super::World;
+use crate::engine::event::{Dial, Event, Work};
 use crate::engine::packet::{Packet, carried};
 use crate::engine::site::{Lease, Side, Site, Told, cluster_now};
 use crate::engine::trace::note;
-use crate::engine::world::World;
 use crate::explore::sabotage::Sabotage;
 use crate::verify::{Violation, ensure};
 
@@ -28,19 +28,20 @@ impl World {
             // The gate writes these, and never lets go of them.
             Effect::Persist(_) => Ok(()),
             Effect::Dial { attempt, peer, addresses: to } => {
-                let (delay_ms, run) = (self.dice.links.within(5..=200), self.sites[at].run);
-                self.plan_event(delay_ms, Event::Dialled { at, run, attempt, peer, to })
+                let (delay_ms, run) = (self.network.dial_ms(), self.sites[at].run);
+                self.agenda.plan(delay_ms, Event::Dialled(Dial { at, run, attempt, peer, to }))
             }
             // What refuses connections is the daemons' network, which has its own tests.
             Effect::Ranks(_) | Effect::Rank(..) => Ok(()),
-            Effect::HangUp(peer) | Effect::Refuse(peer, _) => match self.by_key.get(&peer).copied()
-            {
-                Some(peer) => self.disconnect(at, peer),
-                None => Ok(()),
-            },
+            Effect::HangUp(peer) | Effect::Refuse(peer, _) => {
+                match self.sites.place_of_key(&peer) {
+                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
+                    None => Ok(()),
+                }
+            }
             Effect::Block(peer, blocked) => {
-                match self.by_key.get(&peer).copied().filter(|_| blocked) {
-                    Some(peer) => self.disconnect(at, peer),
+                match self.sites.place_of_key(&peer).filter(|_| blocked) {
+                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
                     None => Ok(()),
                 }
             }
@@ -77,7 +78,7 @@ impl World {
             Effect::Join { .. } | Effect::Introduce => Ok(()),
             Effect::Notice(notice) => {
                 note!(self, at, "notice: {notice:?}");
-                self.measures.on_notice(self.at_ms, &notice);
+                self.measures.on_notice(self.agenda.at_ms(), &notice);
                 Ok(())
             }
         }
@@ -117,7 +118,7 @@ impl World {
             Work::Guest(work) => note!(self, at, "asks the API server: {work:?}"),
         }
         let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
-        self.plan_event(delay_ms, Event::Work { at, run, contract, work })
+        self.agenda.plan(delay_ms, Event::Work { at, run, contract, work })
     }
 
     /// The request arrives; its answer is on its way. If the daemon dies meanwhile, what was
@@ -129,7 +130,7 @@ impl World {
         contract: ContractId,
         work: Work,
     ) -> Result<(), Violation> {
-        let (outcome, now) = (self.write_outcome(), cluster_now(self.at_ms));
+        let (outcome, now) = (self.write_outcome(), cluster_now(self.agenda.at_ms()));
         let site = &mut self.sites[at];
         if site.run != run || site.agent.is_none() {
             return Ok(());
@@ -152,7 +153,7 @@ impl World {
         note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
         let delay_ms = self.dice.kube.within(1..=30);
-        self.plan_event(delay_ms, Event::Answer { at, run, input: Box::new(input) })
+        self.agenda.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
     }
 
     fn on_desire(&mut self, at: usize, desire: LeaseDesire) -> Result<(), Violation> {
@@ -192,7 +193,7 @@ impl World {
         for contract in contracts {
             self.tend(at, contract)?;
             let breaks = self.faults.relists();
-            let now = cluster_now(self.at_ms);
+            let now = cluster_now(self.agenda.at_ms());
             let Site { kube, bodies, leases, run, .. } = &mut self.sites[at];
             let Some(lease) = leases.get_mut(&contract) else { continue };
             let mut client = Client { cluster: kube, bodies, now, outcome: Outcome::Answered };
@@ -229,7 +230,7 @@ impl World {
 
     /// Makes the cluster's part of a lease as it is to be.
     fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
-        let (now, at_ms) = (cluster_now(self.at_ms), self.at_ms);
+        let (now, at_ms) = (cluster_now(self.agenda.at_ms()), self.agenda.at_ms());
         let site = &mut self.sites[at];
         let wall_ms = site.now(at_ms).wall_ms;
         let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };

@@ -3,10 +3,9 @@
 
 use mercato_agent::Input;
 
+use super::World;
 use crate::engine::event::Event;
-use crate::engine::network::pair;
 use crate::engine::trace::note;
-use crate::engine::world::World;
 use crate::explore::sabotage::Sabotage;
 use crate::limits;
 use crate::plan::What;
@@ -17,7 +16,8 @@ impl World {
         let incident = self.plan.incidents[nth].clone();
         match incident.what {
             What::Partition(regions) => {
-                self.across(&regions).into_iter().try_for_each(|(a, b)| self.on_cut(a, b))
+                let links = self.plan.across(&regions);
+                links.into_iter().try_for_each(|[a, b]| self.on_cut(a, b))
             }
             What::HubsDown => {
                 let hubs = 0..self.sites.len();
@@ -41,8 +41,8 @@ impl World {
     pub(crate) fn on_end(&mut self, nth: usize) -> Result<(), Violation> {
         match self.plan.incidents[nth].what.clone() {
             What::Partition(regions) => {
-                for link in self.across(&regions) {
-                    self.cuts.remove(&link);
+                for [a, b] in self.plan.across(&regions) {
+                    self.network.mend(a, b);
                 }
                 Ok(())
             }
@@ -50,13 +50,6 @@ impl World {
             What::ClockJump(at, by_ms) => self.on_clock_jump(at, -by_ms),
             What::HubsDown | What::GpuRush(_) => Ok(()),
         }
-    }
-
-    /// Links between these regions and the others.
-    fn across(&self, regions: &[String]) -> Vec<(usize, usize)> {
-        let inside = |at: &usize| regions.contains(&self.plan.clusters[*at].region);
-        let (inner, outer): (Vec<usize>, Vec<usize>) = (0..self.sites.len()).partition(inside);
-        inner.iter().flat_map(|a| outer.iter().map(|b| pair(*a, *b))).collect()
     }
 
     pub(crate) fn on_disk_fine(&mut self, at: usize) -> Result<(), Violation> {
@@ -71,7 +64,7 @@ impl World {
     /// The agent goes on from what is on disk; its connections stay.
     pub(crate) fn rebuild(&mut self, at: usize, degraded: Option<String>) -> Result<(), Violation> {
         note!(self, at, "goes on from its records: {degraded:?}");
-        let second = self.at_ms / 1_000;
+        let second = self.agenda.at_ms() / 1_000;
         let (last, count) = self.sites[at].rebuilt;
         let count = if last == second { count + 1 } else { 1 };
         self.sites[at].rebuilt = (second, count);
@@ -81,12 +74,9 @@ impl World {
         let seed = self.dice.seeds.seed();
         let hides = self.sabotage.as_ref().is_some_and(Sabotage::hides_full_disks);
         self.sites[at].rebuild(seed, degraded.filter(|_| !hides));
-        self.forget_words(at)?;
+        self.network.forget(&mut self.agenda, at)?;
         self.tell_world(at)?;
-        let ours = |(a, b): &(usize, usize)| *a == at || *b == at;
-        let peers: Vec<usize> =
-            self.connections.keys().filter(|link| ours(link)).map(|(a, b)| a + b - at).collect();
-        for peer in peers {
+        for peer in self.network.peers(at) {
             let (peer, dialled) = (self.sites[peer].owner.clone(), true);
             self.tell(at, Input::Connected { peer, dialled })?;
         }
@@ -119,15 +109,11 @@ impl World {
             }
             if self.hourly(cuts) {
                 let mend_ms = self.dice.fate.within(5_000..=60_000);
-                for other in (0..self.sites.len()).filter(|other| *other != at) {
-                    let (a, b) = pair(at, other);
-                    self.plan_event(0, Event::Cut(a, b))?;
-                    self.plan_event(mend_ms, Event::Mend(a, b))?;
-                }
+                self.network.cut_line(&mut self.agenda, at, mend_ms)?;
             }
         }
         if self.faults.is_on() {
-            self.cut_by_chance()?;
+            self.network.befall(&mut self.agenda, &mut self.faults)?;
         }
         Ok(())
     }
@@ -140,7 +126,7 @@ impl World {
     fn befall_by_faults(&mut self, at: usize) -> Result<(), Violation> {
         if let Some(by_ms) = self.faults.clock_jump() {
             let back_ms = self.dice.fate.within(1_000..=30_000);
-            self.plan_event(back_ms, Event::ClockBack { at, by_ms })?;
+            self.agenda.plan(back_ms, Event::ClockBack { at, by_ms })?;
             self.on_clock_jump(at, by_ms)?;
         }
         if !self.sites[at].disk_full
@@ -148,20 +134,7 @@ impl World {
         {
             note!(self, at, "the disk is full");
             self.sites[at].disk_full = true;
-            self.plan_event(for_ms, Event::DiskFine { at })?;
-        }
-        Ok(())
-    }
-
-    fn cut_by_chance(&mut self) -> Result<(), Violation> {
-        for a in 0..self.sites.len() {
-            for b in a + 1..self.sites.len() {
-                if let Some((cut_ms, mend_ms)) = self.faults.cut() {
-                    let (a, b) = pair(a, b);
-                    self.plan_event(cut_ms, Event::Cut(a, b))?;
-                    self.plan_event(mend_ms, Event::Mend(a, b))?;
-                }
-            }
+            self.agenda.plan(for_ms, Event::DiskFine { at })?;
         }
         Ok(())
     }
@@ -169,8 +142,8 @@ impl World {
     /// No more faults: what is cut is mended, what is full is emptied, clocks are right.
     pub(crate) fn heal(&mut self) -> Result<(), Violation> {
         self.faults.stop();
-        self.checks.prompt.on_healed(self.at_ms + self.faults.settle_ms());
-        self.cuts.clear();
+        self.checks.prompt.on_healed(self.agenda.at_ms() + self.faults.settle_ms());
+        self.network.mend_all();
         (0..self.sites.len()).try_for_each(|at| self.on_disk_fine(at))
     }
 }

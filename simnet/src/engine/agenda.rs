@@ -1,0 +1,43 @@
+//! Virtual time, and what is yet to happen in it.
+
+use crate::engine::event::Event;
+use crate::engine::queue::Queue;
+use crate::verify::Violation;
+
+/// The time of a run. It passes from one event to the next.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    at_ms: u64,
+    steps: u64,
+    queue: Queue<Event>,
+}
+
+impl Agenda {
+    /// Since the start of the run, in ms.
+    pub(crate) fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// How many events there were so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Lets something happen after so many ms from now.
+    pub(crate) fn plan(&mut self, delay_ms: u64, event: Event) -> Result<(), Violation> {
+        let planned = self.queue.push(self.at_ms + delay_ms, event);
+        planned.map_err(|_| Violation("too much is under way: something never stops".to_owned()))
+    }
+
+    /// What happens next up to a moment; if nothing does, the moment has come.
+    pub(crate) fn next(&mut self, until_ms: u64) -> Option<Event> {
+        if self.queue.next_ms().is_none_or(|next_ms| next_ms > until_ms) {
+            self.at_ms = until_ms;
+            return None;
+        }
+        let (at_ms, event) = self.queue.pop()?;
+        self.at_ms = at_ms;
+        self.steps += 1;
+        Some(event)
+    }
+}
