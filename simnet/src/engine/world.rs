@@ -28,7 +28,7 @@ use crate::limits;
 use crate::measure::Measures;
 use crate::people::People;
 use crate::plan::Plan;
-use crate::verify::{Checks, Violation, ensure};
+use crate::verify::{Actor, Checks, Violation, ensure};
 
 /// All clusters of one run.
 pub(crate) struct World {
@@ -119,7 +119,7 @@ impl World {
             let steps = self.agenda.steps();
             if steps.is_multiple_of(limits::GLOBAL_CHECK_STEPS) && self.people.are_watched() {
                 ensure(steps < limits::STEPS, || "the run never comes to an end".to_owned())?;
-                self.check_all()?;
+                self.checks.all(&self.sites, &self.plan)?;
             }
         }
         Ok(())
@@ -155,7 +155,7 @@ impl World {
             Event::People => {
                 self.act()?;
                 if self.people.are_watched() {
-                    self.check_promptness()?;
+                    self.checks.prompt.check(self.agenda.at_ms(), &self.sites, &self.network)?;
                 }
                 self.agenda.plan(1_000, Event::People)
             }
@@ -195,7 +195,9 @@ impl World {
             if self.sites[at].attack.is_some() {
                 self.perform_hostile(at, effect)?;
             } else {
-                self.check_effect(at, &effect)?;
+                let (site, now) = (&self.sites[at], self.sites[at].now(self.agenda.at_ms()));
+                let actor = Actor { at, site, now };
+                self.checks.on_effect(actor, &mut self.openings, &effect)?;
                 self.perform(at, effect)?;
             }
         }
@@ -236,7 +238,8 @@ impl World {
             return self.rebuild(at, Some("no space left on device".to_owned()));
         }
         self.sites[at].gate.written();
-        self.check_written(at)?;
+        let changes = std::mem::take(&mut self.sites[at].writing);
+        self.checks.on_written(at, &self.sites[at], &self.plan, &changes)?;
         self.go_on(at)?;
         if self.sites[at].gate.is_idle() {
             self.network.on_kept(at);
@@ -330,7 +333,7 @@ impl World {
             let delay_ms = self.dice.kube.within(1..=40);
             self.agenda.plan(delay_ms, Event::Watch { at })?;
         }
-        self.check_pods(at)
+        self.checks.on_kube(at, &self.sites)
     }
 
     /// Unless an earlier look at the cluster is planned already, which plans the next.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use mercato_protocol::gossip::VerifiedPublication;
 
 use crate::engine::site::Site;
+use crate::engine::sites::Sites;
 use crate::engine::trace::TraceHash;
 use crate::engine::world::World;
 use crate::explore::faults::Faults;
@@ -80,12 +81,12 @@ impl Federation {
         if let Some(market) = &world.people.market {
             assert_eq!(world.measures.jobs.waiting(), market.waiting(), "a job counts once");
         }
-        world.weigh_attacks();
+        world.measures.weigh(world.agenda.at_ms(), &world.plan, &world.sites);
         let samples: Vec<u64> = world.measures.samples.iter().map(|sample| sample.at_ms).collect();
         let market = world.people.market.as_ref();
         let alone = market.map_or_else(Alone::default, |market| market.alone(&self.plan, &samples));
         world.measures.compare(&alone);
-        let ads = world.advertisements();
+        let ads = advertisements(&world.sites, &world.measures.spread.signed);
         Ok(Run {
             gossipsub: gossipsub(&self.plan, self.seed, &ads),
             federation: self,
@@ -107,21 +108,19 @@ fn records(site: &Site) -> BTreeMap<&'static str, usize> {
     counted
 }
 
-impl World {
-    /// All that was advertised, in order of time. Each is as long as its publisher's last.
-    fn advertisements(&self) -> Vec<Ad> {
-        let size = |site: &Site| {
-            let news = site.agent.as_ref()?.gossip().latest(&site.key())?;
-            let VerifiedPublication::Lease(lease) = news.publication() else { return None };
-            Some(lease.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
-        };
-        let sizes: Vec<Option<usize>> = self.sites.iter().map(size).collect();
-        let known: Vec<usize> = sizes.iter().copied().flatten().collect();
-        let usual = known.iter().sum::<usize>().checked_div(known.len()).unwrap_or(0);
-        let signed = self.measures.spread.signed.iter();
-        let mut ads: Vec<Ad> =
-            signed.map(|(at_ms, whose)| (*at_ms, *whose, sizes[*whose].unwrap_or(usual))).collect();
-        ads.sort_unstable();
-        ads
-    }
+/// All that was advertised, in order of time. Each is as long as its publisher's last.
+fn advertisements(sites: &Sites, signed: &[(u64, usize)]) -> Vec<Ad> {
+    let size = |site: &Site| {
+        let news = site.agent.as_ref()?.gossip().latest(&site.key())?;
+        let VerifiedPublication::Lease(lease) = news.publication() else { return None };
+        Some(lease.signed().as_bytes().len() + news.body().map_or(0, <[u8]>::len))
+    };
+    let sizes: Vec<Option<usize>> = sites.iter().map(size).collect();
+    let known: Vec<usize> = sizes.iter().copied().flatten().collect();
+    let usual = known.iter().sum::<usize>().checked_div(known.len()).unwrap_or(0);
+    let signed = signed.iter();
+    let mut ads: Vec<Ad> =
+        signed.map(|(at_ms, whose)| (*at_ms, *whose, sizes[*whose].unwrap_or(usual))).collect();
+    ads.sort_unstable();
+    ads
 }

@@ -211,11 +211,13 @@ fn play(world: &mut World) -> Result<(), Violation> {
 /// Runs until it has come true, and a little longer: then it still holds.
 fn reach(world: &mut World, goal: Goal) -> Result<(), Violation> {
     let until_ms = world.agenda.at_ms() + HEALING_MS;
-    while world.misses(goal).is_err() && world.agenda.at_ms() < until_ms {
+    while goal.misses(world.agenda.at_ms(), &world.sites).is_err()
+        && world.agenda.at_ms() < until_ms
+    {
         world.run_until(world.agenda.at_ms() + 1_000)?;
     }
-    world.misses(goal)?;
-    world.check_all()
+    goal.misses(world.agenda.at_ms(), &world.sites)?;
+    world.checks.all(&world.sites, &world.plan)
 }
 
 impl fmt::Display for Trial {

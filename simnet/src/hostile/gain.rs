@@ -12,9 +12,11 @@ use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::negotiation::State;
 
-use super::Character;
+use super::character::Character;
 use crate::engine::site::Site;
-use crate::engine::world::World;
+use crate::engine::sites::Sites;
+use crate::measure::Spread;
+use crate::plan::Plan;
 
 /// What an attack has gained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,23 +40,32 @@ impl Gain {
     }
 }
 
-impl World {
+/// All that attacks are judged by, at one moment.
+pub(crate) struct Scales<'a> {
+    pub(crate) at_ms: u64,
+    pub(crate) plan: &'a Plan,
+    pub(crate) sites: &'a Sites,
+    pub(crate) spread: &'a Spread,
+    /// What each attack had when it was weighed last, by place.
+    pub(crate) before: &'a BTreeMap<usize, Gain>,
+}
+
+impl Scales<'_> {
     /// Judges every attack as things stand, and keeps the most that each had.
-    pub(crate) fn weigh_attacks(&mut self) {
-        for at in 0..self.sites.len() {
-            let Some(character) = self.plan.clusters[at].character else { continue };
+    pub(crate) fn weigh_all(&self) -> BTreeMap<usize, Gain> {
+        let clusters = self.plan.clusters.iter().enumerate();
+        let attacks = clusters.filter_map(|(at, cluster)| Some((at, cluster.character?)));
+        let weigh = |(at, character)| {
             let (gained, limit, what) = self.weigh(at, character);
-            let before = self.measures.gains.get(&at).map_or(0, |gain| gain.gained);
+            let before = self.before.get(&at).map_or(0, |gain| gain.gained);
             let (gained, tried) = (gained.max(before), self.sites[at].tried);
-            self.measures.gains.insert(at, Gain { character, tried, gained, limit, what });
-        }
+            (at, Gain { character, tried, gained, limit, what })
+        };
+        attacks.map(weigh).collect()
     }
 
     fn honest_up(&self) -> impl Iterator<Item = (usize, &Site)> {
-        self.sites
-            .iter()
-            .enumerate()
-            .filter(|(_, site)| site.attack.is_none() && site.agent.is_some())
+        self.sites.honest().filter(|(_, site)| site.agent.is_some())
     }
 
     fn weigh(&self, at: usize, character: Character) -> (u64, u64, &'static str) {
@@ -108,7 +119,7 @@ impl World {
 
     /// Whose offers a cluster shows.
     fn offers<'a>(&self, site: &'a Site) -> impl Iterator<Item = (ClusterId, PublicKey)> + 'a {
-        let now = site.now(self.agenda.at_ms());
+        let now = site.now(self.at_ms);
         let agent = site.agent.iter();
         agent.flat_map(move |agent| agent.broker().providers(now)).map(|(id, key, _)| (id, key))
     }
@@ -120,7 +131,7 @@ impl World {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
             let stale = marks.filter(|mark| {
                 let publisher = self.sites.place_of_key(&mark.publisher);
-                let settled = publisher.and_then(|place| self.measures.spread.settled(place));
+                let settled = publisher.and_then(|place| self.spread.settled(place));
                 settled.is_some_and(|settled| (mark.epoch, mark.seq) < settled)
             });
             stale.count() as u64
@@ -130,7 +141,7 @@ impl World {
 
     /// Whether it is a minute since it was caught: it had tried at the last weighing.
     fn fraud_is_old(&self, at: usize) -> bool {
-        self.measures.gains.get(&at).is_some_and(|gain| gain.tried > 0)
+        self.before.get(&at).is_some_and(|gain| gain.tried > 0)
     }
 
     /// The most publishers that are no clusters, kept by one honest cluster.
@@ -165,7 +176,7 @@ impl World {
     /// The most windows that a buyer has used at one time without having signed for them.
     fn unsigned_windows(&self, buyer: ClusterId) -> u64 {
         let windows = self.honest_up().flat_map(|(_, site)| {
-            let now_ms = site.now(self.agenda.at_ms()).wall_ms;
+            let now_ms = site.now(self.at_ms).wall_ms;
             let deals = site.agent.iter().flat_map(|agent| agent.broker().deals());
             let used = deals.filter(|deal| {
                 deal.peer() == buyer && deal.side() == Side::Provider && deal.is_leased()
@@ -223,7 +234,7 @@ impl World {
             .collect();
         let blind = self.honest_up().filter(|(_, site)| {
             let others = honest.iter().any(|id| *id != site.id());
-            let is_new = site.now(self.agenda.at_ms()).mono_ms < 60_000;
+            let is_new = site.now(self.at_ms).mono_ms < 60_000;
             others && !is_new && !self.offers(site).any(|(id, _)| honest.contains(&id))
         });
         blind.count() as u64

@@ -15,6 +15,7 @@ mod switch;
 pub(crate) use attack::{Attack, Scene, Wants};
 pub use character::{Character, UnknownCharacter};
 pub use gain::Gain;
+pub(crate) use gain::Scales;
 
 use crate::engine::dice::Dice;
 

@@ -90,8 +90,9 @@ impl World {
                 self.with_attack(at, |attack, scene| attack.act(scene))?;
             }
         }
-        if self.people.market.is_some() {
-            self.sample();
+        if let Some(market) = &self.people.market {
+            let at_ms = self.agenda.at_ms();
+            self.measures.sample(at_ms, &self.plan, &self.sites, &self.network, market);
         }
         self.befall()
     }

@@ -293,11 +293,3 @@ fn again(run: &Run) -> String {
         count(run.messages)
     )
 }
-
-/// The most jobs that waited at once during the first incident.
-pub(super) fn waiting_in_incident(run: &Run) -> String {
-    let Some(incident) = incidents(run).next() else { return "-".to_owned() };
-    let during = incident.at_ms..incident.at_ms + incident.for_ms;
-    let samples = run.measures.samples.iter().filter(|one| during.contains(&one.at_ms));
-    samples.map(|one| one.waiting).max().map_or("-".to_owned(), count)
-}

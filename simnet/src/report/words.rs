@@ -201,8 +201,16 @@ pub(super) fn rows(runs: &[&Run]) -> Vec<(&'static str, Vec<String>)> {
         row("ad to 99 % of clusters", &|run| at(&run.measures.spread.most_ms, 50)),
         row("a core for an hour", &core_price),
         row("bytes a cluster and hour", &|run| bytes(bytes_per_cluster_hour(run))),
-        row("waiting while hubs fail", &|run| crate::report::page::waiting_in_incident(run)),
+        row("waiting while hubs fail", &|run| waiting_in_incident(run)),
     ]
+}
+
+/// The most jobs that waited at once during the first incident.
+pub(super) fn waiting_in_incident(run: &Run) -> String {
+    let Some(incident) = incidents(run).next() else { return "-".to_owned() };
+    let during = incident.at_ms..incident.at_ms + incident.for_ms;
+    let samples = run.measures.samples.iter().filter(|one| during.contains(&one.at_ms));
+    samples.map(|one| one.waiting).max().map_or("-".to_owned(), count)
 }
 
 /// What befell a federation while it was tried out.

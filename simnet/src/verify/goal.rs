@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Violation, disk, ensure};
 use crate::engine::site::Site;
-use crate::engine::world::World;
+use crate::engine::sites::Sites;
 use crate::people::{STAYS, settings_key};
 
 /// What must come true when the faults stop.
@@ -24,27 +24,36 @@ pub(crate) enum Goal {
     Over,
 }
 
-impl World {
+impl Goal {
     /// What is yet to come true, if anything.
-    pub(crate) fn misses(&self, goal: Goal) -> Result<(), Violation> {
-        self.everybody_knows()?;
-        self.deals_agree(goal)?;
-        match goal {
-            Goal::Running => self.pods_agree(),
-            Goal::Over => self.nothing_is_left(),
+    pub(crate) fn misses(self, at_ms: u64, sites: &Sites) -> Result<(), Violation> {
+        let view = View { at_ms, sites };
+        view.everybody_knows()?;
+        view.deals_agree(self)?;
+        match self {
+            Self::Running => view.pods_agree(),
+            Self::Over => view.nothing_is_left(),
         }
     }
+}
 
+/// All clusters at one moment.
+struct View<'a> {
+    at_ms: u64,
+    sites: &'a Sites,
+}
+
+impl View<'_> {
     /// Those who keep the rules.
     fn honest(&self) -> impl Iterator<Item = &Site> {
-        self.sites.iter().filter(|site| site.attack.is_none())
+        self.sites.honest().map(|(_, site)| site)
     }
 
     fn everybody_knows(&self) -> Result<(), Violation> {
         for site in self.honest() {
             let agent = site.agent.as_ref();
             let agent = agent.ok_or_else(|| Violation(format!("{} is down", site.name)))?;
-            let now = site.now(self.agenda.at_ms());
+            let now = site.now(self.at_ms);
             for seller in self.honest().filter(|other| other.id() != site.id()) {
                 let offers = seller.agent.as_ref().is_some_and(|a| a.broker().offer().is_some());
                 let mut seen = agent.broker().providers(now);

@@ -9,7 +9,7 @@ mod streams;
 mod violation;
 mod wire;
 
-use mercato_agent::Effect;
+use mercato_agent::{Change, Effect};
 use mercato_cluster_model::Cluster;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::resources::Resources;
@@ -17,10 +17,13 @@ use mercato_protocol::resources::Resources;
 pub(crate) use goal::Goal;
 pub use violation::Violation;
 pub(crate) use violation::ensure;
+pub(crate) use wire::Actor;
 
+use crate::engine::openings::Openings;
+use crate::engine::site::Site;
 use crate::engine::sites::Sites;
-use crate::engine::world::World;
 use crate::people::MESH;
+use crate::plan::Plan;
 
 /// What was seen so far.
 #[derive(Debug, Default)]
@@ -50,36 +53,49 @@ impl pods::Clusters for Sites {
     }
 }
 
-impl World {
-    /// Right before an effect is performed.
-    pub(crate) fn check_effect(&mut self, at: usize, effect: &Effect) -> Result<(), Violation> {
-        let site = &self.sites[at];
-        let now = site.now(self.agenda.at_ms());
-        self.checks.wire.check((at, site, now), &mut self.openings, effect)
+impl Checks {
+    /// Right before an effect of an honest cluster is performed.
+    pub(crate) fn on_effect(
+        &mut self,
+        actor: Actor<'_>,
+        openings: &mut Openings,
+        effect: &Effect,
+    ) -> Result<(), Violation> {
+        self.wire.check(actor, openings, effect)
     }
 
-    /// Right after something was written to disk: what the write has touched.
-    pub(crate) fn check_written(&mut self, at: usize) -> Result<(), Violation> {
-        let changes = std::mem::take(&mut self.sites[at].writing);
-        self.checks.wire.on_written(at, &changes);
-        self.check_deals(at, &disk::touched(&changes))
+    /// Right after this was written to disk: what the write has touched.
+    pub(crate) fn on_written(
+        &mut self,
+        at: usize,
+        site: &Site,
+        plan: &Plan,
+        changes: &[Change],
+    ) -> Result<(), Violation> {
+        self.wire.on_written(at, changes);
+        self.look_at_deals(at, site, plan, &disk::touched(changes))
     }
 
-    fn check_deals(&mut self, at: usize, which: &[NegotiationId]) -> Result<(), Violation> {
-        let site = &self.sites[at];
+    fn look_at_deals(
+        &mut self,
+        at: usize,
+        site: &Site,
+        plan: &Plan,
+        which: &[NegotiationId],
+    ) -> Result<(), Violation> {
         if site.attack.is_some() || which.is_empty() {
             return Ok(());
         }
-        self.checks.disk.check(at, site, &self.plan.shared(at), which)
+        self.disk.check(at, site, &plan.shared(at), which)
     }
 
     /// Right after something changed in a cluster.
-    pub(crate) fn check_pods(&mut self, at: usize) -> Result<(), Violation> {
-        if self.sites[at].attack.is_some() {
+    pub(crate) fn on_kube(&mut self, at: usize, sites: &Sites) -> Result<(), Violation> {
+        let site = &sites[at];
+        if site.attack.is_some() {
             return Ok(());
         }
-        self.checks.pods.look(&self.sites, at)?;
-        let site = &self.sites[at];
+        self.pods.look(sites, at)?;
         let mut maps = site.kube.objects("ConfigMap").filter(|(key, _)| key.name == MESH);
         let lost = maps.find(|(_, map)| map["data"]["of"] != *site.name);
         ensure(lost.is_none(), || {
@@ -89,13 +105,12 @@ impl World {
     }
 
     /// Checks all promises at all clusters, which is dear.
-    pub(crate) fn check_all(&mut self) -> Result<(), Violation> {
-        for at in 0..self.sites.len() {
-            let all: Vec<_> =
-                disk::deals(self.sites[at].gate.records()).map(|deal| deal.id()).collect();
-            self.check_deals(at, &all)?;
-            self.check_pods(at)?;
+    pub(crate) fn all(&mut self, sites: &Sites, plan: &Plan) -> Result<(), Violation> {
+        for (at, site) in sites.iter().enumerate() {
+            let all: Vec<_> = disk::deals(site.gate.records()).map(|deal| deal.id()).collect();
+            self.look_at_deals(at, site, plan, &all)?;
+            self.on_kube(at, sites)?;
         }
-        self.checks.disk.compare()
+        self.disk.compare()
     }
 }

@@ -10,7 +10,9 @@ use mercato_protocol::negotiation::State;
 
 use super::{Violation, disk};
 use crate::engine::link::pair;
-use crate::engine::world::World;
+use crate::engine::network::Network;
+use crate::engine::site::Site;
+use crate::engine::sites::Sites;
 
 /// So soon, in ms; it is looked once a second.
 const SOON_MS: u64 = 3_000;
@@ -39,6 +41,28 @@ impl Prompt {
         self.healed_ms = None;
     }
 
+    /// Checks, once a second, that nothing takes too long.
+    pub(crate) fn check(
+        &mut self,
+        at_ms: u64,
+        sites: &Sites,
+        network: &Network,
+    ) -> Result<(), Violation> {
+        let mut open = BTreeMap::new();
+        for (at, site) in sites.iter().enumerate() {
+            for deal in disk::deals(site.gate.records()) {
+                let Some(peer) = sites.place_of(deal.peer()) else { continue };
+                if !network.is_connected(at, peer) || !is_well(site) || !is_well(&sites[peer]) {
+                    continue;
+                }
+                if is_open(deal, disk::deal(sites[peer].gate.records(), deal.id())) {
+                    open.insert(deal.id(), pair(at, peer));
+                }
+            }
+        }
+        self.look(at_ms, open)
+    }
+
     fn look(
         &mut self,
         at_ms: u64,
@@ -63,30 +87,10 @@ impl Prompt {
     }
 }
 
-impl World {
-    /// Checks, once a second, that nothing takes too long.
-    pub(crate) fn check_promptness(&mut self) -> Result<(), Violation> {
-        let mut open = BTreeMap::new();
-        for (at, site) in self.sites.iter().enumerate() {
-            for deal in disk::deals(site.gate.records()) {
-                let Some(peer) = self.sites.place_of(deal.peer()) else { continue };
-                let link = pair(at, peer);
-                let is_well = |at: usize| {
-                    let agent = self.sites[at].agent.as_ref();
-                    agent.is_some_and(|agent| agent.degraded().is_none())
-                        && self.sites[at].attack.is_none()
-                };
-                if !self.network.is_connected(at, peer) || !is_well(at) || !is_well(peer) {
-                    continue;
-                }
-                if is_open(deal, disk::deal(self.sites[peer].gate.records(), deal.id())) {
-                    open.insert(deal.id(), link);
-                }
-            }
-        }
-        let at_ms = self.agenda.at_ms();
-        self.checks.prompt.look(at_ms, open)
-    }
+/// Whether a cluster can keep its word: it runs, writes its records, and is honest.
+fn is_well(site: &Site) -> bool {
+    let agent = site.agent.as_ref();
+    agent.is_some_and(|agent| agent.degraded().is_none()) && site.attack.is_none()
 }
 
 /// Whether a deal is to come to something else by itself, without a person's word.

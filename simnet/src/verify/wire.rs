@@ -38,6 +38,14 @@ pub(crate) struct Wire {
     epochs: BTreeMap<(usize, ContractId, Side), u64>,
 }
 
+/// Whose effect it is, and what its clock shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Actor<'a> {
+    pub(crate) at: usize,
+    pub(crate) site: &'a Site,
+    pub(crate) now: Now,
+}
+
 /// The two sides of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
@@ -70,14 +78,15 @@ impl Wire {
 
     pub(crate) fn check(
         &mut self,
-        (at, site, now): (usize, &Site, Now),
+        actor: Actor<'_>,
         openings: &mut Openings,
         effect: &Effect,
     ) -> Result<(), Violation> {
+        let Actor { at, site, .. } = actor;
         match effect {
             Effect::Gossip { message: Gossip::Push { publications, .. }, .. } => {
                 let mut each = publications.iter();
-                each.try_for_each(|one| self.on_publication((site, now), openings, one))
+                each.try_for_each(|one| self.on_publication(actor, openings, one))
             }
             Effect::Negotiation { message, .. } => self.on_negotiation(at, site, openings, message),
             Effect::Workload { contract, frame, .. } => {
@@ -124,10 +133,11 @@ impl Wire {
 
     fn on_publication(
         &mut self,
-        (site, now): (&Site, Now),
+        actor: Actor<'_>,
         openings: &mut Openings,
         said: &Publication,
     ) -> Result<(), Violation> {
+        let Actor { site, now, .. } = actor;
         // What is passed on after its time is for its receivers to drop.
         let federation = site.config.federation;
         let Ok(item) = openings.opener(federation, now).item(said) else { return Ok(()) };
