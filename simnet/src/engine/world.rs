@@ -5,6 +5,7 @@
 mod effects;
 mod incidents;
 mod messages;
+mod people;
 
 use mercato_agent::{Change, Effect, Gate, Input};
 use mercato_cluster_model::sides::Outcome;
@@ -153,10 +154,7 @@ impl World {
             Event::Begin(nth) => self.on_begin(nth),
             Event::End(nth) => self.on_end(nth),
             Event::People => {
-                self.act()?;
-                if self.people.are_watched() {
-                    self.checks.prompt.check(self.agenda.at_ms(), &self.sites, &self.network)?;
-                }
+                self.on_people()?;
                 self.agenda.plan(1_000, Event::People)
             }
         }
@@ -289,7 +287,7 @@ impl World {
     /// What every agent is told once it is there.
     pub(crate) fn tell_world(&mut self, at: usize) -> Result<(), Violation> {
         self.tell(at, Input::Tick)?;
-        let inventory = self.inventory(at);
+        let inventory = self.people.inventory(&self.plan, at);
         self.tell(at, Input::Inventory(inventory))?;
         let reachable = self.plan.clusters[at].access.reachable;
         let addresses = reachable.then(|| address(at).to_string());

@@ -1,18 +1,16 @@
 //! What an owner does with pods: created, updated, deleted, created again under the same
 //! name; and what the provider's own people do to guests.
 
-use mercato_cluster_model::Key;
 use mercato_cluster_model::sides::admit;
+use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_offload::forge::labels;
 use mercato_offload::placement::export::Scope;
+use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
 use super::objects::{pod, pod_key, settings, settings_key, staying, virtual_node};
 use crate::engine::dice::Dice;
-use crate::engine::site::cluster_now;
-use crate::engine::trace::note;
-use crate::engine::world::World;
-use crate::verify::Violation;
+use crate::verify::Pods;
 
 /// One thing to do. Pods go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,61 +111,57 @@ impl Story {
     }
 }
 
-impl World {
-    pub(super) fn has_pod(&self, at: usize, name: u64) -> bool {
-        self.sites[at].kube.get(&pod_key(name)).is_some()
-    }
-
-    pub(super) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
-        let now = cluster_now(self.agenda.at_ms());
-        note!(self, at, "owner: {deed:?}");
-        let kube = &mut self.sites[at].kube;
+impl Deed {
+    /// Does it in the owner's cluster, at that place. None: there is nothing to do it to.
+    pub(crate) fn perform(
+        self,
+        kube: &mut Cluster,
+        now: Now,
+        at: usize,
+        judge: &mut Pods,
+    ) -> Option<Result<(), ApiError>> {
         // What there is not cannot be changed; the owner shrugs.
-        let done = match deed {
-            Deed::Move | Deed::Wait => Ok(()),
-            Deed::Create(name, ends) => {
+        Some(match self {
+            Self::Move | Self::Wait => Ok(()),
+            Self::Create(name, ends) => {
                 let pod = admit(kube, Scope::Labelled, pod(name, ends));
                 kube.create(now, pod).map(drop)
             }
-            Deed::Misplace => {
+            Self::Misplace => {
                 let pods = virtual_node(kube).into_iter().flat_map(|node| staying(&node));
                 pods.collect::<Vec<_>>()
                     .into_iter()
                     .try_for_each(|pod| kube.create(now, pod).map(drop))
             }
-            Deed::Edit(name) => match kube.get(&pod_key(name)).cloned() {
+            Self::Edit(name) => match kube.get(&pod_key(name)).cloned() {
                 Some(mut pod) => {
                     pod["spec"]["containers"][0]["image"] = json!(format!("web:{}", now.mono_ms));
                     kube.apply(now, pod).map(drop)
                 }
                 None => Ok(()),
             },
-            Deed::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
-            Deed::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
-            Deed::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
-            Deed::Force(name) => {
+            Self::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
+            Self::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
+            Self::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
+            Self::Force(name) => {
                 if let Some(pod) = kube.get(&pod_key(name)) {
                     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-                    self.checks.pods.force(&uid);
+                    judge.force(&uid);
                 }
                 kube.delete(now, &pod_key(name), None, Some(0))
             }
-            Deed::Evict => {
+            Self::Evict => {
                 let (_, pods) = kube.list("Pod");
                 let guest =
                     pods.iter().find(|pod| !pod["metadata"]["labels"][labels::HOME_UID].is_null());
-                let Some(guest) = guest else { return Ok(()) };
+                let guest = guest?;
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let metadata = &guest["metadata"];
                 let key = Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]));
                 let uid = text(&metadata["uid"]);
-                self.checks.pods.evict(at, &uid);
+                judge.evict(at, &uid);
                 kube.delete(now, &key, Some(&uid), Some(5))
             }
-        };
-        if let Err(error) = done {
-            note!(self, at, "not done: {error}");
-        }
-        self.kube_changed(at)
+        })
     }
 }

@@ -15,6 +15,7 @@ use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::resources::Resources;
 
 pub(crate) use goal::Goal;
+pub(crate) use pods::Pods;
 pub use violation::Violation;
 pub(crate) use violation::ensure;
 pub(crate) use wire::Actor;
@@ -28,7 +29,7 @@ use crate::plan::Plan;
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    pub(crate) pods: pods::Pods,
+    pub(crate) pods: Pods,
     wire: wire::Wire,
     pub(crate) streams: streams::Streams,
     pub(crate) prompt: prompt::Prompt,
