@@ -9,6 +9,8 @@ use crate::verify::Violation;
 pub(crate) struct Agenda {
     at_ms: u64,
     steps: u64,
+    /// Wake-ups in this very millisecond.
+    wakes: u32,
     queue: Queue<Event>,
 }
 
@@ -29,6 +31,12 @@ impl Agenda {
         planned.map_err(|_| Violation("too much is under way: something never stops".to_owned()))
     }
 
+    /// An agent is woken; how many were in this very millisecond.
+    pub(crate) fn count_wake(&mut self) -> u32 {
+        self.wakes += 1;
+        self.wakes
+    }
+
     /// What happens next up to a moment; if nothing does, the moment has come.
     pub(crate) fn next(&mut self, until_ms: u64) -> Option<Event> {
         if self.queue.next_ms().is_none_or(|next_ms| next_ms > until_ms) {
@@ -36,6 +44,9 @@ impl Agenda {
             return None;
         }
         let (at_ms, event) = self.queue.pop()?;
+        if at_ms != self.at_ms {
+            self.wakes = 0;
+        }
         self.at_ms = at_ms;
         self.steps += 1;
         Some(event)

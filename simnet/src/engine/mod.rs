@@ -5,9 +5,12 @@
 pub(crate) mod address;
 pub(crate) mod agenda;
 mod bodies;
+pub(crate) mod course;
 pub(crate) mod dice;
 mod event;
+mod lease;
 pub(crate) mod link;
+mod mishaps;
 pub(crate) mod network;
 pub(crate) mod openings;
 pub(crate) mod packet;
@@ -16,4 +19,4 @@ pub(crate) mod queue;
 pub(crate) mod site;
 pub(crate) mod sites;
 pub(crate) mod trace;
-pub(crate) mod world;
+mod world;

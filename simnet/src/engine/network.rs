@@ -3,12 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mercato_discovery::DialFailure;
+
+use crate::engine::address::place_at;
 use crate::engine::agenda::Agenda;
 use crate::engine::dice::Dice;
-use crate::engine::event::Event;
+use crate::engine::event::{Dial, Event};
 use crate::engine::link::{Lines, Load, Quality, pair};
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
+use crate::engine::site::Site;
+use crate::engine::sites::Sites;
 use crate::explore::faults::{Faults, Strike};
 use crate::plan::Plan;
 use crate::verify::Violation;
@@ -75,7 +80,7 @@ impl Network {
         self.connections.contains_key(&pair(a, b))
     }
 
-    pub(crate) fn is_cut(&self, a: usize, b: usize) -> bool {
+    fn is_cut(&self, a: usize, b: usize) -> bool {
         self.cuts.contains(&pair(a, b))
     }
 
@@ -87,6 +92,29 @@ impl Network {
     /// How long a dial takes, in ms.
     pub(crate) fn dial_ms(&mut self) -> u64 {
         self.dice.within(5..=200)
+    }
+
+    /// Whose address a dial reaches, if any.
+    pub(crate) fn dial(
+        &self,
+        dial: &Dial,
+        plan: &Plan,
+        sites: &Sites,
+    ) -> Result<usize, DialFailure> {
+        let Dial { at, peer, ref to, .. } = *dial;
+        let found = to.iter().filter_map(place_at).find(|other| *other < sites.len());
+        let reached = found.filter(|other| {
+            let reachable = plan.clusters[*other].access.reachable;
+            sites[*other].agent.is_some() && reachable && !self.is_cut(at, *other)
+        });
+        match reached {
+            Some(other) if other == at => Err(DialFailure::Ourselves),
+            Some(other) if peer.is_some_and(|peer| peer != sites[other].key()) => {
+                Err(DialFailure::WrongPeer)
+            }
+            Some(other) => Ok(other),
+            None => Err(DialFailure::Unreachable),
+        }
     }
 
     /// Connects two places; false: they were connected.
@@ -230,7 +258,7 @@ impl Network {
     }
 
     /// Who said it learns, after a while, that it was not taken.
-    pub(crate) fn untaken(&mut self, agenda: &mut Agenda, word: Word) -> Result<(), Violation> {
+    fn untaken(&mut self, agenda: &mut Agenda, word: Word) -> Result<(), Violation> {
         let after_ms = self.dice.within(20..=500);
         agenda.plan(after_ms, Event::Untaken(Box::new(word)))
     }
@@ -241,9 +269,23 @@ impl Network {
         now.is_some() && now == word.connection
     }
 
-    /// A word was heard, and what comes of it is not on disk yet.
-    pub(crate) fn hear(&mut self, word: Word) {
-        self.heard[word.to].push(word);
+    /// A word was heard in that run of the daemon, if that has not ended by it; what comes of it
+    /// may not be on disk.
+    pub(crate) fn on_heard(
+        &mut self,
+        agenda: &mut Agenda,
+        site: &Site,
+        run: u32,
+        word: Option<Box<Word>>,
+    ) -> Result<(), Violation> {
+        let Some(word) = word else { return Ok(()) };
+        if !site.runs(run) {
+            return self.untaken(agenda, *word);
+        }
+        if !site.gate.is_idle() {
+            self.heard[word.to].push(*word);
+        }
+        Ok(())
     }
 
     /// All that comes of what was heard at a place is on disk.

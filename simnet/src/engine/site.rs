@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Change, Config, Gate, LeaseDesire, Records};
-use mercato_cluster_model::sides::{GuestSide, HomeSide};
+use mercato_agent::{Agent, Change, Config, Effect, Gate, Records};
+use mercato_cluster_model::sides::{Client, Outcome};
 use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_gossip::Interner;
 use mercato_offload::placement::allocatable;
@@ -16,16 +16,23 @@ use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
 
+use crate::engine::agenda::Agenda;
 use crate::engine::bodies::Bodies;
+use crate::engine::dice::Dice;
+use crate::engine::event::Event;
+use crate::engine::lease::Lease;
 use crate::hostile::Attack;
 use crate::people::{MESH, images, namespaces};
 use crate::plan;
+use crate::verify::Violation;
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
 
 /// One cluster of a run: its agent, disk and Kubernetes.
 pub(crate) struct Site {
+    /// Its place in the plan.
+    at: usize,
     pub(crate) name: String,
     pub(crate) config: Config,
     pub(crate) owner: Owner,
@@ -42,17 +49,17 @@ pub(crate) struct Site {
     /// Effects performed so far, of all runs.
     pub(crate) effects: u64,
     /// When the agent wants to be woken, as far as that is planned already.
-    pub(crate) wake_ms: Option<u64>,
+    wake_ms: Option<u64>,
     /// When its controllers and kubelets go on, as far as that is planned already.
-    pub(crate) advance_ms: Option<u64>,
+    advance_ms: Option<u64>,
     /// The watches have something to tell, and will.
-    pub(crate) watch_planned: bool,
+    watch_planned: bool,
     /// Changes of records that are being written.
-    pub(crate) writing: Vec<Change>,
+    writing: Vec<Change>,
     /// Its records cannot be written.
     pub(crate) disk_full: bool,
     /// The second in which it last went back to its records, and how often it did in that one.
-    pub(crate) rebuilt: (u64, u32),
+    rebuilt: (u64, u32),
     /// What it does against the others, if anything.
     pub(crate) attack: Option<Box<dyn Attack>>,
     /// How often its attack has tried.
@@ -72,28 +79,9 @@ pub(crate) struct Clock {
     pub(crate) jump_ms: i64,
 }
 
-/// A lease as this cluster has it.
-pub(crate) struct Lease {
-    pub(crate) desire: LeaseDesire,
-    pub(crate) side: Side,
-    /// The agent knows that it is ready, or that nothing is left.
-    pub(crate) told: Option<Told>,
-}
-
-/// What the agent was told of a lease last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    Ready,
-    Removed,
-}
-
-pub(crate) enum Side {
-    Home(Box<HomeSide>),
-    Guest(Box<GuestSide>),
-}
-
 impl Site {
     pub(crate) fn new(
+        at: usize,
         name: &str,
         seed: [u8; 32],
         clock: Clock,
@@ -105,6 +93,7 @@ impl Site {
         let owner = identity.open_identity(founded).expect("it was just made");
         let config = Config::new(key, identity);
         Ok(Self {
+            at,
             name: name.to_owned(),
             config,
             owner,
@@ -197,6 +186,105 @@ impl Site {
         self.wake_ms = None;
     }
 
+    /// Takes an agent's answer on its way to the disk, whose records have the daemon's bound: no
+    /// input may lead beyond it.
+    pub(crate) fn keep(&mut self, answer: Vec<Effect>) -> Result<(), Violation> {
+        self.gate.pass(answer).map_err(|error| Violation(error.to_string()))
+    }
+
+    /// Writes what is to be written, unless a write is under way.
+    pub(crate) fn write(&mut self, agenda: &mut Agenda, dice: &mut Dice) -> Result<(), Violation> {
+        let Some(changes) = self.gate.write().map(<[Change]>::to_vec) else { return Ok(()) };
+        self.writing = changes;
+        agenda.plan(dice.within(1..=8), Event::Written { at: self.at, run: self.run })
+    }
+
+    /// A write has come to its end; what it was of.
+    pub(crate) fn on_written(&mut self) -> Vec<Change> {
+        self.gate.written();
+        std::mem::take(&mut self.writing)
+    }
+
+    /// Lets the agent be woken when it wants to be.
+    pub(crate) fn plan_wake(&mut self, agenda: &mut Agenda) -> Result<(), Violation> {
+        let at_ms = agenda.at_ms();
+        let Some(due_ms) = self.due_ms(at_ms) else { return Ok(()) };
+        if self.wake_ms.is_some_and(|planned_ms| planned_ms <= due_ms) {
+            return Ok(());
+        }
+        self.wake_ms = Some(due_ms);
+        agenda.plan(due_ms - at_ms, Event::Wake { at: self.at, run: self.run })
+    }
+
+    /// Whether the agent has something to do at a wake-up; otherwise the next is planned.
+    pub(crate) fn on_wake(&mut self, agenda: &mut Agenda) -> Result<bool, Violation> {
+        let at_ms = agenda.at_ms();
+        // An earlier wake-up may have been planned since, and has done it.
+        if self.wake_ms.is_some_and(|planned_ms| planned_ms > at_ms) {
+            return Ok(false);
+        }
+        self.wake_ms = None;
+        let is_due = self.due_ms(at_ms).is_some_and(|due_ms| due_ms <= at_ms);
+        if !is_due {
+            self.plan_wake(agenda)?;
+        }
+        Ok(is_due)
+    }
+
+    /// Something changed in its Kubernetes: controllers and kubelets go on, and watches will tell.
+    pub(crate) fn kube_changed(
+        &mut self,
+        agenda: &mut Agenda,
+        dice: &mut Dice,
+    ) -> Result<(), Violation> {
+        let at_ms = agenda.at_ms();
+        self.kube.advance(cluster_now(at_ms));
+        if let Some(due_ms) = self.kube.wakeup_ms() {
+            let due_ms = due_ms.max(at_ms + 1);
+            // An earlier look at the cluster plans the next.
+            if self.advance_ms.is_none_or(|planned_ms| planned_ms > due_ms) {
+                self.advance_ms = Some(due_ms);
+                agenda.plan(due_ms - at_ms, Event::Advance { at: self.at })?;
+            }
+        }
+        if !self.watch_planned {
+            self.watch_planned = true;
+            agenda.plan(dice.within(1..=40), Event::Watch { at: self.at })?;
+        }
+        Ok(())
+    }
+
+    /// The controllers' time has come.
+    pub(crate) fn on_advance(&mut self, at_ms: u64) {
+        self.advance_ms.take_if(|planned_ms| *planned_ms <= at_ms);
+    }
+
+    /// The watches' time has come; of which leases they tell.
+    pub(crate) fn on_watch(&mut self) -> Vec<ContractId> {
+        self.watch_planned = false;
+        self.leases.keys().copied().collect()
+    }
+
+    /// A lease, with a client of the API server whose writes come to that.
+    pub(crate) fn at_lease(
+        &mut self,
+        contract: ContractId,
+        now: Now,
+        outcome: Outcome,
+    ) -> Option<(&mut Lease, Client<'_>)> {
+        let lease = self.leases.get_mut(&contract)?;
+        let (cluster, bodies) = (&mut self.kube, &mut self.bodies);
+        Some((lease, Client { cluster, bodies, now, outcome }))
+    }
+
+    /// It goes back to its records; how often it did within this second.
+    pub(crate) fn count_rebuild(&mut self, at_ms: u64) -> u32 {
+        let second = at_ms / 1_000;
+        let (last, count) = self.rebuilt;
+        self.rebuilt = (second, if last == second { count + 1 } else { 1 });
+        self.rebuilt.1
+    }
+
     /// What its clocks show at this time of the run.
     pub(crate) fn now(&self, at_ms: u64) -> Now {
         Now { mono_ms: at_ms - self.started_ms, wall_ms: self.wall_ms(at_ms) }
@@ -230,7 +318,7 @@ impl Site {
     }
 
     /// When the agent is to be woken, in the run's time.
-    pub(crate) fn due_ms(&self, at_ms: u64) -> Option<u64> {
+    fn due_ms(&self, at_ms: u64) -> Option<u64> {
         let deadline = self.agent.as_ref()?.wakeup()?;
         Some(at_ms + deadline.remaining_ms(self.now(at_ms)))
     }
@@ -252,19 +340,4 @@ pub(crate) fn cluster_now(at_ms: u64) -> Now {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_drifts_and_jumps_and_its_words_can_be_dated() {
-        let clock = Clock { skew_ms: -500, drift_ppm: 100, jump_ms: 2_000 };
-        let site = Site::new("rome", [1; 32], clock, Interner::new(1)).unwrap();
-        assert_eq!(site.now(0).wall_ms, START_WALL_MS + 1_500);
-        assert_eq!(site.now(1_000_000).wall_ms, START_WALL_MS + 1_001_600);
-        let days_ms = 40 * 86_400_000;
-        assert_eq!(site.now(days_ms).wall_ms, START_WALL_MS + days_ms + 1_500);
-        let most_ms = days_ms + DRIFT_MS;
-        assert_eq!(site.now(most_ms).wall_ms, START_WALL_MS + most_ms + 1_500 + 360);
-        assert_eq!(site.run_ms(START_WALL_MS + 61_500), 60_000);
-    }
-}
+mod tests;

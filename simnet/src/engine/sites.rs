@@ -3,10 +3,20 @@
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
+use mercato_agent::Input;
+use mercato_broker::Inventory;
+use mercato_discovery::{Report, Sighting, SightingId, Source};
+use mercato_gossip::Interner;
+use mercato_protocol::codec::CodecError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 
-use crate::engine::site::Site;
-use crate::hostile::{Attack, Scene, Wants};
+use crate::engine::address::address;
+use crate::engine::dice::Dice;
+use crate::engine::site::{Clock, Site};
+use crate::explore::faults::Faults;
+use crate::hostile::{Attack, Scene, Wants, attack};
+use crate::people::People;
+use crate::plan::Plan;
 
 /// The clusters in the order of the plan.
 pub(crate) struct Sites {
@@ -16,11 +26,51 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    pub(crate) fn new(all: Vec<Site>) -> Self {
-        Self {
+    /// Those of a plan, which people have introduced to each other. Their keys are of `seeds`.
+    pub(crate) fn new(
+        plan: &Plan,
+        seed: u64,
+        seeds: &mut Dice,
+        faults: &Faults,
+        people: &People,
+    ) -> Result<Self, CodecError> {
+        let mut skews = Dice::new(seed, "clocks");
+        let interner = Interner::new(seed);
+        let mut all = Vec::new();
+        for (at, cluster) in plan.clusters.iter().enumerate() {
+            let most = faults.skew_ms.cast_signed();
+            let skew_ms = skews.within(0..=2 * faults.skew_ms).cast_signed() - most;
+            let skew_ms = cluster.character.map_or(skew_ms, |character| character.skew_ms());
+            let clock = Clock { skew_ms, ..Clock::default() };
+            let mut site = Site::new(at, &cluster.name, seeds.seed(), clock, interner.clone())?;
+            site.furnish(cluster, plan.metering_s);
+            site.attack = cluster.character.map(|character| attack(character, seed));
+            all.push(site);
+        }
+        people.introduce(plan, &mut all);
+        Ok(Self {
             by_key: all.iter().enumerate().map(|(at, site)| (site.key(), at)).collect(),
             by_id: all.iter().enumerate().map(|(at, site)| (site.id(), at)).collect(),
             all,
+        })
+    }
+
+    /// What an agent is told first: its cluster, its address, and of those whom it knows.
+    pub(crate) fn greeting(&self, at: usize, plan: &Plan, has: Inventory) -> Vec<Input> {
+        let is_reachable = |at: usize| plan.clusters[at].access.reachable;
+        let own = is_reachable(at).then(|| address(at).to_string());
+        let mut inputs =
+            vec![Input::Tick, Input::Inventory(has), Input::Addresses(own.into_iter().collect())];
+        let knows = plan.clusters[at].knows.iter().copied().filter(|peer| is_reachable(*peer));
+        inputs.extend(knows.map(|peer| Input::Sighted(Report::Seen(self.sighting(peer)))));
+        inputs
+    }
+
+    fn sighting(&self, peer: usize) -> Sighting {
+        Sighting {
+            id: SightingId { source: Source::Lan, instance: self[peer].name.clone() },
+            peer: Some(self[peer].key()),
+            addresses: vec![address(peer)],
         }
     }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use mercato_cluster_model::sides::Outcome;
+
 use crate::engine::dice::Dice;
 use crate::engine::link::Quality;
 
@@ -198,7 +200,7 @@ impl Faults {
 
     /// By how many ms a wall clock jumps in this second, if it does.
     pub(crate) fn clock_jump(&mut self) -> Option<i64> {
-        let jumps = self.dice.within(0..=9_999) < u64::from(self.jumps);
+        let jumps = self.on && self.dice.within(0..=9_999) < u64::from(self.jumps);
         jumps.then(|| {
             self.dice.within(0..=2 * MOST_JUMP_MS).cast_signed() - MOST_JUMP_MS.cast_signed()
         })
@@ -206,7 +208,7 @@ impl Faults {
 
     /// For how many ms a disk is full from this second on, if it is.
     pub(crate) fn disk_full(&mut self) -> Option<u64> {
-        let full = self.dice.within(0..=9_999) < u64::from(self.full_disks);
+        let full = self.on && self.dice.within(0..=9_999) < u64::from(self.full_disks);
         full.then(|| self.dice.within(500..=20_000))
     }
 
@@ -219,9 +221,14 @@ impl Faults {
         dies.then(|| self.dice.within(200..=30_000))
     }
 
-    /// Writes in a thousand that fail; whose answer is lost.
-    pub(crate) fn writes(&self) -> (u32, u32) {
-        if self.on { self.writes } else { (0, 0) }
+    /// What becomes of a write to an API server.
+    pub(crate) fn write_outcome(&self, dice: &mut Dice) -> Outcome {
+        let (fails, unheard) = if self.on { self.writes } else { (0, 0) };
+        match () {
+            () if dice.chance(fails) => Outcome::Fails,
+            () if dice.chance(unheard) => Outcome::Unheard,
+            () => Outcome::Answered,
+        }
     }
 
     /// Whether a watch breaks now.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::gossip::VerifiedPublication;
 
+use crate::engine::course::Course;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
 use crate::engine::trace::TraceHash;
-use crate::engine::world::World;
 use crate::explore::faults::Faults;
 use crate::measure::{Ad, Gossipsub, Measures, gossipsub};
 use crate::people::{Alone, Market, People};
@@ -66,10 +66,11 @@ impl Federation {
         let market = Market::new(&self.plan, self.seed, self.for_ms);
         let people = People::with_jobs(market);
         let faults = Faults::planned(self.seed);
-        let mut world = World::new(self.plan.clone(), self.seed, faults, people)
+        let mut course = Course::new(self.plan.clone(), self.seed, faults, people)
             .map_err(|error| Violation(error.to_string()))?;
-        while world.agenda.at_ms() < self.for_ms {
-            world.run_until((world.agenda.at_ms() + 60_000).min(self.for_ms))?;
+        while course.at_ms() < self.for_ms {
+            course.run_until((course.at_ms() + 60_000).min(self.for_ms))?;
+            let world = &course.world;
             let last = world.measures.samples.last();
             on_minute(Progress {
                 at_ms: world.agenda.at_ms(),
@@ -78,6 +79,7 @@ impl Federation {
                 waiting: last.map_or(0, |sample| sample.waiting),
             });
         }
+        let mut world = course.world;
         if let Some(market) = &world.people.market {
             assert_eq!(world.measures.jobs.waiting(), market.waiting(), "a job counts once");
         }

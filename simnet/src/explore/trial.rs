@@ -4,9 +4,9 @@ use std::fmt;
 
 use mercato_protocol::resources::Resources;
 
+use crate::engine::course::Course;
 use crate::engine::dice::Dice;
 use crate::engine::trace::{Telling, Trace, TraceHash};
-use crate::engine::world::World;
 use crate::explore::faults::{Faults, Strike};
 use crate::explore::sabotage::{Bug, Sabotage};
 use crate::people::{Owners, People, Story, by_chance};
@@ -98,13 +98,15 @@ impl Trial {
         let failure = |violation, at_ms, trace| {
             Err(Box::new(Failure { trial: self, violation, at_ms, trace }))
         };
-        let mut world = match self.world() {
-            Ok(world) => world,
+        let mut course = match self.course() {
+            Ok(course) => course,
             Err(violation) => return failure(violation, 0, Vec::new()),
         };
-        world.trace = Trace::new(telling);
-        world.sabotage = self.bug.map(Sabotage::new);
-        match play(&mut world) {
+        course.world.trace = Trace::new(telling);
+        course.world.sabotage = self.bug.map(Sabotage::new);
+        let outcome = play(&mut course);
+        let world = course.world;
+        match outcome {
             Ok(()) => Ok(Outcome {
                 trace: world.trace.hash(),
                 virtual_ms: world.agenda.at_ms(),
@@ -119,7 +121,7 @@ impl Trial {
         }
     }
 
-    fn world(self) -> Result<World, Violation> {
+    fn course(self) -> Result<Course, Violation> {
         let (plan, seed) = (self.plan(), self.seed);
         let n = plan.clusters.len();
         let (faults, owners) = match self.trouble {
@@ -129,8 +131,8 @@ impl Trial {
                 (Faults::clean(seed, strike), Owners::new(n, story))
             }
         };
-        let world = World::new(plan, seed, faults, People::with_stories(owners));
-        world.map_err(|error| Violation(error.to_string()))
+        let course = Course::new(plan, seed, faults, People::with_stories(owners));
+        course.map_err(|error| Violation(error.to_string()))
     }
 
     /// The clusters, alike but for who sells; what befalls them comes of the faults alone.
@@ -183,41 +185,41 @@ impl Trial {
 }
 
 /// Troubled, healed, troubled again while leases end, healed.
-fn play(world: &mut World) -> Result<(), Violation> {
-    let share = share_of_time(world.sites.len());
+fn play(course: &mut Course) -> Result<(), Violation> {
+    let share = share_of_time(course.world.sites.len());
     let until_ms = TROUBLED_MS * share / 100;
-    while world.faults.is_mixed()
-        && !world.people.owners.are_done()
-        && world.agenda.at_ms() < until_ms
+    while course.world.faults.is_mixed()
+        && !course.world.people.owners.are_done()
+        && course.at_ms() < until_ms
     {
-        world.run_until(world.agenda.at_ms() + 1_000)?;
+        course.run_until(course.at_ms() + 1_000)?;
     }
-    world.heal()?;
-    while !world.people.owners.are_done() && world.agenda.at_ms() < STORY_MS {
-        world.run_until(world.agenda.at_ms() + 1_000)?;
+    course.heal()?;
+    while !course.world.people.owners.are_done() && course.at_ms() < STORY_MS {
+        course.run_until(course.at_ms() + 1_000)?;
     }
-    crate::verify::ensure(world.people.owners.are_done(), || "a story never ends".to_owned())?;
-    reach(world, Goal::Running)?;
-    world.faults.resume();
-    world.checks.prompt.on_trouble();
-    world.people.owners.leaving = true;
-    if world.faults.is_mixed() {
-        world.run_until(world.agenda.at_ms() + ENDING_MS * share / 100)?;
+    crate::verify::ensure(course.world.people.owners.are_done(), || {
+        "a story never ends".to_owned()
+    })?;
+    reach(course, Goal::Running)?;
+    course.world.faults.resume();
+    course.world.checks.prompt.on_trouble();
+    course.world.people.owners.leaving = true;
+    if course.world.faults.is_mixed() {
+        course.run_until(course.at_ms() + ENDING_MS * share / 100)?;
     }
-    world.heal()?;
-    reach(world, Goal::Over)
+    course.heal()?;
+    reach(course, Goal::Over)
 }
 
 /// Runs until it has come true, and a little longer: then it still holds.
-fn reach(world: &mut World, goal: Goal) -> Result<(), Violation> {
-    let until_ms = world.agenda.at_ms() + HEALING_MS;
-    while goal.misses(world.agenda.at_ms(), &world.sites).is_err()
-        && world.agenda.at_ms() < until_ms
-    {
-        world.run_until(world.agenda.at_ms() + 1_000)?;
+fn reach(course: &mut Course, goal: Goal) -> Result<(), Violation> {
+    let until_ms = course.at_ms() + HEALING_MS;
+    while goal.misses(course.at_ms(), &course.world.sites).is_err() && course.at_ms() < until_ms {
+        course.run_until(course.at_ms() + 1_000)?;
     }
-    goal.misses(world.agenda.at_ms(), &world.sites)?;
-    world.checks.all(&world.sites, &world.plan)
+    goal.misses(course.at_ms(), &course.world.sites)?;
+    course.world.checks.all(&course.world.sites, &course.world.plan)
 }
 
 impl fmt::Display for Trial {

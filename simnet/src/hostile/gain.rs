@@ -148,7 +148,7 @@ impl Scales<'_> {
     fn most_strangers(&self) -> u64 {
         let strangers = |site: &Site| {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
-            marks.filter(|mark| !self.sites.place_of_key(&mark.publisher).is_some()).count() as u64
+            marks.filter(|mark| self.sites.place_of_key(&mark.publisher).is_none()).count() as u64
         };
         self.honest_up().map(|(_, site)| strangers(site)).max().unwrap_or(0)
     }

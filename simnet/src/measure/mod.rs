@@ -14,7 +14,6 @@ use serde::Serialize;
 
 pub use gossipsub::Gossipsub;
 pub(crate) use gossipsub::{Ad, model as gossipsub};
-pub(crate) use spread::News;
 pub use spread::Spread;
 
 use crate::engine::network::Network;

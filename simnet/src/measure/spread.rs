@@ -2,11 +2,14 @@
 //! moment at which it was signed. Those of honest clusters, among them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mercato_gossip::Item;
 use mercato_protocol::gossip::VerifiedPublication;
 
 use crate::engine::site::Site;
+use crate::engine::sites::Sites;
+use crate::plan::Plan;
 
 /// The spread of all publications of a run.
 #[derive(Debug, Default)]
@@ -42,7 +45,7 @@ pub(crate) struct News {
 
 impl News {
     /// Of the publisher at a place; none: it is no advertisement, nor the end of one.
-    pub(crate) fn of(publisher: usize, site: &Site, item: &Item) -> Option<Self> {
+    fn of(publisher: usize, site: &Site, item: &Item) -> Option<Self> {
         let signed_ms = match item.publication() {
             VerifiedPublication::Lease(lease) => lease.issued_ms,
             VerifiedPublication::Withdraw(end) => end.issued_ms,
@@ -75,6 +78,27 @@ const FOLLOWED_MS: u64 = 60_000;
 impl Spread {
     pub(crate) fn new(clusters: usize) -> Self {
         Self { clusters, up: clusters, steps: vec![0; STEPS + 1], ..Self::default() }
+    }
+
+    /// These publications came to a cluster.
+    pub(crate) fn follow(
+        &mut self,
+        at_ms: u64,
+        to: usize,
+        items: &[Arc<Item>],
+        sites: &Sites,
+        plan: &Plan,
+    ) {
+        for item in items {
+            let Some(publisher) = sites.place_of_key(&item.mark().publisher) else { continue };
+            // What the hostile say may go nowhere, and what they hear may go no further.
+            if [publisher, to].iter().any(|at| plan.clusters[*at].character.is_some()) {
+                continue;
+            }
+            if let Some(news) = News::of(publisher, &sites[publisher], item) {
+                self.arrived(at_ms, to, news);
+            }
+        }
     }
 
     /// A publication of a publisher's came to a cluster.

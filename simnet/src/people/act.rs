@@ -12,7 +12,7 @@ use crate::verify::{Pods, Violation};
 /// One thing to do in one's own cluster.
 pub(crate) enum Act {
     /// Says this to the agent.
-    Tell(Input),
+    Tell(Box<Input>),
     /// Makes pods of these objects.
     Create(Vec<Value>),
     /// Removes those of these pods that are there.

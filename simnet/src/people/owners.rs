@@ -77,9 +77,9 @@ impl Owners {
     }
 
     /// What the owner of a cluster asks of its agent next, and under which number.
-    pub(crate) fn next_command(&mut self, look: Look<'_>, sells: bool) -> Option<(u64, Command)> {
+    pub(crate) fn next_command(&mut self, look: Look<'_>, plan: &Plan) -> Option<(u64, Command)> {
         let agent = look.site.agent.as_ref()?;
-        let command = match sells {
+        let command = match plan.sells(look.at) {
             true => self.people[look.at].sell(agent),
             false => self.people[look.at].buy(look, agent.broker(), self.leaving),
         };

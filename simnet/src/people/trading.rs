@@ -81,7 +81,7 @@ impl Trading<'_> {
 
     fn instruct(&mut self, command: Command) -> Act {
         self.market.commands += 1;
-        Act::Tell(Input::Command(self.market.commands, command))
+        Act::Tell(Box::new(Input::Command(self.market.commands, command)))
     }
 
     /// What is done about one job.
@@ -110,7 +110,8 @@ impl Trading<'_> {
     /// The agent is told what home's own pods ask for now.
     fn tell_inventory(&self) -> Act {
         let requested = self.market.at_home(self.at);
-        Act::Tell(Input::Inventory(inventory(&self.plan.clusters[self.at].has, requested)))
+        let has = &self.plan.clusters[self.at].has;
+        Act::Tell(Box::new(Input::Inventory(inventory(has, requested))))
     }
 
     fn find_room(&mut self, number: u64) -> Vec<Act> {

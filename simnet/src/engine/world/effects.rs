@@ -1,29 +1,25 @@
 //! What agents want done, performed: the second place, beside the daemon's driver, that
 //! matches on [`Effect`] without a wildcard.
 
-use mercato_agent::{
-    Effect, GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase,
-};
-use mercato_broker as broker;
-use mercato_cluster_model::ApiError;
-use mercato_cluster_model::sides::{
-    Bodies as _, Client, GuestSide, HomeSide, NodeState, Outcome, Source,
-};
-use mercato_offload::placement::export::Scope;
+use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput};
+use mercato_broker::{Refusal, Reply};
+use mercato_cluster_model::sides::{Bodies as _, Outcome};
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 
 use super::World;
 use crate::engine::event::{Dial, Event, Work};
+use crate::engine::lease::Lease;
 use crate::engine::packet::{Packet, carried};
-use crate::engine::site::{Lease, Side, Site, Told, cluster_now};
+use crate::engine::site::cluster_now;
 use crate::engine::trace::note;
 use crate::explore::sabotage::Sabotage;
-use crate::verify::{Violation, ensure};
+use crate::people::Trading;
+use crate::verify::Violation;
 
 impl World {
     /// Does one thing that is free to be done.
-    pub(crate) fn perform(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
+    pub(super) fn perform(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
         match effect {
             // The gate writes these, and never lets go of them.
             Effect::Persist(_) => Ok(()),
@@ -91,10 +87,7 @@ impl World {
         work: HomeWork,
     ) -> Result<(), Violation> {
         let lease = self.sites[at].leases.get_mut(&contract);
-        let side = lease.and_then(|lease| match &mut lease.side {
-            Side::Home(side) => Some(side),
-            Side::Guest(_) => None,
-        });
+        let side = lease.and_then(Lease::home);
         match (work, side) {
             (HomeWork::Watch(key), Some(side)) => side.watch(key),
             (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
@@ -123,33 +116,22 @@ impl World {
 
     /// The request arrives; its answer is on its way. If the daemon dies meanwhile, what was
     /// asked for is done, and nobody hears of it.
-    pub(crate) fn on_work(
+    pub(in crate::engine) fn on_work(
         &mut self,
         at: usize,
         run: u32,
         contract: ContractId,
         work: Work,
     ) -> Result<(), Violation> {
-        let (outcome, now) = (self.write_outcome(), cluster_now(self.agenda.at_ms()));
-        let site = &mut self.sites[at];
-        if site.run != run || site.agent.is_none() {
+        let outcome = self.faults.write_outcome(&mut self.dice.kube);
+        let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
+        if !site.runs(run) {
             return Ok(());
         }
-        let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
-        let (cluster, bodies) = (&mut site.kube, &mut site.bodies);
-        let mut client = Client { cluster, bodies, now, outcome };
-        let input = match (work, &mut lease.side) {
-            (Work::Home(HomeWork::Confirm(pod)), Side::Home(side)) => {
-                Input::Lease(contract, LeaseInput::Home(side.confirm(&mut client, &pod)))
-            }
-            (Work::Home(HomeWork::Write(pod, write)), Side::Home(_)) => {
-                Input::Lease(contract, LeaseInput::Home(HomeSide::write(&mut client, &pod, &write)))
-            }
-            (Work::Guest(work), Side::Guest(side)) => {
-                Input::Lease(contract, LeaseInput::Guest(at_provider(side, &mut client, work)))
-            }
-            (Work::Home(_), _) | (Work::Guest(_), Side::Home(_)) => return Ok(()),
-        };
+        let asked = site.at_lease(contract, now, outcome);
+        let answer = asked.and_then(|(lease, mut client)| lease.work(&mut client, work));
+        let Some(answer) = answer else { return Ok(()) };
+        let input = Input::Lease(contract, answer);
         note!(self, at, "API server answers: {}", brief(&input));
         self.kube_changed(at)?;
         let delay_ms = self.dice.kube.within(1..=30);
@@ -161,65 +143,26 @@ impl World {
         note!(self, at, "lease {contract:.8} is to be {:?}", desire.phase);
         let leases = &mut self.sites[at].leases;
         if let Some(lease) = leases.get_mut(&contract) {
-            let (was, is) = (lease.desire.phase, desire.phase);
-            ensure(was != Phase::Ended || is == Phase::Ended, || {
-                format!("lease {contract:.8} was to be {was:?} and is to be {is:?} again")
-            })?;
-            lease.desire = desire;
+            lease.change(desire)?;
         } else {
             let lie = self.sabotage.as_ref().and_then(Sabotage::lie);
-            let side = match desire.side {
-                broker::Side::Consumer => {
-                    let mut side = HomeSide::new(&desire.contract, Scope::Labelled);
-                    side.lie = lie;
-                    Side::Home(Box::new(side))
-                }
-                broker::Side::Provider => {
-                    let mut side = GuestSide::new(&desire.contract);
-                    side.lie = lie;
-                    Side::Guest(Box::new(side))
-                }
-            };
-            leases.insert(contract, Lease { desire, side, told: None });
+            leases.insert(contract, Lease::new(desire, lie));
         }
         self.tend(at, contract)?;
         self.kube_changed(at)
     }
 
     /// The watches tell what they have to tell, and leases come closer to what is wanted.
-    pub(crate) fn on_watch(&mut self, at: usize) -> Result<(), Violation> {
-        self.sites[at].watch_planned = false;
-        let contracts: Vec<ContractId> = self.sites[at].leases.keys().copied().collect();
-        for contract in contracts {
+    pub(in crate::engine) fn on_watch(&mut self, at: usize) -> Result<(), Violation> {
+        for contract in self.sites[at].on_watch() {
             self.tend(at, contract)?;
             let breaks = self.faults.relists();
-            let now = cluster_now(self.agenda.at_ms());
-            let Site { kube, bodies, leases, run, .. } = &mut self.sites[at];
-            let Some(lease) = leases.get_mut(&contract) else { continue };
-            let mut client = Client { cluster: kube, bodies, now, outcome: Outcome::Answered };
-            let news: Vec<Input> = match &mut lease.side {
-                Side::Home(side) => {
-                    if breaks {
-                        side.relist();
-                    }
-                    let news = side.news(&mut client);
-                    news.into_iter()
-                        .map(|input| Input::Lease(contract, LeaseInput::Home(input)))
-                        .collect()
-                }
-                Side::Guest(side) => {
-                    if breaks {
-                        side.relist();
-                    }
-                    let news = side.news(&mut client);
-                    news.into_iter()
-                        .map(|input| Input::Lease(contract, LeaseInput::Guest(input)))
-                        .collect()
-                }
-            };
-            let run = *run;
-            for input in news {
-                if self.sites[at].run == run && self.sites[at].agent.is_some() {
+            let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
+            let run = site.run;
+            let watched = site.at_lease(contract, now, Outcome::Answered);
+            let news = watched.map(|(lease, mut client)| lease.news(&mut client, breaks));
+            for input in news.into_iter().flatten() {
+                if self.sites[at].runs(run) {
                     note!(self, at, "watch tells: {}", brief(&input));
                     self.tell(at, input)?;
                 }
@@ -230,65 +173,30 @@ impl World {
 
     /// Makes the cluster's part of a lease as it is to be.
     fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
-        let (now, at_ms) = (cluster_now(self.agenda.at_ms()), self.agenda.at_ms());
-        let site = &mut self.sites[at];
+        let (at_ms, site) = (self.agenda.at_ms(), &mut self.sites[at]);
         let wall_ms = site.now(at_ms).wall_ms;
-        let Some(lease) = site.leases.get_mut(&contract) else { return Ok(()) };
-        let (cluster, bodies) = (&mut site.kube, &mut site.bodies);
-        let mut client = Client { cluster, bodies, now, outcome: Outcome::Answered };
-        let before = lease.told;
-        // What fails now is tried again when the watches tell the next time.
-        let told = tend(&mut client, lease, wall_ms).unwrap_or_default().or(before);
-        lease.told = told;
+        let kept = site.at_lease(contract, cluster_now(at_ms), Outcome::Answered);
+        let Some((lease, mut client)) = kept else { return Ok(()) };
+        let news = lease.tend(&mut client, wall_ms);
         if self.people.are_watched() {
-            self.sites[at].spread_mesh(at_ms);
+            site.spread_mesh(at_ms);
         }
-        match told.filter(|_| told != before) {
-            None => Ok(()),
-            Some(Told::Ready) => {
-                self.tell(at, Input::Lease(contract, LeaseInput::News(LeaseNews::Ready)))
-            }
-            Some(Told::Removed) => {
-                self.tell(at, Input::Lease(contract, LeaseInput::News(LeaseNews::Removed)))
-            }
+        news.map_or(Ok(()), |input| self.tell(at, input))
+    }
+
+    /// An agent answers its owner.
+    fn on_reply(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
+        match self.trading(at) {
+            Some(mut trading) => trading.on_order(number, reply),
+            None => self.people.owners.on_reply(at, reply),
         }
     }
-}
 
-/// The part of a lease in its cluster, as it is to be; what can be told of it.
-fn tend(
-    client: &mut Client<'_>,
-    lease: &mut Lease,
-    wall_ms: u64,
-) -> Result<Option<Told>, ApiError> {
-    let LeaseDesire { contract, phase, peer_name, reachable, namespaces, .. } = &lease.desire;
-    let is_over = *phase >= Phase::Draining;
-    let admits = matches!(phase, Phase::Open { admit_until_ms } if wall_ms < *admit_until_ms);
-    let peer_name = peer_name.as_deref();
-    let node = NodeState { contract, peer_name, admits, reachable: *reachable };
-    match &mut lease.side {
-        Side::Home(side) if is_over => {
-            side.drain(client, node).map(|gone| gone.then_some(Told::Removed))
-        }
-        Side::Home(side) => side.keep_node(client, node).map(|()| Some(Told::Ready)),
-        Side::Guest(side) if *phase == Phase::Ended => {
-            side.close(client).map(|gone| gone.then_some(Told::Removed))
-        }
-        Side::Guest(side) => side.open(client, contract, namespaces).map(|()| None),
-    }
-}
-
-fn at_provider(side: &mut GuestSide, client: &mut Client<'_>, work: GuestWork) -> guest::Input {
-    match work {
-        GuestWork::Apply(item, digest, route) => {
-            side.apply(client, item, Source { digest, route: &route })
-        }
-        GuestWork::Update(pod, digest, route) => {
-            side.update(client, pod, Source { digest, route: &route })
-        }
-        GuestWork::Delete(item, grace_s) => side.delete(client, item, grace_s),
-        GuestWork::Release(pod) => side.release(client, pod),
-        GuestWork::Confirm(item) => side.confirm(client, &item),
+    /// The people of a cluster at the market, if there is one.
+    pub(in crate::engine) fn trading(&mut self, at: usize) -> Option<Trading<'_>> {
+        let (at_ms, plan, sites) = (self.agenda.at_ms(), &self.plan, &self.sites);
+        let (market, measures) = (self.people.market.as_mut()?, &mut self.measures);
+        Some(Trading { at_ms, at, plan, sites, market, measures })
     }
 }
 

@@ -4,49 +4,32 @@
 use std::sync::Arc;
 
 use mercato_agent::{Input, LeaseInput};
-use mercato_discovery::DialFailure;
 use mercato_gossip::Opened;
 use mercato_protocol::gossip::Message as Gossip;
 use mercato_protocol::id::PublicKey;
 
 use super::World;
-use crate::engine::address::place_at;
 use crate::engine::event::Dial;
 use crate::engine::network::Road;
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
 use crate::engine::trace::note;
 use crate::hostile::{Attack, Scene};
-use crate::measure::News;
 use crate::verify::Violation;
 
 impl World {
-    pub(super) fn on_dialled(&mut self, dial: &Dial) -> Result<(), Violation> {
-        let Dial { at, run, attempt, peer, ref to } = *dial;
+    pub(in crate::engine) fn on_dialled(&mut self, dial: &Dial) -> Result<(), Violation> {
+        let Dial { at, run, attempt, .. } = *dial;
         if !self.sites[at].runs(run) {
             return Ok(());
         }
-        let found = to.iter().filter_map(place_at).find(|other| *other < self.sites.len());
-        let reached = found.filter(|other| {
-            let reachable = self.plan.clusters[*other].access.reachable;
-            let is_up = self.sites[*other].agent.is_some();
-            is_up && reachable && !self.network.is_cut(at, *other)
-        });
-        let result = match reached {
-            Some(other) if other == at => Err(DialFailure::Ourselves),
-            Some(other) if peer.is_some_and(|peer| peer != self.sites[other].key()) => {
-                Err(DialFailure::WrongPeer)
-            }
-            Some(other) => Ok(self.sites[other].key()),
-            None => Err(DialFailure::Unreachable),
-        };
-        let is_up = result.is_ok();
+        let reached = self.network.dial(dial, &self.plan, &self.sites);
+        let result = reached.map(|other| self.sites[other].key());
         self.tell(at, Input::Dialled { attempt, result })?;
-        // It may have crashed as it heard of it.
-        let is_up = is_up && self.sites[at].agent.is_some();
         match reached {
-            Some(other) if is_up => self.connect(at, other),
-            Some(_) | None => Ok(()),
+            // It may have crashed as it heard of it.
+            Ok(other) if self.sites[at].agent.is_some() => self.connect(at, other),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
@@ -63,12 +46,12 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn on_cut(&mut self, a: usize, b: usize) -> Result<(), Violation> {
+    pub(in crate::engine) fn cut(&mut self, a: usize, b: usize) -> Result<(), Violation> {
         note!(self, a, "link to {} cut", self.sites[b].name);
         self.network.cut(&mut self.agenda, a, b)
     }
 
-    pub(super) fn on_lost(
+    pub(in crate::engine) fn on_lost(
         &mut self,
         at: usize,
         peer: usize,
@@ -109,7 +92,7 @@ impl World {
         self.network.carry(&mut self.agenda, sent, packet, self.sites[at].process())
     }
 
-    pub(super) fn on_packet(&mut self, parcel: Parcel) -> Result<(), Violation> {
+    pub(in crate::engine) fn on_packet(&mut self, parcel: Parcel) -> Result<(), Violation> {
         let Parcel { from, to, packet, word } = parcel;
         let is_up = self.network.is_connected(from, to);
         let Some(agent) = self.sites[to].agent.as_ref().filter(|_| is_up) else {
@@ -135,7 +118,7 @@ impl World {
                     Ok(message) => {
                         let run = self.sites[to].run;
                         self.tell(to, Input::Negotiation(Box::new(message)))?;
-                        self.on_heard(run, word)
+                        self.network.on_heard(&mut self.agenda, &self.sites[to], run, word)
                     }
                     Err(_) if speaker.attack.is_some() => Ok(()),
                     Err(error) => Err(Violation(format!("an honest message is refused: {error}"))),
@@ -155,33 +138,11 @@ impl World {
         let (at_ms, site) = (self.agenda.at_ms(), &self.sites[to]);
         let opener = self.openings.opener(site.config.federation, site.now(at_ms));
         let (opened, came) = opener.message(message);
-        for item in came {
-            let Some(publisher) = self.sites.place_of_key(&item.mark().publisher) else { continue };
-            // What the hostile say may go nowhere, and what they hear may go no further.
-            if [publisher, to].iter().any(|at| self.plan.clusters[*at].character.is_some()) {
-                continue;
-            }
-            if let Some(news) = News::of(publisher, &self.sites[publisher], &item) {
-                self.measures.spread.arrived(at_ms, to, news);
-            }
-        }
+        self.measures.spread.follow(at_ms, to, &came, &self.sites, &self.plan);
         opened
     }
 
-    /// It was heard in that run, if that has not ended by it; what comes of it may not be on disk.
-    fn on_heard(&mut self, run: u32, word: Option<Box<Word>>) -> Result<(), Violation> {
-        let Some(word) = word else { return Ok(()) };
-        let site = &self.sites[word.to];
-        if !site.runs(run) {
-            return self.network.untaken(&mut self.agenda, *word);
-        }
-        if !site.gate.is_idle() {
-            self.network.hear(*word);
-        }
-        Ok(())
-    }
-
-    pub(super) fn on_untaken(&mut self, word: Word) -> Result<(), Violation> {
+    pub(in crate::engine) fn on_untaken(&mut self, word: Word) -> Result<(), Violation> {
         let site = &self.sites[word.from];
         if site.process() != word.process || site.agent.is_none() {
             return Ok(());
@@ -196,7 +157,7 @@ impl World {
     }
 
     /// Lets a hostile peer see what it sees, and does what it wants.
-    pub(crate) fn with_attack(
+    pub(in crate::engine) fn with_attack(
         &mut self,
         at: usize,
         act: impl FnOnce(&mut dyn Attack, &mut Scene<'_>),
