@@ -52,3 +52,21 @@ impl Agenda {
         Some(event)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_from_event_to_event_and_to_the_moment_that_was_asked_for() {
+        let mut agenda = Agenda::default();
+        agenda.plan(5, Event::Start { at: 0 }).unwrap();
+        agenda.plan(20, Event::Start { at: 1 }).unwrap();
+        assert!(agenda.next(10).is_some());
+        assert_eq!((agenda.at_ms(), agenda.count_wake(), agenda.count_wake()), (5, 1, 2));
+        assert!(agenda.next(10).is_none());
+        assert_eq!((agenda.at_ms(), agenda.steps()), (10, 1));
+        assert!(agenda.next(20).is_some());
+        assert_eq!(agenda.count_wake(), 1, "another millisecond");
+    }
+}

@@ -1,6 +1,6 @@
-//! What runs: virtual time, what is yet to happen, the network between the clusters, the
-//! clusters themselves, and the world that lets them act. What may go wrong is chosen in
-//! `explore`, what must hold is judged in `verify`.
+//! What runs: virtual time, the network between the clusters, the clusters themselves, the world
+//! that lets them act, and the course of it. What may go wrong is chosen in `explore`, what must
+//! hold is judged in `verify`.
 
 pub(crate) mod address;
 pub(crate) mod agenda;

@@ -299,3 +299,6 @@ impl Network {
         heard.into_iter().try_for_each(|word| self.untaken(agenda, word))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
-//! One cluster of a run: its agent with the gate and the disk behind it, its Kubernetes,
-//! its clocks. What the agent wants done is performed in `world::effects`.
+//! One cluster of a run: its agent with the gate and the disk behind it, its Kubernetes, its
+//! clocks, and when each of them has its turn. What the agent wants done is performed in
+//! `world::effects`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
