@@ -8,40 +8,24 @@
 //! has to come right. A [`Federation`] is tried out: clusters of a [`Plan`] trade under a
 //! model of demand, and what came of it is reported.
 
-mod bodies;
-mod check;
-mod dice;
-mod event;
-mod faults;
-mod federation;
+mod engine;
+mod explore;
 pub mod hostile;
-mod incident;
 pub mod limits;
-mod link;
 pub mod measure;
-mod network;
-mod openings;
-mod packet;
 mod people;
 pub mod plan;
-mod queue;
 pub mod report;
-mod sabotage;
-mod shell;
-mod site;
-pub mod sweep;
-mod trace;
-mod trial;
 pub mod tunnel;
-mod words;
-mod world;
+mod verify;
 
-pub use check::Violation;
-pub use faults::{Fate, Strike};
-pub use federation::{Federation, Progress, Run};
-pub use packet::Kind;
+pub use engine::packet::Kind;
+pub use engine::trace::TraceHash;
+pub use explore::faults::{Fate, Strike};
+pub use explore::federation::{Federation, Progress, Run};
+pub use explore::sabotage::Bug;
+pub use explore::sweep;
+pub use explore::trial::{Failure, Outcome, Trial, Trouble};
 pub use people::Alone;
 pub use plan::{Plan, Topology};
-pub use sabotage::Bug;
-pub use trace::TraceHash;
-pub use trial::{Failure, Outcome, Trial, Trouble};
+pub use verify::Violation;

@@ -5,8 +5,8 @@ use mercato_discovery::{Report, Sighting, SightingId, Source};
 use mercato_protocol::envelope::KeyPair;
 
 use super::{Attack, Scene};
-use crate::dice::Dice;
-use crate::site::address;
+use crate::engine::address::address;
+use crate::engine::dice::Dice;
 
 /// Sightings that each victim is told of in a second.
 const A_SECOND: usize = 20;

@@ -7,8 +7,8 @@ use mercato_protocol::envelope::Signed;
 use mercato_protocol::gossip::{Mark, Message, Publication, Withdraw};
 use mercato_protocol::id::{Digest, PublicKey};
 
-use super::{Attack, Scene, Stash};
-use crate::packet::Packet;
+use super::attack::{Attack, Scene, Stash};
+use crate::engine::packet::Packet;
 
 /// Others' advertisements that it has heard, by publisher, oldest first.
 type Heard = BTreeMap<PublicKey, Vec<Signed<AdLease>>>;

@@ -12,9 +12,11 @@ use mercato_protocol::gossip::VerifiedPublication;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::negotiation::State;
 
-use super::Character;
-use crate::site::Site;
-use crate::world::World;
+use super::character::Character;
+use crate::engine::site::Site;
+use crate::engine::sites::Sites;
+use crate::measure::Spread;
+use crate::plan::Plan;
 
 /// What an attack has gained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,23 +40,32 @@ impl Gain {
     }
 }
 
-impl World {
+/// All that attacks are judged by, at one moment.
+pub(crate) struct Scales<'a> {
+    pub(crate) at_ms: u64,
+    pub(crate) plan: &'a Plan,
+    pub(crate) sites: &'a Sites,
+    pub(crate) spread: &'a Spread,
+    /// What each attack had when it was weighed last, by place.
+    pub(crate) before: &'a BTreeMap<usize, Gain>,
+}
+
+impl Scales<'_> {
     /// Judges every attack as things stand, and keeps the most that each had.
-    pub(crate) fn weigh_attacks(&mut self) {
-        for at in 0..self.sites.len() {
-            let Some(character) = self.plan.clusters[at].character else { continue };
+    pub(crate) fn weigh_all(&self) -> BTreeMap<usize, Gain> {
+        let clusters = self.plan.clusters.iter().enumerate();
+        let attacks = clusters.filter_map(|(at, cluster)| Some((at, cluster.character?)));
+        let weigh = |(at, character)| {
             let (gained, limit, what) = self.weigh(at, character);
-            let before = self.measures.gains.get(&at).map_or(0, |gain| gain.gained);
+            let before = self.before.get(&at).map_or(0, |gain| gain.gained);
             let (gained, tried) = (gained.max(before), self.sites[at].tried);
-            self.measures.gains.insert(at, Gain { character, tried, gained, limit, what });
-        }
+            (at, Gain { character, tried, gained, limit, what })
+        };
+        attacks.map(weigh).collect()
     }
 
     fn honest_up(&self) -> impl Iterator<Item = (usize, &Site)> {
-        self.sites
-            .iter()
-            .enumerate()
-            .filter(|(_, site)| site.attack.is_none() && site.agent.is_some())
+        self.sites.honest().filter(|(_, site)| site.agent.is_some())
     }
 
     fn weigh(&self, at: usize, character: Character) -> (u64, u64, &'static str) {
@@ -119,8 +130,8 @@ impl World {
         let stale = |site: &Site| {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
             let stale = marks.filter(|mark| {
-                let publisher = self.by_key.get(&mark.publisher);
-                let settled = publisher.and_then(|place| self.measures.spread.settled(*place));
+                let publisher = self.sites.place_of_key(&mark.publisher);
+                let settled = publisher.and_then(|place| self.spread.settled(place));
                 settled.is_some_and(|settled| (mark.epoch, mark.seq) < settled)
             });
             stale.count() as u64
@@ -130,14 +141,14 @@ impl World {
 
     /// Whether it is a minute since it was caught: it had tried at the last weighing.
     fn fraud_is_old(&self, at: usize) -> bool {
-        self.measures.gains.get(&at).is_some_and(|gain| gain.tried > 0)
+        self.before.get(&at).is_some_and(|gain| gain.tried > 0)
     }
 
     /// The most publishers that are no clusters, kept by one honest cluster.
     fn most_strangers(&self) -> u64 {
         let strangers = |site: &Site| {
             let marks = site.agent.iter().flat_map(|agent| agent.gossip().marks());
-            marks.filter(|mark| !self.by_key.contains_key(&mark.publisher)).count() as u64
+            marks.filter(|mark| self.sites.place_of_key(&mark.publisher).is_none()).count() as u64
         };
         self.honest_up().map(|(_, site)| strangers(site)).max().unwrap_or(0)
     }

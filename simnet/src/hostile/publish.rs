@@ -9,9 +9,9 @@ use mercato_protocol::id::Digest;
 use mercato_protocol::identity::Identity;
 use mercato_protocol::text::Blob;
 
-use super::{Attack, Scene, Stash};
-use crate::dice::Dice;
-use crate::packet::Packet;
+use super::attack::{Attack, Scene, Stash};
+use crate::engine::dice::Dice;
+use crate::engine::packet::Packet;
 
 /// Tells every other neighbour something else under the same number.
 #[derive(Debug)]

@@ -5,9 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::Spread;
-use crate::dice::Dice;
-use crate::link::Lines;
+use super::spread::{News, Spread};
+use crate::engine::dice::Dice;
+use crate::engine::link::{Lines, Load};
 use crate::plan::{Plan, What};
 
 /// Mesh neighbours that a node wants, and has at most: D and D_high.
@@ -133,7 +133,8 @@ impl Model<'_> {
         if std::mem::replace(&mut wave.has[at], true) {
             return;
         }
-        self.spread.arrived(at_ms, at, (wave.publisher, 0, wave.number), wave.signed_ms);
+        let Wave { publisher, number: seq, signed_ms, .. } = *wave;
+        self.spread.arrived(at_ms, at, News { publisher, epoch: 0, seq, signed_ms });
         for peer in self.mesh[at].clone() {
             if peer != from && peer != wave.publisher {
                 self.send(wave, at_ms, at, peer);
@@ -147,8 +148,8 @@ impl Model<'_> {
         }
         self.bytes += wave.bytes as u64;
         self.copies += 1;
-        let now = (self.plan, at_ms);
-        if let Some(after_ms) = self.lines.arrival(now, (from, to), wave.bytes, &mut self.dice) {
+        let load = Load { at_ms, from, to, bytes: wave.bytes };
+        if let Some(after_ms) = self.lines.arrival(self.plan, load, &mut self.dice) {
             wave.coming.push(Reverse((at_ms + after_ms, to, from)));
         }
     }

@@ -16,11 +16,12 @@ pub use gossipsub::Gossipsub;
 pub(crate) use gossipsub::{Ad, model as gossipsub};
 pub use spread::Spread;
 
-use crate::hostile::Gain;
-use crate::packet::Kind;
-use crate::people::Alone;
+use crate::engine::network::Network;
+use crate::engine::packet::Kind;
+use crate::engine::sites::Sites;
+use crate::hostile::{Gain, Scales};
+use crate::people::{Alone, Market};
 use crate::plan::Plan;
-use crate::world::World;
 
 /// Between two samples, in ms.
 pub const SAMPLE_MS: u64 = 60_000;
@@ -136,6 +137,45 @@ impl Measures {
         }
     }
 
+    /// Once a second: takes a sample if a minute is over.
+    pub(crate) fn sample(
+        &mut self,
+        at_ms: u64,
+        plan: &Plan,
+        sites: &Sites,
+        network: &Network,
+        market: &Market,
+    ) {
+        let up = sites.iter().zip(&plan.clusters);
+        let up = up.filter(|(site, plan)| site.agent.is_some() && plan.character.is_none());
+        self.spread.settle(at_ms, up.count());
+        if !at_ms.is_multiple_of(SAMPLE_MS) {
+            return;
+        }
+        let agents = || sites.iter().filter_map(|site| site.agent.as_ref());
+        let leases = agents().flat_map(|agent| agent.broker().deals());
+        let leases = leases.filter(|deal| deal.is_active());
+        let (home_millis, away_millis) = market.used_millis();
+        self.samples.push(Sample {
+            at_ms,
+            up: agents().count() as u64,
+            connections: network.connections() as u64,
+            home_millis,
+            away_millis,
+            alone_millis: 0,
+            waiting: market.waiting(),
+            // Both sides have it.
+            leases: leases.count() as u64 / 2,
+        });
+        self.weigh(at_ms, plan, sites);
+    }
+
+    /// Judges what attacks have gained by now.
+    pub(crate) fn weigh(&mut self, at_ms: u64, plan: &Plan, sites: &Sites) {
+        let (spread, before) = (&self.spread, &self.gains);
+        self.gains = Scales { at_ms, plan, sites, spread, before }.weigh_all();
+    }
+
     pub(crate) fn refuse(&mut self, why: &'static str) {
         *self.refused.entry(why).or_default() += 1;
     }
@@ -188,36 +228,6 @@ pub fn quantile(values: &[u64], percent: usize) -> Option<u64> {
     sorted.sort_unstable();
     let last = sorted.len().checked_sub(1)?;
     sorted.get(last * percent / 100).copied()
-}
-
-impl World {
-    /// Once a second: takes a sample if a minute is over.
-    pub(crate) fn sample(&mut self) {
-        let up = self.sites.iter().zip(&self.plan.clusters);
-        let up = up.filter(|(site, plan)| site.agent.is_some() && plan.character.is_none());
-        self.measures.spread.settle(self.at_ms, up.count());
-        if !self.at_ms.is_multiple_of(SAMPLE_MS) {
-            return;
-        }
-        let Some(market) = &self.people.market else { return };
-        let agents = || self.sites.iter().filter_map(|site| site.agent.as_ref());
-        let leases = agents().flat_map(|agent| agent.broker().deals());
-        let leases = leases.filter(|deal| deal.is_active());
-        let (home_millis, away_millis) = market.used_millis();
-        let sample = Sample {
-            at_ms: self.at_ms,
-            up: agents().count() as u64,
-            connections: self.connections.len() as u64,
-            home_millis,
-            away_millis,
-            alone_millis: 0,
-            waiting: market.waiting(),
-            // Both sides have it.
-            leases: leases.count() as u64 / 2,
-        };
-        self.measures.samples.push(sample);
-        self.weigh_attacks();
-    }
 }
 
 #[cfg(test)]

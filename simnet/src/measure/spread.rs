@@ -2,6 +2,14 @@
 //! moment at which it was signed. Those of honest clusters, among them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mercato_gossip::Item;
+use mercato_protocol::gossip::VerifiedPublication;
+
+use crate::engine::site::Site;
+use crate::engine::sites::Sites;
+use crate::plan::Plan;
 
 /// The spread of all publications of a run.
 #[derive(Debug, Default)]
@@ -26,6 +34,30 @@ pub struct Spread {
     settled: BTreeMap<usize, (u64, u64)>,
 }
 
+/// A publication, as far as its spread needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    pub(crate) publisher: usize,
+    pub(crate) epoch: u64,
+    pub(crate) seq: u64,
+    pub(crate) signed_ms: u64,
+}
+
+impl News {
+    /// Of the publisher at a place; none: it is no advertisement, nor the end of one.
+    fn of(publisher: usize, site: &Site, item: &Item) -> Option<Self> {
+        let signed_ms = match item.publication() {
+            VerifiedPublication::Lease(lease) => lease.issued_ms,
+            VerifiedPublication::Withdraw(end) => end.issued_ms,
+            VerifiedPublication::Equivocation(_) | VerifiedPublication::Revocations(..) => {
+                return None;
+            }
+        };
+        let (mark, signed_ms) = (item.mark(), site.run_ms(signed_ms));
+        Some(Self { publisher, epoch: mark.epoch, seq: mark.seq, signed_ms })
+    }
+}
+
 /// One publication on its way.
 #[derive(Debug)]
 struct Wave {
@@ -48,14 +80,30 @@ impl Spread {
         Self { clusters, up: clusters, steps: vec![0; STEPS + 1], ..Self::default() }
     }
 
-    /// A publication of a publisher's came to a cluster.
-    pub(crate) fn arrived(
+    /// These publications came to a cluster.
+    pub(crate) fn follow(
         &mut self,
         at_ms: u64,
         to: usize,
-        (publisher, epoch, seq): (usize, u64, u64),
-        signed_ms: u64,
+        items: &[Arc<Item>],
+        sites: &Sites,
+        plan: &Plan,
     ) {
+        for item in items {
+            let Some(publisher) = sites.place_of_key(&item.mark().publisher) else { continue };
+            // What the hostile say may go nowhere, and what they hear may go no further.
+            if [publisher, to].iter().any(|at| plan.clusters[*at].character.is_some()) {
+                continue;
+            }
+            if let Some(news) = News::of(publisher, &sites[publisher], item) {
+                self.arrived(at_ms, to, news);
+            }
+        }
+    }
+
+    /// A publication of a publisher's came to a cluster.
+    pub(crate) fn arrived(&mut self, at_ms: u64, to: usize, news: News) {
+        let News { publisher, epoch, seq, signed_ms } = news;
         if signed_ms + FOLLOWED_MS < at_ms || to == publisher {
             return;
         }
@@ -119,10 +167,11 @@ mod tests {
     #[test]
     fn each_cluster_counts_once_and_the_thresholds_are_met_in_turn() {
         let mut spread = Spread::new(101);
+        let news = News { publisher: 0, epoch: 1, seq: 7, signed_ms: 1_000 };
         for to in 1..=100 {
             let at_ms = 1_000 + to as u64 * 10;
-            spread.arrived(at_ms, to, (0, 1, 7), 1_000);
-            spread.arrived(at_ms + 5, to, (0, 1, 7), 1_000);
+            spread.arrived(at_ms, to, news);
+            spread.arrived(at_ms + 5, to, news);
         }
         assert_eq!(
             (spread.half_ms.as_slice(), spread.most_ms.as_slice()),

@@ -61,7 +61,7 @@ fn one(has: &Resources, jobs: &[Job], samples_ms: &[u64], sum: &mut Alone) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
+    use crate::engine::dice::Dice;
     use crate::plan::Topology;
 
     #[test]

@@ -10,7 +10,7 @@ use mercato_protocol::resources::Resources;
 use mercato_protocol::text::GpuModel;
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 
 /// What comes to a cluster's people to be done.
 #[derive(Clone, Debug)]

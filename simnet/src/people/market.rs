@@ -8,7 +8,7 @@ use mercato_protocol::text::GpuModel;
 
 use super::alone::{Alone, alone};
 use super::job::{Job, MEAN_MILLI_SECONDS, State};
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 use crate::plan::{Plan, What};
 
 /// The market agents of all clusters.

@@ -1,32 +1,34 @@
 //! The people of a run. In a trial each owner lives a story of one lease and its pods; in a
 //! federation that is tried out, each has jobs that come and go, at home or elsewhere.
 
+mod act;
 mod alone;
+mod inventory;
 mod job;
 mod market;
+mod objects;
 mod owners;
 mod price;
 mod story;
-mod trader;
+mod trading;
 
 use std::collections::BTreeSet;
 
 use mercato_agent::{Gate, Record};
-use mercato_broker::{self as broker, Inventory, PoolInventory, Refusal, Reply, Standing};
-use mercato_protocol::gpu::GpuPool;
+use mercato_broker::{self as broker, Inventory, Standing};
 use mercato_protocol::resources::Resources;
-use mercato_protocol::terms::Platform;
 
+pub(crate) use act::{Act, create, remove};
 pub use alone::Alone;
 pub(crate) use job::images;
 pub(crate) use market::Market;
-pub(crate) use owners::{Owners, by_chance};
-pub(crate) use story::{STAYS, Story, namespaces, settings_key};
+pub(crate) use objects::{MESH, STAYS, namespaces, settings_key};
+pub(crate) use owners::{Look, Owners, by_chance};
+pub(crate) use story::Story;
+pub(crate) use trading::Trading;
 
-use crate::check::Violation;
+use crate::engine::site::Site;
 use crate::plan::Plan;
-use crate::site::Site;
-use crate::world::World;
 
 /// Everybody who uses the clusters of a run.
 pub(crate) struct People {
@@ -64,53 +66,13 @@ impl People {
             site.gate = Gate::new(records.collect());
         }
     }
-}
-
-impl World {
-    /// An agent answers its owner.
-    pub(crate) fn on_reply(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
-        if self.people.market.is_some() {
-            self.on_order(at, number, reply);
-        } else {
-            self.people.owners.on_reply(at, reply);
-        }
-    }
-
-    /// Everybody looks, and does the next thing.
-    pub(crate) fn act(&mut self) -> Result<(), Violation> {
-        for at in 0..self.sites.len() {
-            if self.people.market.is_some() {
-                self.trade(at)?;
-            } else {
-                self.tell_story(at)?;
-            }
-            if self.sites[at].attack.is_some() && self.sites[at].agent.is_some() {
-                self.with_attack(at, |attack, scene| attack.act(scene))?;
-            }
-        }
-        if self.people.market.is_some() {
-            self.sample();
-        }
-        self.befall()
-    }
 
     /// What a cluster has, and what home's own pods ask of it.
-    pub(crate) fn inventory(&self, at: usize) -> Inventory {
-        let slug = |text: &str| text.parse().expect("it has the form of a slug");
-        let has = &self.plan.clusters[at].has;
-        let gpus = has.gpus.iter();
-        let gpus = gpus.map(|(model, count)| GpuPool::whole(model.clone(), *count, 81_920));
-        let requested = match &self.people.market {
+    pub(crate) fn inventory(&self, plan: &Plan, at: usize) -> Inventory {
+        let requested = match &self.market {
             Some(market) => market.at_home(at),
             None => Resources::default(),
         };
-        let pool = PoolInventory {
-            platform: Platform { arch: slug("amd64"), os: slug("linux") },
-            allocatable: has.clone(),
-            requested,
-            largest_pod: has.clone(),
-            gpus: gpus.collect(),
-        };
-        Inventory { pools: vec![pool] }
+        inventory::inventory(&plan.clusters[at].has, requested)
     }
 }

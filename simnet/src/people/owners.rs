@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mercato_agent::Input;
+use mercato_agent::Agent;
 use mercato_broker::syntax::PriceChange;
 use mercato_broker::{
-    Amount, Approve, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
+    Amount, Approve, Broker, Command, Deal, Demand, Refusal, Reply, SharePolicy, Side, Standing,
 };
 use mercato_protocol::id::NegotiationId;
 use mercato_protocol::negotiation::State;
@@ -14,12 +14,11 @@ use mercato_protocol::price::{Currency, Price, UnitPrice};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::terms::{Class, NetworkIsolation, PodSecurity};
 
-use super::story::{Deed, Story, virtual_node};
-use crate::check::Violation;
-use crate::dice::Dice;
+use super::objects::{pod_key, virtual_node};
+use super::story::{Deed, Story};
+use crate::engine::dice::Dice;
+use crate::engine::site::Site;
 use crate::plan::Plan;
-use crate::trace::note;
-use crate::world::World;
 
 /// The owners of all clusters of a trial.
 #[derive(Default)]
@@ -77,9 +76,159 @@ impl Owners {
         }
     }
 
+    /// What the owner of a cluster asks of its agent next, and under which number.
+    pub(crate) fn next_command(&mut self, look: Look<'_>, plan: &Plan) -> Option<(u64, Command)> {
+        let agent = look.site.agent.as_ref()?;
+        let command = match plan.sells(look.at) {
+            true => self.people[look.at].sell(agent),
+            false => self.people[look.at].buy(look, agent.broker(), self.leaving),
+        };
+        self.ask(look, command?)
+    }
+
+    /// Asks the agent, and waits for the answer, though not for ever: it may have died.
+    fn ask(&mut self, look: Look<'_>, command: Command) -> Option<(u64, Command)> {
+        let person = &mut self.people[look.at];
+        if person.waits_since_ms.is_some_and(|since_ms| look.at_ms < since_ms + 5_000) {
+            return None;
+        }
+        person.waits_since_ms = Some(look.at_ms);
+        self.asked += 1;
+        Some((self.asked, command))
+    }
+
+    /// What the owner does next with its pods; the story goes on.
+    pub(crate) fn next_deed(&mut self, look: Look<'_>) -> Option<Deed> {
+        let person = &mut self.people[look.at];
+        if person.next_ms > look.at_ms {
+            return None;
+        }
+        let deed = person.story.next()?;
+        // A lease is worth waiting for, whatever it takes; a name is not.
+        let tired = deed != Deed::Move && look.at_ms > person.next_ms + PATIENCE_MS;
+        if !look.allows(deed) && !tired {
+            return None;
+        }
+        let pause_ms = person.story.advance();
+        person.next_ms = look.at_ms + pause_ms;
+        Some(deed)
+    }
+
     /// Whether every story has been told.
     pub(crate) fn are_done(&self) -> bool {
         self.people.iter().all(|person| person.story.is_over())
+    }
+}
+
+/// An owner's look at its cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'a> {
+    pub(crate) at_ms: u64,
+    pub(crate) at: usize,
+    pub(crate) site: &'a Site,
+}
+
+impl Look<'_> {
+    /// Whether the time for it has come.
+    fn allows(&self, deed: Deed) -> bool {
+        match deed {
+            Deed::Move => {
+                let agent = self.site.agent.as_ref();
+                agent.is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active()))
+            }
+            Deed::Create(name, _) => self.site.kube.get(&pod_key(name)).is_none(),
+            Deed::Misplace => virtual_node(&self.site.kube).is_some(),
+            Deed::Edit(_)
+            | Deed::Configure
+            | Deed::Unconfigure
+            | Deed::Delete(..)
+            | Deed::Force(_)
+            | Deed::Evict
+            | Deed::Wait => true,
+        }
+    }
+}
+
+impl Person {
+    fn sell(&mut self, agent: &Agent) -> Option<Command> {
+        if agent.broker().share().is_none() {
+            return Some(Command::Share(Some(policy())));
+        }
+        let asked = agent.broker().deals().find(|deal| {
+            let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
+            deal.side() == Side::Provider && (deal.state() == State::Review || change)
+        });
+        let new = asked.is_some_and(|deal| deal.state() == State::Review);
+        let asked = asked.map(|deal| deal.id());
+        let denied = self.denies.take();
+        match asked {
+            Some(request) if denied == Some(request) => {
+                Some(Command::Deny { request, text: String::new() })
+            }
+            Some(request) => {
+                self.asked = Some(request);
+                // One in three at another price.
+                let price = Some(cheaper()).filter(|_| new && request.0[0].is_multiple_of(3));
+                Some(match price {
+                    Some(_) => Command::Counter { request, price, quantity: None, hold_s: None },
+                    None => Command::Accept(request),
+                })
+            }
+            None => {
+                // One lease in five is taken back.
+                let sold = |deal: &&Deal| {
+                    let taken = deal.side() == Side::Provider && deal.id().0[2].is_multiple_of(5);
+                    taken && deal.state() == State::Active
+                };
+                let contract = agent.broker().deals().find(sold).map(Deal::id)?;
+                let (notice_s, text) = (Some(NOTICE_S), String::new());
+                Some(Command::Reclaim { contract, notice_s, text })
+            }
+        }
+    }
+
+    /// One lease for as long as it takes; every provider seen is trusted. One in two leases is
+    /// made longer and larger, one in three is bought by a round of firm offers.
+    fn buy(&self, look: Look<'_>, broker: &Broker, leaving: bool) -> Option<Command> {
+        let now = look.site.now(look.at_ms);
+        let live = broker.deals().find(|deal| deal.end().is_none());
+        let live: Option<NegotiationId> = live.map(|deal| deal.id());
+        if leaving {
+            return live.map(|deal| Command::Cancel { deal, text: String::new() });
+        }
+        if let Some(id) = live {
+            let deal = broker.deal(&id);
+            let first =
+                |deal: &&Deal| deal.terms().quantity == wanted() && deal.amendment().is_none();
+            if deal.is_some_and(|deal| deal.state() == State::Offered) {
+                return Some(Command::Take(id));
+            }
+            if id.0[1].is_multiple_of(2)
+                && deal.filter(first).is_some_and(|d| d.state() == State::Active)
+            {
+                let quantity = Some(Resources { memory_bytes: 10 * GI, ..wanted() });
+                return Some(Command::Amend { contract: id, quantity, term_s: Some(9_000) });
+            }
+            return None;
+        }
+        if self.story.is_over() {
+            return None;
+        }
+        let round = broker.deals().count() % 3 == 1;
+        let seen: Vec<_> = broker.providers(now).map(|(provider, ..)| provider).collect();
+        if seen.is_empty() {
+            return None;
+        }
+        let stranger = seen.into_iter().find(|one| broker.standing(one) == Standing::Stranger);
+        if let Some(peer) = stranger {
+            return Some(Command::Peer(peer, Standing::Trusted));
+        }
+        let demand = Demand { quantity: wanted(), term_s: 7_200, ..Demand::default() };
+        let note = String::new();
+        Some(match round {
+            true => Command::Rfq { demand, note },
+            false => Command::Order { demand, note, id: None },
+        })
     }
 }
 
@@ -117,162 +266,6 @@ fn hourly(micros: u64) -> UnitPrice {
 
 fn euro() -> Currency {
     "EUR".parse().expect("it is a currency")
-}
-
-impl World {
-    /// The owner of a cluster looks, and does the next thing.
-    pub(super) fn tell_story(&mut self, at: usize) -> Result<(), Violation> {
-        if self.sites[at].agent.is_some() {
-            match self.plan.sells(at) {
-                true => self.sell(at)?,
-                false => self.buy(at)?,
-            }
-        }
-        self.live(at)
-    }
-
-    fn sell(&mut self, at: usize) -> Result<(), Violation> {
-        let Some(agent) = &self.sites[at].agent else { return Ok(()) };
-        if agent.broker().share().is_none() {
-            return self.command(at, Command::Share(Some(policy())));
-        }
-        let asked = agent.broker().deals().find(|deal| {
-            let change = deal.amendment().is_some_and(|change| change.state() == State::Review);
-            deal.side() == Side::Provider && (deal.state() == State::Review || change)
-        });
-        let new = asked.is_some_and(|deal| deal.state() == State::Review);
-        let asked = asked.map(|deal| deal.id());
-        let denied = self.people.owners.people[at].denies.take();
-        match asked {
-            Some(request) if denied == Some(request) => {
-                self.command(at, Command::Deny { request, text: String::new() })
-            }
-            Some(request) => {
-                self.people.owners.people[at].asked = Some(request);
-                // One in three at another price.
-                let price = Some(cheaper()).filter(|_| new && request.0[0].is_multiple_of(3));
-                self.command(
-                    at,
-                    match price {
-                        Some(_) => {
-                            Command::Counter { request, price, quantity: None, hold_s: None }
-                        }
-                        None => Command::Accept(request),
-                    },
-                )
-            }
-            None => {
-                // One lease in five is taken back.
-                let sold = |deal: &&Deal| {
-                    let taken = deal.side() == Side::Provider && deal.id().0[2].is_multiple_of(5);
-                    taken && deal.state() == State::Active
-                };
-                let taken = agent.broker().deals().find(sold).map(Deal::id);
-                let Some(contract) = taken else { return Ok(()) };
-                let (notice_s, text) = (Some(NOTICE_S), String::new());
-                self.command(at, Command::Reclaim { contract, notice_s, text })
-            }
-        }
-    }
-
-    /// One lease for as long as it takes; every provider seen is trusted. One in two leases is
-    /// made longer and larger, one in three is bought by a round of firm offers.
-    fn buy(&mut self, at: usize) -> Result<(), Violation> {
-        let Some(agent) = &self.sites[at].agent else { return Ok(()) };
-        let (now, broker) = (self.sites[at].now(self.at_ms), agent.broker());
-        let live = broker.deals().find(|deal| deal.end().is_none());
-        let live: Option<NegotiationId> = live.map(|deal| deal.id());
-        if self.people.owners.leaving {
-            let text = String::new();
-            return live.map_or(Ok(()), |deal| self.command(at, Command::Cancel { deal, text }));
-        }
-        if let Some(id) = live {
-            let deal = broker.deal(&id);
-            let first =
-                |deal: &&Deal| deal.terms().quantity == wanted() && deal.amendment().is_none();
-            if deal.is_some_and(|deal| deal.state() == State::Offered) {
-                return self.command(at, Command::Take(id));
-            }
-            if id.0[1].is_multiple_of(2)
-                && deal.filter(first).is_some_and(|d| d.state() == State::Active)
-            {
-                let quantity = Some(Resources { memory_bytes: 10 * GI, ..wanted() });
-                let longer = Command::Amend { contract: id, quantity, term_s: Some(9_000) };
-                return self.command(at, longer);
-            }
-            return Ok(());
-        }
-        if self.people.owners.people[at].story.is_over() {
-            return Ok(());
-        }
-        let round = broker.deals().count() % 3 == 1;
-        let seen: Vec<_> = broker.providers(now).map(|(provider, ..)| provider).collect();
-        if seen.is_empty() {
-            return Ok(());
-        }
-        let stranger = seen.into_iter().find(|one| broker.standing(one) == Standing::Stranger);
-        if let Some(peer) = stranger {
-            return self.command(at, Command::Peer(peer, Standing::Trusted));
-        }
-        let demand = Demand { quantity: wanted(), term_s: 7_200, ..Demand::default() };
-        let note = String::new();
-        self.command(
-            at,
-            match round {
-                true => Command::Rfq { demand, note },
-                false => Command::Order { demand, note, id: None },
-            },
-        )
-    }
-
-    /// Asks the agent, and waits for the answer, though not for ever: it may have died.
-    fn command(&mut self, at: usize, command: Command) -> Result<(), Violation> {
-        let person = &mut self.people.owners.people[at];
-        if person.waits_since_ms.is_some_and(|since_ms| self.at_ms < since_ms + 5_000) {
-            return Ok(());
-        }
-        person.waits_since_ms = Some(self.at_ms);
-        self.people.owners.asked += 1;
-        let number = self.people.owners.asked;
-        note!(self, at, "owner asks {number}: {command:?}");
-        self.tell(at, Input::Command(number, command))
-    }
-
-    /// Goes on with the story of the pods.
-    fn live(&mut self, at: usize) -> Result<(), Violation> {
-        let person = &self.people.owners.people[at];
-        if person.next_ms > self.at_ms {
-            return Ok(());
-        }
-        let Some(deed) = person.story.next() else { return Ok(()) };
-        // A lease is worth waiting for, whatever it takes; a name is not.
-        let tired = deed != Deed::Move && self.at_ms > person.next_ms + PATIENCE_MS;
-        if !self.can(at, deed) && !tired {
-            return Ok(());
-        }
-        let pause_ms = self.people.owners.people[at].story.advance();
-        self.people.owners.people[at].next_ms = self.at_ms + pause_ms;
-        self.do_deed(at, deed)
-    }
-
-    /// Whether the time for it has come.
-    fn can(&self, at: usize, deed: Deed) -> bool {
-        match deed {
-            Deed::Move => self.sites[at]
-                .agent
-                .as_ref()
-                .is_some_and(|agent| agent.broker().deals().any(|deal| deal.is_active())),
-            Deed::Create(name, _) => !self.has_pod(at, name),
-            Deed::Misplace => virtual_node(&self.sites[at].kube).is_some(),
-            Deed::Edit(_)
-            | Deed::Configure
-            | Deed::Unconfigure
-            | Deed::Delete(..)
-            | Deed::Force(_)
-            | Deed::Evict
-            | Deed::Wait => true,
-        }
-    }
 }
 
 /// Stories that are put together by chance, one for each cluster.

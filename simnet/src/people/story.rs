@@ -2,16 +2,15 @@
 //! name; and what the provider's own people do to guests.
 
 use mercato_cluster_model::sides::admit;
-use mercato_cluster_model::{Cluster, Key};
+use mercato_cluster_model::{ApiError, Cluster, Key};
 use mercato_offload::forge::labels;
-use mercato_offload::placement::export::{OptIn, Scope, Secrets, Targets};
+use mercato_offload::placement::export::Scope;
+use mercato_protocol::time::Now;
 use serde_json::{Value, json};
 
-use crate::check::Violation;
-use crate::dice::Dice;
-use crate::site::{MESH, cluster_now};
-use crate::trace::note;
-use crate::world::World;
+use super::objects::{pod, pod_key, settings, settings_key, staying, virtual_node};
+use crate::engine::dice::Dice;
+use crate::verify::Pods;
 
 /// One thing to do. Pods go by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,143 +111,57 @@ impl Story {
     }
 }
 
-impl World {
-    pub(super) fn has_pod(&self, at: usize, name: u64) -> bool {
-        self.sites[at].kube.get(&pod_key(name)).is_some()
-    }
-
-    pub(super) fn do_deed(&mut self, at: usize, deed: Deed) -> Result<(), Violation> {
-        let now = cluster_now(self.at_ms);
-        note!(self, at, "owner: {deed:?}");
-        let kube = &mut self.sites[at].kube;
+impl Deed {
+    /// Does it in the owner's cluster, at that place. None: there is nothing to do it to.
+    pub(crate) fn perform(
+        self,
+        kube: &mut Cluster,
+        now: Now,
+        at: usize,
+        judge: &mut Pods,
+    ) -> Option<Result<(), ApiError>> {
         // What there is not cannot be changed; the owner shrugs.
-        let done = match deed {
-            Deed::Move | Deed::Wait => Ok(()),
-            Deed::Create(name, ends) => {
+        Some(match self {
+            Self::Move | Self::Wait => Ok(()),
+            Self::Create(name, ends) => {
                 let pod = admit(kube, Scope::Labelled, pod(name, ends));
                 kube.create(now, pod).map(drop)
             }
-            Deed::Misplace => {
+            Self::Misplace => {
                 let pods = virtual_node(kube).into_iter().flat_map(|node| staying(&node));
                 pods.collect::<Vec<_>>()
                     .into_iter()
                     .try_for_each(|pod| kube.create(now, pod).map(drop))
             }
-            Deed::Edit(name) => match kube.get(&pod_key(name)).cloned() {
+            Self::Edit(name) => match kube.get(&pod_key(name)).cloned() {
                 Some(mut pod) => {
                     pod["spec"]["containers"][0]["image"] = json!(format!("web:{}", now.mono_ms));
                     kube.apply(now, pod).map(drop)
                 }
                 None => Ok(()),
             },
-            Deed::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
-            Deed::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
-            Deed::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
-            Deed::Force(name) => {
+            Self::Configure => kube.apply(now, settings(now.mono_ms)).map(drop),
+            Self::Unconfigure => kube.delete(now, &settings_key(), None, Some(0)),
+            Self::Delete(name, grace_s) => kube.delete(now, &pod_key(name), None, Some(grace_s)),
+            Self::Force(name) => {
                 if let Some(pod) = kube.get(&pod_key(name)) {
                     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-                    self.checks.pods.force(&uid);
+                    judge.force(&uid);
                 }
                 kube.delete(now, &pod_key(name), None, Some(0))
             }
-            Deed::Evict => {
+            Self::Evict => {
                 let (_, pods) = kube.list("Pod");
                 let guest =
                     pods.iter().find(|pod| !pod["metadata"]["labels"][labels::HOME_UID].is_null());
-                let Some(guest) = guest else { return Ok(()) };
+                let guest = guest?;
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 let metadata = &guest["metadata"];
                 let key = Key::new("Pod", &text(&metadata["namespace"]), &text(&metadata["name"]));
                 let uid = text(&metadata["uid"]);
-                self.checks.pods.evict(at, &uid);
+                judge.evict(at, &uid);
                 kube.delete(now, &key, Some(&uid), Some(5))
             }
-        };
-        if let Err(error) = done {
-            note!(self, at, "not done: {error}");
-        }
-        self.kube_changed(at)
+        })
     }
-}
-
-/// The namespaces that every owner has: the one of the story, one that did not opt in, and one
-/// whose pods may go to a node that is never there.
-pub(crate) fn namespaces() -> [Value; 3] {
-    let shop = OptIn { secrets: Secrets::Deny([KEPT.to_owned()].into()), ..OptIn::default() };
-    let lab = OptIn { targets: Targets::new(["mercato-nowhere".to_owned()]), ..OptIn::default() };
-    let marked = [("shop", shop.marks()), ("bank", json!({})), ("lab", lab.marks())];
-    marked.map(|(name, mut metadata)| {
-        metadata["name"] = name.into();
-        json!({ "kind": "Namespace", "metadata": metadata })
-    })
-}
-
-/// The virtual node of any lease, if there is one.
-pub(super) fn virtual_node(kube: &Cluster) -> Option<String> {
-    let mut nodes = kube.objects("Node");
-    let node = nodes.find(|(_, node)| !node["metadata"]["labels"][labels::CONTRACT].is_null());
-    node.map(|(key, _)| key.name.clone())
-}
-
-/// Pods on a virtual node of which none may ever run there: of a namespace that did not opt in, of
-/// one whose pods may go elsewhere only, with a secret that stays at home, and larger than what was
-/// bought.
-fn staying(node: &str) -> [Value; 4] {
-    let pod = |namespace: &str, name: &str, container: Value| {
-        let mut pod = json!({
-            "kind": "Pod",
-            "metadata": { "namespace": namespace, "name": format!("{STAYS}{name}") },
-            "spec": { "nodeName": node, "containers": [container] },
-        });
-        pod["spec"]["containers"][0]["name"] = name.into();
-        pod["spec"]["containers"][0]["image"] = "web:1".into();
-        pod
-    };
-    let secret = json!({ "envFrom": [{ "secretRef": { "name": KEPT, "optional": true } }] });
-    let large = json!({ "resources": { "requests": { "cpu": "4500m" } } });
-    [
-        pod("bank", "unasked", json!({})),
-        pod("lab", "elsewhere", json!({})),
-        pod("shop", "secret", secret),
-        pod("shop", "large", large),
-    ]
-}
-
-/// What the names of such pods begin with.
-pub(crate) const STAYS: &str = "stays-";
-/// The secret of the story's namespace that stays at home.
-const KEPT: &str = "vault";
-
-fn pod_key(name: u64) -> Key {
-    Key::new("Pod", "shop", &format!("web-{name}"))
-}
-
-pub(crate) fn settings_key() -> Key {
-    Key::new("ConfigMap", "shop", "settings")
-}
-
-fn settings(version: u64) -> Value {
-    json!({ "kind": "ConfigMap", "metadata": { "namespace": "shop", "name": "settings" },
-        "data": { "version": version.to_string() } })
-}
-
-/// A pod that may only run on a virtual node.
-fn pod(name: u64, ends: bool) -> Value {
-    let (image, policy) = if ends { ("job:1", "Never") } else { ("web:1", "Always") };
-    json!({
-        "kind": "Pod",
-        "metadata": { "namespace": "shop", "name": format!("web-{name}") },
-        "spec": {
-            "restartPolicy": policy,
-            "nodeSelector": { "type": "virtual-kubelet" },
-            "containers": [{
-                "name": "web", "image": image,
-                "envFrom": [
-                    { "configMapRef": { "name": "settings", "optional": true } },
-                    { "configMapRef": { "name": MESH, "optional": true } },
-                ],
-                "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
-            }],
-        },
-    })
 }

@@ -170,6 +170,14 @@ impl Plan {
         }
     }
 
+    /// Links between these regions and the others, each with the lower place first.
+    pub(crate) fn across(&self, regions: &[String]) -> Vec<[usize; 2]> {
+        let inside = |at: &usize| regions.contains(&self.clusters[*at].region);
+        let (inner, outer): (Vec<usize>, Vec<usize>) = (0..self.clusters.len()).partition(inside);
+        let link = |a: usize, b: usize| [a.min(b), a.max(b)];
+        inner.iter().flat_map(|a| outer.iter().map(move |b| link(*a, *b))).collect()
+    }
+
     /// The parts of the federation, in order of their names.
     pub fn regions(&self) -> Vec<String> {
         let mut regions: Vec<String> =

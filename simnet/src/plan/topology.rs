@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::place::CITIES;
 use super::{Access, Cluster, Incident, Plan, What, Wiring};
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 use crate::hostile::Character;
 use crate::limits::CLUSTERS;
 
@@ -177,7 +177,10 @@ impl Topology {
                 clusters.iter_mut().enumerate().for_each(|(at, cluster)| edge(at, cluster));
                 Wiring::Hubs
             }
-            Self::Partition | Self::FlashCrowd => Wiring::Regions.with_hubs(clusters),
+            Self::Partition | Self::FlashCrowd => {
+                a_hub_a_region(clusters);
+                Wiring::Regions
+            }
             Self::Hostile => {
                 beset(clusters);
                 Wiring::Everybody
@@ -215,14 +218,11 @@ impl Topology {
     }
 }
 
-impl Wiring {
-    /// The first cluster of each region is its hub.
-    fn with_hubs(self, clusters: &mut [Cluster]) -> Self {
-        let mut regions = std::collections::BTreeSet::new();
-        for cluster in clusters {
-            cluster.hub = regions.insert(cluster.region.clone());
-        }
-        self
+/// The first cluster of each region is its hub.
+fn a_hub_a_region(clusters: &mut [Cluster]) {
+    let mut regions = std::collections::BTreeSet::new();
+    for cluster in clusters {
+        cluster.hub = regions.insert(cluster.region.clone());
     }
 }
 

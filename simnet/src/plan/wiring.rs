@@ -1,6 +1,6 @@
 //! Whom each cluster is told of at its start. Whom it meets later is discovery's work.
 
-use crate::dice::Dice;
+use crate::engine::dice::Dice;
 use crate::plan::Cluster;
 
 /// Whom each cluster is told of.

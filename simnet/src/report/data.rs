@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::words::bytes_per_delivery;
-use crate::federation::Run;
+use crate::engine::packet::Kind;
+use crate::explore::federation::Run;
 use crate::measure::quantile;
-use crate::packet::Kind;
 
 /// Everything that is counted, of each run.
 pub(super) fn json(runs: &[&Run]) -> Value {

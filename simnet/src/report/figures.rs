@@ -1,12 +1,10 @@
 //! The plots of a report: what of a run goes into which.
 
-use super::incidents;
-use super::page::escape;
 use super::plot::{Axes, Series, Spot, areas, bars, dots, lines, map, ranges};
-use super::words::count;
-use crate::federation::Run;
+use super::words::{count, escape, incidents};
+use crate::engine::packet::Kind;
+use crate::explore::federation::Run;
 use crate::measure::{Sample, Spread, quantile};
-use crate::packet::Kind;
 
 pub(super) fn market_map(run: &Run) -> String {
     let (plan, trades) = (&run.federation.plan, &run.measures.trades);

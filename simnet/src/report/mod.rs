@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::federation::Run;
+use crate::explore::federation::Run;
 use crate::plan::{Cluster, Incident, Plan, What};
 
 pub use words::{comparison, summary};
@@ -31,11 +31,6 @@ pub fn write(folder: &Path, runs: &[&Run]) -> io::Result<()> {
     fs::write(folder.join("minutes.csv"), data::minutes(runs))?;
     fs::write(folder.join("trades.csv"), data::trades(runs))?;
     fs::write(folder.join("clusters.csv"), data::clusters(runs))
-}
-
-/// What befell a federation while it was tried out.
-fn incidents(run: &Run) -> impl Iterator<Item = &Incident> {
-    run.federation.plan.incidents.iter().filter(|one| one.at_ms < run.federation.for_ms)
 }
 
 /// Makes plans comparable: all get the clusters, the demand and the faults of the first, and

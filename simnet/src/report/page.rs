@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 
 use super::figures::{market_map, prices, queue, refused, spread, times, traffic, utilisation};
-use super::incidents;
 use super::plot::bars;
 use super::style::CSS;
 use super::words::{
-    beside_gossipsub, bytes, bytes_per_cluster_hour, core_price, count, percent, rows, share, time,
-    verdict,
+    beside_gossipsub, bytes, bytes_per_cluster_hour, core_price, count, escape, incidents, percent,
+    rows, share, time, verdict,
 };
-use crate::federation::Run;
+use crate::explore::federation::Run;
 use crate::measure::quantile;
 
 /// The report of one run.
@@ -144,10 +143,6 @@ fn card(class: &str, title: &str, says: &str, inside: &str) -> String {
     let says =
         if says.is_empty() { String::new() } else { format!("<p class=\"soft\">{says}</p>") };
     format!("<section class=\"card {class}\"><h2>{title}</h2>{says}{inside}</section>")
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn about(run: &Run) -> String {
@@ -297,12 +292,4 @@ fn again(run: &Run) -> String {
         count(run.steps),
         count(run.messages)
     )
-}
-
-/// The most jobs that waited at once during the first incident.
-pub(super) fn waiting_in_incident(run: &Run) -> String {
-    let Some(incident) = incidents(run).next() else { return "-".to_owned() };
-    let during = incident.at_ms..incident.at_ms + incident.for_ms;
-    let samples = run.measures.samples.iter().filter(|one| during.contains(&one.at_ms));
-    samples.map(|one| one.waiting).max().map_or("-".to_owned(), count)
 }

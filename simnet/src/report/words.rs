@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::federation::Run;
+use crate::engine::packet::Kind;
+use crate::explore::federation::Run;
 use crate::measure::{Spread, quantile};
-use crate::packet::Kind;
+use crate::plan::Incident;
 
 /// A number with separators of thousands: `1,234`.
 pub(super) fn count(n: u64) -> String {
@@ -200,8 +201,26 @@ pub(super) fn rows(runs: &[&Run]) -> Vec<(&'static str, Vec<String>)> {
         row("ad to 99 % of clusters", &|run| at(&run.measures.spread.most_ms, 50)),
         row("a core for an hour", &core_price),
         row("bytes a cluster and hour", &|run| bytes(bytes_per_cluster_hour(run))),
-        row("waiting while hubs fail", &|run| crate::report::page::waiting_in_incident(run)),
+        row("waiting while hubs fail", &|run| waiting_in_incident(run)),
     ]
+}
+
+/// The most jobs that waited at once during the first incident.
+pub(super) fn waiting_in_incident(run: &Run) -> String {
+    let Some(incident) = incidents(run).next() else { return "-".to_owned() };
+    let during = incident.at_ms..incident.at_ms + incident.for_ms;
+    let samples = run.measures.samples.iter().filter(|one| during.contains(&one.at_ms));
+    samples.map(|one| one.waiting).max().map_or("-".to_owned(), count)
+}
+
+/// What befell a federation while it was tried out.
+pub(super) fn incidents(run: &Run) -> impl Iterator<Item = &Incident> {
+    run.federation.plan.incidents.iter().filter(|one| one.at_ms < run.federation.for_ms)
+}
+
+/// A text as it stands in a page.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use crate::dice::Dice;
-use crate::link::Quality;
+use crate::engine::dice::Dice;
+use crate::engine::link::Quality;
 
 /// Bytes of the headers of IPv4 and UDP.
 const OUTER_HEADERS: usize = 28;

@@ -16,9 +16,9 @@ use mercato_session::limits;
 pub use self::bug::TunnelBug;
 use self::gateway::{GATEWAYS, LEASES};
 use self::world::TunnelWorld;
-use crate::check::Violation;
-use crate::dice::Dice;
-use crate::trace::{Telling, Trace, TraceHash};
+use crate::engine::dice::Dice;
+use crate::engine::trace::{Telling, Trace, TraceHash};
+use crate::verify::Violation;
 
 /// Faults go on so long.
 const TROUBLED_MS: u64 = 400_000;

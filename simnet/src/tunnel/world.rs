@@ -11,10 +11,10 @@ use super::bug::TunnelBug;
 use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, place_of, pod};
 use super::link::{Links, Passage};
 use super::packet;
-use crate::check::Violation;
-use crate::dice::Dice;
-use crate::queue::Queue;
-use crate::trace::Trace;
+use crate::engine::dice::Dice;
+use crate::engine::queue::Queue;
+use crate::engine::trace::Trace;
+use crate::verify::Violation;
 
 /// The wall clock when a trial begins.
 const BEGIN_MS: u64 = 1_800_000_000_000;

@@ -1,0 +1,84 @@
+//! The people of the run have their turn once a second: what they ask is told to their agents,
+//! and what they do is done in their clusters.
+
+use mercato_agent::Input;
+
+use super::Course;
+use crate::engine::site::cluster_now;
+use crate::engine::trace::note;
+use crate::people::{Act, Look, create, remove};
+use crate::verify::Violation;
+
+impl Course {
+    /// Everybody looks, and does the next thing.
+    pub(super) fn on_people(&mut self) -> Result<(), Violation> {
+        for at in 0..self.world.sites.len() {
+            if self.world.people.are_watched() {
+                self.tell_story(at)?;
+            } else {
+                self.trade(at)?;
+            }
+            let site = &self.world.sites[at];
+            if site.attack.is_some() && site.agent.is_some() {
+                self.world.with_attack(at, |attack, scene| attack.act(scene))?;
+            }
+        }
+        let (at_ms, world) = (self.at_ms(), &mut self.world);
+        if let Some(market) = &world.people.market {
+            world.measures.sample(at_ms, &world.plan, &world.sites, &world.network, market);
+        }
+        self.befall()?;
+        let world = &mut self.world;
+        if world.people.are_watched() {
+            world.checks.prompt.check(at_ms, &world.sites, &world.network)?;
+        }
+        Ok(())
+    }
+
+    fn trade(&mut self, at: usize) -> Result<(), Violation> {
+        if self.at_ms() < self.world.plan.clusters[at].joins_ms {
+            return Ok(());
+        }
+        let first = self.world.trading(at).and_then(|mut trading| trading.begin());
+        first.map_or(Ok(()), |act| self.perform(at, act))?;
+        let due = self.world.trading(at).map(|trading| trading.due());
+        for number in due.into_iter().flatten() {
+            let acts = self.world.trading(at).map(|mut trading| trading.look_at_job(number));
+            acts.into_iter().flatten().try_for_each(|act| self.perform(at, act))?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, at: usize, act: Act) -> Result<(), Violation> {
+        let (now, world) = (cluster_now(self.at_ms()), &mut self.world);
+        let kube = &mut world.sites[at].kube;
+        match act {
+            Act::Tell(input) => return world.tell(at, *input),
+            Act::Create(pods) => create(kube, now, pods)?,
+            Act::Remove(keys) => remove(kube, now, keys, &mut world.checks.pods)?,
+        }
+        world.kube_changed(at)
+    }
+
+    /// The owner of a cluster looks, and does the next thing.
+    fn tell_story(&mut self, at: usize) -> Result<(), Violation> {
+        let (at_ms, world) = (self.at_ms(), &mut self.world);
+        let look = Look { at_ms, at, site: &world.sites[at] };
+        if let Some((number, command)) = world.people.owners.next_command(look, &world.plan) {
+            note!(world, at, "owner asks {number}: {command:?}");
+            world.tell(at, Input::Command(number, command))?;
+        }
+        let look = Look { at_ms, at, site: &world.sites[at] };
+        let Some(deed) = world.people.owners.next_deed(look) else { return Ok(()) };
+        note!(world, at, "owner: {deed:?}");
+        let (kube, judge) = (&mut world.sites[at].kube, &mut world.checks.pods);
+        let Some(done) = deed.perform(kube, cluster_now(at_ms), at, judge) else {
+            return Ok(());
+        };
+        // What there is not cannot be changed; the owner shrugs.
+        if let Err(error) = done {
+            note!(world, at, "not done: {error}");
+        }
+        world.kube_changed(at)
+    }
+}

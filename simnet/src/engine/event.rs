@@ -1,0 +1,71 @@
+//! What can be yet to happen in a run.
+
+use mercato_agent::{GuestWork, HomeWork, Input};
+use mercato_discovery::Address;
+use mercato_protocol::id::{ContractId, PublicKey};
+
+use crate::engine::parcel::{Parcel, Word};
+
+/// What is yet to happen, at a place.
+pub(crate) enum Event {
+    Packet(Parcel),
+    Untaken(Box<Word>),
+    Wake { at: usize, run: u32 },
+    Written { at: usize, run: u32 },
+    Watch { at: usize },
+    Advance { at: usize },
+    Work { at: usize, run: u32, contract: ContractId, work: Work },
+    Answer { at: usize, run: u32, input: Box<Input> },
+    Dialled(Dial),
+    Lost { at: usize, peer: usize, connection: u64 },
+    Start { at: usize },
+    Cut(usize, usize),
+    Mend(usize, usize),
+    DiskFine { at: usize },
+    ClockBack { at: usize, by_ms: i64 },
+    Begin(usize),
+    End(usize),
+    People,
+}
+
+/// A dial that is under way.
+pub(crate) struct Dial {
+    pub(crate) at: usize,
+    pub(crate) run: u32,
+    pub(crate) attempt: u64,
+    /// Who is to be there, if that is known.
+    pub(crate) peer: Option<PublicKey>,
+    pub(crate) to: Vec<Address>,
+}
+
+/// A write or a question on its way to an API server.
+pub(crate) enum Work {
+    Home(HomeWork),
+    Guest(GuestWork),
+}
+
+impl Event {
+    /// A number for its kind, and the place where it happens.
+    pub(crate) fn outline(&self) -> (u64, usize) {
+        match self {
+            Self::Packet(parcel) => (0, parcel.to),
+            Self::Wake { at, .. } => (1, *at),
+            Self::Written { at, .. } => (2, *at),
+            Self::Watch { at } => (3, *at),
+            Self::Advance { at } => (4, *at),
+            Self::Work { at, .. } => (5, *at),
+            Self::Answer { at, .. } => (6, *at),
+            Self::Dialled(dial) => (7, dial.at),
+            Self::Lost { at, .. } => (8, *at),
+            Self::Start { at } => (9, *at),
+            Self::Cut(a, _) => (10, *a),
+            Self::Mend(a, _) => (11, *a),
+            Self::DiskFine { at } => (12, *at),
+            Self::ClockBack { at, .. } => (13, *at),
+            Self::Begin(nth) => (14, *nth),
+            Self::End(nth) => (15, *nth),
+            Self::People => (16, 0),
+            Self::Untaken(word) => (17, word.from),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What agents want done, performed: the second place, beside the daemon's driver, that
+//! matches on [`Effect`] without a wildcard.
+
+use mercato_agent::{Effect, HomeWork, Input, LeaseDesire, LeaseInput};
+use mercato_broker::{Refusal, Reply};
+use mercato_cluster_model::sides::{Bodies as _, Outcome};
+use mercato_offload::{guest, home};
+use mercato_protocol::id::ContractId;
+
+use super::World;
+use crate::engine::event::{Dial, Event, Work};
+use crate::engine::lease::Lease;
+use crate::engine::packet::{Packet, carried};
+use crate::engine::site::cluster_now;
+use crate::engine::trace::note;
+use crate::explore::sabotage::Sabotage;
+use crate::people::Trading;
+use crate::verify::Violation;
+
+impl World {
+    /// Does one thing that is free to be done.
+    pub(super) fn perform(&mut self, at: usize, effect: Effect) -> Result<(), Violation> {
+        match effect {
+            // The gate writes these, and never lets go of them.
+            Effect::Persist(_) => Ok(()),
+            Effect::Dial { attempt, peer, addresses: to } => {
+                let (delay_ms, run) = (self.network.dial_ms(), self.sites[at].run);
+                self.agenda.plan(delay_ms, Event::Dialled(Dial { at, run, attempt, peer, to }))
+            }
+            // What refuses connections is the daemons' network, which has its own tests.
+            Effect::Ranks(_) | Effect::Rank(..) => Ok(()),
+            Effect::HangUp(peer) | Effect::Refuse(peer, _) => {
+                match self.sites.place_of_key(&peer) {
+                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
+                    None => Ok(()),
+                }
+            }
+            Effect::Block(peer, blocked) => {
+                match self.sites.place_of_key(&peer).filter(|_| blocked) {
+                    Some(peer) => self.network.disconnect(&mut self.agenda, at, peer),
+                    None => Ok(()),
+                }
+            }
+            Effect::Gossip { peer, message } => self.send(at, peer, Packet::Gossip(message.into())),
+            Effect::Negotiation { peer, message, once } => {
+                self.send(at, peer, Packet::Negotiation(message, once))
+            }
+            Effect::Workload { peer, contract, frame } => {
+                let kept = &self.sites[at].bodies;
+                let named = carried(&frame).into_iter();
+                let bodies = named.filter_map(|digest| kept.get(&digest)).collect();
+                self.send(at, peer, Packet::Workload { contract, frame, bodies })
+            }
+            Effect::Lease(desire) => self.on_desire(at, *desire),
+            Effect::Forget(contract) => {
+                note!(self, at, "forgets lease {contract:.8}");
+                self.sites[at].leases.remove(&contract);
+                Ok(())
+            }
+            // Lines here are of peers: a lease has none of its own.
+            Effect::CloseStreams(_) => Ok(()),
+            Effect::Home(contract, work) => self.on_home_work(at, contract, work),
+            Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            Effect::Reply(number, reply) => {
+                note!(self, at, "reply {number}: {reply:?}");
+                self.on_reply(at, number, &reply);
+                Ok(())
+            }
+            Effect::Federation(number, answer) => {
+                note!(self, at, "federation {number}: {answer:?}");
+                Ok(())
+            }
+            // Owners here join no federation: strangers and those whom they trust are enough.
+            Effect::Join { .. } | Effect::Introduce => Ok(()),
+            Effect::Notice(notice) => {
+                note!(self, at, "notice: {notice:?}");
+                self.measures.on_notice(self.agenda.at_ms(), &notice);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_home_work(
+        &mut self,
+        at: usize,
+        contract: ContractId,
+        work: HomeWork,
+    ) -> Result<(), Violation> {
+        let lease = self.sites[at].leases.get_mut(&contract);
+        let side = lease.and_then(Lease::home);
+        match (work, side) {
+            (HomeWork::Watch(key), Some(side)) => side.watch(key),
+            (HomeWork::Unwatch(key), Some(side)) => side.unwatch(&key),
+            (HomeWork::ObjectRefused(key, refusal), _) => {
+                note!(self, at, "{key} is refused: {refusal:?}");
+                return Ok(());
+            }
+            (HomeWork::Event(pod, event), _) => {
+                note!(self, at, "{}: {event:?}", pod.key());
+                return Ok(());
+            }
+            (work, _) => return self.ask(at, contract, Work::Home(work)),
+        }
+        self.kube_changed(at)
+    }
+
+    /// A request on its way to the API server.
+    fn ask(&mut self, at: usize, contract: ContractId, work: Work) -> Result<(), Violation> {
+        match &work {
+            Work::Home(work) => note!(self, at, "asks the API server: {work:?}"),
+            Work::Guest(work) => note!(self, at, "asks the API server: {work:?}"),
+        }
+        let (delay_ms, run) = (self.dice.kube.within(2..=60), self.sites[at].run);
+        self.agenda.plan(delay_ms, Event::Work { at, run, contract, work })
+    }
+
+    /// The request arrives; its answer is on its way. If the daemon dies meanwhile, what was
+    /// asked for is done, and nobody hears of it.
+    pub(in crate::engine) fn on_work(
+        &mut self,
+        at: usize,
+        run: u32,
+        contract: ContractId,
+        work: Work,
+    ) -> Result<(), Violation> {
+        let outcome = self.faults.write_outcome(&mut self.dice.kube);
+        let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
+        if !site.runs(run) {
+            return Ok(());
+        }
+        let asked = site.at_lease(contract, now, outcome);
+        let answer = asked.and_then(|(lease, mut client)| lease.work(&mut client, work));
+        let Some(answer) = answer else { return Ok(()) };
+        let input = Input::Lease(contract, answer);
+        note!(self, at, "API server answers: {}", brief(&input));
+        self.kube_changed(at)?;
+        let delay_ms = self.dice.kube.within(1..=30);
+        self.agenda.plan(delay_ms, Event::Answer { at, run, input: Box::new(input) })
+    }
+
+    fn on_desire(&mut self, at: usize, desire: LeaseDesire) -> Result<(), Violation> {
+        let contract = desire.contract.id;
+        note!(self, at, "lease {contract:.8} is to be {:?}", desire.phase);
+        let leases = &mut self.sites[at].leases;
+        if let Some(lease) = leases.get_mut(&contract) {
+            lease.change(desire)?;
+        } else {
+            let lie = self.sabotage.as_ref().and_then(Sabotage::lie);
+            leases.insert(contract, Lease::new(desire, lie));
+        }
+        self.tend(at, contract)?;
+        self.kube_changed(at)
+    }
+
+    /// The watches tell what they have to tell, and leases come closer to what is wanted.
+    pub(in crate::engine) fn on_watch(&mut self, at: usize) -> Result<(), Violation> {
+        for contract in self.sites[at].on_watch() {
+            self.tend(at, contract)?;
+            let breaks = self.faults.relists();
+            let (now, site) = (cluster_now(self.agenda.at_ms()), &mut self.sites[at]);
+            let run = site.run;
+            let watched = site.at_lease(contract, now, Outcome::Answered);
+            let news = watched.map(|(lease, mut client)| lease.news(&mut client, breaks));
+            for input in news.into_iter().flatten() {
+                if self.sites[at].runs(run) {
+                    note!(self, at, "watch tells: {}", brief(&input));
+                    self.tell(at, input)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster's part of a lease as it is to be.
+    fn tend(&mut self, at: usize, contract: ContractId) -> Result<(), Violation> {
+        let (at_ms, site) = (self.agenda.at_ms(), &mut self.sites[at]);
+        let wall_ms = site.now(at_ms).wall_ms;
+        let kept = site.at_lease(contract, cluster_now(at_ms), Outcome::Answered);
+        let Some((lease, mut client)) = kept else { return Ok(()) };
+        let news = lease.tend(&mut client, wall_ms);
+        if self.people.are_watched() {
+            site.spread_mesh(at_ms);
+        }
+        news.map_or(Ok(()), |input| self.tell(at, input))
+    }
+
+    /// An agent answers its owner.
+    fn on_reply(&mut self, at: usize, number: u64, reply: &Result<Reply, Refusal>) {
+        match self.trading(at) {
+            Some(mut trading) => trading.on_order(number, reply),
+            None => self.people.owners.on_reply(at, reply),
+        }
+    }
+
+    /// The people of a cluster at the market, if there is one.
+    pub(in crate::engine) fn trading(&mut self, at: usize) -> Option<Trading<'_>> {
+        let (at_ms, plan, sites) = (self.agenda.at_ms(), &self.plan, &self.sites);
+        let (market, measures) = (self.people.market.as_mut()?, &mut self.measures);
+        Some(Trading { at_ms, at, plan, sites, market, measures })
+    }
+}
+
+/// What is said of a lease; of a list only its length.
+fn brief(input: &Input) -> String {
+    if let Input::Lease(_, LeaseInput::Home(home::Input::Synced(pods))) = input {
+        return format!("Synced {} pods", pods.len());
+    }
+    if let Input::Lease(_, LeaseInput::Guest(guest::Input::Synced(all))) = input {
+        return format!("Synced {} guests", all.len());
+    }
+    format!("{input:?}")
+}

@@ -1,0 +1,8 @@
+//! Which runs there are: trials by seed with faults and planted bugs, many of them at once, and
+//! federations that are tried out. What happens in one is the engine's.
+
+pub(crate) mod faults;
+pub(crate) mod federation;
+pub(crate) mod sabotage;
+pub mod sweep;
+pub(crate) mod trial;

@@ -1,0 +1,92 @@
+//! What owners have in their clusters: namespaces, pods, settings. When they make and change
+//! them is in their stories.
+
+use mercato_cluster_model::{Cluster, Key};
+use mercato_offload::forge::labels;
+use mercato_offload::placement::export::{OptIn, Secrets, Targets};
+use serde_json::{Value, json};
+
+/// What a service mesh calls its certificate, in every namespace.
+pub(crate) const MESH: &str = "mesh-ca";
+
+/// The namespaces that every owner has: the one of the story, one that did not opt in, and one
+/// whose pods may go to a node that is never there.
+pub(crate) fn namespaces() -> [Value; 3] {
+    let shop = OptIn { secrets: Secrets::Deny([KEPT.to_owned()].into()), ..OptIn::default() };
+    let lab = OptIn { targets: Targets::new(["mercato-nowhere".to_owned()]), ..OptIn::default() };
+    let marked = [("shop", shop.marks()), ("bank", json!({})), ("lab", lab.marks())];
+    marked.map(|(name, mut metadata)| {
+        metadata["name"] = name.into();
+        json!({ "kind": "Namespace", "metadata": metadata })
+    })
+}
+
+/// The virtual node of any lease, if there is one.
+pub(super) fn virtual_node(kube: &Cluster) -> Option<String> {
+    let mut nodes = kube.objects("Node");
+    let node = nodes.find(|(_, node)| !node["metadata"]["labels"][labels::CONTRACT].is_null());
+    node.map(|(key, _)| key.name.clone())
+}
+
+/// Pods on a virtual node of which none may ever run there: of a namespace that did not opt in, of
+/// one whose pods may go elsewhere only, with a secret that stays at home, and larger than what was
+/// bought.
+pub(super) fn staying(node: &str) -> [Value; 4] {
+    let pod = |namespace: &str, name: &str, container: Value| {
+        let mut pod = json!({
+            "kind": "Pod",
+            "metadata": { "namespace": namespace, "name": format!("{STAYS}{name}") },
+            "spec": { "nodeName": node, "containers": [container] },
+        });
+        pod["spec"]["containers"][0]["name"] = name.into();
+        pod["spec"]["containers"][0]["image"] = "web:1".into();
+        pod
+    };
+    let secret = json!({ "envFrom": [{ "secretRef": { "name": KEPT, "optional": true } }] });
+    let large = json!({ "resources": { "requests": { "cpu": "4500m" } } });
+    [
+        pod("bank", "unasked", json!({})),
+        pod("lab", "elsewhere", json!({})),
+        pod("shop", "secret", secret),
+        pod("shop", "large", large),
+    ]
+}
+
+/// What the names of such pods begin with.
+pub(crate) const STAYS: &str = "stays-";
+/// The secret of the story's namespace that stays at home.
+const KEPT: &str = "vault";
+
+pub(super) fn pod_key(name: u64) -> Key {
+    Key::new("Pod", "shop", &format!("web-{name}"))
+}
+
+pub(crate) fn settings_key() -> Key {
+    Key::new("ConfigMap", "shop", "settings")
+}
+
+pub(super) fn settings(version: u64) -> Value {
+    json!({ "kind": "ConfigMap", "metadata": { "namespace": "shop", "name": "settings" },
+        "data": { "version": version.to_string() } })
+}
+
+/// A pod that may only run on a virtual node.
+pub(super) fn pod(name: u64, ends: bool) -> Value {
+    let (image, policy) = if ends { ("job:1", "Never") } else { ("web:1", "Always") };
+    json!({
+        "kind": "Pod",
+        "metadata": { "namespace": "shop", "name": format!("web-{name}") },
+        "spec": {
+            "restartPolicy": policy,
+            "nodeSelector": { "type": "virtual-kubelet" },
+            "containers": [{
+                "name": "web", "image": image,
+                "envFrom": [
+                    { "configMapRef": { "name": "settings", "optional": true } },
+                    { "configMapRef": { "name": MESH, "optional": true } },
+                ],
+                "resources": { "requests": { "cpu": "500m", "memory": "256Mi" } },
+            }],
+        },
+    })
+}

@@ -1,0 +1,117 @@
+//! The invariants, judged from outside: by what is on the wire, on disk and in the
+//! clusters, never by what an agent says of itself.
+
+mod disk;
+mod goal;
+mod pods;
+mod prompt;
+mod streams;
+mod violation;
+mod wire;
+
+use mercato_agent::{Change, Effect};
+use mercato_cluster_model::Cluster;
+use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::resources::Resources;
+
+pub(crate) use goal::Goal;
+pub(crate) use pods::Pods;
+pub use violation::Violation;
+pub(crate) use violation::ensure;
+pub(crate) use wire::Actor;
+
+use crate::engine::openings::Openings;
+use crate::engine::site::Site;
+use crate::engine::sites::Sites;
+use crate::people::MESH;
+use crate::plan::Plan;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    pub(crate) pods: Pods,
+    wire: wire::Wire,
+    pub(crate) streams: streams::Streams,
+    pub(crate) prompt: prompt::Prompt,
+    disk: disk::Disk,
+}
+
+impl pods::Clusters for Sites {
+    fn cluster(&self, at: usize) -> &Cluster {
+        &self[at].kube
+    }
+
+    fn place_of(&self, cluster: ClusterId) -> Option<usize> {
+        Sites::place_of(self, cluster)
+    }
+
+    fn bought(&self, at: usize, contract: &str) -> Option<Resources> {
+        disk::bought(self[at].gate.records(), contract)
+    }
+
+    fn is_over(&self, at: usize, contract: &str) -> bool {
+        disk::is_over(self[at].gate.records(), contract)
+    }
+}
+
+impl Checks {
+    /// Right before an effect of an honest cluster is performed.
+    pub(crate) fn on_effect(
+        &mut self,
+        actor: Actor<'_>,
+        openings: &mut Openings,
+        effect: &Effect,
+    ) -> Result<(), Violation> {
+        self.wire.check(actor, openings, effect)
+    }
+
+    /// Right after this was written to disk: what the write has touched.
+    pub(crate) fn on_written(
+        &mut self,
+        at: usize,
+        site: &Site,
+        plan: &Plan,
+        changes: &[Change],
+    ) -> Result<(), Violation> {
+        self.wire.on_written(at, changes);
+        self.look_at_deals(at, site, plan, &disk::touched(changes))
+    }
+
+    fn look_at_deals(
+        &mut self,
+        at: usize,
+        site: &Site,
+        plan: &Plan,
+        which: &[NegotiationId],
+    ) -> Result<(), Violation> {
+        if site.attack.is_some() || which.is_empty() {
+            return Ok(());
+        }
+        self.disk.check(at, site, &plan.shared(at), which)
+    }
+
+    /// Right after something changed in a cluster.
+    pub(crate) fn on_kube(&mut self, at: usize, sites: &Sites) -> Result<(), Violation> {
+        let site = &sites[at];
+        if site.attack.is_some() {
+            return Ok(());
+        }
+        self.pods.look(sites, at)?;
+        let mut maps = site.kube.objects("ConfigMap").filter(|(key, _)| key.name == MESH);
+        let lost = maps.find(|(_, map)| map["data"]["of"] != *site.name);
+        ensure(lost.is_none(), || {
+            let namespace = lost.map(|(key, _)| key.namespace.as_str()).unwrap_or_default();
+            format!("{MESH} of {}'s own people in {namespace} is overwritten", site.name)
+        })
+    }
+
+    /// Checks all promises at all clusters, which is dear.
+    pub(crate) fn all(&mut self, sites: &Sites, plan: &Plan) -> Result<(), Violation> {
+        for (at, site) in sites.iter().enumerate() {
+            let all: Vec<_> = disk::deals(site.gate.records()).map(|deal| deal.id()).collect();
+            self.look_at_deals(at, site, plan, &all)?;
+            self.on_kube(at, sites)?;
+        }
+        self.disk.compare()
+    }
+}
