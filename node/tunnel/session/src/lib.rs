@@ -14,6 +14,7 @@
 
 mod activity;
 mod address_table;
+mod carrier;
 mod checksum;
 mod coalesce;
 mod control;
@@ -56,6 +57,7 @@ pub use activity::Activity;
 pub use address_table::{
     AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
 };
+pub use carrier::{Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
 pub use count::Count;

@@ -42,6 +42,16 @@ pub const ADDRESSES: usize = 262_144;
 /// 10,000 in a second.
 pub const INITIATIONS_PER_SECOND: u32 = 1_000;
 
+/// Cookies that are given in one second; as many more to addresses where peers are known to be. A
+/// guess: each costs a few microseconds.
+pub const COOKIES_PER_SECOND: u32 = 1_000;
+/// Datagrams of handshakes that wait to be looked at, and as many more from addresses where peers
+/// are known to be. A guess.
+pub const HANDSHAKES: usize = 64;
+/// Of these so many are looked at before packets are carried again: half a millisecond of X25519
+/// at most.
+pub const HANDSHAKES_A_TURN: usize = 4;
+
 /// Under load, initiations with a cookie of one address that are looked at in one second: as
 /// WireGuard's programs have it.
 pub const INITIATIONS_PER_ADDRESS: u8 = 20;
@@ -81,6 +91,11 @@ pub const CANDIDATE_MS: u64 = 3 * CHALLENGE_MS;
 /// packet seldom overtake more of others.
 pub const HALVES: usize = 16;
 
+/// What waits for a session, of one lease in one shard, with its bookkeeping. A guess: what many
+/// connections say first.
+pub const WAITING_LEASE_BYTES: usize = 256 << 10;
+/// The same, of all leases of one shard together. A guess.
+pub const WAITING_BYTES: usize = 8 << 20;
 /// What waits for the way out, of one lease: 20 ms at 1 Gbit/s. A guess.
 pub const LEASE_QUEUE_BYTES: usize = 2 << 20;
 /// The same, of all leases of one shard together. A guess.

@@ -24,17 +24,34 @@ pub(super) enum Verdict {
     Refuse,
 }
 
+/// Who asks to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asks {
+    pub(super) from: SocketAddr,
+    pub(super) has_cookie: bool,
+    /// Whether a peer is known to be at this address.
+    pub(super) is_known: bool,
+}
+
 /// Initiations of this second.
 pub(super) struct Load {
     second: u64,
     initiations: u32,
+    /// Cookies that were asked for: by strangers, and by who is where a peer is known to be.
+    cookies: [u32; 2],
     by_address: Box<[u8; COUNTERS]>,
     examined: u64,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { second: 0, initiations: 0, by_address: Box::new([0; COUNTERS]), examined: 0 }
+        Self {
+            second: 0,
+            initiations: 0,
+            cookies: [0; 2],
+            by_address: Box::new([0; COUNTERS]),
+            examined: 0,
+        }
     }
 }
 
@@ -45,23 +62,22 @@ impl Load {
     }
 
     /// Counts one more. `key` is random, and this gateway's alone.
-    pub(super) fn judge(
-        &mut self,
-        mono_ms: u64,
-        from: SocketAddr,
-        has_cookie: bool,
-        key: [u64; 2],
-    ) -> Verdict {
+    pub(super) fn judge(&mut self, mono_ms: u64, asks: Asks, key: [u64; 2]) -> Verdict {
+        let Asks { from, has_cookie, is_known } = asks;
         let second = mono_ms / 1_000;
         if self.second != second {
             self.second = second;
             self.initiations = 0;
+            self.cookies = [0; 2];
             self.by_address.fill(0);
         }
         self.initiations = self.initiations.saturating_add(1);
         let is_loaded = self.initiations > limits::INITIATIONS_PER_SECOND;
         if is_loaded && !has_cookie {
-            return Verdict::AskForCookie;
+            let cookies = &mut self.cookies[usize::from(is_known)];
+            *cookies = cookies.saturating_add(1);
+            let is_too_much = *cookies > limits::COOKIES_PER_SECOND;
+            return if is_too_much { Verdict::Refuse } else { Verdict::AskForCookie };
         }
         if is_loaded {
             let of_address = &mut self.by_address[place(from, second, key)];
@@ -95,7 +111,10 @@ mod tests {
         let mut load = Load::default();
         let at = |port| SocketAddr::from(([192, 0, 2, 1], port));
         let other: SocketAddr = "[2001:db8::1]:7475".parse().unwrap();
-        let judge = |load: &mut Load, from, has_cookie| load.judge(5_000, from, has_cookie, [1, 2]);
+        let judge_at = |load: &mut Load, mono_ms, from, has_cookie| {
+            load.judge(mono_ms, Asks { from, has_cookie, is_known: false }, [1, 2])
+        };
+        let judge = |load: &mut Load, from, has_cookie| judge_at(load, 5_000, from, has_cookie);
         for port in 0..limits::INITIATIONS_PER_SECOND as u16 {
             assert_eq!(judge(&mut load, at(port), false), Verdict::Examine);
         }
@@ -105,6 +124,21 @@ mod tests {
         }
         assert_eq!(judge(&mut load, at(1), true), Verdict::Refuse);
         assert_eq!(judge(&mut load, other, true), Verdict::Examine);
-        assert_eq!(load.judge(6_000, at(1), false, [1, 2]), Verdict::Examine);
+        assert_eq!(judge_at(&mut load, 6_000, at(1), false), Verdict::Examine);
+    }
+
+    #[test]
+    fn a_flood_of_strangers_leaves_cookies_for_peers() {
+        let mut load = Load::default();
+        let asks = |is_known| {
+            let from = SocketAddr::from(([192, 0, 2, 1], 1));
+            Asks { from, has_cookie: false, is_known }
+        };
+        let of_strangers: Vec<_> =
+            (0..100_000).map(|_| load.judge(5_000, asks(false), [1, 2])).collect();
+        let cookies = of_strangers.iter().filter(|verdict| **verdict == Verdict::AskForCookie);
+        assert_eq!(cookies.count(), limits::COOKIES_PER_SECOND as usize);
+        assert_eq!(load.judge(5_000, asks(false), [1, 2]), Verdict::Refuse);
+        assert_eq!(load.judge(5_000, asks(true), [1, 2]), Verdict::AskForCookie);
     }
 }

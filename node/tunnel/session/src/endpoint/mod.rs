@@ -15,13 +15,14 @@ mod sessions;
 mod table;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use mercato_protocol::time::Now;
 use rand::Rng as _;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use self::load::{Load, Verdict};
+use self::load::{Asks, Load, Verdict};
 use self::peer::Peer;
 use self::table::PeerTable;
 use crate::activity::Activity;
@@ -155,6 +156,11 @@ impl Endpoint {
         self.load.examined()
     }
 
+    /// Whether a peer is known to be at this address, or may be.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.peers.knows(address)
+    }
+
     fn begin(&mut self, now: Now, index: PeerIndex) {
         let own_index = self.peers.free_index(&mut self.rng);
         let seed = self.rng.seed();
@@ -180,7 +186,9 @@ impl Endpoint {
         }
         let has_cookie =
             self.checker.is_second_right(datagram, &initiation.macs, via.to, now.mono_ms);
-        match self.load.judge(now.mono_ms, via.to, has_cookie, self.load_key) {
+        let is_known = self.peers.knows(via.to.ip());
+        let asks = Asks { from: via.to, has_cookie, is_known };
+        match self.load.judge(now.mono_ms, asks, self.load_key) {
             Verdict::Examine => {}
             Verdict::AskForCookie => {
                 let given = self.checker.give(&mut self.rng, &initiation.macs, via.to, now.mono_ms);

@@ -1,7 +1,7 @@
 //! One peer: its sessions, the handshake under way, and its timers (WireGuard, section 6).
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::attempt::{Attempt, Tries};
 use super::config::{Config, PeerConfig};
@@ -89,6 +89,12 @@ impl Peer {
     pub(super) fn has_young_session(&self, mono_ms: u64) -> bool {
         let current = self.sessions.current();
         current.is_some_and(|of| of.age_ms(mono_ms) < limits::REKEY_AFTER_MS)
+    }
+
+    /// The addresses where it is, or may be.
+    pub(super) fn places(&self) -> impl Iterator<Item = IpAddr> {
+        let proven = self.roaming.via().into_iter().map(|via| via.to.ip());
+        proven.chain(self.candidates.iter().map(|at| at.ip()))
     }
 
     pub(super) fn key(&self) -> PublicKey {

@@ -2,6 +2,7 @@
 //! something becomes due.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use rand::Rng;
 
@@ -18,6 +19,8 @@ pub(super) struct PeerTable {
     by_session: BTreeMap<u32, PeerIndex>,
     /// When something becomes due, of each peer of which something does.
     due: BTreeSet<(u64, PeerIndex)>,
+    /// Where each peer is, or may be.
+    places: BTreeSet<(IpAddr, PeerIndex)>,
     next: u32,
 }
 
@@ -31,6 +34,7 @@ impl PeerTable {
         self.next += 1;
         self.by_key.insert(peer.key(), index);
         self.due.extend(peer.wakeup_ms().map(|at_ms| (at_ms, index)));
+        self.places.extend(peer.places().map(|at| (at, index)));
         self.peers.insert(index, peer);
         Some(index)
     }
@@ -43,6 +47,9 @@ impl PeerTable {
             self.by_session.remove(&own_index);
         }
         peer.wakeup_ms().map(|at_ms| self.due.remove(&(at_ms, index)));
+        for at in peer.places() {
+            self.places.remove(&(at, index));
+        }
         peer.session_indexes().collect()
     }
 
@@ -54,7 +61,14 @@ impl PeerTable {
     ) -> Option<R> {
         let peer = self.peers.get_mut(&index)?;
         let (due_ms, indexes) = (peer.wakeup_ms(), peer.all_indexes().collect::<Vec<_>>());
+        let places: Vec<_> = peer.places().collect();
         let result = change(peer);
+        if !peer.places().eq(places.iter().copied()) {
+            for at in places {
+                self.places.remove(&(at, index));
+            }
+            self.places.extend(peer.places().map(|at| (at, index)));
+        }
         if peer.wakeup_ms() != due_ms {
             due_ms.map(|at_ms| self.due.remove(&(at_ms, index)));
             self.due.extend(peer.wakeup_ms().map(|at_ms| (at_ms, index)));
@@ -64,6 +78,12 @@ impl PeerTable {
         }
         self.by_session.extend(peer.all_indexes().map(|own_index| (own_index, index)));
         Some(result)
+    }
+
+    /// Whether a peer is at this address, or may be.
+    pub(super) fn knows(&self, address: IpAddr) -> bool {
+        let at = self.places.range((address, PeerIndex::new(0))..).next();
+        at.is_some_and(|(at, _)| *at == address)
     }
 
     pub(super) fn by_key(&self, key: &PublicKey) -> Option<PeerIndex> {
