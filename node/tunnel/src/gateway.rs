@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use mercato_protocol::id::ContractId;
 use mercato_session::{
-    Activity, Config, Effect, Endpoint, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey,
-    RateLimit, RemoteEntry, Start, Suites,
+    Carrier, Config, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey, RateLimit,
+    RemoteEntry, Say, Shards, Start, Suites, Via,
 };
 use tracing::Span;
 
@@ -56,10 +56,57 @@ impl fmt::Debug for GatewayConfig {
     }
 }
 
+/// The lanes of a gateway, as its carrier sees them.
+struct Lanes<'a> {
+    /// The first one, on this thread.
+    lane: &'a mut Lane,
+    others: &'a [LaneMail],
+    spans: &'a BTreeMap<PeerIndex, Span>,
+    clock: Clock,
+}
+
+impl Lanes<'_> {
+    fn order_all(&mut self, order: &Order) {
+        for lane in self.others {
+            lane.orders.send(order.clone());
+        }
+        self.lane.obey(self.clock.mono_ms(), order.clone());
+    }
+
+    /// Logs something of a peer.
+    fn within(&self, peer: PeerIndex, log: impl FnOnce()) {
+        self.spans.get(&peer).map_or_else(Span::none, Span::clone).in_scope(log);
+    }
+}
+
+impl Shards for Lanes<'_> {
+    fn order(&mut self, order: mercato_session::Order) {
+        if let mercato_session::Order::Path(peer, path) = &order {
+            self.within(*peer, || tracing::debug!(?path, "the path to another gateway"));
+        }
+        self.order_all(&Order::Carry(order));
+    }
+
+    fn say(&mut self, say: Say) {
+        self.lane.say(self.clock.mono_ms(), say);
+    }
+
+    fn link(&mut self, peer: PeerIndex, link: Link) {
+        self.within(peer, || match link {
+            Link::Up => tracing::info!("the tunnel is up"),
+            Link::Down => tracing::info!("the tunnel is down"),
+        });
+    }
+
+    fn ignored(&mut self, from: Via, why: Ignored) {
+        tracing::debug!(from = %from.to, %why, "a datagram without effect");
+    }
+}
+
 /// A gateway of one thread for each shard.
 pub struct Gateway {
     clock: Clock,
-    endpoint: Endpoint,
+    carrier: Carrier,
     /// The first.
     lane: Lane,
     /// The others, before they run.
@@ -71,8 +118,6 @@ pub struct Gateway {
     peers: BTreeMap<PublicKey, PeerIndex>,
     /// What is logged of each.
     spans: BTreeMap<PeerIndex, Span>,
-    /// What all shards saw of each peer, and the endpoint was not told yet.
-    activities: BTreeMap<PeerIndex, Activity>,
     report_ms: Option<u64>,
     is_stopped: bool,
 }
@@ -110,7 +155,7 @@ impl Gateway {
         let workers = lanes.map(|lane| Worker::new(lane, to_gateway.clone(), clock)).collect();
         let gateway = Self {
             clock,
-            endpoint: Endpoint::new(Config { keys, suites, shards, link_mtu, start }, seeds.0),
+            carrier: Carrier::new(Config { keys, suites, shards, link_mtu, start }, seeds.0),
             lane,
             workers,
             others: mail[1..].to_vec(),
@@ -118,7 +163,6 @@ impl Gateway {
             commands,
             peers: BTreeMap::new(),
             spans: BTreeMap::new(),
-            activities: BTreeMap::new(),
             report_ms: None,
             is_stopped: false,
         };
@@ -145,8 +189,7 @@ impl Gateway {
         while !self.is_stopped {
             let mut now_ms = self.clock.mono_ms();
             if !is_busy {
-                let due_ms =
-                    [self.endpoint.wakeup_ms(), self.report_ms].into_iter().flatten().min();
+                let due_ms = [self.carrier.wakeup_ms(), self.report_ms].into_iter().flatten().min();
                 let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(now_ms));
                 self.lane.wait(now_ms, due_ms.map(until))?;
                 now_ms = self.clock.mono_ms();
@@ -163,6 +206,9 @@ impl Gateway {
                 self.obey(command);
                 is_urgent = true;
             }
+            let (carrier, mut lanes) = self.lanes();
+            carrier.handle_datagrams(lanes.clock.now(), &mut lanes);
+            is_busy |= carrier.has_datagrams();
             self.carry(now_ms, is_urgent);
         }
         Ok(())
@@ -171,107 +217,50 @@ impl Gateway {
     /// Takes what a lane tells. Says whether the endpoint has something to do at once.
     fn take(&mut self, notice: Notice) -> Result<bool, GatewayError> {
         match notice {
-            Notice::Handshake(via, datagram) => {
-                match self.endpoint.handle_datagram(self.clock.now(), via, &datagram) {
-                    Ok(()) => return Ok(true),
-                    Err(Ignored::Data) => {}
-                    Err(ignored) => {
-                        tracing::debug!(from = %via.to, %ignored, "a datagram without effect");
-                    }
-                }
-                Ok(false)
-            }
+            Notice::Handshake(via, datagram) => self.carrier.take_datagram(via, datagram),
             Notice::Activity(peer, activity) => {
-                self.note(peer, activity);
-                Ok(activity.wants_session)
+                self.carrier.note(self.clock.now(), peer, activity);
+                return Ok(activity.wants_session);
             }
-            Notice::Failed(error) => Err(error),
+            Notice::Failed(error) => return Err(error),
         }
-    }
-
-    fn note(&mut self, peer: PeerIndex, activity: Activity) {
-        if let Some(before) = self.activities.entry(peer).or_default().add(activity) {
-            self.endpoint.handle_activity(self.clock.now(), peer, before);
-        }
+        Ok(false)
     }
 
     /// Carries what is due between the endpoint and the lanes.
     fn carry(&mut self, now_ms: u64, is_urgent: bool) {
-        let is_active = self.lane.is_active() || !self.activities.is_empty();
-        if is_active && self.report_ms.is_none() {
+        if (self.lane.is_active() || self.carrier.has_notes()) && self.report_ms.is_none() {
             self.report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);
         }
         let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-        if !is_urgent && !is_due(self.report_ms) && !is_due(self.endpoint.wakeup_ms()) {
+        if !is_urgent && !is_due(self.report_ms) && !is_due(self.carrier.wakeup_ms()) {
             return;
         }
         self.report_ms = None;
-        for (peer, activity) in self.lane.activities() {
-            self.note(peer, activity);
-        }
         let now = self.clock.now();
-        for (peer, activity) in std::mem::take(&mut self.activities) {
-            self.endpoint.handle_activity(now, peer, activity);
+        for (peer, activity) in self.lane.activities() {
+            self.carrier.note(now, peer, activity);
         }
-        self.endpoint.handle_timeout(now);
-        let effects: Vec<Effect> = std::iter::from_fn(|| self.endpoint.poll_effect()).collect();
-        // Whoever hears of a session may use it at once, with any shard.
-        for effect in &effects {
-            if let Effect::Install(peer, keys) = effect {
-                self.order(&Order::Install(*peer, keys.clone()));
-            }
-        }
-        for effect in effects {
-            self.perform(effect);
-        }
+        let (carrier, mut lanes) = self.lanes();
+        carrier.carry(now, &mut lanes);
     }
 
-    fn perform(&mut self, effect: Effect) {
-        match effect {
-            Effect::Send(via, datagram) => self.lane.send(self.clock.mono_ms(), via, &datagram),
-            // Done before the others.
-            Effect::Install(..) => {}
-            Effect::SealWith(peer, index) => {
-                self.within(peer, || tracing::debug!(index, "a session seals from now on"));
-                self.order(&Order::SealWith(peer, index));
-            }
-            Effect::Control(peer, control) => {
-                self.lane.send_control(self.clock.mono_ms(), peer, control);
-            }
-            Effect::Challenge(peer, via, number) => {
-                self.lane.send_challenge(self.clock.mono_ms(), peer, via, number);
-            }
-            Effect::Path(peer, path) => {
-                self.within(peer, || tracing::debug!(?path, "the path to another gateway"));
-                self.order(&Order::Path(peer, path));
-            }
-            Effect::RemoveSession(index) => self.order(&Order::RemoveSession(index)),
-            Effect::Address(peer, via) => self.order(&Order::Address(peer, via)),
-            Effect::Link(peer, link) => self.within(peer, || match link {
-                Link::Up => tracing::info!("the tunnel is up"),
-                Link::Down => tracing::info!("the tunnel is down"),
-            }),
-        }
-    }
-
-    /// Logs something of a peer.
-    fn within(&self, peer: PeerIndex, log: impl FnOnce()) {
-        self.spans.get(&peer).map_or_else(Span::none, Span::clone).in_scope(log);
+    /// The carrier, and what it drives.
+    fn lanes(&mut self) -> (&mut Carrier, Lanes<'_>) {
+        let Self { carrier, lane, others, spans, clock, .. } = self;
+        (carrier, Lanes { lane, others, spans, clock: *clock })
     }
 
     /// Orders all lanes to do something.
     fn order(&mut self, order: &Order) {
-        for lane in &self.others {
-            lane.orders.send(order.clone());
-        }
-        self.lane.obey(self.clock.mono_ms(), order.clone());
+        self.lanes().1.order_all(order);
     }
 
     fn obey(&mut self, command: Command) {
         let _within = command.span().entered();
         match command {
             Command::AddPeer { key, secret, addresses } => {
-                match self.endpoint.add_peer(PeerConfig { key, secret, addresses }) {
+                match self.carrier.add_peer(PeerConfig { key, secret, addresses }) {
                     Ok(index) => {
                         self.peers.insert(key, index);
                         self.spans.insert(index, peer_span(&key));
@@ -282,10 +271,9 @@ impl Gateway {
             }
             Command::RemovePeer(key) => {
                 if let Some(index) = self.peers.remove(&key) {
-                    self.endpoint.remove_peer(index);
-                    self.activities.remove(&index);
+                    let (carrier, mut lanes) = self.lanes();
+                    carrier.remove_peer(index, &mut lanes);
                     self.spans.remove(&index);
-                    self.order(&Order::RemovePeer(index));
                 }
             }
             Command::AddLocal(entry) => self.order(&Order::AddLocal(entry)),
@@ -297,7 +285,8 @@ impl Gateway {
                 };
                 let entry = RemoteEntry { lease, peer, local, inner, until_ms };
                 self.order(&Order::AddRemote(entry));
-                self.endpoint.connect(self.clock.now(), peer);
+                let (carrier, mut lanes) = self.lanes();
+                carrier.connect(lanes.clock.now(), peer, &mut lanes);
             }
             Command::LimitLease { lease, rates } => self.limit(lease, rates),
             Command::RemoveLease(lease) => self.order(&Order::RemoveLease(lease)),

@@ -13,8 +13,9 @@ pub(crate) const SEND_BYTES: usize = 65_507;
 pub(crate) const DEVICE_BYTES: usize = 65_535 + 10;
 /// Packets read from one side before the other is looked at.
 pub(crate) const BATCH: usize = 32;
-/// Packets that wait for a session, of all peers together; of more the oldest go.
-pub(crate) const WAITING: usize = 64;
+/// Datagrams that are no sealed packets, of one sender at one time, that are looked at. A guess: a
+/// gateway sends one in seconds.
+pub(crate) const HANDSHAKES_AT_ONCE: usize = 4;
 /// What a socket keeps until it is read. With less, bursts of super-segments are lost.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// What a socket keeps at most until it is on its way. What is more waits in the queues of leases,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{Activity, LocalEntry, Path, PeerIndex, RemoteEntry, SessionKeys, Via};
+use mercato_session::{Activity, LocalEntry, PeerIndex, RemoteEntry, Via};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::error::GatewayError;
@@ -17,18 +17,8 @@ use crate::traffic::Traffic;
 /// What a lane is to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
-    /// Take the keys of a session.
-    Install(PeerIndex, SessionKeys),
-    /// Seal by the session of this index of ours.
-    SealWith(PeerIndex, u32),
-    /// Forget the session of this index of ours.
-    RemoveSession(u32),
-    /// Send to this address.
-    Address(PeerIndex, Via),
-    /// Send packets that fit this path.
-    Path(PeerIndex, Path),
-    /// Forget a peer.
-    RemovePeer(PeerIndex),
+    /// Do what the carrier orders all shards.
+    Carry(mercato_session::Order),
     /// Let the other side of a lease reach an address of this cluster.
     AddLocal(LocalEntry),
     /// Let this cluster reach an address of another.

@@ -170,7 +170,7 @@ pub(crate) const TUPLES: &[(&str, usize)] =
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
     ("node/offload", 40),
-    ("node/tunnel", 38),
+    ("node/tunnel", 36),
     ("node/tunnel/session", 68),
     ("protocol", 269),
     ("tests", 70),

@@ -68,6 +68,11 @@ impl Batch {
         self.sent_bytes
     }
 
+    /// Whether there is room for one more datagram of so many bytes before something was sent.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.end + bytes <= self.sealed.len()
+    }
+
     /// Room for one more datagram of at most so many bytes. None if there is none before
     /// something was sent.
     pub(super) fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {

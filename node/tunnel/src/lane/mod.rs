@@ -16,9 +16,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use mercato_session::{
-    Activity, AddressTable, Control, PeerIndex, Refused, Shard, ShardError, Via,
-};
+use mercato_session::{Activity, AddressTable, DataPath, PeerIndex, Refused, Say, ShardError, Via};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::incoming::{Incoming, Inwards};
@@ -38,7 +36,7 @@ pub(crate) struct Lane {
     number: u8,
     device: Device,
     socket: DatagramSocket,
-    shard: Shard,
+    path: DataPath,
     table: AddressTable,
     leases: Leases,
     incoming: Incoming,
@@ -75,7 +73,7 @@ impl Lane {
             number,
             device,
             socket,
-            shard: Shard::new(number),
+            path: DataPath::new(number),
             table: AddressTable::new(table_seed),
             leases: Leases::default(),
             incoming: Incoming::default(),
@@ -164,7 +162,7 @@ impl Lane {
     /// What its shard saw of each peer since this was last called.
     pub(crate) fn activities(&mut self) -> Vec<(PeerIndex, Activity)> {
         self.is_active = false;
-        self.shard.activities().collect()
+        self.path.activities().collect()
     }
 
     /// Whether its shard may have seen anything since it was last asked.
@@ -174,7 +172,7 @@ impl Lane {
 
     /// Whether packets have come to wait for a session since this was last called.
     pub(crate) fn take_wants_session(&mut self) -> bool {
-        self.outgoing.take_wants_session()
+        self.path.take_wants_session()
     }
 
     /// Whether it was ordered to stop.
@@ -188,16 +186,16 @@ impl Lane {
     }
 
     fn outwards(&mut self, mono_ms: u64) -> (&mut Outgoing, Through<'_>) {
-        let Self { shard, leases, socket, outgoing, .. } = self;
-        (outgoing, Through { mono_ms, shard, leases, socket })
+        let Self { path, leases, socket, outgoing, .. } = self;
+        (outgoing, Through { mono_ms, path, leases, socket })
     }
 
     /// Takes one packet of the device. False if there is none.
     fn read_device(&mut self, mono_ms: u64) -> Result<bool, GatewayError> {
-        let Self { device, shard, table, leases, outgoing, socket, read, .. } = self;
+        let Self { device, path, table, leases, outgoing, socket, read, .. } = self;
         match device.read(read) {
             Ok(bytes) => {
-                let mut through = Through { mono_ms, shard, leases, socket };
+                let mut through = Through { mono_ms, path, leases, socket };
                 outgoing.take(&mut read[..bytes], table, &mut through);
                 Ok(true)
             }
@@ -235,6 +233,7 @@ impl Lane {
     fn open(&mut self, mono_ms: u64, received: Received, datagrams: &mut [u8]) {
         let Received { via, bytes, each } = received;
         let mut astray: Option<(u8, Vec<u8>)> = None;
+        let mut handshakes = 0;
         for datagram in datagrams[..bytes].chunks_mut(each.max(1)) {
             match steering::shard_of(datagram, self.lanes.len() as u8) {
                 Some(shard) if shard == self.number => {}
@@ -245,7 +244,11 @@ impl Lane {
                     continue;
                 }
                 None => {
-                    self.notices.push(Notice::Handshake(via, datagram.to_vec()));
+                    // Who sends more at once is no gateway.
+                    if handshakes < limits::HANDSHAKES_AT_ONCE {
+                        self.notices.push(Notice::Handshake(via, datagram.to_vec()));
+                    }
+                    handshakes += 1;
                     continue;
                 }
             }
@@ -268,8 +271,8 @@ impl Lane {
     }
 
     fn open_one(&mut self, mono_ms: u64, via: Via, datagram: &mut [u8]) -> Result<(), ShardError> {
-        let Self { device, shard, table, leases, incoming, .. } = self;
-        let opened = shard.open(mono_ms, via, datagram)?;
+        let Self { device, path, table, leases, incoming, .. } = self;
+        let opened = path.open(mono_ms, via, datagram)?;
         incoming.push(opened, &mut Inwards { mono_ms, device, table, leases });
         Ok(())
     }
@@ -297,16 +300,10 @@ impl Lane {
     /// Does one order.
     pub(crate) fn obey(&mut self, mono_ms: u64, order: Order) {
         match order {
-            Order::Install(peer, keys) => self.shard.install(peer, keys),
-            Order::SealWith(peer, index) => {
-                self.shard.seal_with(peer, index);
+            Order::Carry(order) => {
                 let (outgoing, mut through) = self.outwards(mono_ms);
-                outgoing.session_began(peer, &mut through);
+                outgoing.obey(order, &mut through);
             }
-            Order::RemoveSession(index) => self.shard.remove_session(index),
-            Order::Address(peer, via) => self.shard.set_address(peer, via),
-            Order::Path(peer, path) => self.shard.set_path(peer, path),
-            Order::RemovePeer(peer) => self.shard.remove_peer(peer),
             Order::AddLocal(entry) => {
                 let added = self.table.insert_local(entry);
                 self.say_refused(entry.local, added);
@@ -317,7 +314,8 @@ impl Lane {
             }
             Order::RemoveLease(lease) => {
                 self.table.remove_lease(lease);
-                self.outgoing.remove_lease(lease);
+                let (outgoing, mut through) = self.outwards(mono_ms);
+                outgoing.remove_lease(lease, &mut through);
                 self.leases.remove(lease);
             }
             Order::Limit(lease, limits) => self.leases.set_limits(lease, limits),
@@ -327,28 +325,11 @@ impl Lane {
         }
     }
 
-    /// Sends what is no packet of a pod, where packets to this peer go.
-    pub(crate) fn send_control(&mut self, mono_ms: u64, peer: PeerIndex, control: Control) {
-        match self.shard.seal_control(mono_ms, peer, control) {
-            Ok((via, datagram)) => self.send(mono_ms, via, &datagram),
-            Err(error) => tracing::debug!(?peer, %error, ?control, "nothing was said"),
-        }
-        self.is_active = true;
-    }
-
-    /// Sends a challenge to where a peer may be.
-    pub(crate) fn send_challenge(&mut self, mono_ms: u64, peer: PeerIndex, via: Via, number: u64) {
-        match self.shard.seal_challenge(mono_ms, peer, number) {
-            Ok(datagram) => self.send(mono_ms, via, &datagram),
-            Err(error) => tracing::debug!(?peer, %error, "nobody was challenged"),
-        }
-        self.is_active = true;
-    }
-
-    /// Sends a datagram that is sealed, or part of a handshake.
-    pub(crate) fn send(&mut self, mono_ms: u64, via: Via, datagram: &[u8]) {
+    /// Says what is no packet of a pod.
+    pub(crate) fn say(&mut self, mono_ms: u64, say: Say) {
         let (outgoing, mut through) = self.outwards(mono_ms);
-        outgoing.send_alone(via, datagram, &mut through);
+        outgoing.say(say, &mut through);
+        self.is_active = true;
     }
 
     /// Tells senders how large their packets may be, where they were larger.
@@ -362,7 +343,7 @@ impl Lane {
     /// Lets the shard know of datagrams that were too large for the own link.
     fn note_refused(&mut self) {
         for refused in self.outgoing.take_refused() {
-            self.shard.note_refused(refused.via.to, refused.bytes);
+            self.path.note_refused(refused.via.to, refused.bytes);
             self.refused += refused.count;
             self.is_active = true;
         }

@@ -2,19 +2,15 @@
 //! buffers that are made once. While the way out is full, and where a lease has sent more than it
 //! may, they wait in the queues of their leases.
 
-use std::collections::VecDeque;
-
 use mercato_protocol::id::ContractId;
-use mercato_session::limits::SEALED_BYTES;
 use mercato_session::{
-    AddressTable, Checksum, Cut, CutError, DATA_HEADER_BYTES, DropReason, FairQueue,
-    OFFLOAD_HEADER_BYTES, OffloadHeader, PeerIndex, Queued, Route, Shard, Via, too_big,
+    AddressTable, Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES,
+    OffloadHeader, Order, Outlet, PeerIndex, Queued, Route, Say, Via,
 };
 
 use super::backlog::Backlog;
 use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
-use crate::limits;
 use crate::socket::DatagramSocket;
 
 /// Packets on their way out.
@@ -25,10 +21,6 @@ pub(super) struct Outgoing {
     queue: FairQueue<Waiting>,
     /// When the next of those that wait for their rate may go.
     next_ms: Option<u64>,
-    /// Translated packets without a session with their peer, the oldest first.
-    without_session: VecDeque<Waiting>,
-    /// Whether there are more of these since it was last asked.
-    wants_session: bool,
     /// Made for senders of packets that do not pass, by the peer in whose pods' name.
     told: Vec<(PeerIndex, Vec<u8>)>,
 }
@@ -43,7 +35,7 @@ struct Waiting {
 /// What packets on their way out pass through.
 pub(super) struct Through<'a> {
     pub(super) mono_ms: u64,
-    pub(super) shard: &'a mut Shard,
+    pub(super) path: &'a mut DataPath,
     pub(super) leases: &'a mut Leases,
     pub(super) socket: &'a DatagramSocket,
 }
@@ -56,8 +48,6 @@ impl Outgoing {
             backlog: Backlog::default(),
             queue: FairQueue::default(),
             next_ms: None,
-            without_session: VecDeque::new(),
-            wants_session: false,
             told: Vec::new(),
         }
     }
@@ -70,11 +60,6 @@ impl Outgoing {
     /// When the next packet that waits for its rate may go.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.next_ms
-    }
-
-    /// Whether packets have come to wait for a session since this was last called.
-    pub(super) fn take_wants_session(&mut self) -> bool {
-        std::mem::take(&mut self.wants_session)
     }
 
     /// What is to be written to the device since this was last called, for senders of packets that
@@ -122,7 +107,7 @@ impl Outgoing {
         }
     }
 
-    /// Seals a packet that may go now; keeps it if there is no session.
+    /// Seals a packet that may go now; it waits if there is no session.
     fn seal(
         &mut self,
         route: Route,
@@ -130,60 +115,23 @@ impl Outgoing {
         bytes: &[u8],
         through: &mut Through<'_>,
     ) {
-        match self.seal_pieces(route.peer, header, bytes, through) {
-            Ok(()) => through.leases.pass_outbound(route.lease, header.count(bytes)),
-            Err(Unsent::Dropped(reason)) => {
-                through.leases.drop_outbound(route.lease, reason, header.count(bytes));
-            }
-            Err(Unsent::WithoutSession) => {
-                let waiting = Waiting { route, header: *header, bytes: bytes.to_vec() };
-                if self.without_session.len() == limits::WAITING {
-                    let lost = self.without_session.pop_front();
-                    lost.inspect(|lost| lost.drop(DropReason::NoSession, through.leases));
-                }
-                self.without_session.push_back(waiting);
-                self.wants_session = true;
-            }
-        }
+        self.with_outlet(through, |path, mono_ms, outlet| {
+            path.send(mono_ms, route, header, bytes, outlet);
+        });
         if self.batch.send_complete(through.socket) == Way::Full {
             self.way = Way::Full;
         }
     }
 
-    fn seal_pieces(
+    /// Lets the data path do something that may send.
+    fn with_outlet(
         &mut self,
-        peer: PeerIndex,
-        header: &OffloadHeader,
-        bytes: &[u8],
         through: &mut Through<'_>,
-    ) -> Result<(), Unsent> {
-        let room = through.shard.room(peer);
-        let mut cut = Cut::new(header, bytes, room).map_err(|error| {
-            tracing::debug!(%error, "a packet that cannot be sent");
-            if let CutError::TooLarge(Some(most)) = error {
-                self.told.extend(too_big(bytes, most).map(|told| (peer, told)));
-            }
-            Unsent::Dropped(error.into())
-        })?;
-        let most = room.datagram() + SEALED_BYTES;
-        loop {
-            let Some(room) = self.batch.room(most) else {
-                if self.batch.send_all(through.socket) == Way::Full {
-                    self.way = Way::Full;
-                    return Err(Unsent::Dropped(DropReason::Queue));
-                }
-                continue;
-            };
-            let Some(length) = cut.write_next(&mut room[DATA_HEADER_BYTES..]) else {
-                return Ok(());
-            };
-            let datagram = &mut room[..length + SEALED_BYTES];
-            match through.shard.seal(through.mono_ms, peer, datagram) {
-                Ok(via) => self.batch.push(via, length + SEALED_BYTES),
-                // All other errors are those of opening.
-                Err(_) => return Err(Unsent::WithoutSession),
-            }
-        }
+        work: impl FnOnce(&mut DataPath, u64, &mut WayOut<'_>),
+    ) {
+        let Self { batch, way, told, .. } = self;
+        let Through { mono_ms, path, leases, socket } = through;
+        work(path, *mono_ms, &mut WayOut { batch, way, told, leases, socket });
     }
 
     fn wait(&mut self, waiting: Waiting, leases: &mut Leases) {
@@ -223,36 +171,68 @@ impl Outgoing {
         self.backlog.after(through.mono_ms, is_full, sent_bytes, through.socket);
     }
 
-    /// Sends what waited for a session with this peer.
-    pub(super) fn session_began(&mut self, peer: PeerIndex, through: &mut Through<'_>) {
-        let (kept, others) = std::mem::take(&mut self.without_session)
-            .into_iter()
-            .partition::<VecDeque<_>, _>(|waiting| waiting.route.peer == peer);
-        self.without_session = others;
-        for Waiting { route, header, bytes } in kept {
-            self.seal(route, &header, &bytes, through);
+    /// Does what the carrier orders.
+    pub(super) fn obey(&mut self, order: Order, through: &mut Through<'_>) {
+        // Whatever waited may go then.
+        let may_send = matches!(order, Order::SealWith(..));
+        self.with_outlet(through, |path, mono_ms, outlet| path.obey(mono_ms, order, outlet));
+        if may_send {
+            self.flush(through);
         }
+    }
+
+    /// Says what is no packet of a pod. While the way out is full, it waits before all packets that
+    /// are not sealed yet.
+    pub(super) fn say(&mut self, say: Say, through: &mut Through<'_>) {
+        self.with_outlet(through, |path, mono_ms, outlet| path.say(mono_ms, say, outlet));
         self.flush(through);
     }
 
     /// Drops what waits of a lease.
-    pub(super) fn remove_lease(&mut self, lease: ContractId) {
+    pub(super) fn remove_lease(&mut self, lease: ContractId, through: &mut Through<'_>) {
         self.queue.remove(lease);
-        self.without_session.retain(|waiting| waiting.route.lease != lease);
-    }
-
-    /// Sends a datagram that is no packet of a pod. While the way out is full, it waits before all
-    /// packets that are not sealed yet.
-    pub(super) fn send_alone(&mut self, via: Via, datagram: &[u8], through: &mut Through<'_>) {
-        self.batch.push_alone(via, datagram);
-        self.flush(through);
+        let is_of_lease = |route: Route| route.lease == lease;
+        self.with_outlet(through, |path, _, outlet| path.drop_all(is_of_lease, outlet));
     }
 }
 
-/// Why a packet was not sealed.
-enum Unsent {
-    Dropped(DropReason),
-    WithoutSession,
+/// The way out of a lane, as a data path sees it.
+struct WayOut<'a> {
+    batch: &'a mut Batch,
+    way: &'a mut Way,
+    told: &'a mut Vec<(PeerIndex, Vec<u8>)>,
+    leases: &'a mut Leases,
+    socket: &'a DatagramSocket,
+}
+
+impl Outlet for WayOut<'_> {
+    fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        if !self.batch.has_room(bytes) && self.batch.send_all(self.socket) == Way::Full {
+            *self.way = Way::Full;
+            return None;
+        }
+        self.batch.room(bytes)
+    }
+
+    fn push(&mut self, via: Via, bytes: usize) {
+        self.batch.push(via, bytes);
+    }
+
+    fn push_alone(&mut self, via: Via, datagram: &[u8]) {
+        self.batch.push_alone(via, datagram);
+    }
+
+    fn passed(&mut self, route: Route, count: Count) {
+        self.leases.pass_outbound(route.lease, count);
+    }
+
+    fn dropped(&mut self, route: Route, reason: DropReason, count: Count) {
+        self.leases.drop_outbound(route.lease, reason, count);
+    }
+
+    fn told(&mut self, peer: PeerIndex, packet: Vec<u8>) {
+        self.told.push((peer, packet));
+    }
 }
 
 impl Waiting {
@@ -291,17 +271,15 @@ mod tests {
         let offloads = OffloadState::new(Offloads::ALL);
         let any = "127.0.0.1:0".parse().unwrap();
         let socket = DatagramSocket::bind(any, 1, &offloads).unwrap().remove(0);
-        let (mut shard, mut leases, mut outgoing) =
-            (Shard::new(0), Leases::default(), Outgoing::new());
-        let mut seal = |shard: &mut Shard, bytes: &[u8]| {
-            let (leases, socket) = (&mut leases, &socket);
-            let mut through = Through { mono_ms: 1_000, shard, leases, socket };
-            outgoing.seal(route, &OffloadHeader::default(), bytes, &mut through);
-        };
-        for _ in 0..=limits::WAITING {
-            seal(&mut shard, &packet());
-        }
-        seal(&mut shard, &[0; 28]);
+        let (mut path, mut leases, mut outgoing) =
+            (DataPath::new(0), Leases::default(), Outgoing::new());
+        let mut through =
+            Through { mono_ms: 1_000, path: &mut path, leases: &mut leases, socket: &socket };
+        let header = OffloadHeader::default();
+        outgoing.seal(route, &header, &packet(), &mut through);
+        outgoing.seal(route, &header, &[0; 28], &mut through);
+        // What waits for a session is lost when its lease is removed.
+        outgoing.remove_lease(route.lease, &mut through);
         let counters = leases.counters()[&route.lease].outbound;
         for reason in DropReason::ALL {
             let expected = [DropReason::NoSession, DropReason::Malformed];

@@ -38,7 +38,10 @@ fn what_came_by_another_lane_is_opened_in_its_turn_alone() {
         // Of more than there is room for, some are lost.
         let _ = lanes[0].astray.try_send(astray);
     }
-    assert!(lanes[0].orders.try_send(Order::RemoveSession(16)).is_ok(), "orders have room");
+    assert!(
+        lanes[0].orders.try_send(Order::Carry(mercato_session::Order::RemoveSession(16))).is_ok(),
+        "orders have room"
+    );
     // On a thread with the least stack that any has.
     let small = std::thread::Builder::new().stack_size(256 << 10);
     let turned = small.spawn(move || {

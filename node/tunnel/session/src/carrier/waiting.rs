@@ -22,7 +22,7 @@ struct OfLease {
     bytes: usize,
 }
 
-/// One packet that waits.
+/// One of the packets that wait.
 pub(super) struct Packet {
     pub(super) route: Route,
     pub(super) header: OffloadHeader,
