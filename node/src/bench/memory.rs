@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use mercato_protocol::id::NegotiationId;
+use anyhow::{Context as _, Result, ensure};
+use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Config, Control, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig, PeerIndex, Shard,
+    Change, Config, Control, Effect, Endpoint, Entry, KeyPair, PeerConfig, PeerIndex, Role, Shard,
     SharedSecret, Suite, Suites,
 };
 use mercato_tunnel::{
@@ -45,7 +45,7 @@ pub(super) fn idle_peer(shards: u8) -> Result<u64> {
         suites: Suites::new(Suite::ALL),
         inner_mtu: 1_400,
         start: begun_now(),
-        seeds: (rand::random(), rand::random()),
+        seed: rand::random(),
     };
     let make = move || -> Result<_> {
         let offloads = OffloadState::new(Offloads::ALL);
@@ -88,12 +88,20 @@ impl Remote {
             Ipv4Addr::from_bits(u32::from_be_bytes([10, second, 0, 1]) + number as u32 * 2)
         };
         let (local, other) = (address(1).into(), address(2).into());
-        let until_ms = u64::MAX;
-        handle.send(Command::AddLocal(LocalEntry { lease, local, inner: local, until_ms }))?;
-        let remote = Command::AddRemote { lease, peer: key, local: other, inner: other, until_ms };
-        handle.send(remote)?;
-        // Once it counts, it knows this peer, and does not take it for a stranger.
-        handle.traffic()?;
+        let mut cluster = [0; 32];
+        cluster[..8].copy_from_slice(&number.to_le_bytes());
+        let cluster = ClusterId(cluster);
+        let (role, left) = (Role::Consumer, Duration::MAX);
+        let entry = |address| Entry { lease, local: address, inner: address };
+        let changes = vec![
+            Change::Link { cluster, gateways: Vec::new(), active: key },
+            Change::Lease { lease, cluster, role, left },
+            Change::AddLocal(entry(local)),
+            Change::AddRemote(entry(other)),
+        ];
+        // Once that is in force, the gateway does not take this peer for a stranger.
+        let applied = handle.apply(number + 1, changes)?.recv().context("the gateway has ended")?;
+        ensure!(applied.refused.is_empty(), "addresses were refused: {:?}", applied.refused);
         let suites = Suites::new(Suite::ALL);
         let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU, start: begun_now() };
         let mut endpoint = Endpoint::new(config, rand::random());

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, anyhow};
-use mercato_protocol::id::{ContractId, NegotiationId};
-use mercato_session::{KeyPair, LocalEntry, SharedSecret, Start, Suite, Suites};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
+use mercato_session::{Change, Entry, KeyPair, Role, SharedSecret, Start, Suite, Suites};
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
     OffloadState, Offloads, Traffic,
@@ -113,9 +113,10 @@ impl End {
         namespace.ip(&format!("route add {others} dev {DEVICE} src {}", pod(end, 0)))?;
         let named = std::thread::Builder::new().name("tunnel-0".to_owned());
         let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
-        for command in commands(end, secrets, settings) {
-            handle.send(command)?;
-        }
+        let (peer, changes) = known(end, secrets, settings);
+        handle.send(peer)?;
+        let applied = handle.apply(1, changes)?.recv().context("the gateway has ended")?;
+        ensure!(applied.refused.is_empty(), "addresses were refused: {:?}", applied.refused);
         Ok(Self { handle, thread })
     }
 
@@ -127,8 +128,8 @@ impl End {
     }
 }
 
-/// What the gateway of an end must know.
-fn commands(end: usize, secrets: &Secrets, settings: Settings) -> Vec<Command> {
+/// What the gateway of an end must know: the other one, and the addresses of both.
+fn known(end: usize, secrets: &Secrets, settings: Settings) -> (Command, Vec<Change>) {
     let other = 1 - end;
     let key = KeyPair::from_secret(&secrets.ends[other]).public();
     let secret = SharedSecret::new(*secrets.shared);
@@ -137,21 +138,26 @@ fn commands(end: usize, secrets: &Secrets, settings: Settings) -> Vec<Command> {
         true => cable::outer_v6(other).into(),
     };
     let addresses = vec![SocketAddr::from((outer, PORT))];
-    let until_ms = u64::MAX;
-    let both = |lease, own: (IpAddr, IpAddr), others: (IpAddr, IpAddr)| {
-        let entry = LocalEntry { lease, local: own.0, inner: own.1, until_ms };
-        let (local, inner) = others;
-        [Command::AddLocal(entry), Command::AddRemote { lease, peer: key, local, inner, until_ms }]
+    // Pods at both ends are called in their own way between the gateways; those of the second one
+    // are the guests.
+    let cluster = ClusterId([other as u8 + 1; 32]);
+    let role = if end == 0 { Role::Consumer } else { Role::Provider };
+    let entries = |lease, own: [IpAddr; 2], others: [IpAddr; 2]| {
+        let entry = |[local, inner]: [IpAddr; 2]| Entry { lease, local, inner };
+        [Change::AddLocal(entry(own)), Change::AddRemote(entry(others))]
     };
     let of_lease = |number| {
-        let pods = [end, other].map(|end| (pod(end, number), inner(end, number)));
-        both(contract(number), pods[0], pods[1])
+        let lease = contract(number);
+        let pods = [end, other].map(|end| [pod(end, number), inner(end, number)]);
+        let [own, others] = entries(lease, pods[0], pods[1]);
+        [Change::Lease { lease, cluster, role, left: Duration::MAX }, own, others]
     };
-    let pods_v6 = [end, other].map(|end| (pod_v6(end), inner_v6(end)));
-    let of_version_6 = both(contract(0), pods_v6[0], pods_v6[1]);
-    let peer = Command::AddPeer { key, secret, addresses };
+    let pods_v6 = [end, other].map(|end| [pod_v6(end), inner_v6(end)]);
+    let of_version_6 = entries(contract(0), pods_v6[0], pods_v6[1]);
+    let link = Change::Link { cluster, gateways: Vec::new(), active: key };
     let of_leases = (0..settings.leases).flat_map(of_lease);
-    std::iter::once(peer).chain(of_leases).chain(of_version_6).collect()
+    let changes = std::iter::once(link).chain(of_leases).chain(of_version_6).collect();
+    (Command::AddPeer { key, secret, addresses }, changes)
 }
 
 fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)> {
@@ -164,8 +170,8 @@ fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)
     let sockets = DatagramSocket::bind(address, settings.shards, &offloads)?;
     let devices = Device::create(DEVICE, sockets.len(), &offloads)?;
     let suites = Suites::new(Suite::ALL);
-    let seeds = (rand::random(), rand::random());
+    let seed = rand::random();
     let inner_mtu = settings.mtu - OVERHEAD;
-    let config = GatewayConfig { keys, suites, inner_mtu, start: begun_now(), seeds };
+    let config = GatewayConfig { keys, suites, inner_mtu, start: begun_now(), seed };
     Ok(Gateway::new(config, devices, sockets)?)
 }

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use mercato_protocol::id::ContractId;
 use mercato_session::{
-    Carrier, Config, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey, RateLimit,
-    RemoteEntry, Say, Shards, Start, Suites, Via,
+    Carrier, Change, Config, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey, RateLimit,
+    Say, Shards, Start, Suites, Via,
 };
 use tracing::Span;
 
+use crate::applied::{Applied, InForce};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::GatewayError;
@@ -38,15 +39,15 @@ pub struct GatewayConfig {
     /// When it began: after every earlier start with the same keys. Whoever starts it keeps this
     /// with the keys, before it runs.
     pub start: Start,
-    /// 32 random bytes for the handshakes, and 16 for the address table. They are drawn for this
-    /// alone, and no copy is kept: whoever has the first reads what is sealed.
-    pub seeds: ([u8; 32], [u8; 16]),
+    /// 32 random bytes. They are drawn for this alone, and no copy is kept: whoever has them reads
+    /// what is sealed.
+    pub seed: [u8; 32],
 }
 
-/// Without the seeds.
+/// Without the seed.
 impl fmt::Debug for GatewayConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, suites, inner_mtu, start, seeds: _ } = self;
+        let Self { keys, suites, inner_mtu, start, seed: _ } = self;
         f.debug_struct("GatewayConfig")
             .field("keys", keys)
             .field("suites", suites)
@@ -118,6 +119,8 @@ pub struct Gateway {
     peers: BTreeMap<PublicKey, PeerIndex>,
     /// What is logged of each.
     spans: BTreeMap<PeerIndex, Span>,
+    /// Of the address table.
+    version: u64,
     report_ms: Option<u64>,
     is_stopped: bool,
 }
@@ -134,7 +137,7 @@ impl Gateway {
         sockets: Vec<DatagramSocket>,
     ) -> Result<(Self, GatewayHandle), GatewayError> {
         assert!(devices.len() == sockets.len(), "a shard has a queue and a socket");
-        let GatewayConfig { keys, suites, inner_mtu, start, seeds } = config;
+        let GatewayConfig { keys, suites, inner_mtu, start, seed } = config;
         let shards = devices.len() as u8;
         let link_mtu = inner_mtu + limits::OUTER_BYTES;
         let clock = Clock;
@@ -147,15 +150,15 @@ impl Gateway {
         let (handle, commands) = order::mailbox_that_wakes(limits::COMMANDS, wake);
         let parts = devices.into_iter().zip(sockets).zip(inboxes).enumerate();
         let lanes = parts.map(|(number, ((device, socket), inbox))| {
-            let (number, table_seed, lanes) = (number as u8, seeds.1, mail.clone());
-            Lane::new(LaneParts { number, table_seed, device, socket, inbox, lanes })
+            let (number, lanes) = (number as u8, mail.clone());
+            Lane::new(LaneParts { number, device, socket, inbox, lanes })
         });
         let mut lanes = lanes.collect::<Vec<_>>().into_iter();
         let lane = lanes.next().expect("a gateway has one shard at least");
         let workers = lanes.map(|lane| Worker::new(lane, to_gateway.clone(), clock)).collect();
         let gateway = Self {
             clock,
-            carrier: Carrier::new(Config { keys, suites, shards, link_mtu, start }, seeds.0),
+            carrier: Carrier::new(Config { keys, suites, shards, link_mtu, start }, seed),
             lane,
             workers,
             others: mail[1..].to_vec(),
@@ -163,6 +166,7 @@ impl Gateway {
             commands,
             peers: BTreeMap::new(),
             spans: BTreeMap::new(),
+            version: 0,
             report_ms: None,
             is_stopped: false,
         };
@@ -276,23 +280,33 @@ impl Gateway {
                     self.spans.remove(&index);
                 }
             }
-            Command::AddLocal(entry) => self.order(&Order::AddLocal(entry)),
-            Command::AddRemote { lease, peer, local, inner, until_ms } => {
-                let Some(peer) = self.peers.get(&peer).copied() else {
-                    // Once for each command.
-                    tracing::warn!(%local, "an address behind a gateway that is not known");
-                    return;
-                };
-                let entry = RemoteEntry { lease, peer, local, inner, until_ms };
-                self.order(&Order::AddRemote(entry));
-                let (carrier, mut lanes) = self.lanes();
-                carrier.connect(lanes.clock.now(), peer, &mut lanes);
-            }
+            Command::Apply { version, changes, done } => self.apply(version, changes, done),
             Command::LimitLease { lease, rates } => self.limit(lease, rates),
-            Command::RemoveLease(lease) => self.order(&Order::RemoveLease(lease)),
             Command::Count(tell) => self.count(tell),
             Command::Stop => self.is_stopped = true,
         }
+    }
+
+    fn apply(&mut self, version: u64, changes: Vec<Change>, done: SyncSender<Applied>) {
+        let mut applied =
+            Applied { version: self.version, refused: Vec::new(), ended: BTreeMap::new() };
+        if version <= self.version {
+            // Whoever asked may have gone.
+            return drop(done.try_send(applied));
+        }
+        let removed = |change: &Change| {
+            if let Change::RemoveLease(lease) = change { Some(*lease) } else { None }
+        };
+        let removed = changes.iter().filter_map(removed).collect();
+        (self.version, applied.version) = (version, version);
+        let (carrier, mut lanes) = self.lanes();
+        applied.refused = carrier.apply(lanes.clock.now(), changes, &mut lanes);
+        for (place, why) in &applied.refused {
+            // Once for each change that somebody asked for.
+            tracing::warn!(place, %why, "a change of addresses was refused");
+        }
+        let lanes = self.others.len() + 1;
+        self.order(&Order::InForce(Arc::new(InForce::new(lanes, removed, applied, done))));
     }
 
     fn limit(&mut self, lease: ContractId, rates: LeaseRates) {
@@ -333,15 +347,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_never_shown() {
+    fn the_seed_is_never_shown() {
         let config = GatewayConfig {
             keys: KeyPair::from_secret(&[1; 32]),
             suites: Suites::new([]),
             inner_mtu: 1_400,
             start: Start::from_ms(0),
-            seeds: ([77; 32], [78; 16]),
+            seed: [77; 32],
         };
         let shown = format!("{config:?}");
-        assert!(!shown.contains("77") && !shown.contains("78"), "{shown}");
+        assert!(!shown.contains("77"), "{shown}");
     }
 }

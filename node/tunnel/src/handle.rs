@@ -1,13 +1,14 @@
 //! What a gateway that runs is told.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{LocalEntry, PublicKey, Rate, SharedSecret};
+use mercato_session::{Change, PublicKey, Rate, SharedSecret};
 use thiserror::Error;
 use tracing::Span;
 
+use crate::applied::Applied;
 use crate::limits;
 use crate::order::{Mailbox, Unsent};
 use crate::traffic::Traffic;
@@ -26,20 +27,14 @@ pub enum Command {
     },
     /// Forget this gateway, with all sessions.
     RemovePeer(PublicKey),
-    /// Let the other side of a lease reach an address of this cluster.
-    AddLocal(LocalEntry),
-    /// Let this cluster reach an address of another.
-    AddRemote {
-        /// By which lease.
-        lease: ContractId,
-        /// Through which gateway.
-        peer: PublicKey,
-        /// As this cluster knows it.
-        local: IpAddr,
-        /// As it is called between the gateways.
-        inner: IpAddr,
-        /// From when on it exists no more, on the monotonic clock of the gateway.
-        until_ms: u64,
+    /// Change which addresses exist for whom.
+    Apply {
+        /// Of the whole table afterwards: above that of every change before.
+        version: u64,
+        /// What is to be changed, in this order.
+        changes: Vec<Change>,
+        /// Where it is told that all shards have it.
+        done: SyncSender<Applied>,
     },
     /// Let a lease carry so much from now on.
     LimitLease {
@@ -48,8 +43,6 @@ pub enum Command {
         /// How much.
         rates: LeaseRates,
     },
-    /// Take away all addresses of a lease, and forget what it has carried.
-    RemoveLease(ContractId),
     /// Tell what has passed: each shard by itself.
     Count(SyncSender<Traffic>),
     /// End.
@@ -61,10 +54,8 @@ impl Command {
     pub(crate) fn span(&self) -> Span {
         match self {
             Self::AddPeer { key, .. } | Self::RemovePeer(key) => peer_span(key),
-            Self::AddLocal(LocalEntry { lease, .. })
-            | Self::AddRemote { lease, .. }
-            | Self::LimitLease { lease, .. }
-            | Self::RemoveLease(lease) => tracing::info_span!("lease", %lease),
+            Self::LimitLease { lease, .. } => tracing::info_span!("lease", %lease),
+            Self::Apply { version, .. } => tracing::info_span!("addresses", version),
             Self::Count(_) | Self::Stop => Span::none(),
         }
     }
@@ -119,6 +110,21 @@ impl GatewayHandle {
             Unsent::Full(_) => CommandError::Busy,
             Unsent::Gone(_) => CommandError::Stopped,
         })
+    }
+
+    /// Changes which addresses exist for whom: the version is above that of every change before.
+    /// What is given tells once, when all shards have it; if the gateway stops before, it ends.
+    ///
+    /// # Errors
+    /// When the gateway has stopped or has too many commands to do.
+    pub fn apply(
+        &self,
+        version: u64,
+        changes: Vec<Change>,
+    ) -> Result<Receiver<Applied>, CommandError> {
+        let (done, applied) = sync_channel(1);
+        self.send(Command::Apply { version, changes, done })?;
+        Ok(applied)
     }
 
     /// What has passed so far; waits until all shards have told.

@@ -7,6 +7,7 @@
 // Floor 3 has the clocks.
 #![allow(clippy::disallowed_methods)]
 
+mod applied;
 mod clock;
 mod device;
 mod error;
@@ -23,6 +24,7 @@ mod steering;
 mod traffic;
 mod worker;
 
+pub use applied::Applied;
 pub use device::{Device, DeviceError};
 pub use error::GatewayError;
 pub use gateway::{Gateway, GatewayConfig};

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{Activity, LocalEntry, PeerIndex, RemoteEntry, Via};
+use mercato_session::{Activity, PeerIndex, Via};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::applied::InForce;
 use crate::error::GatewayError;
 use crate::lane::LeaseLimits;
 use crate::limits;
@@ -19,12 +20,8 @@ use crate::traffic::Traffic;
 pub(crate) enum Order {
     /// Do what the carrier orders all shards.
     Carry(mercato_session::Order),
-    /// Let the other side of a lease reach an address of this cluster.
-    AddLocal(LocalEntry),
-    /// Let this cluster reach an address of another.
-    AddRemote(RemoteEntry),
-    /// Take away all addresses of a lease.
-    RemoveLease(ContractId),
+    /// Say that the table that was ordered last is in force, and forget leases that were removed.
+    InForce(Arc<InForce>),
     /// Let a lease carry so much.
     Limit(ContractId, LeaseLimits),
     /// Tell what has passed.

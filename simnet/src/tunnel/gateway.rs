@@ -4,12 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
-use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Checksum, Config, Cut, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair,
-    LocalEntry, OffloadHeader, PeerConfig, PeerIndex, RemoteEntry, Shard, ShardError, SharedSecret,
+    AddressTable, Change, Checksum, Config, Cut, DATA_HEADER_BYTES, Effect, Endpoint, Entry,
+    Ignored, KeyPair, OffloadHeader, PeerConfig, PeerIndex, Role, Shard, ShardError, SharedSecret,
     Start, Suite, Suites, limits,
 };
 
@@ -117,15 +118,21 @@ impl Gateway {
             return;
         }
         let is_first = number == 0;
-        let peer = self.peers[&if is_first { LEASES[lease] } else { 0 }];
-        let entry = |is_of_first| (pod(lease, is_of_first, number), inner(lease, is_of_first));
-        let ((local, own), (remote, other)) = (entry(is_first), entry(!is_first));
-        let (lease, until_ms) = (contract(lease), u64::MAX);
-        let local = LocalEntry { lease, local: local.into(), inner: own.into(), until_ms };
-        self.table.insert_local(local).expect("each pod has addresses of its own");
-        let (local, inner) = (remote.into(), other.into());
-        let remote = RemoteEntry { lease, peer, local, inner, until_ms };
-        self.table.insert_remote(remote).expect("each pod has addresses of its own");
+        let other = if is_first { LEASES[lease] } else { 0 };
+        let (cluster, active) = (ClusterId([other as u8; 32]), self.peers[&other]);
+        let role = if is_first { Role::Consumer } else { Role::Provider };
+        let entry = |is_of_first| {
+            let (local, inner) = (pod(lease, is_of_first, number), inner(lease, is_of_first));
+            Entry { lease: contract(lease), local: local.into(), inner: inner.into() }
+        };
+        let changes = [
+            Change::Link { cluster, gateways: Vec::new(), active },
+            Change::Lease { lease: contract(lease), cluster, role, left: Duration::MAX },
+            Change::AddLocal(entry(is_first)),
+            Change::AddRemote(entry(!is_first)),
+        ];
+        let refused = self.table.apply(0, &changes);
+        assert!(refused.is_empty(), "each pod has addresses of its own: {refused:?}");
     }
 
     /// A packet of its cluster's.

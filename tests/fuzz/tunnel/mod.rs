@@ -31,10 +31,11 @@ pub(crate) const TARGETS: [Target; 5] = [
 ];
 
 /// Functions of the session that read bytes of somebody else, each with its target.
-pub(crate) const READERS: [(&str, &str); 14] = [
+pub(crate) const READERS: [(&str, &str); 15] = [
     ("handle_datagram", "handshake"),
     ("open", "sealed"),
     ("seal", "sealed"),
+    ("send", "segments"),
     ("outbound", "table"),
     ("inbound", "table"),
     ("lease_of_outbound", "table"),

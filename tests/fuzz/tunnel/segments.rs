@@ -1,13 +1,14 @@
 //! Large packets of a device: cut, and put together again. What is sound comes back as it was;
 //! of what is not, no packet is lost and nothing panics.
 
+use mercato_protocol::id::NegotiationId;
 use mercato_session::{
-    Checksum, Coalescer, Cut, OFFLOAD_HEADER_BYTES, OffloadHeader, Room, SegmentKind, Segments,
-    complete_checksum, take_partial_mark,
+    Checksum, Coalescer, Cut, DataPath, OFFLOAD_HEADER_BYTES, OffloadHeader, Outbox, Room, Route,
+    SegmentKind, Segments, complete_checksum, take_partial_mark,
 };
 
 use super::input::Input;
-use super::packets;
+use super::{noise, packets};
 
 /// No packet, and no piece of one, is larger.
 const MOST: usize = 65_535;
@@ -38,6 +39,12 @@ fn raw(input: &mut Input<'_>) {
         let pieces = pieces(cut, room.datagram());
         assert!(!pieces.is_empty());
     }
+    // Without a session it waits, or is dropped at once.
+    let (route, mut outbox) =
+        (Route { lease: NegotiationId([1; 16]), peer: noise::gateway(0).1 }, Outbox::default());
+    let mut path = DataPath::new(0);
+    path.send(0, route, &header, &packet, &mut outbox);
+    assert!(outbox.sent.is_empty() && path.take_wants_session() == outbox.dropped.is_empty());
     complete_checksum(&mut header, &mut packet);
     assert_eq!(header.checksum, None);
 }

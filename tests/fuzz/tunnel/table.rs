@@ -4,10 +4,11 @@
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use mercato_protocol::id::{ContractId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_session::{
-    AddressTable, Checksum, LocalEntry, PeerIndex, RemoteEntry, clamp_segment_size, too_big,
+    AddressTable, Change, Checksum, Entry, PeerIndex, Role, clamp_segment_size, too_big,
 };
 
 use super::input::Input;
@@ -87,19 +88,24 @@ fn peer() -> PeerIndex {
 }
 
 /// A table in which `own` stands for `own_inner`, and `other` for `other_inner`.
-fn table_of([own, own_inner, other, other_inner]: [Side; 4]) -> AddressTable {
-    let mut table = AddressTable::new([1; 16]);
+fn table_of(role: Role, [own, own_inner, other, other_inner]: [Side; 4]) -> AddressTable {
+    let cluster = ClusterId([1; 32]);
+    let mut changes = vec![Change::Link { cluster, gateways: Vec::new(), active: peer() }];
     for pod in 0..PODS {
-        let until_ms = if pod == ENDED { NOW_MS } else { u64::MAX };
+        let lease = lease(pod);
+        let left = Duration::from_millis(if pod == ENDED { NOW_MS } else { u64::MAX });
+        changes.push(Change::Lease { lease, cluster, role, left });
         for version_6 in [false, true] {
-            let [local, inner] = [own, own_inner].map(|side| side.address(pod, version_6));
-            let lease = lease(pod);
-            table.insert_local(LocalEntry { lease, local, inner, until_ms }).unwrap();
-            let [local, inner] = [other, other_inner].map(|side| side.address(pod, version_6));
-            let peer = peer();
-            table.insert_remote(RemoteEntry { lease, peer, local, inner, until_ms }).unwrap();
+            let entry = |sides: [Side; 2]| {
+                let [local, inner] = sides.map(|side| side.address(pod, version_6));
+                Entry { lease, local, inner }
+            };
+            changes.push(Change::AddLocal(entry([own, own_inner])));
+            changes.push(Change::AddRemote(entry([other, other_inner])));
         }
     }
+    let mut table = AddressTable::new([1; 16]);
+    assert_eq!(table.apply(0, &changes), []);
     table
 }
 
@@ -132,7 +138,10 @@ fn error(
 }
 
 fn out_and_in(packet: &[u8]) {
-    let mut home = table_of([Side::Home, Side::InnerOfHome, Side::HomeOfAway, Side::InnerOfAway]);
+    let home = table_of(
+        Role::Consumer,
+        [Side::Home, Side::InnerOfHome, Side::HomeOfAway, Side::InnerOfAway],
+    );
     let lease_before = home.lease_of_outbound(packet);
     let mut translated = packet.to_vec();
     let route = home.outbound(NOW_MS, &mut translated, Checksum::Complete);
@@ -147,13 +156,19 @@ fn out_and_in(packet: &[u8]) {
     assert_ends(&translated, [Side::InnerOfHome, Side::InnerOfAway], pod);
     assert_as_right(packet, &translated);
 
-    let mut back = table_of([Side::InnerOfHome, Side::Home, Side::InnerOfAway, Side::HomeOfAway]);
+    let back = table_of(
+        Role::Consumer,
+        [Side::InnerOfHome, Side::Home, Side::InnerOfAway, Side::HomeOfAway],
+    );
     let mut again = translated.clone();
     assert_eq!(back.outbound(NOW_MS, &mut again, Checksum::Complete), Ok(route));
     assert_eq!(without_checksums(&again), without_checksums(packet), "there and back");
     assert_as_right(packet, &again);
 
-    let mut away = table_of([Side::Away, Side::InnerOfAway, Side::AwayOfHome, Side::InnerOfHome]);
+    let away = table_of(
+        Role::Provider,
+        [Side::Away, Side::InnerOfAway, Side::AwayOfHome, Side::InnerOfHome],
+    );
     assert_eq!(away.lease_of_inbound(peer(), &translated), Some(route.lease));
     let mut arrived = translated.clone();
     assert_eq!(away.inbound(NOW_MS, peer(), &mut arrived, Checksum::Complete), Ok(route));

@@ -170,8 +170,8 @@ pub(crate) const TUPLES: &[(&str, usize)] =
 pub(crate) const SHORT_COMMENTS: &[(&str, usize)] = &[
     ("node/net", 58),
     ("node/offload", 40),
-    ("node/tunnel", 36),
-    ("node/tunnel/session", 68),
+    ("node/tunnel", 35),
+    ("node/tunnel/session", 66),
     ("protocol", 269),
     ("tests", 70),
 ];

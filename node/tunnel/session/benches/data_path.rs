@@ -5,13 +5,14 @@
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Checksum, Config, Control, Effect, Endpoint, KeyPair, LocalEntry, PeerConfig,
-    PeerIndex, RemoteEntry, Shard, SharedSecret, Start, Suite, Suites, limits,
+    AddressTable, Change, Checksum, Config, Control, Effect, Endpoint, Entry, KeyPair, PeerConfig,
+    PeerIndex, Role, Shard, SharedSecret, Start, Suite, Suites, limits,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
@@ -121,15 +122,22 @@ fn pod(side: u8, number: u32) -> Ipv4Addr {
 
 fn translate(criterion: &mut Criterion) {
     let peer = End::new(1, 2).peer;
-    let mut table = AddressTable::new([7; 16]);
-    let (lease, until_ms) = (NegotiationId([1; 16]), u64::MAX);
+    let (lease, cluster) = (NegotiationId([1; 16]), ClusterId([1; 32]));
+    let (role, left) = (Role::Consumer, Duration::MAX);
+    let mut changes = vec![
+        Change::Link { cluster, gateways: Vec::new(), active: peer },
+        Change::Lease { lease, cluster, role, left },
+    ];
     for number in 0..PODS {
         // Both names alike, so that a packet may be translated again and again.
-        let (local, remote) = (pod(1, number).into(), pod(2, number).into());
-        table.insert_local(LocalEntry { lease, local, inner: local, until_ms }).unwrap();
-        let remote = RemoteEntry { lease, peer, local: remote, inner: remote, until_ms };
-        table.insert_remote(remote).unwrap();
+        let entry = |side| {
+            let address = pod(side, number).into();
+            Entry { lease, local: address, inner: address }
+        };
+        changes.extend([Change::AddLocal(entry(1)), Change::AddRemote(entry(2))]);
     }
+    let mut table = AddressTable::new([7; 16]);
+    assert_eq!(table.apply(0, &changes), []);
     let mut packet = vec![0; PACKETS[1]];
     packet[0] = 0x45;
     packet[2..4].copy_from_slice(&(PACKETS[1] as u16).to_be_bytes());

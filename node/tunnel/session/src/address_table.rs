@@ -1,309 +1,357 @@
 //! Which addresses exist for whom: translation and policy in one. What is not in the table does
-//! not pass, in either direction, and is counted by the reason.
+//! not pass, in either direction.
 //!
 //! A pod has a *local* address, by which its own cluster knows it or knows of it, and an *inner*
-//! one, which stands in packets between the two gateways. Mostly they are the same.
+//! one, which stands in packets between the two gateways. Mostly they are the same. Each is of one
+//! lease. Two leases may know one address, and two clusters may have equal ranges: by which lease a
+//! packet goes is said by the guest that sends or receives it, since a guest is of one lease.
+//!
+//! A table that shards look into does not change: a changed one takes its place, whole.
 
+mod change;
 mod counters;
+mod keyed;
+mod names;
 mod route;
+mod slots;
+#[cfg(test)]
+mod tests;
 
-use std::hash::BuildHasher;
+use std::fmt;
 use std::net::IpAddr;
 
-use hashbrown::HashMap;
-use mercato_protocol::id::ContractId;
-use siphasher::sip::SipHasher13;
-use thiserror::Error;
+use mercato_protocol::id::{ClusterId, ContractId};
 
+use self::change::Side;
+pub use self::change::{Change, Entry, Refused, Role};
 pub use self::counters::{Counters, DropReason};
+use self::keyed::{Keyed, Table};
+use self::names::Names;
 pub use self::route::Route;
+use self::slots::{Slot, Slots};
 use crate::limits;
 use crate::packet::Layout;
 use crate::peer_index::PeerIndex;
 use crate::translate::{Checksum, Quoted, translate};
 
-/// A pod or node of this cluster, which one lease's other side may reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LocalEntry {
-    /// For which lease.
-    pub lease: ContractId,
-    /// As this cluster knows it.
-    pub local: IpAddr,
-    /// As it is called between the gateways.
-    pub inner: IpAddr,
-    /// From when on it exists no more, on the monotonic clock.
-    pub until_ms: u64,
+/// Which addresses exist for whom.
+#[derive(Clone)]
+pub struct AddressTable {
+    links: Slots<ClusterId, Link>,
+    leases: Slots<ContractId, Lease>,
+    link_by_gateway: Table<PeerIndex, Slot>,
+    locals: Names,
+    remotes: Names,
+    /// Leases by the local names of their guests, here or over there.
+    lease_by_guest: Table<IpAddr, Slot>,
+    /// The same by link and inner name.
+    lease_by_inner: Table<(Slot, IpAddr), Slot>,
 }
 
-/// A pod or node of another cluster, which this one may reach by a lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteEntry {
-    /// By which lease.
-    pub lease: ContractId,
-    /// Behind which gateway.
-    pub peer: PeerIndex,
-    /// As this cluster knows it.
-    pub local: IpAddr,
-    /// As it is called between the gateways.
-    pub inner: IpAddr,
-    /// From when on it exists no more, on the monotonic clock.
-    pub until_ms: u64,
-}
-
-/// Why an entry was not taken; the table is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refused {
-    /// Both addresses of an entry are of one version.
-    #[error("{local} and {inner} are of two versions of IP")]
-    Versions {
-        /// As this cluster knows it.
-        local: IpAddr,
-        /// As it is called between the gateways.
-        inner: IpAddr,
-    },
-    /// The address stands for another pod already.
-    #[error("{0} stands for another pod already")]
-    Taken(IpAddr),
-    /// The table is full.
-    #[error("there is room for {} addresses, and all of it is taken", limits::ADDRESSES)]
-    Full,
-}
-
-/// Hashes with a key that nobody else knows, so that a peer cannot choose addresses that collide.
-#[derive(Clone, Copy)]
-struct Keyed(u64, u64);
-
-impl BuildHasher for Keyed {
-    type Hasher = SipHasher13;
-
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0, self.1)
+impl fmt::Debug for AddressTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AddressTable of {} leases", self.leases.len())
     }
 }
 
-type Table<K, V> = HashMap<K, V, Keyed>;
+/// Another cluster, and by what gateways it is reached.
+#[derive(Clone)]
+struct Link {
+    gateways: Vec<PeerIndex>,
+    active: PeerIndex,
+}
 
-/// Which addresses exist for whom.
-pub struct AddressTable {
-    locals: Table<(ContractId, IpAddr), LocalEntry>,
-    local_by_inner: Table<(ContractId, IpAddr), IpAddr>,
-    remotes: Table<IpAddr, RemoteEntry>,
-    remote_by_inner: Table<(PeerIndex, IpAddr), IpAddr>,
-    counters: Counters,
+#[derive(Clone, Copy)]
+struct Lease {
+    link: Slot,
+    role: Role,
+    /// From when on it exists no more, on the monotonic clock.
+    until_ms: u64,
 }
 
 impl AddressTable {
     /// A table in which nothing is; `seed` is 16 random bytes.
     pub fn new(seed: [u8; 16]) -> Self {
-        let [one, other] = [0, 8].map(|at| {
-            u64::from_le_bytes(*seed[at..].first_chunk().expect("16 bytes are two numbers"))
-        });
-        let keyed = Keyed(one, other);
+        let keyed = Keyed::new(seed);
         Self {
-            locals: Table::with_hasher(keyed),
-            local_by_inner: Table::with_hasher(keyed),
-            remotes: Table::with_hasher(keyed),
-            remote_by_inner: Table::with_hasher(keyed),
-            counters: Counters::default(),
+            links: Slots::default(),
+            leases: Slots::default(),
+            link_by_gateway: Table::with_hasher(keyed),
+            locals: Names::new(keyed),
+            remotes: Names::new(keyed),
+            lease_by_guest: Table::with_hasher(keyed),
+            lease_by_inner: Table::with_hasher(keyed),
         }
     }
 
-    /// Lets the other side of a lease reach an address of this cluster. The same entry with
-    /// another end replaces the one before.
-    ///
-    /// # Errors
-    /// When an address stands for another pod already, or there is no room.
-    pub fn insert_local(&mut self, entry: LocalEntry) -> Result<(), Refused> {
-        let LocalEntry { lease, local, inner, .. } = entry;
-        one_version(local, inner)?;
-        if let Some(before) = self.local_by_inner.get(&(lease, inner)).filter(|of| **of != local) {
-            return Err(Refused::Taken(*before));
-        }
-        if self.locals.get(&(lease, local)).is_some_and(|before| before.inner != inner) {
-            return Err(Refused::Taken(local));
-        }
-        self.room(self.locals.len(), self.locals.contains_key(&(lease, local)))?;
-        self.locals.insert((lease, local), entry);
-        self.local_by_inner.insert((lease, inner), local);
-        Ok(())
+    /// Makes changes, one after the other, after what is over has gone. Gives those that were
+    /// refused, by their place, and why.
+    pub fn apply(&mut self, mono_ms: u64, changes: &[Change<PeerIndex>]) -> Vec<(usize, Refused)> {
+        self.drop_ended(mono_ms);
+        let made = changes.iter().map(|change| self.make(mono_ms, change)).enumerate();
+        made.filter_map(|(place, made)| Some((place, made.err()?))).collect()
     }
 
-    /// Lets this cluster reach an address of another by a lease. The same entry with another end
-    /// replaces the one before.
-    ///
-    /// # Errors
-    /// When an address stands for another pod already, or there is no room.
-    pub fn insert_remote(&mut self, entry: RemoteEntry) -> Result<(), Refused> {
-        let RemoteEntry { lease, peer, local, inner, .. } = entry;
-        one_version(local, inner)?;
-        let is_other = |before: &RemoteEntry| {
-            (before.lease, before.peer, before.inner) != (lease, peer, inner)
+    /// When the next lease ends, on the monotonic clock.
+    pub fn next_end_ms(&self) -> Option<u64> {
+        self.leases.iter().map(|(_, lease)| lease.until_ms).min()
+    }
+
+    /// Whether there is such a lease.
+    pub fn has_lease(&self, lease: ContractId) -> bool {
+        self.leases.slot(lease).is_some()
+    }
+
+    fn drop_ended(&mut self, mono_ms: u64) {
+        let ended = self.leases.iter().filter(|(_, lease)| lease.until_ms <= mono_ms);
+        for slot in ended.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.remove_lease(slot);
+        }
+    }
+
+    fn make(&mut self, mono_ms: u64, change: &Change<PeerIndex>) -> Result<(), Refused> {
+        match change {
+            Change::Link { cluster, gateways, active } => {
+                self.set_link(*cluster, gateways, *active)
+            }
+            Change::RemoveLink(cluster) => {
+                self.remove_link(*cluster);
+                Ok(())
+            }
+            Change::Lease { lease, cluster, role, left } => {
+                let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+                let until_ms = mono_ms.saturating_add(left_ms);
+                self.set_lease(*lease, *cluster, *role, until_ms)
+            }
+            Change::RemoveLease(lease) => {
+                if let Some(slot) = self.leases.slot(*lease) {
+                    self.remove_lease(slot);
+                }
+                Ok(())
+            }
+            Change::AddLocal(entry) => self.insert(Side::Local, *entry),
+            Change::AddRemote(entry) => self.insert(Side::Remote, *entry),
+            Change::RemoveLocal { lease, local } => self.remove(Side::Local, *lease, *local),
+            Change::RemoveRemote { lease, local } => self.remove(Side::Remote, *lease, *local),
+        }
+    }
+
+    fn set_link(
+        &mut self,
+        cluster: ClusterId,
+        gateways: &[PeerIndex],
+        active: PeerIndex,
+    ) -> Result<(), Refused> {
+        let before = self.links.slot(cluster);
+        let mut gateways = gateways.to_vec();
+        if !gateways.contains(&active) {
+            gateways.push(active);
+        }
+        let is_others =
+            |gateway| self.link_by_gateway.get(gateway).is_some_and(|link| Some(*link) != before);
+        if gateways.iter().any(is_others) {
+            return Err(Refused::GatewayOfOther(cluster));
+        }
+        if before.is_none() && self.links.len() >= limits::PEERS {
+            return Err(Refused::FullOfLeases);
+        }
+        let link = Link { gateways: gateways.clone(), active };
+        let slot = match before {
+            Some(slot) => {
+                self.link_by_gateway.retain(|_, link| *link != slot);
+                *self.links.get_mut(slot) = link;
+                slot
+            }
+            None => self.links.insert(cluster, link),
         };
-        if self.remotes.get(&local).is_some_and(is_other) {
-            return Err(Refused::Taken(local));
-        }
-        if self.remote_by_inner.get(&(peer, inner)).is_some_and(|before| *before != local) {
-            return Err(Refused::Taken(inner));
-        }
-        self.room(self.remotes.len(), self.remotes.contains_key(&local))?;
-        self.remotes.insert(local, entry);
-        self.remote_by_inner.insert((peer, inner), local);
+        self.link_by_gateway.extend(gateways.into_iter().map(|gateway| (gateway, slot)));
         Ok(())
     }
 
-    fn room(&self, taken: usize, is_there: bool) -> Result<(), Refused> {
-        if is_there || taken < limits::ADDRESSES { Ok(()) } else { Err(Refused::Full) }
+    fn remove_link(&mut self, cluster: ClusterId) {
+        let Some(slot) = self.links.slot(cluster) else { return };
+        let leases = self.leases.iter().filter(|(_, lease)| lease.link == slot);
+        for lease in leases.map(|(lease, _)| lease).collect::<Vec<_>>() {
+            self.remove_lease(lease);
+        }
+        for gateway in &self.links.get(slot).1.gateways {
+            self.link_by_gateway.remove(gateway);
+        }
+        self.links.remove(slot);
     }
 
-    /// Takes an address of this cluster from a lease.
-    pub fn remove_local(&mut self, lease: ContractId, local: IpAddr) {
-        if let Some(entry) = self.locals.remove(&(lease, local)) {
-            self.local_by_inner.remove(&(lease, entry.inner));
+    fn set_lease(
+        &mut self,
+        lease: ContractId,
+        cluster: ClusterId,
+        role: Role,
+        until_ms: u64,
+    ) -> Result<(), Refused> {
+        let link = self.links.slot(cluster).ok_or(Refused::UnknownCluster(cluster))?;
+        if let Some(slot) = self.leases.slot(lease) {
+            let before = self.leases.get_mut(slot);
+            if (before.link, before.role) != (link, role) {
+                return Err(Refused::OtherLease(lease));
+            }
+            before.until_ms = until_ms;
+            return Ok(());
+        }
+        if self.leases.len() >= limits::LEASES {
+            return Err(Refused::FullOfLeases);
+        }
+        self.leases.insert(lease, Lease { link, role, until_ms });
+        Ok(())
+    }
+
+    fn remove_lease(&mut self, slot: Slot) {
+        self.locals.remove_lease(slot);
+        self.remotes.remove_lease(slot);
+        self.lease_by_guest.retain(|_, of| *of != slot);
+        self.lease_by_inner.retain(|_, of| *of != slot);
+        self.leases.remove(slot);
+    }
+
+    fn names(&mut self, side: Side) -> &mut Names {
+        match side {
+            Side::Local => &mut self.locals,
+            Side::Remote => &mut self.remotes,
         }
     }
 
-    /// Takes away an address of another cluster, by the name that it has here.
-    pub fn remove_remote(&mut self, local: IpAddr) {
-        if let Some(entry) = self.remotes.remove(&local) {
-            self.remote_by_inner.remove(&(entry.peer, entry.inner));
+    fn insert(&mut self, side: Side, entry: Entry) -> Result<(), Refused> {
+        let slot = self.leases.slot(entry.lease).ok_or(Refused::UnknownLease(entry.lease))?;
+        let Lease { link, role, .. } = self.leases.get(slot).1;
+        let is_guest = role.guests() == side;
+        let is_others = |of: Option<&Slot>| is_guest && of.is_some_and(|of| *of != slot);
+        if is_others(self.lease_by_guest.get(&entry.local)) {
+            return Err(Refused::Taken(entry.local));
         }
+        if is_others(self.lease_by_inner.get(&(link, entry.inner))) {
+            return Err(Refused::Taken(entry.inner));
+        }
+        self.names(side).insert(slot, entry)?;
+        if is_guest {
+            self.lease_by_guest.insert(entry.local, slot);
+            self.lease_by_inner.insert((link, entry.inner), slot);
+        }
+        Ok(())
     }
 
-    /// Takes away all addresses of a lease.
-    pub fn remove_lease(&mut self, lease: ContractId) {
-        self.locals.retain(|(of, _), _| *of != lease);
-        self.local_by_inner.retain(|(of, _), _| *of != lease);
-        let remotes = &mut self.remotes;
-        self.remote_by_inner
-            .retain(|_, local| remotes.get(local).is_some_and(|entry| entry.lease != lease));
-        remotes.retain(|_, entry| entry.lease != lease);
+    fn remove(&mut self, side: Side, lease: ContractId, local: IpAddr) -> Result<(), Refused> {
+        let slot = self.leases.slot(lease).ok_or(Refused::UnknownLease(lease))?;
+        let Lease { link, role, .. } = self.leases.get(slot).1;
+        let last_of = self.names(side).remove(slot, local);
+        if role.guests() == side {
+            self.lease_by_guest.remove(&local);
+            last_of.map(|inner| self.lease_by_inner.remove(&(link, inner)));
+        }
+        Ok(())
     }
 
     /// Translates a packet of this cluster's to go through a gateway. Says through which.
     ///
     /// # Errors
-    /// When it may not pass; it is counted, and was not changed.
+    /// When it may not pass; it was not changed.
     pub fn outbound(
-        &mut self,
+        &self,
         mono_ms: u64,
         packet: &mut [u8],
         checksum: Checksum,
     ) -> Result<Route, DropReason> {
-        let result = self.translate_outbound(mono_ms, packet, checksum);
-        self.counters.note(packet.len(), result)
+        let Layout { source, destination, .. } = Layout::read(packet)?;
+        let slot = self.slot_outbound(source, destination).ok_or(DropReason::Destination)?;
+        let remote = self.remotes.inner(slot, destination).ok_or(DropReason::Destination)?;
+        let local = self.locals.inner(slot, source).ok_or(DropReason::Source)?;
+        let lease = self.in_force(mono_ms, slot)?;
+        translate(packet, local, remote, checksum, &Outwards { table: self, slot })?;
+        let (contract, Lease { link, .. }) = lease;
+        Ok(Route { lease: *contract, peer: self.links.get(*link).1.active })
     }
 
     /// Translates a packet that came through a peer's gateway, for this cluster.
     ///
     /// # Errors
-    /// When it may not pass; it is counted, and was not changed.
+    /// When it may not pass; it was not changed.
     pub fn inbound(
-        &mut self,
+        &self,
         mono_ms: u64,
         peer: PeerIndex,
         packet: &mut [u8],
         checksum: Checksum,
     ) -> Result<Route, DropReason> {
-        let result = self.translate_inbound(mono_ms, peer, packet, checksum);
-        self.counters.note(packet.len(), result)
+        let Layout { source, destination, .. } = Layout::read(packet)?;
+        let slot = self.slot_inbound(peer, source, destination).ok_or(DropReason::Source)?;
+        let remote = self.remotes.local(slot, source).ok_or(DropReason::Source)?;
+        let local = self.locals.local(slot, destination).ok_or(DropReason::Destination)?;
+        let (contract, _) = self.in_force(mono_ms, slot)?;
+        translate(packet, remote, local, checksum, &Inwards { table: self, slot })?;
+        Ok(Route { lease: *contract, peer })
     }
 
     /// Whose packet it is that this cluster sends, whether or not it may pass.
     pub fn lease_of_outbound(&self, packet: &[u8]) -> Option<ContractId> {
-        let Layout { destination, .. } = Layout::read(packet).ok()?;
-        Some(self.remotes.get(&destination)?.lease)
+        let Layout { source, destination, .. } = Layout::read(packet).ok()?;
+        Some(self.leases.get(self.slot_outbound(source, destination)?).0)
     }
 
     /// Whose packet it is that came through a peer's gateway, whether or not it may pass.
     pub fn lease_of_inbound(&self, peer: PeerIndex, packet: &[u8]) -> Option<ContractId> {
-        let Layout { source, .. } = Layout::read(packet).ok()?;
-        let local = self.remote_by_inner.get(&(peer, source))?;
-        Some(self.remotes.get(local)?.lease)
+        let Layout { source, destination, .. } = Layout::read(packet).ok()?;
+        Some(self.leases.get(self.slot_inbound(peer, source, destination)?).0)
     }
 
-    /// What has passed and what has not.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    /// By which lease a packet goes: that of the guest that sends it, or else of the one that it is
+    /// for.
+    fn slot_outbound(&self, source: IpAddr, destination: IpAddr) -> Option<Slot> {
+        let of = |guest, role| {
+            let slot = self.lease_by_guest.get(&guest)?;
+            (self.leases.get(*slot).1.role == role).then_some(*slot)
+        };
+        of(source, Role::Provider).or_else(|| of(destination, Role::Consumer))
     }
 
-    fn translate_outbound(
-        &self,
-        mono_ms: u64,
-        packet: &mut [u8],
-        checksum: Checksum,
-    ) -> Result<Route, DropReason> {
-        let Layout { source, destination, .. } = Layout::read(packet)?;
-        let remote = self.remotes.get(&destination).ok_or(DropReason::Destination)?;
-        let route = Route { lease: remote.lease, peer: remote.peer };
-        let local = self.locals.get(&(route.lease, source)).ok_or(DropReason::Source)?;
-        if remote.until_ms <= mono_ms || local.until_ms <= mono_ms {
-            return Err(DropReason::Ended);
-        }
-        let outwards = Outwards { table: self, route };
-        translate(packet, local.inner, remote.inner, checksum, &outwards)?;
-        Ok(route)
+    /// By which lease it came: that of the guest that it is for, or else of the one that sends it.
+    fn slot_inbound(&self, peer: PeerIndex, source: IpAddr, destination: IpAddr) -> Option<Slot> {
+        let link = *self.link_by_gateway.get(&peer)?;
+        let of = |guest, role| {
+            let slot = self.lease_by_inner.get(&(link, guest))?;
+            (self.leases.get(*slot).1.role == role).then_some(*slot)
+        };
+        of(destination, Role::Provider).or_else(|| of(source, Role::Consumer))
     }
 
-    fn translate_inbound(
-        &self,
-        mono_ms: u64,
-        peer: PeerIndex,
-        packet: &mut [u8],
-        checksum: Checksum,
-    ) -> Result<Route, DropReason> {
-        let Layout { source, destination, .. } = Layout::read(packet)?;
-        let remote = self.remote_by_inner.get(&(peer, source)).ok_or(DropReason::Source)?;
-        let remote = self.remotes.get(remote).expect("both tables change together");
-        let route = Route { lease: remote.lease, peer };
-        let local = self.local_by_inner.get(&(route.lease, destination));
-        let local = *local.ok_or(DropReason::Destination)?;
-        let entry = self.locals.get(&(route.lease, local)).expect("both tables change together");
-        if remote.until_ms <= mono_ms || entry.until_ms <= mono_ms {
-            return Err(DropReason::Ended);
-        }
-        let inwards = Inwards { table: self, route };
-        translate(packet, remote.local, local, checksum, &inwards)?;
-        Ok(route)
+    fn in_force(&self, mono_ms: u64, slot: Slot) -> Result<&(ContractId, Lease), DropReason> {
+        let lease = self.leases.get(slot);
+        if lease.1.until_ms <= mono_ms { Err(DropReason::Ended) } else { Ok(lease) }
     }
 }
 
 /// From the names of this cluster to those between the gateways.
 struct Outwards<'a> {
     table: &'a AddressTable,
-    route: Route,
+    slot: Slot,
 }
 
 /// From the names between the gateways to those of this cluster.
 struct Inwards<'a> {
     table: &'a AddressTable,
-    route: Route,
+    slot: Slot,
 }
 
 impl Quoted for Outwards<'_> {
     /// What the other side has sent: from one of its addresses to one of ours.
     fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
-        let Route { lease, peer } = self.route;
-        let remote = self.table.remotes.get(&source)?;
-        let local = self.table.locals.get(&(lease, destination))?;
-        ((remote.lease, remote.peer) == (lease, peer)).then_some((remote.inner, local.inner))
+        let Self { table, slot } = self;
+        let remote = table.remotes.inner(*slot, source)?;
+        Some((remote, table.locals.inner(*slot, destination)?))
     }
 }
 
 impl Quoted for Inwards<'_> {
     /// What we have sent: from one of our addresses to one of the other side's.
     fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
-        let Route { lease, peer } = self.route;
-        let local = self.table.local_by_inner.get(&(lease, source))?;
-        let remote = self.table.remote_by_inner.get(&(peer, destination))?;
-        let entry = self.table.remotes.get(remote)?;
-        (entry.lease == lease).then_some((*local, *remote))
-    }
-}
-
-fn one_version(local: IpAddr, inner: IpAddr) -> Result<(), Refused> {
-    if local.is_ipv4() == inner.is_ipv4() {
-        Ok(())
-    } else {
-        Err(Refused::Versions { local, inner })
+        let Self { table, slot } = self;
+        let local = table.locals.local(*slot, source)?;
+        Some((local, table.remotes.local(*slot, destination)?))
     }
 }

@@ -54,10 +54,8 @@ mod vectors;
 mod via;
 
 pub use activity::Activity;
-pub use address_table::{
-    AddressTable, Counters, DropReason, LocalEntry, Refused, RemoteEntry, Route,
-};
-pub use carrier::{Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
+pub use address_table::{AddressTable, Change, Counters, DropReason, Entry, Refused, Role, Route};
+pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
 pub use count::Count;

@@ -37,6 +37,10 @@ pub const SHARDS: usize = 16;
 pub const PEERS: usize = 4_096;
 /// Entries of the address table, of both kinds each. A guess: 1,000 leases with 110 pods fit.
 pub const ADDRESSES: usize = 262_144;
+/// Leases of one gateway. A guess: sixteen with each of a thousand clusters.
+pub const LEASES: usize = 16_384;
+/// Between two times at which leases that are over are dropped from the table.
+pub const DROP_ENDED_MS: u64 = 1_000;
 /// Initiations of strangers that are looked at in one second while under load, besides those that
 /// carry a cookie: none. So many in a second are taken for load. A guess: a core answers some
 /// 10,000 in a second.

@@ -2,7 +2,7 @@
 //! written.
 
 use mercato_session::{
-    AddressTable, Checksum, Coalescer, OffloadHeader, Opened, PeerIndex, Room, clamp_segment_size,
+    Addresses, Checksum, Coalescer, OffloadHeader, Opened, PeerIndex, Room, clamp_segment_size,
     take_partial_mark,
 };
 
@@ -27,7 +27,7 @@ struct Sender {
 pub(super) struct Inwards<'a> {
     pub(super) mono_ms: u64,
     pub(super) device: &'a mut Device,
-    pub(super) table: &'a mut AddressTable,
+    pub(super) addresses: &'a mut Addresses,
     pub(super) leases: &'a mut Leases,
 }
 
@@ -60,14 +60,14 @@ impl Incoming {
 impl Inwards<'_> {
     /// Writes a packet to the device, if it may pass.
     fn deliver(&mut self, from: Sender, header: OffloadHeader, packet: &mut [u8]) {
-        let Self { mono_ms, device, table, leases } = self;
+        let Self { mono_ms, device, addresses, leases } = self;
         let is_partial = header.checksum.is_some();
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
         let count = header.count(packet);
-        let lease = match table.inbound(*mono_ms, from.peer, packet, checksum) {
+        let lease = match addresses.inbound(*mono_ms, from.peer, packet, checksum) {
             Ok(route) => route.lease,
             Err(reason) => {
-                if let Some(lease) = table.lease_of_inbound(from.peer, packet) {
+                if let Some(lease) = addresses.lease_of_inbound(from.peer, packet) {
                     leases.drop_inbound(lease, reason, count);
                 }
                 return;
@@ -92,9 +92,9 @@ pub(super) fn tell(
     peer: PeerIndex,
     packet: &mut [u8],
     device: &mut Device,
-    table: &mut AddressTable,
+    addresses: &mut Addresses,
 ) {
-    if table.inbound(mono_ms, peer, packet, Checksum::Complete).is_err() {
+    if addresses.inbound(mono_ms, peer, packet, Checksum::Complete).is_err() {
         return;
     }
     if let Err(error) = device.write(OffloadHeader::default(), packet) {

@@ -30,8 +30,9 @@ impl Leases {
         self.leases.entry(lease).or_default().limits = limits;
     }
 
-    pub(super) fn remove(&mut self, lease: ContractId) {
-        self.leases.remove(&lease);
+    /// Forgets a lease. Gives what it has carried here, if it is known.
+    pub(super) fn remove(&mut self, lease: ContractId) -> Option<LeaseCounters> {
+        Some(self.leases.remove(&lease)?.counters)
     }
 
     pub(super) fn counters(&self) -> BTreeMap<ContractId, LeaseCounters> {

@@ -12,11 +12,10 @@ mod outgoing;
 mod tests;
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use mercato_session::{Activity, AddressTable, DataPath, PeerIndex, Refused, Say, ShardError, Via};
+use mercato_session::{Activity, DataPath, PeerIndex, Say, ShardError, Via};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use self::incoming::{Incoming, Inwards};
@@ -37,7 +36,6 @@ pub(crate) struct Lane {
     device: Device,
     socket: DatagramSocket,
     path: DataPath,
-    table: AddressTable,
     leases: Leases,
     incoming: Incoming,
     outgoing: Outgoing,
@@ -59,7 +57,6 @@ pub(crate) struct Lane {
 pub(crate) struct LaneParts {
     /// Of its shard.
     pub(crate) number: u8,
-    pub(crate) table_seed: [u8; 16],
     pub(crate) device: Device,
     pub(crate) socket: DatagramSocket,
     pub(crate) inbox: LaneInbox,
@@ -68,13 +65,12 @@ pub(crate) struct LaneParts {
 
 impl Lane {
     pub(crate) fn new(parts: LaneParts) -> Self {
-        let LaneParts { number, table_seed, device, socket, inbox, lanes } = parts;
+        let LaneParts { number, device, socket, inbox, lanes } = parts;
         Self {
             number,
             device,
             socket,
             path: DataPath::new(number),
-            table: AddressTable::new(table_seed),
             leases: Leases::default(),
             incoming: Incoming::default(),
             outgoing: Outgoing::new(),
@@ -181,7 +177,7 @@ impl Lane {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        let (all, leases) = (*self.table.counters(), self.leases.counters());
+        let (all, leases) = (*self.path.counters(), self.leases.counters());
         Traffic { all, leases, refused: self.refused }
     }
 
@@ -192,11 +188,11 @@ impl Lane {
 
     /// Takes one packet of the device. False if there is none.
     fn read_device(&mut self, mono_ms: u64) -> Result<bool, GatewayError> {
-        let Self { device, path, table, leases, outgoing, socket, read, .. } = self;
+        let Self { device, path, leases, outgoing, socket, read, .. } = self;
         match device.read(read) {
             Ok(bytes) => {
                 let mut through = Through { mono_ms, path, leases, socket };
-                outgoing.take(&mut read[..bytes], table, &mut through);
+                outgoing.take(&mut read[..bytes], &mut through);
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -266,14 +262,15 @@ impl Lane {
 
     /// Gives all that was put together to the device.
     fn deliver(&mut self, mono_ms: u64) {
-        let Self { device, table, leases, incoming, .. } = self;
-        incoming.finish(&mut Inwards { mono_ms, device, table, leases });
+        let Self { device, path, leases, incoming, .. } = self;
+        let addresses = path.addresses();
+        incoming.finish(&mut Inwards { mono_ms, device, addresses, leases });
     }
 
     fn open_one(&mut self, mono_ms: u64, via: Via, datagram: &mut [u8]) -> Result<(), ShardError> {
-        let Self { device, path, table, leases, incoming, .. } = self;
-        let opened = path.open(mono_ms, via, datagram)?;
-        incoming.push(opened, &mut Inwards { mono_ms, device, table, leases });
+        let Self { device, path, leases, incoming, .. } = self;
+        let (opened, addresses) = path.open(mono_ms, via, datagram)?;
+        incoming.push(opened, &mut Inwards { mono_ms, device, addresses, leases });
         Ok(())
     }
 
@@ -304,19 +301,12 @@ impl Lane {
                 let (outgoing, mut through) = self.outwards(mono_ms);
                 outgoing.obey(order, &mut through);
             }
-            Order::AddLocal(entry) => {
-                let added = self.table.insert_local(entry);
-                self.say_refused(entry.local, added);
-            }
-            Order::AddRemote(entry) => {
-                let added = self.table.insert_remote(entry);
-                self.say_refused(entry.local, added);
-            }
-            Order::RemoveLease(lease) => {
-                self.table.remove_lease(lease);
-                let (outgoing, mut through) = self.outwards(mono_ms);
-                outgoing.remove_lease(lease, &mut through);
-                self.leases.remove(lease);
+            Order::InForce(in_force) => {
+                let removed = in_force.removed().iter();
+                in_force.is_had(removed.filter_map(|lease| {
+                    self.outgoing.remove_lease(*lease);
+                    Some((*lease, self.leases.remove(*lease)?))
+                }));
             }
             Order::Limit(lease, limits) => self.leases.set_limits(lease, limits),
             // Whoever asked may have gone.
@@ -334,9 +324,9 @@ impl Lane {
 
     /// Tells senders how large their packets may be, where they were larger.
     fn tell_senders(&mut self, mono_ms: u64) {
-        let Self { device, table, outgoing, .. } = self;
+        let Self { device, path, outgoing, .. } = self;
         for (peer, mut packet) in outgoing.take_told() {
-            incoming::tell(mono_ms, peer, &mut packet, device, table);
+            incoming::tell(mono_ms, peer, &mut packet, device, path.addresses());
         }
     }
 
@@ -346,16 +336,6 @@ impl Lane {
             self.path.note_refused(refused.via.to, refused.bytes);
             self.refused += refused.count;
             self.is_active = true;
-        }
-    }
-
-    /// All lanes have the same table: the first one says it for all.
-    fn say_refused(&self, local: IpAddr, added: Result<(), Refused>) {
-        if let Err(error) = added
-            && self.number == 0
-        {
-            // Once for each command.
-            tracing::warn!(%local, %error, "this address is not reachable");
         }
     }
 }

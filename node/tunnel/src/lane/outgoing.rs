@@ -4,8 +4,8 @@
 
 use mercato_protocol::id::ContractId;
 use mercato_session::{
-    AddressTable, Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES,
-    OffloadHeader, Order, Outlet, PeerIndex, Queued, Route, Say, Via,
+    Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES, OffloadHeader, Order,
+    Outlet, PeerIndex, Queued, Route, Say, Via,
 };
 
 use super::backlog::Backlog;
@@ -74,12 +74,7 @@ impl Outgoing {
     }
 
     /// Takes a packet as the device gave it, with its header in front.
-    pub(super) fn take(
-        &mut self,
-        read: &mut [u8],
-        table: &mut AddressTable,
-        through: &mut Through<'_>,
-    ) {
+    pub(super) fn take(&mut self, read: &mut [u8], through: &mut Through<'_>) {
         let Some((header, bytes)) = read.split_first_chunk_mut::<OFFLOAD_HEADER_BYTES>() else {
             return;
         };
@@ -88,10 +83,11 @@ impl Outgoing {
         let is_partial = header.checksum.is_some();
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
         let count = header.count(bytes);
-        let route = match table.outbound(through.mono_ms, bytes, checksum) {
+        let addresses = through.path.addresses();
+        let route = match addresses.outbound(through.mono_ms, bytes, checksum) {
             Ok(route) => route,
             Err(reason) => {
-                if let Some(lease) = table.lease_of_outbound(bytes) {
+                if let Some(lease) = addresses.lease_of_outbound(bytes) {
                     through.leases.drop_outbound(lease, reason, count);
                 }
                 return;
@@ -188,11 +184,9 @@ impl Outgoing {
         self.flush(through);
     }
 
-    /// Drops what waits of a lease.
-    pub(super) fn remove_lease(&mut self, lease: ContractId, through: &mut Through<'_>) {
+    /// Drops what waits for the way out of a lease.
+    pub(super) fn remove_lease(&mut self, lease: ContractId) {
         self.queue.remove(lease);
-        let is_of_lease = |route: Route| route.lease == lease;
-        self.with_outlet(through, |path, _, outlet| path.drop_all(is_of_lease, outlet));
     }
 }
 
@@ -244,8 +238,12 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use mercato_protocol::id::NegotiationId;
-    use mercato_session::{Config, Endpoint, KeyPair, PeerConfig, SharedSecret, Start, Suites};
+    use mercato_session::{
+        AddressTable, Config, Endpoint, KeyPair, PeerConfig, SharedSecret, Start, Suites,
+    };
 
     use super::*;
     use crate::offloads::{OffloadState, Offloads};
@@ -278,8 +276,8 @@ mod tests {
         let header = OffloadHeader::default();
         outgoing.seal(route, &header, &packet(), &mut through);
         outgoing.seal(route, &header, &[0; 28], &mut through);
-        // What waits for a session is lost when its lease is removed.
-        outgoing.remove_lease(route.lease, &mut through);
+        // What waits for a session is lost when its lease is none of the table.
+        outgoing.obey(Order::Table(Arc::new(AddressTable::new([1; 16]))), &mut through);
         let counters = leases.counters()[&route.lease].outbound;
         for reason in DropReason::ALL {
             let expected = [DropReason::NoSession, DropReason::Malformed];

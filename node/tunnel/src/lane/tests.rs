@@ -19,8 +19,7 @@ fn lane() -> (Lane, Vec<LaneMail>) {
     let (lanes, mut inboxes): (Vec<_>, Vec<_>) =
         (0..3).map(|_| order::lane_mail().unwrap()).unzip();
     let inbox = inboxes.swap_remove(0);
-    let (number, table_seed) = (0, [1; 16]);
-    let parts = LaneParts { number, table_seed, device, socket, inbox, lanes: lanes.clone() };
+    let parts = LaneParts { number: 0, device, socket, inbox, lanes: lanes.clone() };
     (Lane::new(parts), lanes)
 }
 

@@ -123,7 +123,8 @@ impl Counters {
         }
     }
 
-    pub(super) fn note(
+    /// Counts one packet of so many bytes, by what became of it.
+    pub(crate) fn note(
         &mut self,
         bytes: usize,
         result: Result<Route, DropReason>,

@@ -2,12 +2,14 @@
 //! table has translated, in pieces that fit, and does what the carrier orders.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use super::addresses::Addresses;
 use super::order::{Order, Say};
 use super::outlet::Outlet;
 use super::waiting::{Packet, Waiting};
 use crate::activity::Activity;
-use crate::address_table::{DropReason, Route};
+use crate::address_table::{Counters, DropReason, Route};
 use crate::cut::{Cut, CutError};
 use crate::limits::SEALED_BYTES;
 use crate::message::DATA_HEADER_BYTES;
@@ -20,6 +22,7 @@ use crate::via::Via;
 /// The data path of one shard, and what waits there.
 pub struct DataPath {
     shard: Shard,
+    addresses: Addresses,
     waiting: Waiting,
     /// Whether there is more of it since this was last asked.
     wants_session: bool,
@@ -34,7 +37,12 @@ enum Unsealed {
 impl DataPath {
     /// The data path of the shard of this number.
     pub fn new(number: u8) -> Self {
-        Self { shard: Shard::new(number), waiting: Waiting::default(), wants_session: false }
+        Self {
+            shard: Shard::new(number),
+            addresses: Addresses::none(),
+            waiting: Waiting::default(),
+            wants_session: false,
+        }
     }
 
     /// Does what the carrier orders all shards.
@@ -53,7 +61,11 @@ impl DataPath {
             Order::Path(peer, path) => self.shard.set_path(peer, path),
             Order::RemovePeer(peer) => {
                 self.shard.remove_peer(peer);
-                self.drop_all(|route| route.peer == peer, outlet);
+                self.drop_waiting(|route| route.peer == peer, outlet);
+            }
+            Order::Table(table) => {
+                self.addresses.set_table(Arc::clone(&table));
+                self.drop_waiting(|route| !table.has_lease(route.lease), outlet);
             }
         }
     }
@@ -131,7 +143,7 @@ impl DataPath {
         }
     }
 
-    /// Opens a sealed packet where it lies.
+    /// Opens a sealed packet where it lies. Gives it, and by whom its addresses are known.
     ///
     /// # Errors
     /// When it is of no session of ours, too old, seen before or not authentic.
@@ -140,8 +152,18 @@ impl DataPath {
         mono_ms: u64,
         via: Via,
         datagram: &'a mut [u8],
-    ) -> Result<Opened<'a>, ShardError> {
-        self.shard.open(mono_ms, via, datagram)
+    ) -> Result<(Opened<'a>, &'a mut Addresses), ShardError> {
+        Ok((self.shard.open(mono_ms, via, datagram)?, &mut self.addresses))
+    }
+
+    /// Who exists for whom.
+    pub fn addresses(&mut self) -> &mut Addresses {
+        &mut self.addresses
+    }
+
+    /// What has passed the address table, and what has not.
+    pub fn counters(&self) -> &Counters {
+        self.addresses.counters()
     }
 
     /// The own link refused a datagram to this address as too large.
@@ -149,8 +171,7 @@ impl DataPath {
         self.shard.note_refused(to, datagram_bytes);
     }
 
-    /// Drops what waits that is of no interest any more.
-    pub fn drop_all<O: Outlet>(&mut self, is_over: impl Fn(Route) -> bool, outlet: &mut O) {
+    fn drop_waiting<O: Outlet>(&mut self, is_over: impl Fn(Route) -> bool, outlet: &mut O) {
         for Packet { route, header, bytes } in self.waiting.take(is_over) {
             outlet.dropped(route, DropReason::NoSession, header.count(&bytes));
         }

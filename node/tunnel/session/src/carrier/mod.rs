@@ -6,23 +6,29 @@
 //! endpoint, a data path is with each shard, and whoever has both gives the one's orders to the
 //! others, in their order.
 
+mod addresses;
 mod data_path;
 mod handshakes;
 mod order;
 mod outlet;
+mod tables;
 mod waiting;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mercato_protocol::time::Now;
 
 use self::handshakes::Handshakes;
+use self::tables::Tables;
 use crate::activity::Activity;
+use crate::address_table::{Change, Refused};
 use crate::endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig};
 use crate::limits;
 use crate::peer_index::PeerIndex;
 use crate::via::Via;
 
+pub use self::addresses::Addresses;
 pub use self::data_path::DataPath;
 pub use self::order::{Order, Say};
 pub use self::outlet::{Outbox, Outlet};
@@ -31,6 +37,7 @@ pub use self::outlet::{Outbox, Outlet};
 pub struct Carrier {
     endpoint: Endpoint,
     handshakes: Handshakes,
+    tables: Tables,
     /// What the shards saw of each peer, and the endpoint was not told yet.
     seen: BTreeMap<PeerIndex, Activity>,
 }
@@ -53,8 +60,10 @@ pub trait Shards {
 impl Carrier {
     /// A gateway without peers; `seed` is 32 random bytes for it alone.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
-        let endpoint = Endpoint::new(config, seed);
-        Self { endpoint, handshakes: Handshakes::default(), seen: BTreeMap::new() }
+        let mut endpoint = Endpoint::new(config, seed);
+        let tables = Tables::new(endpoint.table_seed());
+        let (handshakes, seen) = (Handshakes::default(), BTreeMap::new());
+        Self { endpoint, handshakes, tables, seen }
     }
 
     /// Adds a peer; one with this key that is there already gets the new secret and addresses.
@@ -71,6 +80,44 @@ impl Carrier {
         self.endpoint.remove_peer(peer);
         self.perform(shards);
         shards.order(Order::RemovePeer(peer));
+    }
+
+    /// Changes which addresses exist for whom, in all shards at once. Peers by which packets go are
+    /// connected. Gives the changes that were refused, by their place, and why; the others are made.
+    pub fn apply<S: Shards>(
+        &mut self,
+        now: Now,
+        changes: impl IntoIterator<Item = Change>,
+        shards: &mut S,
+    ) -> Vec<(usize, Refused)> {
+        let (mut refused, mut places, mut resolved) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, change) in changes.into_iter().enumerate() {
+            match change.resolve(|key| self.endpoint.peer(key)) {
+                Ok(change) => {
+                    places.push(place);
+                    resolved.push(change);
+                }
+                Err(why) => refused.push((place, why)),
+            }
+        }
+        let active = resolved.iter().filter_map(|change| match change {
+            Change::Link { active, .. } => Some(*active),
+            Change::RemoveLink(_)
+            | Change::Lease { .. }
+            | Change::RemoveLease(_)
+            | Change::AddLocal(_)
+            | Change::RemoveLocal { .. }
+            | Change::AddRemote(_)
+            | Change::RemoveRemote { .. } => None,
+        });
+        let active: Vec<PeerIndex> = active.collect();
+        let of_table = self.tables.apply(now.mono_ms, resolved);
+        refused.extend(of_table.into_iter().map(|(nth, why)| (places[nth], why)));
+        refused.sort_unstable_by_key(|(place, _)| *place);
+        shards.order(Order::Table(Arc::clone(self.tables.active())));
+        active.into_iter().for_each(|peer| self.endpoint.connect(now, peer));
+        self.perform(shards);
+        refused
     }
 
     /// Begins a handshake with a peer, unless one is under way or there is a young session.
@@ -122,12 +169,17 @@ impl Carrier {
             self.endpoint.handle_activity(now, peer, activity);
         }
         self.endpoint.handle_timeout(now);
+        if self.tables.drop_ms().is_some_and(|at_ms| at_ms <= now.mono_ms) {
+            // Nothing is changed, but for what is over.
+            let _ = self.tables.apply(now.mono_ms, Vec::new());
+            shards.order(Order::Table(Arc::clone(self.tables.active())));
+        }
         self.perform(shards)
     }
 
     /// When [`Carrier::carry`] is to be called at the latest, on the monotonic clock.
     pub fn wakeup_ms(&self) -> Option<u64> {
-        self.endpoint.wakeup_ms()
+        [self.endpoint.wakeup_ms(), self.tables.drop_ms()].into_iter().flatten().min()
     }
 
     /// How many initiations were looked at with the private key, ever: what a flood costs.

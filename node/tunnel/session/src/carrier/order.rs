@@ -1,5 +1,8 @@
 //! What a carrier wants of the shards.
 
+use std::sync::Arc;
+
+use crate::address_table::AddressTable;
 use crate::control::Control;
 use crate::path_mtu::Path;
 use crate::peer_index::PeerIndex;
@@ -21,6 +24,8 @@ pub enum Order {
     Path(PeerIndex, Path),
     /// Forget this peer, and all sessions with it.
     RemovePeer(PeerIndex),
+    /// Look addresses up here from now on, and drop what waits of leases that are not there.
+    Table(Arc<AddressTable>),
 }
 
 /// What one shard is to say.

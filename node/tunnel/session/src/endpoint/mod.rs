@@ -13,6 +13,7 @@ mod peer;
 mod roaming;
 mod sessions;
 mod table;
+mod timers;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -29,6 +30,7 @@ use crate::activity::Activity;
 use crate::cookie::Checker;
 use crate::erasing_rng::ErasingRng;
 use crate::handshake::{Choice, Responder, Timestamp};
+use crate::keys::PublicKey;
 use crate::limits;
 use crate::message::{self, CookieReply, Initiation, Message, Response};
 use crate::peer_index::PeerIndex;
@@ -154,6 +156,18 @@ impl Endpoint {
     /// How many initiations were looked at with the private key, ever: what a flood costs.
     pub fn examined_initiations(&self) -> u64 {
         self.load.examined()
+    }
+
+    /// The peer with this key.
+    pub(crate) fn peer(&self, key: &PublicKey) -> Option<PeerIndex> {
+        self.peers.by_key(key)
+    }
+
+    /// Random bytes for an address table, which nobody else knows.
+    pub(crate) fn table_seed(&mut self) -> [u8; 16] {
+        let mut seed = [0; 16];
+        self.rng.fill_bytes(&mut seed);
+        seed
     }
 
     /// Whether a peer is known to be at this address, or may be.

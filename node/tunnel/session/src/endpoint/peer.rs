@@ -9,6 +9,7 @@ use super::effect::{Effect, Link};
 use super::ignored::Ignored;
 use super::roaming::{Moved, Roaming};
 use super::sessions::{Session, Sessions};
+use super::timers::Timers;
 use crate::activity::Activity;
 use crate::control::Control;
 use crate::cookie::Stamper;
@@ -50,13 +51,6 @@ pub(super) struct Peer {
     newest_heard: Timestamp,
     heard_ms: Option<u64>,
     link: Link,
-}
-
-#[derive(Default)]
-struct Timers {
-    keepalive_ms: Option<u64>,
-    silence_ms: Option<u64>,
-    erase_ms: Option<u64>,
 }
 
 impl Peer {
@@ -393,10 +387,9 @@ impl Peer {
 
     /// When something becomes due.
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
-        let Timers { keepalive_ms, silence_ms, erase_ms } = self.timers;
         let again_ms = self.attempt.as_ref().map(|attempt| attempt.tries.again_ms);
         let probe_ms = self.sessions.current().and_then(|_| self.path.wakeup_ms());
-        [keepalive_ms, silence_ms, erase_ms, again_ms, probe_ms].into_iter().flatten().min()
+        [self.timers.next_ms(), again_ms, probe_ms].into_iter().flatten().min()
     }
 }
 

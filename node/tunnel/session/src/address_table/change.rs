@@ -1,0 +1,164 @@
+//! What changes in an address table.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mercato_protocol::id::{ClusterId, ContractId};
+use thiserror::Error;
+
+use crate::keys::PublicKey;
+use crate::limits;
+
+/// One change of an address table. A gateway is named by its key; the table itself knows it by
+/// number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change<G = PublicKey> {
+    /// Another cluster is behind these gateways. Packets to it go by the active one, and may come
+    /// from each. The same cluster again: these gateways from now on, which is all that a take-over
+    /// changes.
+    Link {
+        /// The cluster that they are of.
+        cluster: ClusterId,
+        /// All its gateways; the active one may be left out.
+        gateways: Vec<G>,
+        /// By which packets to it go.
+        active: G,
+    },
+    /// Another cluster is no more, nor is any lease with it.
+    RemoveLink(ClusterId),
+    /// There is a lease with another cluster. The same lease again: this is left of it from now on.
+    Lease {
+        /// The lease that there is.
+        lease: ContractId,
+        /// With which cluster; its link has to be there.
+        cluster: ClusterId,
+        /// What this cluster is in it.
+        role: Role,
+        /// What is left of it: afterwards none of its addresses exists, whether or not anybody says
+        /// so.
+        left: Duration,
+    },
+    /// A lease is over, and none of its addresses exists.
+    RemoveLease(ContractId),
+    /// The other side of a lease may reach this address of this cluster. Several local addresses
+    /// may have one inner address; what comes for it goes to the first of them.
+    AddLocal(Entry),
+    /// It may not any more.
+    RemoveLocal {
+        /// The lease that it is of.
+        lease: ContractId,
+        /// As this cluster knows it.
+        local: IpAddr,
+    },
+    /// This cluster may reach an address of the other side. What comes from one that has several
+    /// local names has the first of them.
+    AddRemote(Entry),
+    /// It may not any more.
+    RemoveRemote {
+        /// The lease that it is of.
+        lease: ContractId,
+        /// As this cluster knows it.
+        local: IpAddr,
+    },
+}
+
+/// A pod or node, as one lease knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// By which lease it is reached.
+    pub lease: ContractId,
+    /// As this cluster knows it.
+    pub local: IpAddr,
+    /// As it is called between the gateways.
+    pub inner: IpAddr,
+}
+
+/// What this cluster is in a lease. The guests are at the provider's, and each is of one lease: it
+/// says of a packet by which lease it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Its pods run elsewhere: the other side's addresses are those of guests.
+    Consumer,
+    /// Guests run here: its own addresses are theirs.
+    Provider,
+}
+
+/// One of the two sides of a lease.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Local,
+    Remote,
+}
+
+impl Role {
+    /// On which side its guests are.
+    pub(super) fn guests(self) -> Side {
+        match self {
+            Self::Consumer => Side::Remote,
+            Self::Provider => Side::Local,
+        }
+    }
+}
+
+/// Why a change was not made; the table is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// Both addresses of an entry are of one version.
+    #[error("{local} and {inner} are of two versions of IP")]
+    Versions {
+        /// As this cluster knows it.
+        local: IpAddr,
+        /// As it is called between the gateways.
+        inner: IpAddr,
+    },
+    /// The address stands for another pod already.
+    #[error("{0} stands for another pod already")]
+    Taken(IpAddr),
+    /// There are as many addresses as there is room for.
+    #[error("there is room for {} addresses, and all of it is taken", limits::ADDRESSES)]
+    Full,
+    /// There are as many leases, or clusters, as there is room for.
+    #[error("there is room for {} leases, and all of it is taken", limits::LEASES)]
+    FullOfLeases,
+    /// No such lease is in force.
+    #[error("the lease {0} is not in force")]
+    UnknownLease(ContractId),
+    /// The lease is one with another cluster, or the other way round.
+    #[error("the lease {0} is one with another cluster, or the other way round")]
+    OtherLease(ContractId),
+    /// Nothing is known of the gateways of this cluster.
+    #[error("nothing is known of the gateways of {0}")]
+    UnknownCluster(ClusterId),
+    /// A gateway of a link is no peer of this one.
+    #[error("a gateway of {0} is not known")]
+    UnknownGateway(ClusterId),
+    /// A gateway of a link is another cluster's already.
+    #[error("a gateway of {0} is another cluster's already")]
+    GatewayOfOther(ClusterId),
+}
+
+impl Change<PublicKey> {
+    /// The same change with the numbers of gateways.
+    ///
+    /// # Errors
+    /// When a gateway is not known.
+    pub fn resolve<G>(self, find: impl Fn(&PublicKey) -> Option<G>) -> Result<Change<G>, Refused> {
+        Ok(match self {
+            Self::Link { cluster, gateways, active } => {
+                let unknown = Refused::UnknownGateway(cluster);
+                let found = |key| find(key).ok_or(unknown);
+                let gateways = gateways.iter().map(found).collect::<Result<_, _>>()?;
+                Change::Link { cluster, gateways, active: found(&active)? }
+            }
+            Self::RemoveLink(cluster) => Change::RemoveLink(cluster),
+            Self::Lease { lease, cluster, role, left } => {
+                Change::Lease { lease, cluster, role, left }
+            }
+            Self::RemoveLease(lease) => Change::RemoveLease(lease),
+            Self::AddLocal(entry) => Change::AddLocal(entry),
+            Self::RemoveLocal { lease, local } => Change::RemoveLocal { lease, local },
+            Self::AddRemote(entry) => Change::AddRemote(entry),
+            Self::RemoveRemote { lease, local } => Change::RemoveRemote { lease, local },
+        })
+    }
+}
