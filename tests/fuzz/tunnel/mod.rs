@@ -31,7 +31,7 @@ pub(crate) const TARGETS: [Target; 5] = [
 ];
 
 /// Functions of the session that read bytes of somebody else, each with its target.
-pub(crate) const READERS: [(&str, &str); 14] = [
+pub(crate) const READERS: [(&str, &str); 15] = [
     ("handle_datagram", "handshake"),
     ("open", "sealed"),
     ("seal", "sealed"),
@@ -45,5 +45,6 @@ pub(crate) const READERS: [(&str, &str); 14] = [
     ("complete_checksum", "segments"),
     ("from_bytes", "segments"),
     ("count", "segments"),
+    ("send", "segments"),
     ("push", "segments"),
 ];

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use mercato_protocol::id::{ContractId, NegotiationId};
 use mercato_session::{
-    AddressTable, Checksum, Config, DropReason, Endpoint, KeyPair, LocalEntry, PeerConfig,
+    AddressTable, Carrier, Checksum, Config, DropReason, KeyPair, LocalEntry, PeerConfig,
     PeerIndex, RemoteEntry, SharedSecret, Start, Suites, too_big,
 };
 
@@ -25,7 +25,7 @@ fn peer() -> PeerIndex {
     let config = Config { keys: keys.clone(), suites, shards: 1, link_mtu: 1_500, start };
     let secret = SharedSecret::new([2; 32]);
     let peer = PeerConfig { key: keys.public(), secret, addresses: Vec::new() };
-    Endpoint::new(config, [3; 32]).add_peer(peer).unwrap()
+    Carrier::new(config, [3; 32]).add_peer(peer).unwrap()
 }
 
 fn table() -> AddressTable {
