@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Change, Config, Control, Effect, Endpoint, Entry, KeyPair, PeerConfig, PeerIndex, Role, Shard,
-    SharedSecret, Suite, Suites,
+    Carrier, Change, Config, Control, DataPath, Entry, Ignored, KeyPair, Link, Order, Outbox,
+    PeerConfig, PeerIndex, Role, Say, Shards, SharedSecret, Suite, Suites, Via,
 };
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, OffloadState, Offloads,
@@ -26,10 +26,17 @@ const WAIT: Duration = Duration::from_secs(20);
 
 /// The other end of a session, without a device.
 struct Remote {
-    endpoint: Endpoint,
-    shard: Shard,
+    carrier: Carrier,
+    only: OnlyShard,
     peer: PeerIndex,
     socket: UdpSocket,
+}
+
+/// The only shard of the other end, which does what is ordered at once.
+struct OnlyShard {
+    path: DataPath,
+    outbox: Outbox,
+    mono_ms: u64,
     is_up: bool,
 }
 
@@ -104,56 +111,58 @@ impl Remote {
         ensure!(applied.refused.is_empty(), "addresses were refused: {:?}", applied.refused);
         let suites = Suites::new(Suite::ALL);
         let config = Config { keys, suites, shards: 1, link_mtu: cable::MTU, start: begun_now() };
-        let mut endpoint = Endpoint::new(config, rand::random());
+        let mut carrier = Carrier::new(config, rand::random());
         let at = PeerConfig { key: gateway, secret, addresses: vec![GATEWAY] };
-        let peer = endpoint.add_peer(at)?;
+        let peer = carrier.add_peer(at)?;
         let socket = namespace.within(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))??;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let mut remote = Self { endpoint, shard: Shard::new(0), peer, socket, is_up: false };
+        let (path, outbox) = (DataPath::new(0), Outbox::default());
+        let only = OnlyShard { path, outbox, mono_ms: 0, is_up: false };
+        let mut remote = Self { carrier, only, peer, socket };
         remote.connect(Instant::now())?;
         Ok(remote)
     }
 
     fn connect(&mut self, began: Instant) -> Result<()> {
         let mut received = [0; 2_048];
-        while !self.is_up {
+        while !self.only.is_up {
             ensure!(began.elapsed() < WAIT, "no session began in {WAIT:?}");
             let now = Now { mono_ms: began.elapsed().as_millis() as u64, wall_ms: wall_ms() };
-            self.endpoint.connect(now, self.peer);
-            self.endpoint.handle_timeout(now);
-            self.perform(now)?;
+            self.only.mono_ms = now.mono_ms;
+            self.carrier.connect(now, self.peer, &mut self.only);
+            self.carrier.carry(now, &mut self.only);
+            self.send()?;
             if let Ok((bytes, from)) = self.socket.recv_from(&mut received) {
-                // What is of no use is sent again.
-                let _ = self.endpoint.handle_datagram(now, from, &received[..bytes]);
+                self.carrier.take_datagram(from.into(), received[..bytes].to_vec());
+                self.carrier.handle_datagrams(now, &mut self.only);
             }
-            self.perform(now)?;
+            self.send()?;
         }
         Ok(())
     }
 
-    fn perform(&mut self, now: Now) -> Result<()> {
-        while let Some(effect) = self.endpoint.poll_effect() {
-            match effect {
-                Effect::Send(via, datagram) => drop(self.socket.send_to(&datagram, via.to)?),
-                Effect::Install(peer, keys) => self.shard.install(peer, keys),
-                Effect::SealWith(peer, index) => self.shard.seal_with(peer, index),
-                Effect::Control(peer, control) => {
-                    let (via, datagram) = self.shard.seal_control(now.mono_ms, peer, control)?;
-                    self.socket.send_to(&datagram, via.to)?;
-                    self.is_up |= control == Control::Keepalive;
-                }
-                Effect::Challenge(peer, via, number) => {
-                    let datagram = self.shard.seal_challenge(now.mono_ms, peer, number)?;
-                    self.socket.send_to(&datagram, via.to)?;
-                }
-                Effect::Path(peer, path) => self.shard.set_path(peer, path),
-                Effect::RemoveSession(index) => self.shard.remove_session(index),
-                Effect::Address(peer, via) => self.shard.set_address(peer, via),
-                Effect::Link(..) => {}
-            }
+    fn send(&mut self) -> Result<()> {
+        for (via, datagram) in std::mem::take(&mut self.only.outbox.sent) {
+            self.socket.send_to(&datagram, via.to)?;
         }
         Ok(())
     }
+}
+
+impl Shards for OnlyShard {
+    fn order(&mut self, order: Order) {
+        self.path.obey(self.mono_ms, order, &mut self.outbox);
+    }
+
+    fn say(&mut self, say: Say) {
+        self.is_up |= matches!(say, Say::Control(_, Control::Keepalive));
+        self.path.say(self.mono_ms, say, &mut self.outbox);
+    }
+
+    fn link(&mut self, _: PeerIndex, _: Link) {}
+
+    // What is of no use is sent again.
+    fn ignored(&mut self, _: Via, _: Ignored) {}
 }
 
 fn wall_ms() -> u64 {

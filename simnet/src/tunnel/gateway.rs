@@ -1,17 +1,17 @@
-//! One gateway as its shell drives it: a real endpoint, a real shard and a real address table. It
-//! performs the endpoint's effects; what it receives for its cluster, and what it does with keys,
-//! is there for the checks.
+//! One gateway as its shell drives it: a real carrier, the data path of a real shard and a real
+//! address table. What it receives for its cluster, and what it does with keys, is there for the
+//! checks.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Change, Checksum, Config, Cut, DATA_HEADER_BYTES, Effect, Endpoint, Entry,
-    Ignored, KeyPair, OffloadHeader, PeerConfig, PeerIndex, Role, Shard, ShardError, SharedSecret,
-    Start, Suite, Suites, limits,
+    AddressTable, Carrier, Change, Checksum, Config, DataPath, DropReason, Entry, Ignored, KeyPair,
+    Link, OffloadHeader, Order, Outbox, PeerConfig, PeerIndex, Role, Route, Say, ShardError,
+    Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
 use super::bug::TunnelBug;
@@ -20,8 +20,8 @@ use super::bug::TunnelBug;
 pub(super) const GATEWAYS: usize = 3;
 /// Leases: the gateway at the other end, which is not the first.
 pub(super) const LEASES: [usize; 3] = [1, 2, 1];
-/// Packets that wait for a session.
-const WAITING: usize = 16;
+/// Sealed packets begin with it.
+const DATA: u8 = 4;
 /// Of the low bits of an index: the shard's.
 const SHARD_BITS: u32 = limits::SHARDS as u32 - 1;
 
@@ -30,23 +30,28 @@ pub(super) struct Gateway {
     pub(super) number: usize,
     /// As its data folder keeps it.
     pub(super) start: Start,
-    endpoint: Endpoint,
-    shard: Shard,
+    carrier: Carrier,
+    only: OnlyShard,
     table: AddressTable,
     peers: BTreeMap<usize, PeerIndex>,
-    /// Translated packets without a session.
-    waiting: VecDeque<(PeerIndex, Vec<u8>)>,
-    pub(super) outbox: Vec<(SocketAddr, Vec<u8>)>,
     /// With the lease that they came by.
     pub(super) received: Vec<(ContractId, Vec<u8>)>,
-    /// When each session that is not over began, by our index.
-    pub(super) sessions: BTreeMap<u32, u64>,
     /// Keys that were used after their end.
     pub(super) misused: Option<String>,
     bug: Option<TunnelBug>,
     /// For bugs: by index and counter of what came, whose packet it carried.
     seen: BTreeMap<(u32, u64), (PeerIndex, Vec<u8>)>,
     highest: BTreeMap<u32, u64>,
+}
+
+/// The only shard of a gateway, which does what is ordered at once.
+struct OnlyShard {
+    path: DataPath,
+    outbox: Outbox,
+    mono_ms: u64,
+    /// When each session that is not over began, by our index.
+    sessions: BTreeMap<u32, u64>,
+    keeps_keys: bool,
 }
 
 /// Where a gateway is, unless it has moved.
@@ -87,25 +92,22 @@ impl Gateway {
         let mut gateway = Self {
             number,
             start,
-            endpoint: Endpoint::new(config, seed),
-            shard: Shard::new(0),
+            carrier: Carrier::new(config, seed),
+            only: OnlyShard::new(bug == Some(TunnelBug::KeysOutliveTheirEnd)),
             table: AddressTable::new([7; 16]),
             peers: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            outbox: Vec::new(),
             received: Vec::new(),
-            sessions: BTreeMap::new(),
             misused: None,
             bug,
             seen: BTreeMap::new(),
             highest: BTreeMap::new(),
         };
-        let others: BTreeSet<_> = if number == 0 { [1, 2].into() } else { [0].into() };
-        for other in others {
+        let others: &[usize] = if number == 0 { &[1, 2] } else { &[0] };
+        for &other in others {
             let secret = SharedSecret::new([number.max(other) as u8; 32]);
             let peer =
                 PeerConfig { key: keys(other).public(), secret, addresses: vec![home(other)] };
-            let peer = gateway.endpoint.add_peer(peer).expect("three gateways are few");
+            let peer = gateway.carrier.add_peer(peer).expect("three gateways are few");
             gateway.peers.insert(other, peer);
         }
         (0..LEASES.len()).for_each(|lease| gateway.add_lease(lease));
@@ -139,54 +141,39 @@ impl Gateway {
     pub(super) fn send(&mut self, now: Now, mut packet: Vec<u8>) {
         let routed = self.table.outbound(now.mono_ms, &mut packet, Checksum::Complete);
         let route = routed.expect("what is sent is between two pods of a lease");
-        if self.waiting.len() == WAITING {
-            self.waiting.pop_front();
-        }
-        self.waiting.push_back((route.peer, packet));
-        self.flush(now);
+        let (header, key_ms) = (OffloadHeader::default(), self.only.key_ms(now.mono_ms));
+        self.only.path.send(key_ms, route, &header, &packet, &mut self.only.outbox);
         self.settle(now);
     }
 
-    fn flush(&mut self, now: Now) {
-        for (peer, packet) in std::mem::take(&mut self.waiting) {
-            if !self.seal(now, peer, &packet) {
-                self.waiting.push_back((peer, packet));
-            }
-        }
-    }
-
-    /// False if there is no session.
-    fn seal(&mut self, now: Now, peer: PeerIndex, packet: &[u8]) -> bool {
-        let room = self.shard.room(peer);
-        let Ok(mut cut) = Cut::new(&OffloadHeader::default(), packet, room) else { return true };
-        let mut datagram = vec![0; room.datagram() + limits::SEALED_BYTES];
-        while let Some(length) = cut.write_next(&mut datagram[DATA_HEADER_BYTES..]) {
-            let sealed = &mut datagram[..length + limits::SEALED_BYTES];
-            match self.shard.seal(self.key_ms(now), peer, sealed) {
-                Ok(via) => self.outbox.push((via.to, sealed.to_vec())),
-                Err(_) => return false,
-            }
-        }
-        true
-    }
-
-    /// What time the shard believes it is.
-    fn key_ms(&self, now: Now) -> u64 {
-        if self.bug == Some(TunnelBug::KeysOutliveTheirEnd) { 0 } else { now.mono_ms }
+    /// A packet of a peer's, for its cluster.
+    fn admit(&mut self, now: Now, peer: PeerIndex, packet: &mut [u8]) -> Result<Route, DropReason> {
+        self.table.inbound(now.mono_ms, peer, packet, Checksum::Complete)
     }
 
     /// A datagram from the link. Says whether it was a sealed packet, and opened.
     pub(super) fn receive(&mut self, now: Now, from: SocketAddr, mut datagram: Vec<u8>) -> bool {
-        let taken = self.endpoint.handle_datagram(now, from, &datagram);
-        let is_opened = taken == Err(Ignored::Data) && self.open(now, from, &mut datagram);
+        let is_opened = if is_sealed(&datagram) {
+            self.open(now, from, &mut datagram)
+        } else {
+            self.only.mono_ms = now.mono_ms;
+            self.carrier.take_datagram(from.into(), datagram);
+            self.carrier.handle_datagrams(now, &mut self.only);
+            false
+        };
         self.settle(now);
         is_opened
     }
 
     /// Whether packets with this index are to be opened now.
     pub(super) fn has_session(&self, now: Now, index: u32) -> bool {
-        let began_ms = self.sessions.get(&(index & !SHARD_BITS));
-        began_ms.is_some_and(|began| now.mono_ms.saturating_sub(*began) < limits::REJECT_AFTER_MS)
+        let age_ms = self.session_age_ms(now, index);
+        age_ms.is_some_and(|age_ms| age_ms < limits::REJECT_AFTER_MS)
+    }
+
+    fn session_age_ms(&self, now: Now, index: u32) -> Option<u64> {
+        let began_ms = self.only.sessions.get(&(index & !SHARD_BITS))?;
+        Some(now.mono_ms.saturating_sub(*began_ms))
     }
 
     fn open(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) -> bool {
@@ -194,8 +181,9 @@ impl Gateway {
         if self.bug == Some(TunnelBug::WindowMovesFirst) && !self.moves_first(place) {
             return false;
         }
-        let opened = match self.shard.open(self.key_ms(now), from, datagram) {
-            Ok(opened) => Some((opened.peer, opened.packet.to_vec())),
+        let key_ms = self.only.key_ms(now.mono_ms);
+        let opened = match self.only.path.open(key_ms, from.into(), datagram) {
+            Ok((opened, _)) => Some((opened.peer, opened.packet.to_vec())),
             Err(ShardError::Replayed) if self.bug == Some(TunnelBug::ReplayTaken) => {
                 self.seen.get(&place).cloned()
             }
@@ -210,9 +198,7 @@ impl Gateway {
         }
         if self.bug == Some(TunnelBug::TableSkipped) {
             self.received.push((contract(0), packet));
-            return true;
-        }
-        if let Ok(route) = self.table.inbound(now.mono_ms, peer, &mut packet, Checksum::Complete) {
+        } else if let Ok(route) = self.admit(now, peer, &mut packet) {
             self.received.push((route.lease, packet));
         }
         true
@@ -221,7 +207,7 @@ impl Gateway {
     /// A window as somebody might write it: whether this packet is taken, decided and remembered
     /// before anything is verified.
     fn moves_first(&mut self, (index, counter): (u32, u64)) -> bool {
-        if !self.sessions.contains_key(&(index & !SHARD_BITS)) {
+        if !self.only.sessions.contains_key(&(index & !SHARD_BITS)) {
             return true;
         }
         let highest = self.highest.entry(index).or_default();
@@ -233,77 +219,86 @@ impl Gateway {
     /// A session has opened a packet: it must not be over.
     fn note_use(&mut self, now: Now, index: u32) {
         if !self.has_session(now, index) {
-            let own_index = index & !SHARD_BITS;
-            let began_ms = self.sessions.get(&own_index);
-            let age_ms = began_ms.map(|began_ms| now.mono_ms.saturating_sub(*began_ms));
-            let session = format!("session {own_index:#x} of age {age_ms:?} ms");
+            let age_ms = self.session_age_ms(now, index);
+            let session = format!("session {:#x} of age {age_ms:?} ms", index & !SHARD_BITS);
             self.misused = Some(format!("{session} has opened a packet"));
         }
     }
 
     /// The own link has refused a datagram as too large.
     pub(super) fn note_refused(&mut self, now: Now, to: SocketAddr, bytes: usize) {
-        self.shard.note_refused(to, bytes);
+        self.only.path.note_refused(to, bytes);
         self.settle(now);
+    }
+
+    /// What it wants to send since this was last taken.
+    pub(super) fn take_sent(&mut self) -> Vec<(Via, Vec<u8>)> {
+        std::mem::take(&mut self.only.outbox.sent)
     }
 
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
-        self.endpoint.wakeup_ms()
+        self.carrier.wakeup_ms()
     }
 
-    pub(super) fn wake(&mut self, now: Now) {
-        self.endpoint.handle_timeout(now);
-        self.settle(now);
-    }
-
-    /// Carries what the shard saw to the endpoint, and its effects to the shard.
-    fn settle(&mut self, now: Now) {
+    /// Does what is due, and carries what the shard saw until nothing more comes of it.
+    pub(super) fn settle(&mut self, now: Now) {
+        self.only.mono_ms = now.mono_ms;
         loop {
-            let seen: Vec<_> = self.shard.activities().collect();
-            for (peer, activity) in seen {
-                self.endpoint.handle_activity(now, peer, activity);
+            for (peer, activity) in self.only.path.activities() {
+                self.carrier.note(now, peer, activity);
             }
-            let mut is_quiet = true;
-            while let Some(effect) = self.endpoint.poll_effect() {
-                is_quiet = false;
-                self.perform(now, effect);
-            }
-            if is_quiet {
+            if !self.carrier.carry(now, &mut self.only) {
                 return;
             }
         }
     }
+}
 
-    fn perform(&mut self, now: Now, effect: Effect) {
-        match effect {
-            Effect::Send(via, datagram) => self.outbox.push((via.to, datagram)),
-            Effect::Install(peer, keys) => {
-                self.sessions.insert(keys.own_index(), now.mono_ms);
-                self.shard.install(peer, keys);
+impl OnlyShard {
+    fn new(keeps_keys: bool) -> Self {
+        let (path, outbox) = (DataPath::new(0), Outbox::default());
+        Self { path, outbox, mono_ms: 0, sessions: BTreeMap::new(), keeps_keys }
+    }
+
+    /// What time the data path believes it is.
+    fn key_ms(&self, mono_ms: u64) -> u64 {
+        if self.keeps_keys { 0 } else { mono_ms }
+    }
+}
+
+impl Shards for OnlyShard {
+    fn order(&mut self, order: Order) {
+        match &order {
+            Order::Install(_, keys) => {
+                self.sessions.insert(keys.own_index(), self.mono_ms);
             }
-            Effect::SealWith(peer, index) => {
-                self.shard.seal_with(peer, index);
-                self.flush(now);
-            }
-            Effect::Control(peer, control) => {
-                let sealed = self.shard.seal_control(self.key_ms(now), peer, control);
-                self.outbox.extend(sealed.map(|(via, datagram)| (via.to, datagram)));
-            }
-            Effect::Challenge(peer, via, number) => {
-                let sealed = self.shard.seal_challenge(self.key_ms(now), peer, number);
-                self.outbox.extend(sealed.map(|datagram| (via.to, datagram)));
-            }
-            Effect::Path(peer, path) => self.shard.set_path(peer, path),
-            Effect::RemoveSession(index) => {
-                self.sessions.remove(&index);
-                if self.bug != Some(TunnelBug::KeysOutliveTheirEnd) {
-                    self.shard.remove_session(index);
+            Order::RemoveSession(index) => {
+                self.sessions.remove(index);
+                if self.keeps_keys {
+                    return;
                 }
             }
-            Effect::Address(peer, via) => self.shard.set_address(peer, via),
-            Effect::Link(..) => {}
+            Order::SealWith(..)
+            | Order::Address(..)
+            | Order::Path(..)
+            | Order::RemovePeer(_)
+            | Order::Table(_) => {}
         }
+        self.path.obey(self.key_ms(self.mono_ms), order, &mut self.outbox);
     }
+
+    fn say(&mut self, say: Say) {
+        self.path.say(self.key_ms(self.mono_ms), say, &mut self.outbox);
+    }
+
+    fn link(&mut self, _: PeerIndex, _: Link) {}
+
+    fn ignored(&mut self, _: Via, _: Ignored) {}
+}
+
+/// Whether a datagram says that it is a sealed packet.
+pub(super) fn is_sealed(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&DATA)
 }
 
 /// The index and the counter in front of a sealed packet; zero where there is none.

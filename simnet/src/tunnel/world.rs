@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 
 use mercato_protocol::id::ContractId;
 use mercato_protocol::time::Now;
-use mercato_session::Start;
+use mercato_session::{Start, Via};
 
 use super::bug::TunnelBug;
-use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, place_of, pod};
+use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, is_sealed, place_of, pod};
 use super::link::{Links, Passage};
 use super::packet;
 use crate::engine::dice::Dice;
@@ -18,8 +18,6 @@ use crate::verify::Violation;
 
 /// The wall clock when a trial begins.
 const BEGIN_MS: u64 = 1_800_000_000_000;
-/// Sealed packets begin with it.
-const DATA: u8 = 4;
 
 /// One trial's gateways and links.
 pub(super) struct TunnelWorld {
@@ -197,7 +195,7 @@ impl TunnelWorld {
             }
             for number in 0..GATEWAYS {
                 let now = self.now(number);
-                self.sites[number].gateway.wake(now);
+                self.sites[number].gateway.settle(now);
                 self.post(number)?;
             }
         }
@@ -211,7 +209,7 @@ impl TunnelWorld {
         let (now, (index, counter)) = (self.now(number), place_of(&datagram));
         self.trace.mark(&[self.at_ms, number as u64, datagram.len() as u64, counter]);
         let gateway = &mut self.sites[number].gateway;
-        let is_first = datagram[0] == DATA
+        let is_first = is_sealed(&datagram)
             && !is_damaged
             && gateway.has_session(now, index)
             && self.arrived.insert((number, index, counter));
@@ -264,11 +262,11 @@ impl TunnelWorld {
     fn post(&mut self, number: usize) -> Result<(), Violation> {
         let (from, now) = (self.sites[number].address, self.now(number));
         loop {
-            let outbox = std::mem::take(&mut self.sites[number].gateway.outbox);
-            if outbox.is_empty() {
+            let sent = self.sites[number].gateway.take_sent();
+            if sent.is_empty() {
                 return Ok(());
             }
-            for (to, datagram) in outbox {
+            for (Via { to, .. }, datagram) in sent {
                 self.check_sealed(number, &datagram)?;
                 match self.links.pass(number, &datagram) {
                     Passage::Refused => {
@@ -288,7 +286,7 @@ impl TunnelWorld {
 
     /// No key and counter seal twice.
     fn check_sealed(&mut self, number: usize, datagram: &[u8]) -> Result<(), Violation> {
-        if datagram[0] != DATA {
+        if !is_sealed(datagram) {
             return Ok(());
         }
         let (index, counter) = place_of(datagram);

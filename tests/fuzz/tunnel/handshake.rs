@@ -1,7 +1,7 @@
 //! Datagrams of strangers: some know our public key, some have heard our index. None of them is
 //! answered, and a handshake with the peer goes on as if they had not come.
 
-use mercato_session::{Effect, Ignored};
+use mercato_session::Ignored;
 
 use super::input::Input;
 use super::noise::{self, INITIATION_BYTES, NOW, RESPONSE_BYTES};
@@ -14,7 +14,7 @@ pub(crate) fn handshake(bytes: &[u8]) {
     let (mut gateway, peer) = noise::gateway(0);
     let begun = (input.byte() & 1 != 0).then(|| {
         gateway.connect(NOW, peer);
-        noise::sent(&noise::effects(&mut gateway)).unwrap()
+        gateway.take_wants().sent().unwrap().to_vec()
     });
     let from = std::net::SocketAddr::from(([203, 0, 113, 9], 9));
     while !input.is_empty() {
@@ -22,15 +22,14 @@ pub(crate) fn handshake(bytes: &[u8]) {
         let taken = gateway.handle_datagram(NOW, from, &datagram);
         assert!(taken.is_err(), "a stranger is heard");
         assert_eq!(taken == Err(Ignored::Data), is_data(&datagram));
-        assert!(gateway.poll_effect().is_none(), "a stranger is answered");
+        assert!(gateway.take_wants().is_empty(), "a stranger is answered");
     }
     let Some(initiation) = begun else { return };
     let (mut other, _) = noise::gateway(1);
     other.handle_datagram(NOW, from, &initiation).unwrap();
-    let response = noise::sent(&noise::effects(&mut other)).unwrap();
-    gateway.handle_datagram(NOW, noise::peer_address(), &response).unwrap();
-    let effects = noise::effects(&mut gateway);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Install(..))));
+    let answer = other.take_wants();
+    gateway.handle_datagram(NOW, noise::peer_address(), answer.sent().unwrap()).unwrap();
+    assert!(gateway.take_wants().installed().is_some());
 }
 
 /// A datagram with as much right in it as the input says.

@@ -39,10 +39,10 @@ fn begins(input: &mut Input<'_>) {
         // Everybody takes ChaCha20-Poly1305; who does not is of no version that there is.
         let is_answered = is_admitted && suites & 3 != 0;
         assert_eq!(taken.is_ok(), is_answered, "{offer:?}: {taken:?}");
-        let effects = noise::effects(&mut gateway);
-        assert_eq!(effects.is_empty(), !is_answered);
+        let wants = gateway.take_wants();
+        assert_eq!(wants.is_empty(), !is_answered);
         if is_answered {
-            let response = noise::sent(&effects).unwrap();
+            let response = wants.sent().unwrap();
             assert_eq!((response.len(), &response[8..12]), (RESPONSE_BYTES, &index[..]));
             let mut choice = [0; 2];
             assert_eq!(state.read_message(&response[12..62], &mut choice), Ok(2));
@@ -59,7 +59,8 @@ fn begins(input: &mut Input<'_>) {
 fn answers(input: &mut Input<'_>) {
     let (mut gateway, peer) = noise::gateway(0);
     gateway.connect(NOW, peer);
-    let initiation = noise::sent(&noise::effects(&mut gateway)).unwrap();
+    let begun = gateway.take_wants();
+    let initiation = begun.sent().unwrap();
     let mut state = noise::responder();
     let mut offer = [0; OFFER_BYTES];
     assert_eq!(state.read_message(&initiation[8..118], &mut offer), Ok(OFFER_BYTES));
@@ -77,7 +78,7 @@ fn answers(input: &mut Input<'_>) {
     };
     let suite = suite.filter(|_| index[0] & 15 == 0 && (1..=16).contains(&choice[1]));
     assert_eq!(taken.is_ok(), suite.is_some(), "{choice:?}: {taken:?}");
-    let installed = noise::installed(noise::effects(&mut gateway));
+    let installed = gateway.take_wants().installed();
     assert_eq!(installed.map(|(_, keys)| keys.suite()), suite);
     // The same once more is of no handshake under way.
     assert!(gateway.handle_datagram(NOW, noise::peer_address(), &message).is_err());

@@ -35,7 +35,6 @@ pub(crate) const READERS: [(&str, &str); 15] = [
     ("handle_datagram", "handshake"),
     ("open", "sealed"),
     ("seal", "sealed"),
-    ("send", "segments"),
     ("outbound", "table"),
     ("inbound", "table"),
     ("lease_of_outbound", "table"),
@@ -46,5 +45,6 @@ pub(crate) const READERS: [(&str, &str); 15] = [
     ("complete_checksum", "segments"),
     ("from_bytes", "segments"),
     ("count", "segments"),
+    ("send", "segments"),
     ("push", "segments"),
 ];

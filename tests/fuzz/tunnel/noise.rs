@@ -9,8 +9,8 @@ use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Update as _};
 use blake2::{Blake2s256, Blake2sMac};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Config, Effect, Endpoint, KeyPair, PeerConfig, PeerIndex, SessionKeys, SharedSecret, Start,
-    Suite, Suites,
+    Carrier, Config, Ignored, KeyPair, Link, Order, PeerConfig, PeerIndex, Say, SessionKeys,
+    Shards, SharedSecret, Start, Suite, Suites, Via,
 };
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -38,41 +38,97 @@ fn key_pairs() -> &'static [KeyPair; 2] {
     PAIRS.get_or_init(|| [OWN, PEER].map(|secret| KeyPair::from_secret(&secret)))
 }
 
+/// A gateway without shards, and what it wants to be done.
+pub(super) struct Gateway {
+    carrier: Carrier,
+    wants: Wants,
+}
+
+/// What a gateway wants to be done.
+#[derive(Default)]
+pub(super) struct Wants {
+    orders: Vec<Order>,
+    said: Vec<Say>,
+    links: Vec<Link>,
+    ignored: Option<Ignored>,
+}
+
 /// A gateway that knows one peer; `end` 1 is that peer.
-pub(super) fn gateway(end: usize) -> (Endpoint, PeerIndex) {
+pub(super) fn gateway(end: usize) -> (Gateway, PeerIndex) {
     let keys = key_pairs()[end].clone();
     let suites = Suites::new(Suite::ALL);
     let start = Start::from_ms(NOW.wall_ms);
     let config = Config { keys, suites, shards: SHARDS, link_mtu: 1_500, start };
-    let mut endpoint = Endpoint::new(config, [7; 32]);
+    let mut carrier = Carrier::new(config, [7; 32]);
     let peer = PeerConfig {
         key: key_pairs()[1 - end].public(),
         secret: SharedSecret::new(SECRET),
         addresses: vec![peer_address()],
     };
-    let index = endpoint.add_peer(peer).unwrap();
-    (endpoint, index)
+    let index = carrier.add_peer(peer).unwrap();
+    (Gateway { carrier, wants: Wants::default() }, index)
 }
 
-/// What a gateway wants to be done.
-pub(super) fn effects(endpoint: &mut Endpoint) -> Vec<Effect> {
-    std::iter::from_fn(|| endpoint.poll_effect()).collect()
+impl Gateway {
+    pub(super) fn connect(&mut self, now: Now, peer: PeerIndex) {
+        self.carrier.connect(now, peer, &mut self.wants);
+    }
+
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Now,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), Ignored> {
+        self.carrier.take_datagram(from.into(), datagram.to_vec());
+        self.carrier.handle_datagrams(now, &mut self.wants);
+        self.wants.ignored.take().map_or(Ok(()), Err)
+    }
+
+    /// What it wants since this was last taken.
+    pub(super) fn take_wants(&mut self) -> Wants {
+        std::mem::take(&mut self.wants)
+    }
 }
 
-/// The datagram among them.
-pub(super) fn sent(effects: &[Effect]) -> Option<Vec<u8>> {
-    effects.iter().find_map(|effect| {
-        let Effect::Send(_, datagram) = effect else { return None };
-        Some(datagram.clone())
-    })
+impl Wants {
+    pub(super) fn is_empty(&self) -> bool {
+        self.orders.is_empty() && self.said.is_empty() && self.links.is_empty()
+    }
+
+    /// The datagram among them.
+    pub(super) fn sent(&self) -> Option<&[u8]> {
+        self.said.iter().find_map(|say| match say {
+            Say::Datagram(_, datagram) => Some(&datagram[..]),
+            Say::Control(..) | Say::Challenge(..) => None,
+        })
+    }
+
+    /// The peer and the keys of a session among them.
+    pub(super) fn installed(self) -> Option<(PeerIndex, SessionKeys)> {
+        self.orders.into_iter().find_map(|order| {
+            let Order::Install(peer, keys) = order else { return None };
+            Some((peer, keys))
+        })
+    }
 }
 
-/// The peer and the keys of a session among them.
-pub(super) fn installed(effects: Vec<Effect>) -> Option<(PeerIndex, SessionKeys)> {
-    effects.into_iter().find_map(|effect| {
-        let Effect::Install(peer, keys) = effect else { return None };
-        Some((peer, keys))
-    })
+impl Shards for Wants {
+    fn order(&mut self, order: Order) {
+        self.orders.push(order);
+    }
+
+    fn say(&mut self, say: Say) {
+        self.said.push(say);
+    }
+
+    fn link(&mut self, _: PeerIndex, link: Link) {
+        self.links.push(link);
+    }
+
+    fn ignored(&mut self, _: Via, why: Ignored) {
+        self.ignored = Some(why);
+    }
 }
 
 /// The peer, which begins a handshake.

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
 
 use mercato_session::{
-    Activity, DATA_HEADER_BYTES, PeerIndex, Probe, SessionKeys, Shard, ShardError, limits,
+    Activity, DATA_HEADER_BYTES, DataPath, Order, Outbox, PeerIndex, Probe, SessionKeys, Shard,
+    ShardError, limits,
 };
 
 use super::input::Input;
@@ -51,13 +52,27 @@ fn keys() -> &'static [(PeerIndex, SessionKeys); 2] {
     KEYS.get_or_init(|| {
         let [(mut here, peer), (mut there, _)] = [noise::gateway(0), noise::gateway(1)];
         here.connect(NOW, peer);
-        let initiation = noise::sent(&noise::effects(&mut here)).unwrap();
-        let from = noise::peer_address();
-        there.handle_datagram(NOW, from, &initiation).unwrap();
-        let answer = noise::effects(&mut there);
-        here.handle_datagram(NOW, from, &noise::sent(&answer).unwrap()).unwrap();
-        [noise::installed(noise::effects(&mut here)).unwrap(), noise::installed(answer).unwrap()]
+        let (begun, from) = (here.take_wants(), noise::peer_address());
+        there.handle_datagram(NOW, from, begun.sent().unwrap()).unwrap();
+        let answer = there.take_wants();
+        here.handle_datagram(NOW, from, answer.sent().unwrap()).unwrap();
+        [here.take_wants(), answer].map(|wants| wants.installed().unwrap())
     })
+}
+
+/// The data path of a shard with a session, and whom it is with.
+pub(super) fn data_path() -> (DataPath, PeerIndex) {
+    let (peer, keys) = keys()[0].clone();
+    let own_index = keys.own_index();
+    let (mut path, mut outbox) = (DataPath::new(0), Outbox::default());
+    for order in [
+        Order::Install(peer, keys),
+        Order::Address(peer, noise::peer_address().into()),
+        Order::SealWith(peer, own_index),
+    ] {
+        path.obey(NOW.mono_ms, order, &mut outbox);
+    }
+    (path, peer)
 }
 
 impl Pair {

@@ -3,12 +3,14 @@
 
 use mercato_protocol::id::NegotiationId;
 use mercato_session::{
-    Checksum, Coalescer, Cut, DataPath, OFFLOAD_HEADER_BYTES, OffloadHeader, Outbox, Room, Route,
+    Checksum, Coalescer, Cut, OFFLOAD_HEADER_BYTES, OffloadHeader, Outbox, Room, Route,
     SegmentKind, Segments, complete_checksum, take_partial_mark,
 };
 
 use super::input::Input;
-use super::{noise, packets};
+use super::noise::NOW;
+use super::packets;
+use super::sealed;
 
 /// No packet, and no piece of one, is larger.
 const MOST: usize = 65_535;
@@ -39,14 +41,20 @@ fn raw(input: &mut Input<'_>) {
         let pieces = pieces(cut, room.datagram());
         assert!(!pieces.is_empty());
     }
-    // Without a session it waits, or is dropped at once.
-    let (route, mut outbox) =
-        (Route { lease: NegotiationId([1; 16]), peer: noise::gateway(0).1 }, Outbox::default());
-    let mut path = DataPath::new(0);
-    path.send(0, route, &header, &packet, &mut outbox);
-    assert!(outbox.sent.is_empty() && path.take_wants_session() == outbox.dropped.is_empty());
+    send(&header, &packet);
     complete_checksum(&mut header, &mut packet);
     assert_eq!(header.checksum, None);
+}
+
+/// The same on a data path with a session: all pieces leave, or the packet is dropped.
+fn send(header: &OffloadHeader, packet: &[u8]) {
+    let (mut path, peer) = sealed::data_path();
+    let (route, mut outbox) = (Route { lease: NegotiationId([1; 16]), peer }, Outbox::default());
+    path.send(NOW.mono_ms, route, header, packet, &mut outbox);
+    let room = path.shard().room(peer);
+    let pieces = Cut::new(header, packet, room).map(|cut| pieces(cut, room.datagram()).len());
+    assert_eq!(outbox.sent.len(), pieces.unwrap_or(0));
+    assert_eq!(outbox.dropped.is_empty(), pieces.is_ok());
 }
 
 /// Packets one after the other, of which some follow each other.

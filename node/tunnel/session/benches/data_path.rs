@@ -1,5 +1,5 @@
-//! What one packet costs on the data path: sealing, opening, and the address table with many
-//! entries. The benchmark of whole tunnels is `mercato bench tunnel`.
+//! What one packet costs on the data path: sealing with what is around it, opening, and the address
+//! table with many entries. The benchmark of whole tunnels is `mercato bench tunnel`.
 #![allow(clippy::unwrap_used, reason = "a bench may")]
 #![allow(missing_docs, reason = "criterion makes the functions")]
 
@@ -8,11 +8,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    AddressTable, Change, Checksum, Config, Control, Effect, Endpoint, Entry, KeyPair, PeerConfig,
-    PeerIndex, Role, Shard, SharedSecret, Start, Suite, Suites, limits,
+    AddressTable, Carrier, Change, Checksum, Config, Count, DataPath, DropReason, Entry, Ignored,
+    KeyPair, Link, OffloadHeader, Order, Outbox, Outlet, Path, PeerConfig, PeerIndex, Role, Route,
+    Say, Shards, SharedSecret, Start, Suite, Suites, Via,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
@@ -20,14 +21,64 @@ const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
 const PACKETS: [usize; 2] = [92, 1_440];
 /// Opened in a row, each sealed anew.
 const IN_A_ROW: usize = 256;
+const LINK_MTU: usize = 1_500;
+/// Sealed packets begin with it.
+const DATA: u8 = 4;
 /// Pods of each side.
 const PODS: u32 = 10_000;
+const LEASE: ContractId = NegotiationId([1; 16]);
 
 struct End {
-    endpoint: Endpoint,
-    shard: Shard,
+    carrier: Carrier,
+    only: OnlyShard,
     peer: PeerIndex,
     address: SocketAddr,
+}
+
+struct OnlyShard {
+    path: DataPath,
+    outbox: Outbox,
+}
+
+impl Shards for OnlyShard {
+    fn order(&mut self, order: Order) {
+        self.path.obey(NOW.mono_ms, order, &mut self.outbox);
+    }
+
+    fn say(&mut self, say: Say) {
+        self.path.say(NOW.mono_ms, say, &mut self.outbox);
+    }
+
+    fn link(&mut self, _: PeerIndex, _: Link) {}
+
+    fn ignored(&mut self, _: Via, why: Ignored) {
+        panic!("{why}");
+    }
+}
+
+/// A way out in which each datagram takes the place of the last one.
+struct Overwritten([u8; LINK_MTU]);
+
+impl Outlet for Overwritten {
+    fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        self.0.get_mut(..bytes)
+    }
+
+    fn push(&mut self, _: Via, bytes: usize) {
+        black_box(&self.0[..bytes]);
+    }
+
+    fn push_alone(&mut self, _: Via, datagram: &[u8]) {
+        black_box(datagram);
+    }
+
+    fn passed(&mut self, _: Route, _: Count) {}
+
+    fn dropped(&mut self, _: Route, reason: DropReason, _: Count) {
+        panic!("{reason}");
+    }
+
+    fn told(&mut self, _: PeerIndex, _: Vec<u8>) {}
 }
 
 impl End {
@@ -36,58 +87,62 @@ impl End {
         let at = |number| SocketAddr::from(([192, 0, 2, number], 7475));
         let start = Start::after(None, NOW.wall_ms);
         let suites = Suites::new(Suite::ALL);
-        let config = Config { keys: keys(own), suites, shards: 1, link_mtu: 1_500, start };
-        let mut endpoint = Endpoint::new(config, [own; 32]);
+        let config = Config { keys: keys(own), suites, shards: 1, link_mtu: LINK_MTU, start };
+        let mut carrier = Carrier::new(config, [own; 32]);
         let secret = SharedSecret::new([9; 32]);
         let peer = PeerConfig { key: keys(other).public(), secret, addresses: vec![at(other)] };
-        let peer = endpoint.add_peer(peer).unwrap();
-        Self { endpoint, shard: Shard::new(0), peer, address: at(own) }
+        let peer = carrier.add_peer(peer).unwrap();
+        let only = OnlyShard { path: DataPath::new(0), outbox: Outbox::default() };
+        Self { carrier, only, peer, address: at(own) }
     }
 
-    /// Does what is to be done. Gives what is to be sent.
-    fn settle(&mut self) -> Vec<Vec<u8>> {
-        let mut sent = Vec::new();
-        while let Some(effect) = self.endpoint.poll_effect() {
-            match effect {
-                Effect::Send(_, datagram) => sent.push(datagram),
-                Effect::Install(peer, keys) => self.shard.install(peer, keys),
-                Effect::SealWith(peer, index) => self.shard.seal_with(peer, index),
-                Effect::Address(peer, address) => self.shard.set_address(peer, address),
-                Effect::Control(peer, Control::Keepalive) => {
-                    let sealed = self.shard.seal_control(NOW.mono_ms, peer, Control::Keepalive);
-                    sent.push(sealed.unwrap().1);
-                }
-                Effect::Path(..)
-                | Effect::Control(..)
-                | Effect::Challenge(..)
-                | Effect::RemoveSession(_)
-                | Effect::Link(..) => {}
-            }
+    fn take(&mut self, from: SocketAddr, mut datagram: Vec<u8>) {
+        if datagram[0] == DATA {
+            self.only.path.open(NOW.mono_ms, from.into(), &mut datagram).unwrap();
+        } else {
+            self.carrier.take_datagram(from.into(), datagram);
+            self.carrier.handle_datagrams(NOW, &mut self.only);
         }
-        sent
     }
 
-    fn seal(&mut self, bytes: usize) -> Vec<u8> {
-        let mut datagram = vec![0x45; bytes + limits::SEALED_BYTES];
-        self.shard.seal(NOW.mono_ms, self.peer, &mut datagram).unwrap();
-        datagram
+    fn send(&mut self, packet: &[u8], outlet: &mut impl Outlet) {
+        let route = Route { lease: LEASE, peer: self.peer };
+        self.only.path.send(NOW.mono_ms, route, &OffloadHeader::default(), packet, outlet);
+    }
+
+    fn sealed(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut outbox = Outbox::default();
+        self.send(packet, &mut outbox);
+        outbox.sent.pop().unwrap().1
     }
 }
 
 /// Two ends with a session, by which the first one seals.
 fn pair() -> [End; 2] {
-    let mut ends = [End::new(1, 2), End::new(2, 1)];
-    ends[0].endpoint.connect(NOW, ends[0].peer);
-    for turn in 0..4 {
-        let from = ends[turn % 2].address;
-        for mut datagram in ends[turn % 2].settle() {
-            let to = &mut ends[1 - turn % 2];
-            if to.endpoint.handle_datagram(NOW, from, &datagram).is_err() {
-                to.shard.open(NOW.mono_ms, from, &mut datagram).unwrap();
-            }
+    let [mut here, mut there] = [End::new(1, 2), End::new(2, 1)];
+    here.carrier.connect(NOW, here.peer, &mut here.only);
+    for _ in 0..2 {
+        for (_, datagram) in std::mem::take(&mut here.only.outbox.sent) {
+            there.take(here.address, datagram);
+        }
+        for (_, datagram) in std::mem::take(&mut there.only.outbox.sent) {
+            here.take(there.address, datagram);
         }
     }
-    ends
+    let path = Path { outer_bytes: LINK_MTU, is_settled: true };
+    here.only.order(Order::Path(here.peer, path));
+    [here, there]
+}
+
+/// A UDP packet over IPv4 of so many bytes.
+fn packet(bytes: usize) -> Vec<u8> {
+    let mut packet = vec![0; bytes];
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
+    packet[9] = 17;
+    packet[12..16].copy_from_slice(&pod(1, PODS / 2).octets());
+    packet[16..20].copy_from_slice(&pod(2, PODS / 3).octets());
+    packet
 }
 
 fn seal_and_open(criterion: &mut Criterion) {
@@ -96,17 +151,17 @@ fn seal_and_open(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("packet");
     for bytes in PACKETS {
         group.throughput(Throughput::Bytes(bytes as u64));
-        let mut datagram = vec![0x45; bytes + limits::SEALED_BYTES];
+        let (packet, mut way) = (packet(bytes), Overwritten([0; LINK_MTU]));
         group.bench_function(format!("seal {bytes} bytes"), |bencher| {
-            bencher.iter(|| here.shard.seal(NOW.mono_ms, here.peer, black_box(&mut datagram)));
+            bencher.iter(|| here.send(black_box(&packet), &mut way));
         });
         group.throughput(Throughput::Bytes((bytes * IN_A_ROW) as u64));
         group.bench_function(format!("open {IN_A_ROW} of {bytes} bytes"), |bencher| {
             bencher.iter_batched_ref(
-                || (0..IN_A_ROW).map(|_| here.seal(bytes)).collect::<Vec<_>>(),
+                || (0..IN_A_ROW).map(|_| here.sealed(&packet)).collect::<Vec<_>>(),
                 |datagrams| {
                     for datagram in datagrams {
-                        there.shard.open(NOW.mono_ms, from, datagram).unwrap();
+                        there.only.path.open(NOW.mono_ms, from.into(), datagram).unwrap();
                     }
                 },
                 BatchSize::SmallInput,
@@ -122,7 +177,7 @@ fn pod(side: u8, number: u32) -> Ipv4Addr {
 
 fn translate(criterion: &mut Criterion) {
     let peer = End::new(1, 2).peer;
-    let (lease, cluster) = (NegotiationId([1; 16]), ClusterId([1; 32]));
+    let (lease, cluster) = (LEASE, ClusterId([1; 32]));
     let (role, left) = (Role::Consumer, Duration::MAX);
     let mut changes = vec![
         Change::Link { cluster, gateways: Vec::new(), active: peer },
@@ -138,12 +193,7 @@ fn translate(criterion: &mut Criterion) {
     }
     let mut table = AddressTable::new([7; 16]);
     assert_eq!(table.apply(0, &changes), []);
-    let mut packet = vec![0; PACKETS[1]];
-    packet[0] = 0x45;
-    packet[2..4].copy_from_slice(&(PACKETS[1] as u16).to_be_bytes());
-    packet[9] = 17;
-    packet[12..16].copy_from_slice(&pod(1, PODS / 2).octets());
-    packet[16..20].copy_from_slice(&pod(2, PODS / 3).octets());
+    let mut packet = packet(PACKETS[1]);
     criterion.bench_function("translate outbound", |bencher| {
         bencher.iter(|| {
             let packet = black_box(&mut packet);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_session::{
-    AddressTable, Change, Checksum, Config, DropReason, Endpoint, Entry, KeyPair, PeerConfig,
+    AddressTable, Carrier, Change, Checksum, Config, DropReason, Entry, KeyPair, PeerConfig,
     PeerIndex, Role, SharedSecret, Start, Suites, too_big,
 };
 
@@ -26,7 +26,7 @@ fn peer() -> PeerIndex {
     let config = Config { keys: keys.clone(), suites, shards: 1, link_mtu: 1_500, start };
     let secret = SharedSecret::new([2; 32]);
     let peer = PeerConfig { key: keys.public(), secret, addresses: Vec::new() };
-    Endpoint::new(config, [3; 32]).add_peer(peer).unwrap()
+    Carrier::new(config, [3; 32]).add_peer(peer).unwrap()
 }
 
 fn table() -> AddressTable {

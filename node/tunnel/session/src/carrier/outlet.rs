@@ -33,6 +33,8 @@ pub struct Outbox {
     pub sent: Vec<(Via, Vec<u8>)>,
     /// What was not sealed, and why.
     pub dropped: Vec<(Route, DropReason)>,
+    /// What senders are to be told, as if the peer had sent it.
+    pub told: Vec<(PeerIndex, Vec<u8>)>,
     room: Vec<u8>,
 }
 
@@ -57,5 +59,7 @@ impl Outlet for Outbox {
         self.dropped.push((route, reason));
     }
 
-    fn told(&mut self, _: PeerIndex, _: Vec<u8>) {}
+    fn told(&mut self, peer: PeerIndex, packet: Vec<u8>) {
+        self.told.push((peer, packet));
+    }
 }

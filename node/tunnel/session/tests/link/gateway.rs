@@ -1,37 +1,47 @@
-//! One gateway as its shell drives it: an endpoint and its shards, with the datagrams that they
-//! want to send, what they gave to the cluster, and what was ignored.
+//! One gateway as its shell drives it: a carrier and the data paths of its shards, with the
+//! datagrams that they want to send, what they gave to the cluster, and what was ignored.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use mercato_protocol::id::NegotiationId;
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Config, Cut, CutError, DATA_HEADER_BYTES, Effect, Endpoint, Ignored, KeyPair, Link,
-    OffloadHeader, Path, PeerConfig, PeerIndex, Room, Shard, ShardError, SharedSecret, Start,
-    Suite, Suites, limits,
+    Carrier, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader, Order, Outbox,
+    Path, PeerConfig, PeerIndex, Room, Route, Say, Shards, SharedSecret, Start, Suite, Suites, Via,
+    limits,
 };
 
 /// The wall clock when a test begins.
 pub(crate) const BEGIN_MS: u64 = 1_700_000_000_000;
+/// Sealed packets begin with it.
+const DATA: u8 = 4;
+/// Bytes of the headers of IPv4 and UDP.
+const HEADERS: usize = 28;
+/// Between whom what [`Gateway::send`] says goes, as it stands in a packet.
+const TALKERS: [u8; 8] = [10, 9, 9, 1, 10, 9, 9, 2];
 
 pub(crate) struct Gateway {
     number: u8,
     link_mtu: usize,
     start: Start,
     suites: Suites,
-    endpoint: Endpoint,
-    shards: Vec<Shard>,
+    carrier: Carrier,
     peer: Option<PeerIndex>,
-    /// What waits for a session, as a shell keeps a few packets.
-    waiting: VecDeque<Vec<u8>>,
     next_shard: usize,
-    pub(crate) outbox: Vec<(SocketAddr, Vec<u8>)>,
+    pub(crate) shards: AllShards,
+    /// What [`Gateway::send`] said at the other end, and other packets as they are.
     pub(crate) received: Vec<Vec<u8>>,
+}
+
+/// All shards of a gateway, which do what is ordered at once, and what they were told.
+pub(crate) struct AllShards {
+    mono_ms: u64,
+    paths: Vec<DataPath>,
+    pub(crate) outbox: Outbox,
     pub(crate) ignored: Vec<Ignored>,
-    /// Why sealed packets were not opened.
-    pub(crate) unopened: Vec<ShardError>,
-    pub(crate) path: Path,
     pub(crate) links: Vec<Link>,
+    path: Path,
     installed: usize,
     open: BTreeSet<u32>,
     suite: Option<Suite>,
@@ -46,6 +56,15 @@ pub(crate) fn keys(number: u8) -> KeyPair {
     KeyPair::from_secret(&[number + 1; 32])
 }
 
+/// A UDP packet over IPv4 without checksums.
+fn packet(said: &[u8]) -> Vec<u8> {
+    let [length, udp_length] =
+        [HEADERS, 8].map(|headers| ((headers + said.len()) as u16).to_be_bytes());
+    let begin = [0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, 17, 0, 0];
+    let udp = [0, 7, 0, 7, udp_length[0], udp_length[1], 0, 0];
+    [&begin[..], &TALKERS, &udp, said].concat()
+}
+
 impl Gateway {
     pub(crate) fn new(number: u8, suites: Suites, shards: u8) -> Self {
         Self::on_link(number, suites, shards, 1_500)
@@ -55,26 +74,10 @@ impl Gateway {
     pub(crate) fn on_link(number: u8, suites: Suites, shards: u8, link_mtu: usize) -> Self {
         let start = Start::after(None, BEGIN_MS);
         let config = Config { keys: keys(number), suites, shards, link_mtu, start };
-        Self {
-            link_mtu,
-            start,
-            number,
-            suites,
-            endpoint: Endpoint::new(config, [number; 32]),
-            shards: (0..shards).map(Shard::new).collect(),
-            peer: None,
-            waiting: VecDeque::new(),
-            next_shard: 0,
-            outbox: Vec::new(),
-            received: Vec::new(),
-            ignored: Vec::new(),
-            unopened: Vec::new(),
-            path: Path::default(),
-            links: Vec::new(),
-            installed: 0,
-            open: BTreeSet::new(),
-            suite: None,
-        }
+        let carrier = Carrier::new(config, [number; 32]);
+        let (shards, received) = (AllShards::new(shards), Vec::new());
+        let (peer, next_shard) = (None, 0);
+        Self { number, link_mtu, start, suites, carrier, peer, next_shard, shards, received }
     }
 
     /// Makes the gateway of this number its peer.
@@ -89,181 +92,174 @@ impl Gateway {
             secret: SharedSecret::new(secret),
             addresses: vec![home(number)],
         };
-        self.peer = Some(self.endpoint.add_peer(config).unwrap());
+        self.peer = Some(self.carrier.add_peer(config).unwrap());
     }
 
     /// The same gateway after a crash, at this wall clock; `life` is another each time.
     pub(crate) fn restarted(&self, wall_ms: u64, life: u8) -> Self {
         let (number, suites, link_mtu) = (self.number, self.suites, self.link_mtu);
-        let shards = self.shards.len() as u8;
+        let shards = self.shards.paths.len() as u8;
         let mut again = Self::on_link(number, suites, shards, link_mtu);
         again.start = Start::after(Some(self.start), wall_ms);
         let start = again.start;
         let config = Config { keys: keys(number), suites, shards, link_mtu, start };
-        again.endpoint = Endpoint::new(config, [life; 32]);
+        again.carrier = Carrier::new(config, [life; 32]);
         again.received.clone_from(&self.received);
         again
     }
 
     pub(crate) fn suite(&self) -> Option<Suite> {
-        self.suite
+        self.shards.suite
+    }
+
+    pub(crate) fn path(&self) -> Path {
+        self.shards.path
     }
 
     /// How many sessions there were.
     pub(crate) fn sessions(&self) -> usize {
-        self.installed
+        self.shards.installed
     }
 
     pub(crate) fn open_sessions(&self) -> usize {
-        self.open.len()
+        self.shards.open.len()
     }
 
-    /// Sends a packet to the peer, by one shard after the other.
-    pub(crate) fn send(&mut self, now: Now, packet: &[u8]) {
-        self.waiting.push_back(packet.to_vec());
-        if self.waiting.len() > 8 {
-            self.waiting.pop_front();
-        }
-        self.flush(now);
-        self.settle(now);
+    /// Says something to the peer in a small packet, by one shard after the other.
+    pub(crate) fn send(&mut self, now: Now, said: &[u8]) {
+        self.next_shard = (self.next_shard + 1) % self.shards.paths.len();
+        self.send_by(now, self.next_shard, &OffloadHeader::default(), &packet(said));
     }
 
-    /// Cuts a packet of the device and sends its pieces, if there is a session.
+    /// Sends a packet of the device, by the first shard.
     pub(crate) fn send_cut(
         &mut self,
         now: Now,
         header: &OffloadHeader,
         packet: &[u8],
-    ) -> Result<(), CutError> {
-        let peer = self.peer.unwrap();
-        let room = self.room();
-        let mut cut = Cut::new(header, packet, room)?;
-        let mut datagram = vec![0; room.datagram() + limits::SEALED_BYTES];
-        while let Some(length) = cut.write_next(&mut datagram[DATA_HEADER_BYTES..]) {
-            let sealed = &mut datagram[..length + limits::SEALED_BYTES];
-            // All pieces of a packet are one shard's.
-            let via = self.shards[0].seal(now.mono_ms, peer, sealed).unwrap();
-            self.outbox.push((via.to, sealed.to_vec()));
-        }
+    ) -> Result<(), DropReason> {
+        self.shards.outbox.dropped.clear();
+        self.send_by(now, 0, header, packet);
+        self.shards.outbox.dropped.pop().map_or(Ok(()), |(_, reason)| Err(reason))
+    }
+
+    fn send_by(&mut self, now: Now, shard: usize, header: &OffloadHeader, packet: &[u8]) {
+        let route = Route { lease: NegotiationId([0; 16]), peer: self.peer.unwrap() };
+        let AllShards { paths, outbox, .. } = &mut self.shards;
+        paths[shard].send(now.mono_ms, route, header, packet, outbox);
         self.settle(now);
-        Ok(())
     }
 
     /// How large packets to the peer may be.
     pub(crate) fn room(&self) -> Room {
-        self.shards[0].room(self.peer.unwrap())
+        self.shards.paths[0].shard().room(self.peer.unwrap())
     }
 
-    fn flush(&mut self, now: Now) {
-        let Some(peer) = self.peer else { return };
-        while let Some(packet) = self.waiting.front() {
-            let packet = packet.clone();
-            if !self.seal(now, peer, &packet) {
-                return;
-            }
-            self.waiting.pop_front();
-        }
-    }
-
-    fn seal(&mut self, now: Now, peer: PeerIndex, packet: &[u8]) -> bool {
-        let mut datagram = vec![0; packet.len() + limits::SEALED_BYTES];
-        datagram[DATA_HEADER_BYTES..DATA_HEADER_BYTES + packet.len()].copy_from_slice(packet);
-        self.next_shard = (self.next_shard + 1) % self.shards.len();
-        let sealed = self.shards[self.next_shard].seal(now.mono_ms, peer, &mut datagram);
-        let is_sealed = sealed.is_ok();
-        self.outbox.extend(sealed.map(|via| (via.to, datagram)));
-        is_sealed
+    /// What senders over IPv4 were told of how large their packets may be.
+    pub(crate) fn told(&self) -> Vec<usize> {
+        let most = |told: &[u8]| usize::from(u16::from_be_bytes([told[26], told[27]]));
+        self.shards.outbox.told.iter().map(|(_, told)| most(told)).collect()
     }
 
     pub(crate) fn receive(&mut self, now: Now, from: SocketAddr, mut datagram: Vec<u8>) {
-        match self.endpoint.handle_datagram(now, from, &datagram) {
-            Ok(()) => {}
-            Err(Ignored::Data) => {
-                // As the kernel steers it: by the index's low bits.
-                let index = usize::from(datagram[4]) % limits::SHARDS % self.shards.len();
-                let opened = self.shards[index].open(now.mono_ms, from, &mut datagram);
-                match opened {
-                    Ok(opened) if opened.packet.is_empty() => {}
-                    Ok(opened) => self.received.push(opened.packet.to_vec()),
-                    Err(error) => self.unopened.push(error),
-                }
-            }
-            Err(ignored) => self.ignored.push(ignored),
+        if datagram.first() == Some(&DATA) {
+            self.open(now, from, &mut datagram);
+        } else {
+            self.carrier.take_datagram(from.into(), datagram);
+            self.shards.mono_ms = now.mono_ms;
+            self.carrier.handle_datagrams(now, &mut self.shards);
         }
         self.settle(now);
+    }
+
+    fn open(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) {
+        // As the kernel steers it: by the index's low bits.
+        let paths = &mut self.shards.paths;
+        let index = datagram.get(4).map_or(0, |low| usize::from(*low));
+        let path = index % limits::SHARDS % paths.len();
+        let Ok((opened, _)) = paths[path].open(now.mono_ms, from.into(), datagram) else { return };
+        match opened.packet.get(12..20) {
+            Some(talkers) if talkers == TALKERS => {
+                self.received.push(opened.packet[HEADERS..].to_vec());
+            }
+            Some(_) => self.received.push(opened.packet.to_vec()),
+            None => {}
+        }
     }
 
     /// How many initiations were looked at with the private key.
     pub(crate) fn examined(&self) -> u64 {
-        self.endpoint.examined_initiations()
+        self.carrier.examined_initiations()
     }
 
     pub(crate) fn wakeup_ms(&self) -> Option<u64> {
-        self.endpoint.wakeup_ms()
+        self.carrier.wakeup_ms()
     }
 
     pub(crate) fn wake(&mut self, now: Now) {
-        self.endpoint.handle_timeout(now);
         self.settle(now);
     }
 
-    /// Carries what the shards saw to the endpoint, and its effects to the shards.
+    /// Carries what the shards saw to the endpoint, until that wants nothing more of them.
     fn settle(&mut self, now: Now) {
+        self.shards.mono_ms = now.mono_ms;
         loop {
-            let seen: Vec<_> =
-                self.shards.iter_mut().flat_map(|shard| shard.activities()).collect();
-            for (peer, activity) in seen {
-                self.endpoint.handle_activity(now, peer, activity);
+            for (peer, activity) in self.shards.paths.iter_mut().flat_map(DataPath::activities) {
+                self.carrier.note(now, peer, activity);
             }
-            let mut is_quiet = true;
-            while let Some(effect) = self.endpoint.poll_effect() {
-                is_quiet = false;
-                self.perform(now, effect);
-            }
-            if is_quiet {
+            if !self.carrier.carry(now, &mut self.shards) {
                 return;
             }
         }
     }
+}
 
-    fn perform(&mut self, now: Now, effect: Effect) {
-        match effect {
-            Effect::Send(via, datagram) => self.outbox.push((via.to, datagram)),
-            Effect::Install(peer, keys) => {
+impl AllShards {
+    fn new(shards: u8) -> Self {
+        Self {
+            mono_ms: 0,
+            paths: (0..shards).map(DataPath::new).collect(),
+            outbox: Outbox::default(),
+            ignored: Vec::new(),
+            links: Vec::new(),
+            path: Path::default(),
+            installed: 0,
+            open: BTreeSet::new(),
+            suite: None,
+        }
+    }
+
+    fn note(&mut self, order: &Order) {
+        match order {
+            Order::Install(_, keys) => {
                 self.installed += 1;
                 self.suite = Some(keys.suite());
                 self.open.insert(keys.own_index());
-                for shard in &mut self.shards {
-                    shard.install(peer, keys.clone());
-                }
             }
-            Effect::SealWith(peer, index) => {
-                self.shards.iter_mut().for_each(|shard| shard.seal_with(peer, index));
-            }
-            Effect::Control(peer, control) => {
-                let sealed = self.shards[0].seal_control(now.mono_ms, peer, control);
-                self.outbox.extend(sealed.map(|(via, datagram)| (via.to, datagram)));
-                self.flush(now);
-            }
-            Effect::Challenge(peer, via, number) => {
-                let sealed = self.shards[0].seal_challenge(now.mono_ms, peer, number);
-                self.outbox.extend(sealed.map(|datagram| (via.to, datagram)));
-            }
-            Effect::Path(peer, path) => {
-                self.path = path;
-                self.shards.iter_mut().for_each(|shard| shard.set_path(peer, path));
-            }
-            Effect::RemoveSession(index) => {
-                self.open.remove(&index);
-                self.shards.iter_mut().for_each(|shard| shard.remove_session(index));
-            }
-            Effect::Address(peer, via) => {
-                self.shards.iter_mut().for_each(|shard| shard.set_address(peer, via));
-            }
-            Effect::Link(_, link) => {
-                self.links.push(link);
-                self.flush(now);
-            }
+            Order::RemoveSession(index) => drop(self.open.remove(index)),
+            Order::Path(_, path) => self.path = *path,
+            Order::SealWith(..) | Order::Address(..) | Order::RemovePeer(_) | Order::Table(_) => {}
         }
+    }
+}
+
+impl Shards for AllShards {
+    fn order(&mut self, order: Order) {
+        self.note(&order);
+        for path in &mut self.paths {
+            path.obey(self.mono_ms, order.clone(), &mut self.outbox);
+        }
+    }
+
+    fn say(&mut self, say: Say) {
+        self.paths[0].say(self.mono_ms, say, &mut self.outbox);
+    }
+
+    fn link(&mut self, _: PeerIndex, link: Link) {
+        self.links.push(link);
+    }
+
+    fn ignored(&mut self, _: Via, why: Ignored) {
+        self.ignored.push(why);
     }
 }

@@ -3,11 +3,9 @@
 
 use std::net::SocketAddr;
 
-use mercato_session::{
-    Config, Effect, Endpoint, Ignored, PeerConfig, SharedSecret, Start, Suite, Suites, limits,
-};
+use mercato_session::{Ignored, Suite, Suites, limits};
 
-use crate::gateway::{Gateway, home, keys};
+use crate::gateway::{Gateway, home};
 use crate::network::{Faults, Network};
 use crate::{connected, is_full, pair};
 
@@ -186,41 +184,28 @@ fn strangers_hear_nothing() {
 
 /// A gateway that knows our key and is no peer of ours.
 struct Flooder {
-    endpoint: Endpoint,
+    gateway: Gateway,
     initiation: Vec<u8>,
 }
 
 impl Flooder {
     fn new(network: &Network) -> Self {
-        let suites = Suites::new(Suite::ALL);
-        let start = Start::from_ms(0);
-        let config = Config { keys: keys(100), suites, shards: 1, link_mtu: 1_500, start };
-        let mut endpoint = Endpoint::new(config, [1; 32]);
-        let peer = PeerConfig {
-            key: keys(1).public(),
-            secret: SharedSecret::new([0; 32]),
-            addresses: vec![home(1)],
-        };
-        let peer = endpoint.add_peer(peer).unwrap();
-        endpoint.connect(network.now(), peer);
-        let initiation = sent(&mut endpoint).unwrap();
-        Self { endpoint, initiation }
+        let mut gateway = Gateway::new(100, Suites::new(Suite::ALL), 1);
+        gateway.know_by(1, [0; 32]);
+        gateway.send(network.now(), b"let me in");
+        let initiation = last_sent(&mut gateway).unwrap();
+        Self { gateway, initiation }
     }
 
     /// Takes a cookie, and shows it from now on.
     fn take(&mut self, network: &Network, cookie: &[u8]) {
-        self.endpoint.handle_datagram(network.now(), home(1), cookie).unwrap();
-        self.initiation = sent(&mut self.endpoint).unwrap();
+        self.gateway.receive(network.now(), home(1), cookie.to_vec());
+        self.initiation = last_sent(&mut self.gateway).unwrap();
     }
 }
 
-fn sent(endpoint: &mut Endpoint) -> Option<Vec<u8>> {
-    while let Some(effect) = endpoint.poll_effect() {
-        if let Effect::Send(_, datagram) = effect {
-            return Some(datagram);
-        }
-    }
-    None
+fn last_sent(gateway: &mut Gateway) -> Option<Vec<u8>> {
+    Some(gateway.shards.outbox.sent.pop()?.1)
 }
 
 /// Initiations of strangers in each millisecond: 100,000 a second at level full.

@@ -2,7 +2,7 @@
 //! while they change.
 
 use mercato_session::{
-    CutError, OffloadHeader, Path, SegmentKind, Segments, limits, take_partial_mark,
+    DropReason, OffloadHeader, Path, SegmentKind, Segments, limits, take_partial_mark,
 };
 
 use crate::network::{Faults, Network};
@@ -48,7 +48,7 @@ fn connected(link_mtu: usize, path_mtu: usize) -> Network {
 }
 
 /// Sends a packet, and says whether it came as it was.
-fn passes(network: &mut Network, packet: &[u8]) -> Result<bool, CutError> {
+fn passes(network: &mut Network, packet: &[u8]) -> Result<bool, DropReason> {
     network.take_received(1);
     network.send_cut(0, &PLAIN, packet)?;
     network.run_ms(100);
@@ -108,7 +108,7 @@ fn everything_passes_over_links_of_all_sizes() {
             network.chatter(30);
         }
         for side in 0..2 {
-            assert_eq!(network.gateway(side).path, settled(found), "{link}, {path}");
+            assert_eq!(network.gateway(side).path(), settled(found), "{link}, {path}");
         }
     }
 }
@@ -118,9 +118,11 @@ fn nobody_is_told_of_a_limit_before_it_is_certain() {
     let mut network = connected(1_500, 1_280);
     let large = version_4(1_400, false, 7);
     assert_eq!(passes(&mut network, &large), Ok(true), "over two datagrams");
+    assert!(network.gateway(0).told().is_empty());
     network.chatter(30);
     let most = limits::LEAST_INNER_BYTES;
-    assert_eq!(passes(&mut network, &large), Err(CutError::TooLarge(Some(most))));
+    assert_eq!(passes(&mut network, &large), Err(DropReason::TooLarge));
+    assert_eq!(network.gateway(0).told(), [most]);
     assert_eq!(passes(&mut network, &version_4(most, false, 7)), Ok(true));
     assert_eq!(network.gateway(0).room().settled(), Some(1_280 - 28 - limits::SEALED_BYTES));
 }
@@ -130,8 +132,8 @@ fn each_direction_has_its_own_limit() {
     let mut network = connected(1_500, 1_500);
     network.set_mtu_from(1, 1_400);
     network.chatter(60);
-    assert_eq!(network.gateway(0).path, settled(1_500));
-    assert_eq!(network.gateway(1).path, settled(1_400));
+    assert_eq!(network.gateway(0).path(), settled(1_500));
+    assert_eq!(network.gateway(1).path(), settled(1_400));
 }
 
 #[test]
@@ -145,11 +147,11 @@ fn a_path_that_changes_is_followed_though_probes_are_lost() {
             network.chatter(seconds);
             // A search that three lost probes have misled is repeated.
             for _ in 0..3 {
-                if network.gateway(0).path != settled(mtu) {
+                if network.gateway(0).path() != settled(mtu) {
                     network.chatter(700);
                 }
             }
-            assert_eq!(network.gateway(0).path, settled(mtu), "seed {seed}");
+            assert_eq!(network.gateway(0).path(), settled(mtu), "seed {seed}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use mercato_protocol::time::Now;
-use mercato_session::{CutError, Ignored, Link, OffloadHeader, Suite, Suites};
+use mercato_session::{DropReason, Ignored, Link, OffloadHeader, Suite, Suites};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
@@ -208,7 +208,7 @@ impl Network {
         side: usize,
         header: &OffloadHeader,
         packet: &[u8],
-    ) -> Result<(), CutError> {
+    ) -> Result<(), DropReason> {
         let now = self.now_of(side);
         let sent = self.sides[side].gateway.send_cut(now, header, packet);
         self.post(side);
@@ -283,7 +283,8 @@ impl Network {
     fn post(&mut self, side: usize) {
         let Side { address, claimed, mirror, .. } = self.sides[side];
         let from = claimed.unwrap_or(address);
-        for (to, datagram) in std::mem::take(&mut self.sides[side].gateway.outbox) {
+        for (via, datagram) in std::mem::take(&mut self.sides[side].gateway.shards.outbox.sent) {
+            let to = via.to;
             self.sides[side].sent.push(datagram.clone());
             *self.bytes_to.entry(to).or_default() += datagram.len() + OUTER_HEADERS;
             *self.bytes_from.entry(from).or_default() += datagram.len() + OUTER_HEADERS;
@@ -328,11 +329,11 @@ impl Network {
     }
 
     pub(crate) fn links(&self, side: usize) -> &[Link] {
-        &self.sides[side].gateway.links
+        &self.sides[side].gateway.shards.links
     }
 
     pub(crate) fn ignored(&self, side: usize) -> &[Ignored] {
-        &self.sides[side].gateway.ignored
+        &self.sides[side].gateway.shards.ignored
     }
 
     pub(crate) fn sent_by(&self, side: usize) -> usize {
@@ -353,9 +354,10 @@ impl Network {
         let now = self.now_of(side);
         let gateway = &mut self.sides[side].gateway;
         gateway.receive(now, from, datagram.to_vec());
-        gateway.ignored.clear();
-        let answered = gateway.outbox.iter().position(|(to, _)| *to == from);
-        answered.map(|nth| gateway.outbox.remove(nth).1)
+        gateway.shards.ignored.clear();
+        let sent = &mut gateway.shards.outbox.sent;
+        let answered = sent.iter().position(|(via, _)| via.to == from);
+        answered.map(|nth| sent.remove(nth).1)
     }
 
     /// All that was ever sent by a side.
