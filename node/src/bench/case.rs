@@ -16,6 +16,8 @@ pub(crate) enum Case {
     ManyStreams,
     /// UDP packets of 64 bytes.
     SmallPackets,
+    /// One TCP stream beside 100,000 initiations a second: to the gateway, or to nobody.
+    FloodedStream,
     /// From a question to its answer.
     RoundTrip,
     /// What a peer costs that says nothing.
@@ -58,11 +60,12 @@ pub(crate) struct Figures {
 }
 
 impl Case {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::OneStream,
         Self::FourStreams,
         Self::ManyStreams,
         Self::SmallPackets,
+        Self::FloodedStream,
         Self::RoundTrip,
         Self::IdlePeer,
     ];
@@ -73,6 +76,7 @@ impl Case {
             Self::FourStreams => "four-streams",
             Self::ManyStreams => "100-streams",
             Self::SmallPackets => "64-byte-packets",
+            Self::FloodedStream => "flooded-stream",
             Self::RoundTrip => "round-trip",
             Self::IdlePeer => "idle-peer",
         }
@@ -80,7 +84,9 @@ impl Case {
 
     fn unit(self) -> &'static str {
         match self {
-            Self::OneStream | Self::FourStreams | Self::ManyStreams => "bit/s",
+            Self::OneStream | Self::FourStreams | Self::ManyStreams | Self::FloodedStream => {
+                "bit/s"
+            }
             Self::SmallPackets => "packets/s",
             Self::RoundTrip => "ns",
             Self::IdlePeer => "bytes",

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
-use mercato_session::{Change, Entry, KeyPair, Role, SharedSecret, Start, Suite, Suites};
+use mercato_session::{
+    Change, Entry, KeyPair, PublicKey, Role, SharedSecret, Start, Suite, Suites,
+};
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
     OffloadState, Offloads, Traffic,
@@ -17,7 +19,8 @@ use super::cable::{self, Cable};
 
 /// What the tunnel's device is called, at each end.
 pub(super) const DEVICE: &str = "mercato0";
-const PORT: u16 = 7475;
+/// At which both gateways are.
+pub(super) const PORT: u16 = 7475;
 /// What IPv4, UDP and the seal take of a datagram.
 pub(super) const OVERHEAD: usize = 20 + 8 + mercato_session::limits::SEALED_BYTES;
 
@@ -42,6 +45,7 @@ pub(super) struct Tunnel {
 /// A gateway that runs at one end.
 pub(super) struct End {
     pub(super) handle: GatewayHandle,
+    pub(super) key: PublicKey,
     thread: JoinHandle<Result<Traffic, GatewayError>>,
 }
 
@@ -103,6 +107,7 @@ impl Tunnel {
 impl End {
     fn begin(cable: &Cable, end: usize, secrets: &Secrets, settings: Settings) -> Result<Self> {
         let keys = KeyPair::from_secret(&secrets.ends[end]);
+        let key = keys.public();
         let namespace = cable.namespace(end);
         let (gateway, handle) = namespace.within(move || gateway(keys, settings))??;
         for lease in 0..settings.leases {
@@ -117,7 +122,7 @@ impl End {
         handle.send(peer)?;
         let applied = handle.apply(1, changes)?.recv().context("the gateway has ended")?;
         ensure!(applied.refused.is_empty(), "addresses were refused: {:?}", applied.refused);
-        Ok(Self { handle, thread })
+        Ok(Self { handle, key, thread })
     }
 
     fn stop(self) -> Result<Traffic> {
@@ -138,26 +143,33 @@ fn known(end: usize, secrets: &Secrets, settings: Settings) -> (Command, Vec<Cha
         true => cable::outer_v6(other).into(),
     };
     let addresses = vec![SocketAddr::from((outer, PORT))];
-    // Pods at both ends are called in their own way between the gateways; those of the second one
-    // are the guests.
-    let cluster = ClusterId([other as u8 + 1; 32]);
-    let role = if end == 0 { Role::Consumer } else { Role::Provider };
-    let entries = |lease, own: [IpAddr; 2], others: [IpAddr; 2]| {
-        let entry = |[local, inner]: [IpAddr; 2]| Entry { lease, local, inner };
-        [Change::AddLocal(entry(own)), Change::AddRemote(entry(others))]
-    };
-    let of_lease = |number| {
-        let lease = contract(number);
-        let pods = [end, other].map(|end| [pod(end, number), inner(end, number)]);
-        let [own, others] = entries(lease, pods[0], pods[1]);
-        [Change::Lease { lease, cluster, role, left: Duration::MAX }, own, others]
-    };
-    let pods_v6 = [end, other].map(|end| [pod_v6(end), inner_v6(end)]);
-    let of_version_6 = entries(contract(0), pods_v6[0], pods_v6[1]);
-    let link = Change::Link { cluster, gateways: Vec::new(), active: key };
-    let of_leases = (0..settings.leases).flat_map(of_lease);
-    let changes = std::iter::once(link).chain(of_leases).chain(of_version_6).collect();
+    let link = Change::Link { cluster: cluster(other), gateways: Vec::new(), active: key };
+    let leases = (0..settings.leases).flat_map(|number| known_lease(end, number));
+    let changes = std::iter::once(link).chain(leases).collect();
     (Command::AddPeer { key, secret, addresses }, changes)
+}
+
+/// The cluster behind an end.
+fn cluster(end: usize) -> ClusterId {
+    ClusterId([end as u8 + 1; 32])
+}
+
+/// What the gateway of an end must know of a lease. Pods at both ends are called in their own way
+/// between the gateways; those of the second end are the guests.
+pub(super) fn known_lease(end: usize, number: u8) -> Vec<Change> {
+    let (lease, cluster) = (contract(number), cluster(1 - end));
+    let role = if end == 0 { Role::Consumer } else { Role::Provider };
+    let left = Duration::MAX;
+    let mut changes = vec![Change::Lease { lease, cluster, role, left }];
+    let mut add = |local: fn(usize, u8) -> IpAddr, inner: fn(usize, u8) -> IpAddr| {
+        let entry = |end| Entry { lease, local: local(end, number), inner: inner(end, number) };
+        changes.extend([Change::AddLocal(entry(end)), Change::AddRemote(entry(1 - end))]);
+    };
+    add(pod, inner);
+    if number == 0 {
+        add(|end, _| pod_v6(end), |end, _| inner_v6(end));
+    }
+    changes
 }
 
 fn gateway(keys: KeyPair, settings: Settings) -> Result<(Gateway, GatewayHandle)> {

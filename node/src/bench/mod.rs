@@ -5,6 +5,7 @@
 
 mod cable;
 mod case;
+mod flood;
 mod load;
 mod memory;
 mod mercato;
@@ -23,8 +24,9 @@ use self::cable::Cable;
 pub(crate) use self::cable::Wire;
 use self::case::Sample;
 pub(crate) use self::case::{Case, Figures};
+use self::flood::Flood;
 use self::load::Pair;
-use self::mercato::{Settings, Tunnel, pod};
+use self::mercato::{PORT, Settings, Tunnel, pod};
 pub(crate) use self::wireguard::Rival;
 use self::wireguard::RivalTunnel;
 
@@ -117,6 +119,9 @@ fn on_wire(plan: &Plan, wire: Wire, told: &mut impl FnMut(&str)) -> Result<Vec<F
     for round in 0..plan.rounds {
         told(&format!("{}, round {} of {}", wire.name(), round + 1, plan.rounds));
         measure(&cable, plan, &paths, round, &mut samples)?;
+        if plan.cases.contains(&Case::FloodedStream) {
+            flooded(&cable, plan, &paths[1], &tunnel, &mut samples)?;
+        }
     }
     tunnel.stop()?;
     Ok(figures(wire, &paths, &samples))
@@ -130,7 +135,8 @@ fn measure(
     round: usize,
     samples: &mut Samples,
 ) -> Result<()> {
-    let on_all = |case: &&Case| !matches!(case, Case::ManyStreams | Case::IdlePeer);
+    let on_all =
+        |case: &&Case| !matches!(case, Case::ManyStreams | Case::FloodedStream | Case::IdlePeer);
     for case in plan.cases.iter().filter(on_all).copied() {
         for turn in 0..paths.len() {
             let nth = (turn + round) % paths.len();
@@ -152,6 +158,23 @@ fn measure(
     Ok(())
 }
 
+/// A stream through our own tunnel beside a flood that nobody reads, and beside one to a gateway.
+fn flooded(
+    cable: &Cable,
+    plan: &Plan,
+    ours: &Path,
+    tunnel: &Tunnel,
+    samples: &mut Samples,
+) -> Result<()> {
+    for (nth, port) in [None, Some(PORT)].into_iter().enumerate() {
+        let flood = Flood::begin(cable, tunnel.ends[1].key, port)?;
+        let sample = ours.measure(cable, Case::FloodedStream, &ours.pairs[..1], plan.each);
+        flood.stop()?;
+        samples.entry((Case::FloodedStream, nth)).or_default().push(sample?);
+    }
+    Ok(())
+}
+
 impl Path {
     fn measure(&self, cable: &Cable, case: Case, pairs: &[Pair], time: Duration) -> Result<Sample> {
         let streams = |count: usize| -> Result<Sample> {
@@ -162,7 +185,7 @@ impl Path {
             Ok(Sample::of_bytes(bytes, took, cpu))
         };
         match case {
-            Case::OneStream => streams(1),
+            Case::OneStream | Case::FloodedStream => streams(1),
             Case::FourStreams => streams(4),
             Case::ManyStreams => streams(MANY.into()),
             Case::SmallPackets => {
@@ -180,11 +203,12 @@ impl Path {
 
 fn figures(wire: Wire, paths: &[Path], samples: &Samples) -> Vec<Figures> {
     let of = |((case, nth), samples_of): (&(Case, usize), &Vec<Sample>)| {
-        let is_many = *case == Case::ManyStreams;
-        let name = match (is_many, nth) {
-            (false, nth) => paths[*nth].name.clone(),
-            (true, 0) => format!("{OURS}, one lease"),
-            (true, _) => format!("{OURS}, {MANY} leases"),
+        let name = match (case, nth) {
+            (Case::ManyStreams, 0) => format!("{OURS}, one lease"),
+            (Case::ManyStreams, _) => format!("{OURS}, {MANY} leases"),
+            (Case::FloodedStream, 0) => format!("{OURS}, to nobody"),
+            (Case::FloodedStream, _) => format!("{OURS}, to it"),
+            (_, nth) => paths[*nth].name.clone(),
         };
         let ours = samples.get(&(*case, 1)).filter(|_| *nth != 1);
         Figures::of(wire.name(), *case, name, samples_of, ours.map(Vec::as_slice))

@@ -43,7 +43,7 @@ struct Tunnel {
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = text::<Seconds>)]
     each: Seconds,
     /// What is measured [default: all]: one-stream, four-streams, 100-streams,
-    /// 64-byte-packets, round-trip, idle-peer
+    /// 64-byte-packets, flooded-stream, round-trip, idle-peer
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     load: Vec<Case>,
     /// How packets go over the cable between the two: large ones whole, or cut before

@@ -3,10 +3,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "rates are kept, and moves followed, over a time")]
 
+mod addresses;
 // The two ends are those of `mercato bench tunnel`, which are no library.
 #[path = "../../../node/src/bench/cable.rs"]
 mod cable;
 mod carry;
+#[path = "../../../node/src/bench/flood.rs"]
+mod flood;
 mod leases;
 mod life;
 #[path = "../../../node/src/bench/mercato.rs"]
@@ -34,6 +37,12 @@ fn main() -> ExitCode {
         Test::ci("several_shards_carry_several_streams", |s| Box::pin(carry::several_shards(s))),
         Test::ci("sessions_leave_nothing", |s| Box::pin(life::many_sessions(s))),
         Test::ci("an_end_that_moves_is_followed", |s| Box::pin(life::an_end_moves(s))),
+        Test::ci("changes_of_addresses_are_told_once_they_are_in_force", |s| {
+            Box::pin(addresses::changes_are_told_in_force(s))
+        }),
+        Test::ci("a_flood_of_handshakes_stops_nothing", |s| {
+            Box::pin(addresses::a_flood_of_handshakes_stops_nothing(s))
+        }),
         Test::ci("links_of_all_sizes_carry_everything", |s| Box::pin(mtu::links_of_all_sizes(s))),
         Test::ci("a_router_to_a_smaller_link_needs_no_icmp", |s| {
             Box::pin(mtu::a_router_to_a_smaller_link(s))

@@ -73,6 +73,21 @@ pub(crate) fn datagrams(cable: &Cable, (from, to): Pair, bytes: usize, count: us
     Ok(())
 }
 
+/// Whether any of a few datagrams arrives.
+pub(crate) fn is_heard(cable: &Cable, from: IpAddr, to: IpAddr) -> Result<bool> {
+    let there = cable.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
+    let here = cable.namespace(0).within(move || UdpSocket::bind((from, 0)))??;
+    there.set_read_timeout(Some(Duration::from_millis(100)))?;
+    here.connect(there.local_addr()?)?;
+    for _ in 0..3 {
+        here.send(b"?")?;
+        if there.recv(&mut [0; 1]).is_ok() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// How long it takes until a datagram arrives.
 pub(crate) fn until_heard(cable: &Cable, (from, to): Pair) -> Result<Duration> {
     let there = cable.namespace(1).within(move || UdpSocket::bind((to, 0)))??;
