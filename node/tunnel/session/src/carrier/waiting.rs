@@ -22,7 +22,7 @@ struct OfLease {
     bytes: usize,
 }
 
-/// One packet that waits.
+/// A translated packet that waits.
 pub(super) struct Packet {
     pub(super) route: Route,
     pub(super) header: OffloadHeader,
