@@ -26,7 +26,8 @@ pub const LINE_QUEUE_MS: u64 = 10_000;
 /// forgotten.
 pub const OPENED: usize = 400_000;
 
-/// Agents woken within one millisecond; more means that one is due again at once, without end.
+/// Agents, or gateways, woken within one millisecond; more means that one is due again at once,
+/// without end.
 pub const WAKES: u32 = 10_000;
 
 /// How often one daemon goes back to its records within a second; more means that its own words,

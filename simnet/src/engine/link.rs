@@ -21,12 +21,15 @@ pub(crate) struct Quality {
     pub(crate) late: u32,
     /// How late those come, in ms.
     pub(crate) late_ms: RangeInclusive<u64>,
+    /// Datagrams in a thousand of which one bit comes changed. What agents say goes over
+    /// connections, which lose it then.
+    pub(crate) damaged: u32,
 }
 
 impl Quality {
     /// A good link of that latency.
     pub(crate) fn clean(latency_ms: RangeInclusive<u64>) -> Self {
-        Self { latency_ms, lost: 0, doubled: 0, late: 0, late_ms: 0..=0 }
+        Self { latency_ms, lost: 0, doubled: 0, late: 0, late_ms: 0..=0, damaged: 0 }
     }
 
     /// After how many ms each copy of a message arrives.
@@ -42,6 +45,19 @@ impl Quality {
             arrivals.push(dice.within(self.latency_ms.clone()) + delay);
         }
         arrivals
+    }
+
+    /// The same of a datagram, with how each copy arrives.
+    pub(crate) fn copies(&self, dice: &mut Dice, datagram: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut copies: Vec<_> =
+            self.arrivals(dice).into_iter().map(|after_ms| (after_ms, datagram.to_vec())).collect();
+        for (_, copy) in &mut copies {
+            if dice.chance(self.damaged) {
+                let bit = dice.within(0..=copy.len() as u64 * 8 - 1) as usize;
+                copy[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        copies
     }
 }
 
@@ -104,6 +120,7 @@ mod tests {
             doubled: 200,
             late: 50,
             late_ms: 1_000..=2_000,
+            damaged: 150,
         };
         let mut dice = Dice::new(1, "links");
         let all: Vec<_> = (0..10_000).map(|_| quality.arrivals(&mut dice)).collect();
@@ -112,6 +129,15 @@ mod tests {
         assert!((1_600..2_000).contains(&share(&|one| one.len() == 2)));
         assert!((400..700).contains(&share(&|one| one.iter().any(|ms| *ms > 1_000))));
         assert!(all.iter().flatten().all(|ms| (10..=2_020).contains(ms)));
+        let sent = [5; 20];
+        let copies = (0..10_000).flat_map(|_| quality.copies(&mut dice, &sent));
+        let changed = |copy: &[u8]| -> u32 {
+            copy.iter().zip(sent).map(|(byte, sent)| (byte ^ sent).count_ones()).sum()
+        };
+        let changed: Vec<_> = copies.map(|(_, copy)| changed(&copy)).collect();
+        assert!(changed.iter().all(|bits| *bits <= 1));
+        let share = changed.iter().sum::<u32>() as usize * 1_000 / changed.len();
+        assert!((130..170).contains(&share), "{share} in a thousand");
     }
 
     #[test]

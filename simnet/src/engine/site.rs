@@ -17,7 +17,7 @@ use mercato_protocol::identity::{Identity, Owner};
 use mercato_protocol::time::Now;
 use serde_json::json;
 
-use crate::engine::agenda::Agenda;
+use crate::engine::agenda::{Agenda, Alarm};
 use crate::engine::bodies::Bodies;
 use crate::engine::dice::Dice;
 use crate::engine::event::Event;
@@ -49,10 +49,10 @@ pub(crate) struct Site {
     pub(crate) leases: BTreeMap<ContractId, Lease>,
     /// Effects performed so far, of all runs.
     pub(crate) effects: u64,
-    /// When the agent wants to be woken, as far as that is planned already.
-    wake_ms: Option<u64>,
-    /// When its controllers and kubelets go on, as far as that is planned already.
-    advance_ms: Option<u64>,
+    /// When the agent wants to be woken.
+    wake: Alarm,
+    /// When its controllers and kubelets go on.
+    advance: Alarm,
     /// The watches have something to tell, and will.
     watch_planned: bool,
     /// Changes of records that are being written.
@@ -78,6 +78,15 @@ pub(crate) struct Clock {
     pub(crate) drift_ppm: i64,
     /// So much it has jumped ahead, in ms.
     pub(crate) jump_ms: i64,
+}
+
+impl Clock {
+    /// What it shows at this time of the run.
+    pub(crate) fn wall_ms(self, at_ms: u64) -> u64 {
+        let Self { skew_ms, drift_ppm, jump_ms } = self;
+        let drift_ms = drifted_ms(at_ms).cast_signed() * drift_ppm / 1_000_000;
+        (START_WALL_MS + at_ms).saturating_add_signed(skew_ms + drift_ms + jump_ms)
+    }
 }
 
 impl Site {
@@ -106,8 +115,8 @@ impl Site {
             bodies: Bodies::default(),
             leases: BTreeMap::new(),
             effects: 0,
-            wake_ms: None,
-            advance_ms: None,
+            wake: Alarm::default(),
+            advance: Alarm::default(),
             watch_planned: false,
             writing: Vec::new(),
             disk_full: false,
@@ -184,7 +193,7 @@ impl Site {
         self.agent = None;
         self.bodies = Bodies::default();
         self.leases.clear();
-        self.wake_ms = None;
+        self.wake = Alarm::default();
     }
 
     /// Takes an agent's answer on its way to the disk, whose records have the daemon's bound: no
@@ -208,23 +217,16 @@ impl Site {
 
     /// Lets the agent be woken when it wants to be.
     pub(crate) fn plan_wake(&mut self, agenda: &mut Agenda) -> Result<(), Violation> {
-        let at_ms = agenda.at_ms();
-        let Some(due_ms) = self.due_ms(at_ms) else { return Ok(()) };
-        if self.wake_ms.is_some_and(|planned_ms| planned_ms <= due_ms) {
-            return Ok(());
-        }
-        self.wake_ms = Some(due_ms);
-        agenda.plan(due_ms - at_ms, Event::Wake { at: self.at, run: self.run })
+        let Some(due_ms) = self.due_ms(agenda.at_ms()) else { return Ok(()) };
+        self.wake.set(agenda, due_ms, Event::Wake { at: self.at, run: self.run })
     }
 
     /// Whether the agent has something to do at a wake-up; otherwise the next is planned.
     pub(crate) fn on_wake(&mut self, agenda: &mut Agenda) -> Result<bool, Violation> {
         let at_ms = agenda.at_ms();
-        // An earlier wake-up may have been planned since, and has done it.
-        if self.wake_ms.is_some_and(|planned_ms| planned_ms > at_ms) {
+        if !self.wake.ring(at_ms) {
             return Ok(false);
         }
-        self.wake_ms = None;
         let is_due = self.due_ms(at_ms).is_some_and(|due_ms| due_ms <= at_ms);
         if !is_due {
             self.plan_wake(agenda)?;
@@ -241,12 +243,8 @@ impl Site {
         let at_ms = agenda.at_ms();
         self.kube.advance(cluster_now(at_ms));
         if let Some(due_ms) = self.kube.wakeup_ms() {
-            let due_ms = due_ms.max(at_ms + 1);
             // An earlier look at the cluster plans the next.
-            if self.advance_ms.is_none_or(|planned_ms| planned_ms > due_ms) {
-                self.advance_ms = Some(due_ms);
-                agenda.plan(due_ms - at_ms, Event::Advance { at: self.at })?;
-            }
+            self.advance.set(agenda, due_ms.max(at_ms + 1), Event::Advance { at: self.at })?;
         }
         if !self.watch_planned {
             self.watch_planned = true;
@@ -257,7 +255,7 @@ impl Site {
 
     /// The controllers' time has come.
     pub(crate) fn on_advance(&mut self, at_ms: u64) {
-        self.advance_ms.take_if(|planned_ms| *planned_ms <= at_ms);
+        self.advance.ring(at_ms);
     }
 
     /// The watches' time has come; of which leases they tell.
@@ -288,13 +286,7 @@ impl Site {
 
     /// What its clocks show at this time of the run.
     pub(crate) fn now(&self, at_ms: u64) -> Now {
-        Now { mono_ms: at_ms - self.started_ms, wall_ms: self.wall_ms(at_ms) }
-    }
-
-    fn wall_ms(&self, at_ms: u64) -> u64 {
-        let Clock { skew_ms, drift_ppm, jump_ms } = self.clock;
-        let drift_ms = drifted_ms(at_ms).cast_signed() * drift_ppm / 1_000_000;
-        (START_WALL_MS + at_ms).saturating_add_signed(skew_ms + drift_ms + jump_ms)
+        Now { mono_ms: at_ms - self.started_ms, wall_ms: self.clock.wall_ms(at_ms) }
     }
 
     /// The agent goes on from what is on disk, as after a write that failed. `degraded` says
@@ -302,7 +294,7 @@ impl Site {
     pub(crate) fn rebuild(&mut self, seed: [u8; 32], degraded: Option<String>) {
         self.run += 1;
         self.leases.clear();
-        self.wake_ms = None;
+        self.wake = Alarm::default();
         self.gate.failed();
         self.agent = Some(self.restore(seed, self.gate.records(), degraded));
     }
@@ -314,7 +306,7 @@ impl Site {
 
     /// When something was signed, in the run's time, if this cluster signed it.
     pub(crate) fn run_ms(&self, wall_ms: u64) -> u64 {
-        let off_ms = self.wall_ms(0).cast_signed() - START_WALL_MS.cast_signed();
+        let off_ms = self.clock.wall_ms(0).cast_signed() - START_WALL_MS.cast_signed();
         wall_ms.saturating_add_signed(-off_ms).saturating_sub(START_WALL_MS)
     }
 

@@ -144,6 +144,7 @@ impl Faults {
             doubled: often(300),
             late: often(200),
             late_ms: 500..=20_000,
+            damaged: 0,
         };
         Self {
             skew_ms: u64::from(often(10_000)),

@@ -20,6 +20,8 @@ use super::bug::TunnelBug;
 pub(super) const GATEWAYS: usize = 3;
 /// Leases: the gateway at the other end, which is not the first.
 pub(super) const LEASES: [usize; 3] = [1, 2, 1];
+/// The largest packet of a link on which nothing goes wrong.
+pub(super) const LINK_MTU: usize = 1_500;
 /// Sealed packets begin with it.
 const DATA: u8 = 4;
 /// Of the low bits of an index: the shard's.
@@ -88,7 +90,7 @@ impl Gateway {
     /// A gateway that has just begun; the seed is another each time.
     pub(super) fn new(number: usize, start: Start, seed: [u8; 32], bug: Option<TunnelBug>) -> Self {
         let suites = Suites::new([Suite::Aes256Gcm].into_iter().filter(|_| number != 2));
-        let config = Config { keys: keys(number), suites, shards: 1, link_mtu: 1_500, start };
+        let config = Config { keys: keys(number), suites, shards: 1, link_mtu: LINK_MTU, start };
         let mut gateway = Self {
             number,
             start,
@@ -178,7 +180,7 @@ impl Gateway {
 
     fn open(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) -> bool {
         let place = place_of(datagram);
-        if self.bug == Some(TunnelBug::WindowMovesFirst) && !self.moves_first(place) {
+        if self.bug == Some(TunnelBug::WindowMovesFirst) && !self.moves_first(place.0, place.1) {
             return false;
         }
         let key_ms = self.only.key_ms(now.mono_ms);
@@ -206,7 +208,7 @@ impl Gateway {
 
     /// A window as somebody might write it: whether this packet is taken, decided and remembered
     /// before anything is verified.
-    fn moves_first(&mut self, (index, counter): (u32, u64)) -> bool {
+    fn moves_first(&mut self, index: u32, counter: u64) -> bool {
         if !self.only.sessions.contains_key(&(index & !SHARD_BITS)) {
             return true;
         }

@@ -2,6 +2,9 @@
 //! datagrams are lost, doubled, damaged, late, too large and said again from elsewhere, while
 //! gateways move and begin anew, and while clocks jump. Then all of that stops, and packets flow
 //! again within [`HEALING_MS`].
+//!
+//! It runs on the agents' engine: agenda, alarms, clocks, dice, the quality of links, the trace. What
+//! only a datagram sees of a link is in `link`.
 
 mod bug;
 mod gateway;
@@ -87,7 +90,7 @@ impl TunnelTrial {
         let mut world = TunnelWorld::new(self.seed, self.bug, Trace::new(telling));
         let played = trouble(&mut world, self.seed).and_then(|()| heal(&mut world));
         let trace = world.trace.last().map(str::to_owned).collect();
-        let at_ms = world.at_ms;
+        let at_ms = world.at_ms();
         let fail = |violation| Box::new(TunnelFailure { trial: self, violation, at_ms, trace });
         let healed_ms = played.map_err(fail)?;
         let (trace, delivered) = (world.trace.hash(), world.delivered());
@@ -98,7 +101,7 @@ impl TunnelTrial {
 /// Faults of all kinds by chance, while packets are sent.
 fn trouble(world: &mut TunnelWorld, seed: u64) -> Result<(), Violation> {
     let mut dice = Dice::new(seed, "tunnel troubles");
-    while world.at_ms < TROUBLED_MS {
+    while world.at_ms() < TROUBLED_MS {
         let gateway = dice.within(0..=GATEWAYS as u64 - 1) as usize;
         match dice.within(0..=99) {
             0..50 => {
@@ -119,8 +122,8 @@ fn trouble(world: &mut TunnelWorld, seed: u64) -> Result<(), Violation> {
             90 => world.set_wall_back(gateway, dice.within(0..=10_000_000)),
             91 => {
                 let ms = dice.within(1_000..=400_000);
-                if world.at_ms < LAST_JUMP_MS {
-                    world.jump(gateway, ms);
+                if world.at_ms() < LAST_JUMP_MS {
+                    world.jump(gateway, ms)?;
                 }
             }
             92 | 93 => world.links.set_mtu(gateway, dice.within(1_280..=1_500) as usize),
@@ -133,8 +136,8 @@ fn trouble(world: &mut TunnelWorld, seed: u64) -> Result<(), Violation> {
 /// The faults stop. Gives when packets flowed again.
 fn heal(world: &mut TunnelWorld) -> Result<u64, Violation> {
     world.heal();
-    let (began_ms, mut broken_ms) = (world.at_ms, world.at_ms);
-    while world.at_ms < began_ms + HEALING_MS + 10 * EVERY_MS {
+    let (began_ms, mut broken_ms) = (world.at_ms(), world.at_ms());
+    while world.at_ms() < began_ms + HEALING_MS + 10 * EVERY_MS {
         let mut sent = Vec::new();
         for (lease, bytes) in (0..LEASES.len()).flat_map(|lease| BYTES.map(|bytes| (lease, bytes)))
         {
@@ -145,7 +148,7 @@ fn heal(world: &mut TunnelWorld) -> Result<u64, Violation> {
         world.run_ms(ARRIVAL_MS)?;
         let missing = sent.iter().find(|(.., number)| !world.has_arrived(*number));
         if let Some((lease, is_from_first, number)) = missing {
-            broken_ms = world.at_ms;
+            broken_ms = world.at_ms();
             if broken_ms > began_ms + HEALING_MS {
                 let way = if *is_from_first { "from" } else { "to" };
                 let told = format!("packet {number} of lease {lease} {way} the first is lost");

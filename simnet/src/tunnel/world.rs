@@ -1,4 +1,5 @@
-//! Gateways, the links between them, and what must hold of them at any time.
+//! Gateways, the links between them, and what must hold of them at any time. Time, wall clocks,
+//! links and the trace are the engine's, as for agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -9,23 +10,21 @@ use mercato_session::{Start, Via};
 
 use super::bug::TunnelBug;
 use super::gateway::{GATEWAYS, Gateway, LEASES, contract, home, is_sealed, place_of, pod};
-use super::link::{Links, Passage};
+use super::link::Links;
 use super::packet;
+use crate::engine::agenda::{Agenda, Alarm};
 use crate::engine::dice::Dice;
-use crate::engine::queue::Queue;
-use crate::engine::trace::Trace;
-use crate::verify::Violation;
-
-/// The wall clock when a trial begins.
-const BEGIN_MS: u64 = 1_800_000_000_000;
+use crate::engine::site::Clock;
+use crate::engine::trace::{Trace, note};
+use crate::limits;
+use crate::verify::{Violation, ensure};
 
 /// One trial's gateways and links.
 pub(super) struct TunnelWorld {
-    pub(super) at_ms: u64,
+    pub(super) agenda: Agenda<Event>,
     pub(super) trace: Trace,
     pub(super) links: Links,
     sites: Vec<Site>,
-    queue: Queue<Arrival>,
     seeds: Dice,
     /// Packets that were sent, by their number.
     sent: BTreeMap<u64, Sent>,
@@ -38,15 +37,22 @@ pub(super) struct TunnelWorld {
 }
 
 struct Site {
+    name: String,
     gateway: Gateway,
     address: SocketAddr,
-    /// Of its wall clock before the right one.
-    wall_back_ms: u64,
+    clock: Clock,
     /// Of its monotonic clock: it was suspended, or began later.
     mono_ahead_ms: u64,
+    wake: Alarm,
 }
 
-struct Arrival {
+/// What is yet to happen.
+pub(super) enum Event {
+    Arrives(Arrival),
+    Wake(usize),
+}
+
+pub(super) struct Arrival {
     from: SocketAddr,
     to: SocketAddr,
     datagram: Vec<u8>,
@@ -62,19 +68,21 @@ struct Sent {
 
 impl TunnelWorld {
     pub(super) fn new(seed: u64, bug: Option<TunnelBug>, trace: Trace) -> Self {
-        let mut seeds = Dice::new(seed, "tunnel gateways");
+        let (mut seeds, clock) = (Dice::new(seed, "tunnel gateways"), Clock::default());
+        let start = Start::after(None, clock.wall_ms(0));
         let site = |number| Site {
-            gateway: Gateway::new(number, Start::after(None, BEGIN_MS), seeds.seed(), bug),
+            name: format!("gateway {number}"),
+            gateway: Gateway::new(number, start, seeds.seed(), bug),
             address: home(number),
-            wall_back_ms: 0,
+            clock,
             mono_ahead_ms: 0,
+            wake: Alarm::default(),
         };
         Self {
-            at_ms: 1_000,
+            agenda: Agenda::default(),
             trace,
-            links: Links::bad(seed, GATEWAYS),
+            links: Links::bad(seed),
             sites: (0..GATEWAYS).map(site).collect(),
-            queue: Queue::default(),
             seeds,
             sent: BTreeMap::new(),
             delivered: BTreeSet::new(),
@@ -84,16 +92,13 @@ impl TunnelWorld {
         }
     }
 
-    fn now(&self, number: usize) -> Now {
-        let Site { wall_back_ms, mono_ahead_ms, .. } = self.sites[number];
-        let wall_ms = BEGIN_MS + self.at_ms - wall_back_ms;
-        Now { mono_ms: self.at_ms + mono_ahead_ms, wall_ms }
+    pub(super) fn at_ms(&self) -> u64 {
+        self.agenda.at_ms()
     }
 
-    fn tell(&mut self, number: usize, what: &str) {
-        if self.trace.is_told() {
-            self.trace.tell(self.at_ms, &format!("gateway {number}"), what);
-        }
+    fn now(&self, number: usize) -> Now {
+        let Site { clock, mono_ahead_ms, .. } = self.sites[number];
+        Now { mono_ms: self.at_ms() + mono_ahead_ms, wall_ms: clock.wall_ms(self.at_ms()) }
     }
 
     /// How many packets have arrived.
@@ -131,26 +136,27 @@ impl TunnelWorld {
     /// A gateway is gone, with the keys of its sessions, and begins anew: with its own keys, and
     /// with when it began last, which were kept.
     pub(super) fn restart(&mut self, number: usize) {
-        self.tell(number, "begins anew");
+        note!(self, number, "begins anew");
         let start = Start::after(Some(self.sites[number].gateway.start), self.now(number).wall_ms);
         self.sites[number].gateway = Gateway::new(number, start, self.seeds.seed(), self.bug);
     }
 
     pub(super) fn move_to(&mut self, number: usize, address: SocketAddr) {
-        self.tell(number, &format!("is at {address}"));
+        note!(self, number, "is at {address}");
         self.sites[number].address = address;
     }
 
     /// Its wall clock is so much behind from now on.
     pub(super) fn set_wall_back(&mut self, number: usize, back_ms: u64) {
-        self.tell(number, &format!("has a wall clock {back_ms} ms behind"));
-        self.sites[number].wall_back_ms = back_ms;
+        note!(self, number, "has a wall clock {back_ms} ms behind");
+        self.sites[number].clock.jump_ms = -back_ms.cast_signed();
     }
 
     /// Its monotonic clock jumps, as after a suspension.
-    pub(super) fn jump(&mut self, number: usize, ms: u64) {
-        self.tell(number, &format!("was suspended for {ms} ms"));
+    pub(super) fn jump(&mut self, number: usize, ms: u64) -> Result<(), Violation> {
+        note!(self, number, "was suspended for {ms} ms");
         self.sites[number].mono_ahead_ms += ms;
+        self.plan_wake(number)
     }
 
     /// Something that was sent before comes from elsewhere, to each gateway.
@@ -160,7 +166,8 @@ impl TunnelWorld {
         for number in 0..GATEWAYS {
             let to = self.sites[number].address;
             let datagram = datagram.clone();
-            self.plan(1, Arrival { from, to, datagram, is_damaged: false })?;
+            let arrival = Arrival { from, to, datagram, is_damaged: false };
+            self.agenda.plan(1, Event::Arrives(arrival))?;
         }
         Ok(())
     }
@@ -171,34 +178,34 @@ impl TunnelWorld {
         (0..GATEWAYS).for_each(|number| self.move_to(number, home(number)));
     }
 
-    fn plan(&mut self, after_ms: u64, arrival: Arrival) -> Result<(), Violation> {
-        let planned = self.queue.push(self.at_ms + after_ms, arrival);
-        planned.map_err(|_| Violation("more is under way than is ever needed".to_owned()))
-    }
-
     /// Lets so much time pass.
     pub(super) fn run_ms(&mut self, ms: u64) -> Result<(), Violation> {
-        let end_ms = self.at_ms + ms;
-        loop {
-            let wakeups = self.sites.iter().filter_map(|site| {
-                Some(site.gateway.wakeup_ms()?.saturating_sub(site.mono_ahead_ms))
-            });
-            let next_ms = wakeups.chain(self.queue.next_ms()).min();
-            let Some(next_ms) = next_ms.filter(|next_ms| *next_ms <= end_ms) else {
-                self.at_ms = end_ms;
-                return Ok(());
-            };
-            self.at_ms = self.at_ms.max(next_ms);
-            while self.queue.next_ms().is_some_and(|at_ms| at_ms <= self.at_ms) {
-                let arrival = self.queue.pop();
-                arrival.map_or(Ok(()), |(_, arrival)| self.arrive(arrival))?;
-            }
-            for number in 0..GATEWAYS {
-                let now = self.now(number);
-                self.sites[number].gateway.settle(now);
-                self.post(number)?;
+        let end_ms = self.at_ms() + ms;
+        while let Some(event) = self.agenda.next(end_ms) {
+            match event {
+                Event::Arrives(arrival) => self.arrive(arrival)?,
+                Event::Wake(number) => self.on_wake(number)?,
             }
         }
+        Ok(())
+    }
+
+    fn plan_wake(&mut self, number: usize) -> Result<(), Violation> {
+        let site = &mut self.sites[number];
+        let Some(wakeup_ms) = site.gateway.wakeup_ms() else { return Ok(()) };
+        let due_ms = wakeup_ms.saturating_sub(site.mono_ahead_ms);
+        site.wake.set(&mut self.agenda, due_ms, Event::Wake(number))
+    }
+
+    fn on_wake(&mut self, number: usize) -> Result<(), Violation> {
+        let count = self.agenda.count_wake();
+        ensure(count <= limits::WAKES, || format!("gateway {number} wakes without end"))?;
+        if !self.sites[number].wake.ring(self.agenda.at_ms()) {
+            return Ok(());
+        }
+        let now = self.now(number);
+        self.sites[number].gateway.settle(now);
+        self.post(number)
     }
 
     fn arrive(&mut self, arrival: Arrival) -> Result<(), Violation> {
@@ -207,17 +214,16 @@ impl TunnelWorld {
             return Ok(());
         };
         let (now, (index, counter)) = (self.now(number), place_of(&datagram));
-        self.trace.mark(&[self.at_ms, number as u64, datagram.len() as u64, counter]);
+        self.trace.mark(&[self.at_ms(), number as u64, datagram.len() as u64, counter]);
         let gateway = &mut self.sites[number].gateway;
         let is_first = is_sealed(&datagram)
             && !is_damaged
             && gateway.has_session(now, index)
             && self.arrived.insert((number, index, counter));
         let is_opened = gateway.receive(now, from, datagram);
-        if is_first && !is_opened {
-            let told = format!("gateway {number} refuses packet {counter} of {index:#x}");
-            return Err(Violation(told));
-        }
+        ensure(is_opened || !is_first, || {
+            format!("gateway {number} refuses packet {counter} of {index:#x}")
+        })?;
         let (received, misused) = (std::mem::take(&mut gateway.received), gateway.misused.take());
         if let Some(misused) = misused {
             return Err(Violation(format!("gateway {number}: {misused}")));
@@ -242,43 +248,36 @@ impl TunnelWorld {
                 "gateway {at} was given what nobody sent: {packet:02x?}"
             )));
         };
-        if (sent.to, sent.lease) != (at, lease) {
-            let (to, of) = (sent.to, sent.lease);
-            let told = format!("packet {number} of {of} to {to} came to {at} by {lease}");
-            return Err(Violation(told));
-        }
-        if sent.packet != packet {
-            return Err(Violation(format!("packet {number} came changed: {packet:02x?}")));
-        }
-        if !self.delivered.insert(number) {
-            return Err(Violation(format!("packet {number} came twice")));
-        }
-        self.trace.mark(&[self.at_ms, number]);
-        self.tell(at, &format!("receives packet {number}"));
+        let (to, of) = (sent.to, sent.lease);
+        ensure((to, of) == (at, lease), || {
+            format!("packet {number} of {of} to {to} came to {at} by {lease}")
+        })?;
+        let is_as_it_was = sent.packet == packet;
+        ensure(is_as_it_was, || format!("packet {number} came changed: {packet:02x?}"))?;
+        ensure(self.delivered.insert(number), || format!("packet {number} came twice"))?;
+        self.trace.mark(&[self.at_ms(), number]);
+        note!(self, at, "receives packet {number}");
         Ok(())
     }
 
-    /// Puts what a gateway wants to send on its link.
+    /// Puts what a gateway wants to send on its link, and plans when it is woken.
     fn post(&mut self, number: usize) -> Result<(), Violation> {
         let (from, now) = (self.sites[number].address, self.now(number));
         loop {
             let sent = self.sites[number].gateway.take_sent();
             if sent.is_empty() {
-                return Ok(());
+                return self.plan_wake(number);
             }
             for (Via { to, .. }, datagram) in sent {
                 self.check_sealed(number, &datagram)?;
-                match self.links.pass(number, &datagram) {
-                    Passage::Refused => {
-                        self.sites[number].gateway.note_refused(now, to, datagram.len());
-                    }
-                    Passage::Arrives(copies) => {
-                        for (after_ms, arriving) in copies {
-                            let is_damaged = arriving != datagram;
-                            let arrival = Arrival { from, to, datagram: arriving, is_damaged };
-                            self.plan(after_ms, arrival)?;
-                        }
-                    }
+                let Some(copies) = self.links.pass(number, &datagram) else {
+                    self.sites[number].gateway.note_refused(now, to, datagram.len());
+                    continue;
+                };
+                for (after_ms, copy) in copies {
+                    let is_damaged = copy != datagram;
+                    let arrival = Arrival { from, to, datagram: copy, is_damaged };
+                    self.agenda.plan(after_ms, Event::Arrives(arrival))?;
                 }
             }
         }
@@ -290,10 +289,8 @@ impl TunnelWorld {
             return Ok(());
         }
         let (index, counter) = place_of(datagram);
-        if self.sealed.insert((number, index, counter)) {
-            return Ok(());
-        }
-        let told = format!("gateway {number} has sealed twice with {index:#x}, {counter}");
-        Err(Violation(told))
+        ensure(self.sealed.insert((number, index, counter)), || {
+            format!("gateway {number} has sealed twice with {index:#x}, {counter}")
+        })
     }
 }

@@ -162,8 +162,7 @@ pub(crate) const MUTUAL_FOLDERS: &[[&str; 2]] = &[
 
 /// How many functions of a crate may have a tuple as a parameter. Numbers fall, and no row is
 /// added.
-pub(crate) const TUPLES: &[(&str, usize)] =
-    &[("node", 2), ("node/kubelet", 1), ("simnet", 1), ("tests", 7)];
+pub(crate) const TUPLES: &[(&str, usize)] = &[("node", 2), ("node/kubelet", 1), ("tests", 7)];
 
 /// How many doc comments of a crate may be shorter than a sentence. Numbers fall, and no row is
 /// added.
