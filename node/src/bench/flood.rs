@@ -1,4 +1,4 @@
-//! A flood of handshakes: 100,000 initiations a second, as anybody can send them who knows the
+//! A flood of handshakes: initiations, as anybody can send them who knows the
 //! public key of a gateway.
 
 use std::net::{SocketAddr, UdpSocket};
@@ -17,8 +17,6 @@ use mercato_session::{
 use super::cable::{self, Cable};
 use super::mercato::begun_now;
 
-/// So many are sent in each ms.
-const AT_ONCE: u64 = 100;
 /// A port of the second end at which nobody reads.
 const NOBODY: u16 = 9;
 
@@ -35,9 +33,14 @@ pub(super) struct Flood {
 struct FirstDatagram(Option<Vec<u8>>);
 
 impl Flood {
-    /// Begins it, with initiations for the gateway of this key: to that gateway's port, or to one
+    /// Begins it, with so many initiations a ms for the gateway of this key: to that gateway's port, or to one
     /// at which nobody reads, so that sending costs the same.
-    pub(super) fn begin(cable: &Cable, gateway: PublicKey, port: Option<u16>) -> Result<Self> {
+    pub(super) fn begin(
+        cable: &Cable,
+        gateway: PublicKey,
+        port: Option<u16>,
+        per_ms: u64,
+    ) -> Result<Self> {
         let to = |port| SocketAddr::from((cable::outer(1), port));
         let nobody = match port {
             Some(_) => None,
@@ -50,7 +53,7 @@ impl Flood {
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = is_over.clone();
         let named = std::thread::Builder::new().name("flood".to_owned());
-        let thread = named.spawn(move || flood(&socket, &initiation, &ends))?;
+        let thread = named.spawn(move || flood(&socket, &initiation, per_ms, &ends))?;
         Ok(Self { is_over, thread, _nobody: nobody })
     }
 
@@ -61,10 +64,10 @@ impl Flood {
     }
 }
 
-fn flood(socket: &UdpSocket, initiation: &[u8], is_over: &AtomicBool) -> u64 {
+fn flood(socket: &UdpSocket, initiation: &[u8], per_ms: u64, is_over: &AtomicBool) -> u64 {
     let (began, mut sent) = (Instant::now(), 0);
     while !is_over.load(Ordering::Relaxed) {
-        let due = began.elapsed().as_millis() as u64 * AT_ONCE;
+        let due = began.elapsed().as_millis() as u64 * per_ms;
         // What the way does not take is lost: that is what a flood is.
         (sent..due).for_each(|_| drop(socket.send(initiation)));
         sent = due.max(sent);

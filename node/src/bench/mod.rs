@@ -32,6 +32,8 @@ use self::wireguard::RivalTunnel;
 
 /// Leases of our tunnel, and streams of the case with many.
 const MANY: u8 = 100;
+/// Initiations of a flood in each ms.
+const FLOOD_PER_MS: u64 = 100;
 /// How our tunnel is called in a table.
 const OURS: &str = "mercato";
 
@@ -167,7 +169,7 @@ fn flooded(
     samples: &mut Samples,
 ) -> Result<()> {
     for (nth, port) in [None, Some(PORT)].into_iter().enumerate() {
-        let flood = Flood::begin(cable, tunnel.ends[1].key, port)?;
+        let flood = Flood::begin(cable, tunnel.ends[1].key, port, FLOOD_PER_MS)?;
         let sample = ours.measure(cable, Case::FloodedStream, &ours.pairs[..1], plan.each);
         flood.stop()?;
         samples.entry((Case::FloodedStream, nth)).or_default().push(sample?);

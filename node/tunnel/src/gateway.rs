@@ -199,7 +199,7 @@ impl Gateway {
                 now_ms = self.clock.mono_ms();
             }
             is_busy = self.lane.turn(now_ms)?;
-            let mut is_urgent = self.lane.take_wants_session();
+            let mut is_urgent = self.lane.take_urgent();
             for notice in self.lane.take_notices() {
                 is_urgent |= self.take(notice)?;
             }
@@ -224,7 +224,7 @@ impl Gateway {
             Notice::Handshake(via, datagram) => self.carrier.take_datagram(via, datagram),
             Notice::Activity(peer, activity) => {
                 self.carrier.note(self.clock.now(), peer, activity);
-                return Ok(activity.wants_session);
+                return Ok(activity.is_urgent());
             }
             Notice::Failed(error) => return Err(error),
         }

@@ -66,7 +66,7 @@ impl Worker {
             if self.lane.is_active() && report_ms.is_none() {
                 report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);
             }
-            if self.lane.take_wants_session() || report_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            if self.lane.take_urgent() || report_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                 report_ms = self.report(now_ms);
             }
         }

@@ -13,6 +13,8 @@ use crate::flood::Flood;
 use crate::mercato::{PORT, Settings, Tunnel, contract, known_lease, pod};
 use crate::transfer;
 
+/// Initiations of a flood in each ms: few, since a build without optimisation takes ms for one.
+const FLOOD_PER_MS: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn apply(tunnel: &Tunnel, version: u64, changes: Vec<Change>) -> Result<Applied> {
@@ -57,10 +59,10 @@ pub(crate) async fn changes_are_told_in_force(_: &Stage) -> Result<()> {
 pub(crate) async fn a_flood_of_handshakes_stops_nothing(_: &Stage) -> Result<()> {
     let cable = Cable::lay(Wire::Segments, MTU)?;
     let tunnel = Tunnel::begin(&cable, PLAIN)?;
-    let flood = Flood::begin(&cable, tunnel.ends[1].key, Some(PORT))?;
+    let flood = Flood::begin(&cable, tunnel.ends[1].key, Some(PORT), FLOOD_PER_MS)?;
     transfer::stream(&cable, (pod(0, 0), pod(1, 0)), 3_000_000)?;
     transfer::datagrams(&cable, (pod(0, 1), pod(1, 1)), 1_000, 16)?;
     let sent = flood.stop()?;
-    ensure!(sent > 1_000, "{sent} initiations were no flood");
+    ensure!(sent > 100, "{sent} initiations were no flood");
     tunnel.stop().map(drop)
 }

@@ -32,6 +32,15 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Whether the endpoint is to be told at once: there is something to answer, or to begin.
+    pub fn is_urgent(&self) -> bool {
+        self.wants_session
+            || self.probed.is_some()
+            || self.echoed.is_some()
+            || self.challenged.is_some()
+            || self.came_back.is_some()
+    }
+
     /// Adds what another shard saw, or the same one later. Of what says one thing, the last is
     /// kept; who was heard by two sessions is to be told twice, and gives what is told first.
     pub fn add(&mut self, later: Self) -> Option<Self> {

@@ -4,6 +4,7 @@
 //! sees of its peers is taken from it now and then, as [`Activity`].
 
 mod error;
+mod opened;
 
 use std::net::SocketAddr;
 
@@ -23,6 +24,7 @@ use crate::session_keys::SessionKeys;
 use crate::via::Via;
 
 pub use self::error::ShardError;
+pub use self::opened::Opened;
 
 /// The data path of one core.
 pub struct Shard {
@@ -32,6 +34,8 @@ pub struct Shard {
     peers: HashMap<PeerIndex, Peer, BuildNumberHasher>,
     /// The packet that was last put together of two halves.
     joined: Vec<u8>,
+    /// Whether something came that is to be answered at once.
+    is_asked: bool,
 }
 
 struct Session {
@@ -54,22 +58,17 @@ struct Peer {
     activity: Activity,
 }
 
-/// A packet that was opened.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Opened<'a> {
-    /// Who sealed it.
-    pub peer: PeerIndex,
-    /// The packet that it carried, or completed; nothing if it was none, as in a keepalive.
-    pub packet: &'a mut [u8],
-    /// How large packets to whoever sealed it may be.
-    pub room: Room,
-}
-
 impl Shard {
     /// The shard of this number, below [`limits::SHARDS`].
     pub fn new(number: u8) -> Self {
         assert!(usize::from(number) < limits::SHARDS, "an index has four bits for it");
-        Self { number, sessions: HashMap::default(), peers: HashMap::default(), joined: Vec::new() }
+        Self {
+            number,
+            sessions: HashMap::default(),
+            peers: HashMap::default(),
+            joined: Vec::new(),
+            is_asked: false,
+        }
     }
 
     /// Takes the keys of a session. It opens at once; it seals once it is
@@ -242,18 +241,22 @@ impl Shard {
                 self.joined.as_mut_slice()
             }
             Content::Probe(probe) => {
+                self.is_asked = true;
                 entry.activity.probed = Some(probe);
                 &mut []
             }
             Content::Echo(probe) => {
+                self.is_asked = true;
                 entry.activity.echoed = Some(probe);
                 &mut []
             }
             Content::Challenge(number) => {
+                self.is_asked = true;
                 entry.activity.challenged = Some(number);
                 &mut []
             }
             Content::Answer(number) => {
+                self.is_asked = true;
                 entry.activity.came_back = Some((number, via));
                 &mut []
             }
@@ -261,6 +264,12 @@ impl Shard {
         };
         entry.activity.received_data |= !packet.is_empty();
         Ok(Opened { peer, packet, room: entry.room() })
+    }
+
+    /// Whether something came since this was last called that is to be answered, or is an answer: a
+    /// path is found in some round trips if nobody waits with these.
+    pub(crate) fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.is_asked)
     }
 
     /// What was seen of each peer since this was last called; of those of whom nothing was, nothing

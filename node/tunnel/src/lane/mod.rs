@@ -166,9 +166,9 @@ impl Lane {
         self.is_active
     }
 
-    /// Whether packets have come to wait for a session since this was last called.
-    pub(crate) fn take_wants_session(&mut self) -> bool {
-        self.path.take_wants_session()
+    /// Whether the endpoint is to be told at once of what was seen since this was last called.
+    pub(crate) fn take_urgent(&mut self) -> bool {
+        self.path.take_urgent()
     }
 
     /// Whether it was ordered to stop.

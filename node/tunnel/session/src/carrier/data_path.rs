@@ -177,9 +177,10 @@ impl DataPath {
         }
     }
 
-    /// Whether packets have come to wait for a session since this was last called.
-    pub fn take_wants_session(&mut self) -> bool {
-        std::mem::take(&mut self.wants_session)
+    /// Whether the endpoint is to be told at once of what was seen since this was last called:
+    /// packets have come to wait for a session, or something is to be answered.
+    pub fn take_urgent(&mut self) -> bool {
+        self.shard.take_asked() | std::mem::take(&mut self.wants_session)
     }
 
     /// What was seen of each peer since this was last called.
