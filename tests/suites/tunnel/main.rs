@@ -70,7 +70,10 @@ fn devices() -> Result<BTreeSet<String>> {
 async fn carried(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     let before = devices()?;
-    let words = ["bench", "tunnel", "--rounds", "1", "--each", "1s", "-o", "json"];
+    // Not a flood of 100,000 initiations a second: without optimisation one takes milliseconds.
+    let loads = "one-stream,four-streams,100-streams,64-byte-packets,round-trip,idle-peer";
+    let words = ["bench", "tunnel", "--rounds", "1", "--each", "1s", "--load", loads];
+    let words = [&words[..], &["-o", "json"]].concat();
     let output = Command::new(program).args(words).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "bench tunnel: {said}");

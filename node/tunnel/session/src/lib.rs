@@ -1,10 +1,10 @@
 //! The tunnel's session, without IO: two gateways agree on keys by a Noise handshake, and seal
 //! the packets of their pods to each other.
 //!
-//! An [`Endpoint`] has the handshakes and the timers of all peers of one gateway. A [`Shard`] is
-//! the data path of one processor core: it seals and opens, with keys of its own, and shares
-//! nothing with the others. The shell carries datagrams to both, the endpoint's effects to the
-//! shards, and what the shards saw back to the endpoint.
+//! A [`Carrier`] has the handshakes and the timers of all peers of one gateway, and the address
+//! table. A [`DataPath`] is that of one processor core: it seals and opens, with keys of its own,
+//! and shares nothing with the others but the table. The shell carries datagrams to both, the
+//! carrier's orders to the data paths, and what these saw back to the carrier.
 //!
 //! The protocol is WireGuard's (`Noise_IKpsk2`, cookies, timers, silence towards strangers) with
 //! a prologue, payloads and a data path of its own; `docs/adr/` says where it differs and why.
@@ -60,7 +60,7 @@ pub use coalesce::Coalescer;
 pub use control::{Control, Probe};
 pub use count::Count;
 pub use cut::{Cut, CutError, take_partial_mark};
-pub use endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig};
+pub use endpoint::{Config, Ignored, Link, NoRoom, PeerConfig};
 pub use keys::{KeyPair, PublicKey, SharedSecret};
 pub use message::{DATA_HEADER_BYTES, Malformed};
 pub use offload::{OFFLOAD_HEADER_BYTES, OffloadHeader, SegmentKind, Segments, complete_checksum};

@@ -1,6 +1,6 @@
 //! The data path of one processor core: seals packets to peers and opens those that arrive. Each
 //! shard has keys, counters and windows of its own, so that cores share nothing. Handshakes and
-//! timers are the [`Endpoint`](crate::Endpoint)'s, whose effects are applied here; what a shard
+//! timers are the endpoint's, whose effects a carrier brings here; what a shard
 //! sees of its peers is taken from it now and then, as [`Activity`].
 
 mod error;
@@ -77,7 +77,7 @@ impl Shard {
     /// # Panics
     /// When a session of this index is here already. Its keys would seal again from the first
     /// counter on, and a nonce that is used twice gives away an AEAD's key. The
-    /// [`Endpoint`](crate::Endpoint) draws an index that none of its sessions has, and says that
+    /// endpoint draws an index that none of its sessions has, and says that
     /// one is removed before it uses the index anew.
     pub fn install(&mut self, peer: PeerIndex, keys: SessionKeys) {
         let is_there = self.sessions.contains_key(&keys.own_index);

@@ -242,7 +242,7 @@ mod tests {
 
     use mercato_protocol::id::NegotiationId;
     use mercato_session::{
-        AddressTable, Config, Endpoint, KeyPair, PeerConfig, SharedSecret, Start, Suites,
+        AddressTable, Carrier, Config, KeyPair, PeerConfig, SharedSecret, Start, Suites,
     };
 
     use super::*;
@@ -254,7 +254,7 @@ mod tests {
         let config = Config { keys, suites, shards: 1, link_mtu: 1_500, start };
         let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
         let peer = PeerConfig { key, secret, addresses: Vec::new() };
-        Endpoint::new(config, [1; 32]).add_peer(peer).unwrap()
+        Carrier::new(config, [1; 32]).add_peer(peer).unwrap()
     }
 
     fn packet() -> Vec<u8> {

@@ -8,7 +8,7 @@ use crate::via::Via;
 
 /// What is to be done, in this order.
 #[derive(Debug)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Send this datagram.
     Send(Via, Vec<u8>),
     /// Give each shard these keys.

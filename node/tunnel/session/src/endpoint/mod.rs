@@ -37,7 +37,8 @@ use crate::peer_index::PeerIndex;
 use crate::via::Via;
 
 pub use self::config::{Config, PeerConfig};
-pub use self::effect::{Effect, Link};
+pub(crate) use self::effect::Effect;
+pub use self::effect::Link;
 pub use self::ignored::Ignored;
 
 /// There is no room for one more peer.
@@ -46,7 +47,7 @@ pub use self::ignored::Ignored;
 pub struct NoRoom;
 
 /// Handshakes and timers of all peers of one gateway.
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     config: Config,
     checker: Checker,
     peers: PeerTable,
@@ -63,7 +64,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// A gateway without peers; `seed` is 32 random bytes for it alone. Whoever has them has the
     /// ephemeral keys of all its handshakes: the caller keeps no copy.
-    pub fn new(config: Config, seed: [u8; 32]) -> Self {
+    pub(crate) fn new(config: Config, seed: [u8; 32]) -> Self {
         let seed = Zeroizing::new(seed);
         assert!((1..=limits::SHARDS).contains(&usize::from(config.shards)), "from one shard to 16");
         let checker = Checker::new(&config.keys.public());
@@ -78,7 +79,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// When there are [`limits::PEERS`] already.
-    pub fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
+    pub(crate) fn add_peer(&mut self, config: PeerConfig) -> Result<PeerIndex, NoRoom> {
         if let Some(index) = self.peers.by_key(&config.key) {
             self.peers.with(index, |peer| peer.reconfigure(config));
             return Ok(index);
@@ -87,14 +88,14 @@ impl Endpoint {
     }
 
     /// Forgets a peer, its sessions and its keys.
-    pub fn remove_peer(&mut self, index: PeerIndex) {
+    pub(crate) fn remove_peer(&mut self, index: PeerIndex) {
         for session in self.peers.remove(index) {
             self.effects.push_back(Effect::RemoveSession(session));
         }
     }
 
     /// Begins a handshake with a peer, unless one is under way or there is a young session.
-    pub fn connect(&mut self, now: Now, index: PeerIndex) {
+    pub(crate) fn connect(&mut self, now: Now, index: PeerIndex) {
         let is_connected = self.peers.with(index, |peer| peer.has_young_session(now.mono_ms));
         if is_connected == Some(false) {
             self.begin(now, index);
@@ -105,7 +106,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// When it has no effect; the sender is not told.
-    pub fn handle_datagram(
+    pub(crate) fn handle_datagram(
         &mut self,
         now: Now,
         via: impl Into<Via>,
@@ -121,7 +122,7 @@ impl Endpoint {
     }
 
     /// Takes what a shard saw of a peer.
-    pub fn handle_activity(&mut self, now: Now, index: PeerIndex, activity: Activity) {
+    pub(crate) fn handle_activity(&mut self, now: Now, index: PeerIndex, activity: Activity) {
         let challenge = self.rng.next_u64();
         let wants_handshake = self.peers.with(index, |peer| {
             peer.note(now.mono_ms, index, activity, challenge, &mut self.effects)
@@ -132,7 +133,7 @@ impl Endpoint {
     }
 
     /// Does what has become due.
-    pub fn handle_timeout(&mut self, now: Now) {
+    pub(crate) fn handle_timeout(&mut self, now: Now) {
         for index in self.peers.due(now.mono_ms) {
             let wants_handshake = self
                 .peers
@@ -144,17 +145,17 @@ impl Endpoint {
     }
 
     /// When [`Endpoint::handle_timeout`] is to be called at the latest, on the monotonic clock.
-    pub fn wakeup_ms(&self) -> Option<u64> {
+    pub(crate) fn wakeup_ms(&self) -> Option<u64> {
         self.peers.wakeup_ms()
     }
 
     /// What is to be done next.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
     /// How many initiations were looked at with the private key, ever: what a flood costs.
-    pub fn examined_initiations(&self) -> u64 {
+    pub(crate) fn examined_initiations(&self) -> u64 {
         self.load.examined()
     }
 
