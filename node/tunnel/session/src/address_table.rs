@@ -241,7 +241,8 @@ impl AddressTable {
         let slot = self.leases.slot(lease).ok_or(Refused::UnknownLease(lease))?;
         let Lease { link, role, .. } = self.leases.get(slot).1;
         let last_of = self.names(side).remove(slot, local);
-        if role.guests() == side {
+        // Another lease may have a guest of this name.
+        if role.guests() == side && self.lease_by_guest.get(&local) == Some(&slot) {
             self.lease_by_guest.remove(&local);
             last_of.map(|inner| self.lease_by_inner.remove(&(link, inner)));
         }

@@ -193,6 +193,15 @@ fn what_is_over_has_no_address_and_leaves_room() {
 }
 
 #[test]
+fn a_lease_takes_no_guest_from_another() {
+    let mut table = two_homes();
+    let local = GUESTS[1].into();
+    assert_eq!(table.apply(0, &[Change::RemoveLocal { lease: contract(0), local }]), []);
+    assert!(out(&table, GUESTS[1], POOL).is_ok(), "it is of the other lease");
+    assert!(arrive(&table, gateway(1), POOL, GUESTS_INNER[0]).is_ok());
+}
+
+#[test]
 fn changes_that_cannot_be_are_refused_one_by_one() {
     let mut table = two_homes();
     let v6 = std::net::Ipv6Addr::LOCALHOST.into();
