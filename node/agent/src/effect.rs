@@ -1,10 +1,13 @@
 //! What comes out of the agent.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use mercato_broker::{Refusal, Reply, Side};
 use mercato_discovery::Address;
+use mercato_offload::address::GuestAddress;
 use mercato_offload::home::Write;
 use mercato_offload::key::{Item, ObjectKey, PodId};
 use mercato_offload::message::{self, ToGuest, ToHome};
@@ -85,6 +88,14 @@ pub enum Effect {
     Home(ContractId, HomeWork),
     /// Work of a lease at the provider's API server.
     Guest(ContractId, GuestWork),
+    /// Bring packets to a guest of a lease by this address, and answer with
+    /// [`mercato_offload::guest::Input::Mapped`].
+    Map(ContractId, GuestAddress),
+    /// Bring packets to this guest of a lease no longer.
+    Unmap(ContractId, PodId),
+    /// By which ranges this cluster's own pods are known inside tunnels. Level-triggered, said again
+    /// after every restore once the pool is known.
+    OwnRanges(OwnRanges),
     /// The answer to a command.
     Reply(u64, Result<Reply, Refusal>),
     /// The answer to what was asked about federations.
@@ -135,6 +146,28 @@ pub struct LeaseDesire {
     /// Provider: guest namespaces by home namespace. They have to be there before any
     /// [`GuestWork`] that comes after this is done.
     pub namespaces: BTreeMap<String, String>,
+    /// Of the other side's pods, those that this cluster's may call or be called by: consumer, the
+    /// range that the guests' addresses are of; provider, those of the consumer's own pods.
+    pub ranges: Vec<MappedRange>,
+}
+
+/// A range of addresses of somebody's pods, as it is said inside the tunnel and as this cluster's
+/// pods see it: of the same length, each address in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedRange {
+    /// As it is said inside the tunnel.
+    pub inner: IpNet,
+    /// As this cluster's pods see it.
+    pub local: IpNet,
+}
+
+/// By which addresses this cluster's own pods are known inside tunnels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnRanges {
+    /// The one of its nodes; none while there is no pool.
+    pub nodes: Option<IpAddr>,
+    /// Blocks of its pod network.
+    pub blocks: Vec<MappedRange>,
 }
 
 /// How far a lease is.

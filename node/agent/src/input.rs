@@ -1,14 +1,15 @@
 //! What goes into the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use mercato_broker::{Command, Inventory};
 use mercato_discovery::{DialFailure, Report};
 use mercato_gossip::Opened;
 use mercato_offload::{guest, home};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::envelope::{Signed, Verified};
-use mercato_protocol::id::{ContractId, FederationId, PublicKey};
+use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::Owner;
 use mercato_protocol::join::JoinReply;
 use mercato_protocol::negotiation;
@@ -70,6 +71,8 @@ pub enum Input {
     RoundTrips(BTreeMap<PublicKey, u64>),
     /// Guests can, or cannot, be kept apart on this cluster's network.
     Isolation(bool),
+    /// What is known of the network that tunnels are part of.
+    Tunnel(TunnelInput),
     /// What happened to the lease of this contract.
     Lease(ContractId, LeaseInput),
 }
@@ -86,10 +89,36 @@ pub enum LeaseInput {
         /// The frame, from either side. Its bodies are kept by digest outside.
         frame: Frame,
     },
+    /// How it is with the tunnel to the other side.
+    Tunnel(TunnelNews),
     /// What home's API server says of its pods and objects. Frames and links are inputs of their own.
     Home(home::Input),
     /// What the provider's API server says of its guests, likewise.
     Guest(guest::Input),
+}
+
+/// What is known of the network that tunnels are part of. Nothing is, at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TunnelInput {
+    /// The pool that ranges are given of; none: there is to be no tunnel.
+    Pool(Option<IpNet>),
+    /// Blocks of this cluster's pod network with pods that others may know.
+    Own(BTreeSet<IpNet>),
+    /// By which ranges this cluster's pods are known inside the tunnel to it, by its own word.
+    Peer(ClusterId, BTreeSet<IpNet>),
+}
+
+/// How it is with the tunnel to the other side of a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TunnelNews {
+    /// There is none, and none is to be expected soon.
+    Off,
+    /// That is not known yet.
+    #[default]
+    Awaited,
+    /// Both sides know each other's gateways, and this one's carries packets for the ranges of the
+    /// lease ([`crate::LeaseDesire::ranges`]).
+    Carries,
 }
 
 /// What happened in this cluster's federations.

@@ -1,6 +1,7 @@
 //! Every bound of this crate; those of its parts are their own.
 
 use mercato_protocol::bounded::Room;
+pub use mercato_protocol::limits::RANGES;
 
 /// One record as it is kept. The largest that other bounds let be is a policy with all of its
 /// lists full; what is larger in spite of all fails the input that it came of.
@@ -20,6 +21,12 @@ pub const GIVE_UP_MS: u64 = 2_000;
 /// From one new name of a lease's guest namespaces to the next: the cluster makes one and removes
 /// another for each. A guess.
 pub const MOVE_MS: u64 = 5_000;
+/// Blocks of this cluster's pod network with addresses of the pool: beside the range of its nodes as
+/// many as are told to a peer.
+pub const OWN_BLOCKS: usize = RANGES - 1;
+/// The least number of pods for which a lease's range has addresses, twice: a lease may grow, and
+/// ended pods keep theirs for a while. A guess.
+pub const RANGE_PODS: u64 = 128;
 /// How long the provider tells home how its pods ended, after the lease is over and nothing
 /// of it is left. A guess: home may have been down as it ended.
 pub const AFTERLIFE_MS: u64 = 24 * 3_600_000;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use ipnet::IpNet;
 use mercato_offload::{guest, home};
 use mercato_protocol::certificate::RevocationList;
 use mercato_protocol::envelope::Signed;
@@ -33,6 +34,21 @@ pub enum Record {
     Federation(FederationRecord),
     /// The key that speaks for a cluster, and those that did before, the first one first.
     Key(ClusterId, PublicKey, Vec<Replaced>),
+    /// A range of the pool of tunnel addresses, and whom it was given to.
+    Range(RangeOwner, IpNet),
+}
+
+/// Whom a range of the pool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum RangeOwner {
+    /// The guests of this lease, whose home this cluster is.
+    Lease(ContractId),
+    /// The nodes of this cluster, which answer by one address of it.
+    Nodes,
+    /// The pods of this cluster that have addresses of this block in its pod network.
+    Own(IpNet),
+    /// What this cluster says its pods are known by, of which something is taken here.
+    Peer(ClusterId, IpNet),
 }
 
 /// What a record is kept under.
@@ -50,6 +66,8 @@ pub enum RecordKey {
     Federation(FederationKey),
     /// The key of a [`Record::Key`].
     Key(ClusterId),
+    /// The key of a [`Record::Range`].
+    Range(RangeOwner),
 }
 
 impl RecordKey {
@@ -62,6 +80,7 @@ impl RecordKey {
             Self::Namespaces(_) => "namespaces",
             Self::Federation(_) => "federation",
             Self::Key(_) => "key",
+            Self::Range(_) => "range",
         }
     }
 }
@@ -76,6 +95,7 @@ impl Record {
             Self::Namespaces(contract, _) => RecordKey::Namespaces(*contract),
             Self::Federation(record) => RecordKey::Federation(record.key()),
             Self::Key(cluster, ..) => RecordKey::Key(*cluster),
+            Self::Range(owner, _) => RecordKey::Range(*owner),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod told;
 
+use mercato_offload::address::Reach;
 use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -111,7 +112,10 @@ fn a_status_that_was_replaced_before_it_was_written_is_not_waited_for() {
     };
     let write = |text: &str| {
         let status = Some(Digest::of(text.as_bytes()));
-        home::Effect::Write(pod("u1", "web"), home::Write::Status { status, outcome: None })
+        home::Effect::Write(
+            pod("u1", "web"),
+            home::Write::Status { status, outcome: None, reach: Reach::Not },
+        )
     };
     lied.says(status("starting"));
     lied.says(status("running"));

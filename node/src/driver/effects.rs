@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, Notice};
+use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, LeaseInput, Notice};
 use mercato_discovery::DialFailure;
 use mercato_net::DialError;
+use mercato_offload::guest;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
@@ -64,6 +65,13 @@ impl Driver {
             Effect::CloseStreams(contract) => drop(self.outbound.remove(&contract)),
             Effect::Home(contract, work) => self.work(contract, Work::Home(work)),
             Effect::Guest(contract, work) => self.work(contract, Work::Guest(work)),
+            // No gateway runs beside this daemon.
+            Effect::Map(contract, of) => {
+                let (handle, no) = (self.handle.clone(), guest::Input::Mapped(of, false));
+                let no = Input::Lease(contract, LeaseInput::Guest(no));
+                tokio::spawn(async move { handle.tell(no).await });
+            }
+            Effect::Unmap(..) | Effect::OwnRanges(_) => {}
             Effect::Reply(number, reply) => {
                 if let Some(waiting) = self.replies.remove(&number) {
                     // Whoever asked may have gone.
@@ -185,6 +193,7 @@ impl Driver {
             | Input::Inventory(_)
             | Input::RoundTrips(_)
             | Input::Isolation(_)
+            | Input::Tunnel(_)
             | Input::Lease(..) => {}
         }
     }

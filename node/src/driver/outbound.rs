@@ -179,7 +179,8 @@ pub(super) fn to_guest(statement: &ToGuest) -> Option<(Digest, Item)> {
         | ToGuest::Drop(_)
         | ToGuest::Want(_)
         | ToGuest::Taken(_)
-        | ToGuest::Forget(_) => None,
+        | ToGuest::Forget(_)
+        | ToGuest::Address { .. } => None,
     }
 }
 
@@ -190,7 +191,8 @@ pub(super) fn to_home(statement: &ToHome) -> Option<(Digest, Item)> {
         | ToHome::HaveEnd
         | ToHome::Refused { .. }
         | ToHome::Missing(_)
-        | ToHome::Event { .. } => None,
+        | ToHome::Event { .. }
+        | ToHome::InForce { .. } => None,
     }
 }
 

@@ -114,7 +114,11 @@ fn forgotten(statement: &ToGuest) -> Option<Item> {
     match statement {
         ToGuest::Forget(pod) => Some(Item::Pod(pod.clone())),
         ToGuest::Drop(key) => Some(Item::Object(key.clone())),
-        ToGuest::Put { .. } | ToGuest::Delete { .. } | ToGuest::Want(_) | ToGuest::Taken(_) => None,
+        ToGuest::Put { .. }
+        | ToGuest::Delete { .. }
+        | ToGuest::Want(_)
+        | ToGuest::Taken(_)
+        | ToGuest::Address { .. } => None,
     }
 }
 

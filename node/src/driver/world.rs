@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::Input;
+use mercato_agent::{Input, TunnelInput};
 use mercato_discovery::{Address, Report, Sighting, SightingId};
-use mercato_protocol::id::PublicKey;
+use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::identity::Owner;
 
 use crate::limits;
@@ -28,6 +28,10 @@ enum Level {
     Inventory,
     RoundTrips,
     Isolation,
+    Pool,
+    OwnBlocks,
+    /// By which ranges that cluster's pods are known, as long as it has a lease with this one.
+    RangesOf(ClusterId),
 }
 
 impl World {
@@ -37,6 +41,13 @@ impl World {
             Input::Inventory(_) => Level::Inventory,
             Input::RoundTrips(_) => Level::RoundTrips,
             Input::Isolation(_) => Level::Isolation,
+            Input::Tunnel(TunnelInput::Pool(_)) => Level::Pool,
+            Input::Tunnel(TunnelInput::Own(_)) => Level::OwnBlocks,
+            Input::Tunnel(TunnelInput::Peer(cluster, ranges)) if ranges.is_empty() => {
+                self.levels.remove(&Level::RangesOf(*cluster));
+                return;
+            }
+            Input::Tunnel(TunnelInput::Peer(cluster, _)) => Level::RangesOf(*cluster),
             Input::Sighted(report) => {
                 match report {
                     Report::Seen(seen) => {

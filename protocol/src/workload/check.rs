@@ -1,6 +1,8 @@
 //! What the types of workload messages alone do not say, and how what is too long to be
 //! said is made to fit.
 
+use std::net::IpAddr;
+
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{
@@ -61,6 +63,10 @@ impl ToGuest {
             Self::Delete { pod, .. } | Self::Want(pod) | Self::Taken(pod) | Self::Forget(pod) => {
                 pod.validate()
             }
+            Self::Address { pod, address } => {
+                pod.validate()?;
+                pods_address(*address)
+            }
         }
     }
 }
@@ -76,9 +82,23 @@ impl ToHome {
                 pod.validate()?;
                 event.validate()
             }
+            Self::InForce { pod, address } => {
+                pod.validate()?;
+                address.map_or(Ok(()), pods_address)
+            }
             Self::HaveEnd => Ok(()),
         }
     }
+}
+
+/// What one pod can have.
+fn pods_address(address: IpAddr) -> Result<(), CodecError> {
+    let special = match address {
+        IpAddr::V4(it) => it.is_link_local() || it.is_broadcast(),
+        IpAddr::V6(it) => it.is_unicast_link_local(),
+    };
+    let nobodys = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    ensure(!special && !nobodys, "an address that no pod has")
 }
 
 impl Item {

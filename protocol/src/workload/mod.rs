@@ -8,18 +8,18 @@
 mod body;
 mod check;
 mod key;
+mod route;
 
 pub use check::{is_reserved, may_be_chosen};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{CodecError, ensure, wire_enum, wire_map, wire_union};
 use crate::id::{ClusterId, ContractId, Digest};
-use crate::limits;
 
 /// The first message of a stream, by whoever opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +113,14 @@ pub enum ToGuest {
     Taken(PodId),
     /// Home knows that this pod is over and has removed it: it need not be remembered.
     Forget(PodId),
+    /// By this address home knows the pod, and everyone does inside the tunnel. Said only to who
+    /// has answered on the tunnel's stream: earlier releases do not know the word.
+    Address {
+        /// The pod that is meant.
+        pod: PodId,
+        /// Of a range that home told of for this lease; another pod's before, perhaps.
+        address: IpAddr,
+    },
 }
 
 /// What the provider says to home.
@@ -154,6 +162,15 @@ pub enum ToHome {
         pod: PodId,
         /// What it says.
         event: PodEvent,
+    },
+    /// The answer to [`ToGuest::Address`]: what the provider's gateway does with packets for that
+    /// pod from now on. Before the status that it belongs to.
+    InForce {
+        /// The pod that is meant.
+        pod: PodId,
+        /// They reach it by this address; none: by no address, it has none over there or the
+        /// provider cannot bring packets to it.
+        address: Option<IpAddr>,
     },
 }
 
@@ -291,18 +308,6 @@ pub struct Route {
     pub hops: u32,
 }
 
-/// For a person: where it was made, which clusters it passed, and how many more it may pass.
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "origin {}, path ", self.origin.short())?;
-        for (n, cluster) in self.path.iter().take(limits::PATH_CLUSTERS).enumerate() {
-            write!(f, "{}{}", if n == 0 { "" } else { " > " }, cluster.short())?;
-        }
-        let more = if self.path.len() > limits::PATH_CLUSTERS { " > ..." } else { "" };
-        write!(f, "{more}, hops left {}", self.hops)
-    }
-}
-
 impl Message {
     /// The bodies that follow.
     pub fn bodies(&self) -> &[BodyHead] {
@@ -365,6 +370,7 @@ wire_union!(ToGuest {
     3 => Want(pod),
     4 => Taken(pod),
     5 => Forget(pod),
+    6 => Address { 1 => pod, 2 => address },
 });
 wire_union!(ToHome {
     0 => Have { 1 => item, 2 => digest, 3 => report },
@@ -373,6 +379,7 @@ wire_union!(ToHome {
     3 => Refused { 1 => item, 2 => refusal },
     4 => Missing(item),
     5 => Event { 1 => pod, 2 => event },
+    6 => InForce { 1 => pod, 2 => address },
 });
 wire_map!(PodEvent { 1 => kind, 2 => reason, 3 => field, 4 => message, 5 => count });
 wire_enum!(EventKind { 0 => Normal, 1 => Warning });

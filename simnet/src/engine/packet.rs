@@ -127,7 +127,8 @@ pub(crate) fn carried(frame: &Frame) -> Vec<Digest> {
                 | ToGuest::Drop(_)
                 | ToGuest::Want(_)
                 | ToGuest::Taken(_)
-                | ToGuest::Forget(_) => None,
+                | ToGuest::Forget(_)
+                | ToGuest::Address { .. } => None,
             };
             frame.statements.iter().filter_map(put).collect()
         }
@@ -138,7 +139,8 @@ pub(crate) fn carried(frame: &Frame) -> Vec<Digest> {
                 | ToHome::HaveEnd
                 | ToHome::Refused { .. }
                 | ToHome::Missing(_)
-                | ToHome::Event { .. } => None,
+                | ToHome::Event { .. }
+                | ToHome::InForce { .. } => None,
             };
             frame.statements.iter().filter_map(status).collect()
         }

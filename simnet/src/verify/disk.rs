@@ -125,7 +125,8 @@ fn as_deal(record: &Record) -> Option<&Deal> {
         | Record::Guest(..)
         | Record::Namespaces(..)
         | Record::Federation(_)
-        | Record::Key(..) => None,
+        | Record::Key(..)
+        | Record::Range(..) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercato_agent::Record;
+use mercato_agent::{RangeOwner, Record};
 use mercato_broker::{Deal, Meter, Side};
 use mercato_cluster_model::Key;
 use mercato_offload::forge::labels;
@@ -144,8 +144,16 @@ impl View<'_> {
             let orphan = site.gate.records().iter().find(|record| {
                 // The provider keeps its side for a while, for home to ask.
                 let of = match record {
-                    Record::Broker(_) | Record::Federation(_) | Record::Key(..) => return false,
-                    Record::Home(..) => return true,
+                    Record::Broker(_)
+                    | Record::Federation(_)
+                    | Record::Key(..)
+                    | Record::Range(RangeOwner::Nodes | RangeOwner::Own(_), _) => return false,
+                    Record::Home(..) | Record::Range(RangeOwner::Lease(_), _) => return true,
+                    // As long as any lease with it is.
+                    Record::Range(RangeOwner::Peer(cluster, _), _) => {
+                        let with = |deal: &Deal| deal.peer() == *cluster;
+                        return !disk::deals(site.gate.records()).any(with);
+                    }
                     Record::Guest(of, _) | Record::Namespaces(of, _) => of,
                 };
                 disk::deal(site.gate.records(), *of).is_none()

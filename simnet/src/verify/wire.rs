@@ -102,7 +102,9 @@ impl Wire {
                 ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
             }
             Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
-            Effect::Home(contract, _) => self.is_signed(at, site, *contract),
+            Effect::Home(contract, _) | Effect::Map(contract, _) | Effect::Unmap(contract, _) => {
+                self.is_signed(at, site, *contract)
+            }
             Effect::Lease(desire) => {
                 self.is_signed(at, site, desire.contract.id)?;
                 let deal = disk::deal(site.gate.records(), desire.contract.id);
@@ -123,6 +125,7 @@ impl Wire {
             | Effect::Rank(..)
             | Effect::Forget(_)
             | Effect::CloseStreams(_)
+            | Effect::OwnRanges(_)
             | Effect::Reply(..)
             | Effect::Federation(..)
             | Effect::Join { .. }

@@ -8,7 +8,7 @@ mod view;
 
 use std::collections::VecDeque;
 
-use mercato_broker::{Broker, Standing};
+use mercato_broker::{Broker, Input as ForBroker, Standing};
 use mercato_discovery::Directory;
 use mercato_gossip::{Gossip, Interner};
 use mercato_protocol::envelope::Signed;
@@ -53,7 +53,7 @@ pub struct Agent {
     news: DealNews,
     unsent: Unsent,
     /// What the broker is yet to hear, after what is under way.
-    for_broker: VecDeque<mercato_broker::Input>,
+    for_broker: VecDeque<ForBroker>,
     /// Why records cannot be written.
     degraded: Option<String>,
     started: bool,
@@ -117,29 +117,24 @@ impl Agent {
             }
             Input::Connected { peer, dialled } => self.on_connected(now, peer, dialled, &mut out),
             Input::Disconnected(peer) => self.on_disconnected(now, peer, &mut out),
-            Input::Addresses(addresses) => {
-                self.for_broker.push_back(mercato_broker::Input::Addresses(addresses));
-            }
+            Input::Addresses(it) => self.for_broker.push_back(ForBroker::Addresses(it)),
             Input::Gossip { peer, message } => {
                 let input = mercato_gossip::Input::Received { peer, message };
                 self.run_gossip(now, input, &mut out);
             }
             Input::Negotiation(message) => {
-                self.for_broker.push_back(mercato_broker::Input::Message(message));
+                self.for_broker.push_back(ForBroker::Message(message));
             }
             Input::Unsaid { peer, message } => self.on_unsaid(peer, message, &mut out),
             Input::Command(reply_to, command) => {
-                self.for_broker.push_back(mercato_broker::Input::Command(reply_to, command));
+                self.for_broker.push_back(ForBroker::Command(reply_to, command));
             }
             Input::Federation(input) => self.on_federation(now, input, &mut out),
-            Input::Inventory(inventory) => {
-                self.for_broker.push_back(mercato_broker::Input::Inventory(inventory));
-            }
-            Input::RoundTrips(round_trips) => {
-                self.for_broker.push_back(mercato_broker::Input::RoundTrips(round_trips));
-            }
-            Input::Isolation(enforced) => {
-                self.for_broker.push_back(mercato_broker::Input::Isolation(enforced));
+            Input::Inventory(it) => self.for_broker.push_back(ForBroker::Inventory(it)),
+            Input::RoundTrips(it) => self.for_broker.push_back(ForBroker::RoundTrips(it)),
+            Input::Isolation(it) => self.for_broker.push_back(ForBroker::Isolation(it)),
+            Input::Tunnel(it) => {
+                self.with_leases(now, &mut out, |all, turn| all.on_tunnel(it, turn));
             }
             Input::Lease(contract, input) => {
                 self.with_leases(now, &mut out, |all, turn| all.handle(contract, input, turn));
@@ -176,13 +171,13 @@ impl Agent {
         self.started = true;
         if let Some(why) = &self.degraded {
             out.push(Effect::Notice(Notice::Degraded(why.clone())));
-            self.for_broker.push_back(mercato_broker::Input::Degraded(true));
+            self.for_broker.push_back(ForBroker::Degraded(true));
         }
         for cluster in self.peers.changed().map(|(cluster, _)| *cluster).collect::<Vec<_>>() {
             self.tell_keys(cluster);
         }
         self.with_federations(now, out, Federations::start);
-        self.for_broker.push_back(mercato_broker::Input::Tick);
+        self.for_broker.push_back(ForBroker::Tick);
         self.run_broker(now, out);
         let Self { connections, broker, peers, .. } = self;
         for cluster in connections.reconnect_recent(now, broker, peers, out) {
@@ -200,7 +195,7 @@ impl Agent {
             self.run_gossip(now, mercato_gossip::Input::Tick, out);
         }
         if due(self.broker.wakeup()) {
-            self.for_broker.push_back(mercato_broker::Input::Tick);
+            self.for_broker.push_back(ForBroker::Tick);
         }
         if due(self.federations.wakeup(now)) {
             self.with_federations(now, out, Federations::tick);
@@ -287,7 +282,7 @@ impl Agent {
         self.fulfil(now, requests, out);
         self.with_leases(now, out, |leases, turn| leases.link(cluster, true, turn));
         out.extend(self.unsent.take(key));
-        self.for_broker.push_back(mercato_broker::Input::Connected(cluster));
+        self.for_broker.push_back(ForBroker::Connected(cluster));
     }
 
     fn on_disconnected(&mut self, now: Now, peer: PublicKey, out: &mut Vec<Effect>) {

@@ -34,6 +34,7 @@ impl Restored {
                     let keys = Keys { latest: *latest, replaced: replaced.clone() };
                     all.peers.restore(*cluster, keys);
                 }
+                Record::Range(owner, range) => all.leases.restore_range(*owner, *range),
                 Record::Broker(of) => all.broker(of),
             }
         }

@@ -2,6 +2,9 @@
 //! there are is told by the broker; what the session does is offload's.
 
 mod namespaces;
+mod perform;
+mod ranges;
+mod reached;
 mod removals;
 pub(crate) mod table;
 
@@ -15,10 +18,11 @@ use mercato_protocol::contract::Party;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::{Deadline, Now};
 
+use reached::Reached;
 use removals::MayGo;
 
 use crate::context::Turn;
-use crate::effect::{Effect, Frame, GuestWork, HomeWork, LeaseDesire, Phase};
+use crate::effect::{Effect, LeaseDesire, Phase};
 use crate::limits;
 use crate::record::{Change, Record, RecordKey};
 use crate::request::Request;
@@ -46,6 +50,7 @@ pub(crate) struct Lease {
     look_ms: Option<u64>,
     /// The link to the other side is up.
     linked: bool,
+    reach: Reached,
     /// What is kept of it, to be erased with it.
     kept: BTreeSet<RecordKey>,
     /// The last that was wanted of the cluster.
@@ -77,7 +82,8 @@ impl Lease {
                 Record::Home(_, record) => at_home.push(record),
                 Record::Guest(_, record) => guests.push(record),
                 Record::Namespaces(_, map) => namespaces = map,
-                Record::Broker(_) | Record::Federation(_) | Record::Key(..) => {}
+                Record::Broker(_) | Record::Federation(_) | Record::Key(..) | Record::Range(..) => {
+                }
             }
         }
         let (contract, terms) = (&spec.contract, &spec.contract.terms);
@@ -107,6 +113,7 @@ impl Lease {
             empty: BTreeSet::new(),
             look_ms: None,
             linked: false,
+            reach: Reached::default(),
             kept,
             said: None,
             answers: Vec::new(),
@@ -263,57 +270,6 @@ impl Lease {
         }
     }
 
-    fn at_home(&mut self, effect: home::Effect) -> Effect {
-        let contract = self.id();
-        let work = |work| Effect::Home(contract, work);
-        match effect {
-            home::Effect::Persist(record) => self.keep(Record::Home(contract, record)),
-            home::Effect::Erase(key) => self.drop(RecordKey::Home(contract, key)),
-            home::Effect::Send(frame) => self.send(Frame::ToGuest(frame)),
-            home::Effect::Watch(key) => work(HomeWork::Watch(key)),
-            home::Effect::Unwatch(key) => work(HomeWork::Unwatch(key)),
-            home::Effect::Confirm(pod) => work(HomeWork::Confirm(pod)),
-            home::Effect::Write(pod, write) => work(HomeWork::Write(pod, write)),
-            home::Effect::ObjectRefused(key, refusal) => {
-                work(HomeWork::ObjectRefused(key, refusal))
-            }
-            home::Effect::Event(pod, event) => work(HomeWork::Event(pod, event)),
-        }
-    }
-
-    fn at_provider(&mut self, effect: guest::Effect) -> Effect {
-        let contract = self.id();
-        let work = |work| Effect::Guest(contract, work);
-        match effect {
-            guest::Effect::Persist(record) => self.keep(Record::Guest(contract, record)),
-            guest::Effect::Erase(key) => self.drop(RecordKey::Guest(contract, key)),
-            guest::Effect::Send(frame) => self.send(Frame::ToHome(frame)),
-            guest::Effect::Apply(item, digest, route) => {
-                work(GuestWork::Apply(item, digest, route))
-            }
-            guest::Effect::Update(pod, digest, route) => {
-                work(GuestWork::Update(pod, digest, route))
-            }
-            guest::Effect::Delete(item, grace_s) => work(GuestWork::Delete(item, grace_s)),
-            guest::Effect::Release(pod) => work(GuestWork::Release(pod)),
-            guest::Effect::Confirm(item) => work(GuestWork::Confirm(item)),
-        }
-    }
-
-    fn send(&self, frame: Frame) -> Effect {
-        Effect::Workload { peer: self.key, contract: self.id(), frame }
-    }
-
-    fn keep(&mut self, record: Record) -> Effect {
-        self.kept.insert(record.key());
-        Effect::Persist(Change::Put(record))
-    }
-
-    fn drop(&mut self, key: RecordKey) -> Effect {
-        self.kept.remove(&key);
-        Effect::Persist(Change::Erase(key))
-    }
-
     /// Says how the lease is to be in the cluster, if that is not what was said last, as long as
     /// anything of it is left.
     fn reconcile(&mut self, turn: &mut Turn<'_>) {
@@ -335,6 +291,7 @@ impl Lease {
             (said.phase, said.reachable, said.peer) == (phase, reachable, self.key)
                 && said.peer_name == peer_name
                 && said.namespaces == self.namespaces
+                && said.ranges == self.reach.ranges
                 && said.contract == self.spec.contract
         };
         if self.said.as_ref().is_some_and(same) {
@@ -348,6 +305,7 @@ impl Lease {
             reachable,
             phase,
             namespaces: self.namespaces.clone(),
+            ranges: self.reach.ranges.clone(),
         };
         turn.push(Effect::Lease(Box::new(desire.clone())));
         self.said = Some(desire);
@@ -389,6 +347,10 @@ fn nothing_there(work: &guest::Effect) -> Option<guest::Input> {
             absent(Item::Pod(pod.clone()))
         }
         guest::Effect::Confirm(item) => Some(guest::Input::Gone(item.clone())),
-        guest::Effect::Persist(_) | guest::Effect::Erase(_) | guest::Effect::Send(_) => None,
+        guest::Effect::Map(of) => Some(guest::Input::Mapped(of.clone(), false)),
+        guest::Effect::Persist(_)
+        | guest::Effect::Erase(_)
+        | guest::Effect::Send(_)
+        | guest::Effect::Unmap(_) => None,
     }
 }

@@ -1,8 +1,11 @@
 //! Which leases there are, and what reaches their sessions. Which there are to be is the broker's
 //! to say.
 
+mod reach;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use mercato_broker::{Desired, LeaseSpec, Side};
 use mercato_gossip::limits::BAN_MS;
 use mercato_offload::{guest, home};
@@ -10,11 +13,12 @@ use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::time::Deadline;
 
 use super::Lease;
+use super::ranges::Ranges;
 use crate::context::{Context, Turn};
-use crate::effect::{Effect, Frame};
+use crate::effect::{Effect, Frame, OwnRanges};
 use crate::input::{LeaseInput, LeaseNews};
 use crate::peers::Peers;
-use crate::record::{Change, Record};
+use crate::record::{Change, RangeOwner, Record};
 use crate::request::Request;
 
 /// All leases, and when the first of them is next due: asked for after each input, nearly all
@@ -25,7 +29,13 @@ pub(crate) struct Leases {
     /// Records of leases that the broker has not spoken of yet.
     shelved: BTreeMap<ContractId, Vec<Record>>,
     /// The records cannot be written: pods are left as they are.
-    rests: bool,
+    pub(super) rests: bool,
+    pub(super) ranges: Ranges,
+    /// What clusters with a lease say that their pods are known by.
+    pub(super) of_peers: BTreeMap<ClusterId, BTreeSet<IpNet>>,
+    /// Blocks of this cluster's pod network with pods that others may know.
+    pub(super) own: BTreeSet<IpNet>,
+    pub(super) said_own: OwnRanges,
     due: Option<Deadline>,
     touched: bool,
 }
@@ -40,8 +50,17 @@ impl Leases {
         self.shelved.entry(contract).or_default().push(record);
     }
 
+    /// A range that was given of the pool.
+    pub(crate) fn restore_range(&mut self, owner: RangeOwner, range: IpNet) {
+        if let RangeOwner::Peer(cluster, told) = owner {
+            self.of_peers.entry(cluster).or_default().insert(told);
+        }
+        self.ranges.restore(owner, range);
+    }
+
     /// Erases what no lease stands for any more, once the broker has spoken of all.
     pub(crate) fn drop_shelved(&mut self, turn: &mut Turn<'_>) {
+        self.drop_ranges(turn);
         let records = std::mem::take(&mut self.shelved).into_values().flatten();
         turn.extend(records.map(|record| Effect::Persist(Change::Erase(record.key()))));
     }
@@ -54,6 +73,7 @@ impl Leases {
             LeaseInput::News(_) if rests => {}
             LeaseInput::News(news) => turn.extend(on_news(lease, news, turn.context.peers)),
             LeaseInput::Frame { peer, .. } if lease.key != peer => {}
+            LeaseInput::Tunnel(news) => lease.hear_of_tunnel(news, turn),
             LeaseInput::Home(input) => lease.handle_home(turn.now, input, &mut turn.out),
             LeaseInput::Guest(input) => {
                 lease.handle_guest(turn.now, input, &mut turn.out);
@@ -90,13 +110,20 @@ impl Leases {
             let cluster = lease.peer().cluster;
             lease.key = turn.context.peers.key(&cluster).unwrap_or(lease.key);
             turn.push(Request::KeepConnected(cluster));
-            lease.reconcile(turn);
-            if turn.context.peers.connected().contains_key(&lease.key) {
+            let key = lease.key;
+            self.all.insert(id, lease);
+            self.reach(id, turn);
+            if turn.context.peers.connected().contains_key(&key)
+                && let Some(lease) = self.all.get_mut(&id)
+            {
                 lease.link(turn.now, true, &mut turn.out);
             }
-            self.all.insert(id, lease);
         } else if let Some(lease) = self.all.get_mut(&id) {
+            let more = spec.contract.terms.quantity.pods > lease.spec.contract.terms.quantity.pods;
             lease.spec = spec;
+            if more {
+                self.reach(id, turn);
+            }
         }
         let Some(lease) = self.get_mut(&id) else { return };
         if gone {
@@ -178,12 +205,20 @@ impl Leases {
         (!cluster.is_some_and(is_needed)).then_some(Effect::Refuse(peer, BAN_MS))
     }
 
+    pub(super) fn ids(&self, of: impl Fn(&Lease) -> bool) -> Vec<ContractId> {
+        self.all.values().filter(|lease| of(lease)).map(Lease::id).collect()
+    }
+
+    pub(super) fn get(&self, id: &ContractId) -> Option<&Lease> {
+        self.all.get(id)
+    }
+
     fn with_mut(&mut self, cluster: &ClusterId) -> impl Iterator<Item = &mut Lease> {
         self.touched = true;
         self.all.values_mut().filter(move |lease| lease.peer().cluster == *cluster)
     }
 
-    fn get_mut(&mut self, id: &ContractId) -> Option<&mut Lease> {
+    pub(super) fn get_mut(&mut self, id: &ContractId) -> Option<&mut Lease> {
         self.touched = true;
         self.all.get_mut(id)
     }
@@ -214,6 +249,9 @@ impl Leases {
         if let Some(lease) = self.all.remove(&id) {
             let cluster = lease.peer().cluster;
             lease.erase(&mut turn.out);
+            let range = self.ranges.give_back(RangeOwner::Lease(id));
+            turn.extend(range.map(Effect::Persist));
+            self.forget_ranges(cluster, turn);
             turn.push(Effect::CloseStreams(id));
             turn.push(Request::KeepConnected(cluster));
         }

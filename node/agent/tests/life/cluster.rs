@@ -1,9 +1,15 @@
 //! Just enough of a Kubernetes cluster to stand behind a lease, on either side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, Phase};
+use ipnet::IpNet;
+use mercato_agent::{
+    GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews, MappedRange, OwnRanges, Phase,
+    TunnelInput, TunnelNews,
+};
 use mercato_broker::Side;
+use mercato_offload::address::{GuestAddress, Reach};
 use mercato_offload::guest::{self, Observed, ObservedPod};
 use mercato_offload::home::{self, HomePod, Write};
 use mercato_offload::key::{Item, ObjectKey, ObjectKind, PodId, Uid, key};
@@ -42,12 +48,44 @@ pub(crate) struct Cluster {
     ran: BTreeSet<Uid>,
     /// Followed since the daemon's start.
     followed: Option<LeaseDesire>,
+    /// Provider: guests to which the gateway brings packets; it is a part of the daemon.
+    mapped: BTreeMap<Uid, GuestAddress>,
+    /// Provider: to which it ever did, by which address.
+    pub(crate) ever_mapped: BTreeSet<(Uid, IpAddr)>,
+    pub(crate) own: OwnRanges,
 }
 
 impl Cluster {
     /// The daemon has crashed: nobody follows the cluster.
     pub(crate) fn unfollow(&mut self) {
         self.followed = None;
+        self.mapped.clear();
+    }
+
+    /// What the gateway is asked to do for a guest.
+    pub(crate) fn map(&mut self, contract: ContractId, of: GuestAddress) -> Vec<Input> {
+        let twice =
+            self.mapped.values().any(|other| other.address == of.address && other.pod != of.pod);
+        assert!(!twice, "{of:?} has the address of another");
+        self.ever_mapped.insert((of.pod.uid.clone(), of.address));
+        self.mapped.insert(of.pod.uid.clone(), of.clone());
+        vec![Input::Lease(contract, LeaseInput::Guest(guest::Input::Mapped(of, true)))]
+    }
+
+    pub(crate) fn unmap(&mut self, pod: &PodId) -> Vec<Input> {
+        self.mapped.remove(&pod.uid);
+        vec![]
+    }
+
+    /// By what its own pods are known from now on.
+    pub(crate) fn name_own(&mut self, own: OwnRanges) -> Vec<Input> {
+        self.own = own;
+        vec![]
+    }
+
+    /// Whether packets are brought to nobody.
+    pub(crate) fn is_unmapped(&self) -> bool {
+        self.mapped.is_empty()
     }
 
     /// A person makes a pod on the virtual node.
@@ -69,6 +107,7 @@ impl Cluster {
             needs: needs.into_iter().collect(),
             deletion_grace_s: None,
             terminal: false,
+            pod_ip: None,
             gates: Vec::new(),
             route: None,
             place: self.place.clone(),
@@ -105,6 +144,11 @@ impl Cluster {
         match side {
             Side::Consumer => {
                 self.node = true;
+                if let Some(range) = self.followed.as_ref().and_then(|it| it.ranges.first()) {
+                    assert_eq!(range.inner, range.local);
+                    let carries = LeaseInput::Tunnel(TunnelNews::Carries);
+                    inputs.push(Input::Lease(contract, carries));
+                }
                 if first {
                     let pods = self.pods.values().map(|(pod, _)| pod.clone()).collect();
                     inputs
@@ -121,6 +165,7 @@ impl Cluster {
                 }
             }
             Side::Provider => {
+                self.meet_ranges(&mut inputs);
                 if first {
                     let guests = self.guests.values().cloned().collect();
                     inputs.push(Input::Lease(
@@ -136,6 +181,24 @@ impl Cluster {
             }
         }
         inputs
+    }
+
+    /// The consumer says by which addresses its pods are known, one of which is as free as another.
+    fn meet_ranges(&self, inputs: &mut Vec<Input>) {
+        let Some(lease) = &self.followed else { return };
+        let range = |text: &str| -> IpNet { text.parse().unwrap() };
+        let told = BTreeSet::from([range("10.207.1.0/24"), range("10.9.9.9/32")]);
+        let mapped: BTreeSet<_> = lease.ranges.iter().map(|range| range.inner).collect();
+        if mapped != told {
+            let consumer = lease.contract.consumer.cluster;
+            inputs.push(Input::Tunnel(TunnelInput::Peer(consumer, told)));
+            return;
+        }
+        for MappedRange { inner, local } in &lease.ranges {
+            let is_free = *inner == range("10.207.1.0/24");
+            assert_eq!(inner == local, is_free, "{inner} is {local}");
+            assert!(range("10.200.0.0/13").contains(local));
+        }
     }
 
     /// A drained node goes once its last pod has gone.
@@ -162,13 +225,17 @@ impl Cluster {
                 self.pods.remove(&pod.uid);
                 vec![gone(pod.uid)]
             }
-            HomeWork::Write(pod, Write::Status { outcome, .. }) => {
+            HomeWork::Write(pod, Write::Status { outcome, reach, .. }) => {
                 match self.pods.get_mut(&pod.uid) {
                     None => vec![gone(pod.uid)],
                     Some((seen, told)) => {
                         *told = true;
                         self.waiting.remove(&pod.uid);
                         seen.terminal |= outcome.is_some();
+                        seen.pod_ip = match reach {
+                            Reach::At(address) => Some(address),
+                            Reach::Not | Reach::Awaited => None,
+                        };
                         vec![home::Input::Written(pod.uid), home::Input::Pod(seen.clone())]
                     }
                 }
@@ -201,7 +268,15 @@ impl Cluster {
                         let status = Digest::of(b"running");
                         let (deleting, ended) = (false, false);
                         let (terminal, unschedulable) = (None, None);
-                        Some(ObservedPod { status, terminal, deleting, ended, unschedulable })
+                        let address = Some([10, 42, 0, self.ran.len() as u8].into());
+                        Some(ObservedPod {
+                            status,
+                            terminal,
+                            deleting,
+                            ended,
+                            unschedulable,
+                            address,
+                        })
                     }
                     Item::Pod(_) => self.guests[&item].pod.clone(),
                     Item::Object(_) => None,
@@ -261,8 +336,8 @@ impl Cluster {
         self.guests.keys().any(is)
     }
 
-    /// Whether home's record shows how this pod is.
+    /// Whether home's record shows how this pod is, and where it can be called.
     pub(crate) fn shows(&self, uid: &str) -> bool {
-        self.pods.get(&Uid(uid.into())).is_some_and(|(_, told)| *told)
+        self.pods.get(&Uid(uid.into())).is_some_and(|(pod, told)| *told && pod.pod_ip.is_some())
     }
 }

@@ -1,7 +1,7 @@
 //! The story, told by conditions, so that it goes on after any crash.
 
 use mercato_agent::limits::AFTERLIFE_MS;
-use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, Record};
+use mercato_agent::{Effect, Frame, Input, LeaseInput, Notice, OwnRanges, RangeOwner, Record};
 use mercato_broker::{
     Amount, Approve, Command, Deal, Demand, Inventory, PoolInventory, SharePolicy, Side, Standing,
 };
@@ -68,12 +68,14 @@ struct People {
     /// Pods made so far.
     pods: usize,
     deleted: bool,
+    own: Option<OwnRanges>,
     cancelled: bool,
 }
 
 impl People {
     /// Do what comes next, if it is time; true once the story is over.
     fn act(&mut self, world: &mut World) -> bool {
+        self.look(world);
         self.sell(world);
         self.buy(world);
         let Some(id) = active(world) else { return self.cancelled && is_over(world) };
@@ -102,6 +104,21 @@ impl People {
         };
         inputs.into_iter().for_each(|input| world.tell(BUYER, input));
         false
+    }
+
+    /// Home shows a pod only where the provider has brought packets to it; and what its own pods are
+    /// known by stays.
+    fn look(&mut self, world: &World) {
+        let [seller, buyer] = [SELLER, BUYER].map(|node| &world.nodes[node].cluster);
+        for (pod, _) in buyer.pods.values() {
+            let brought = |ip| seller.ever_mapped.contains(&(pod.pod.uid.clone(), ip));
+            assert!(pod.pod_ip.is_none_or(brought), "{pod:?}");
+        }
+        if !buyer.own.blocks.is_empty() {
+            let own = self.own.get_or_insert_with(|| buyer.own.clone());
+            assert_eq!(*own, buyer.own);
+            assert!(own.nodes.is_some() && own.blocks.len() == 1, "{own:?}");
+        }
     }
 
     fn sell(&self, world: &mut World) {
@@ -162,11 +179,16 @@ pub(crate) fn is_over(world: &World) -> bool {
     let clusters = [BUYER, SELLER].map(|node| &world.nodes[node].cluster);
     clusters.iter().all(|cluster| {
         let empty = cluster.pods.is_empty() && cluster.guests.is_empty();
-        empty && cluster.namespaces.is_empty() && !cluster.node
+        empty && cluster.namespaces.is_empty() && !cluster.node && cluster.is_unmapped()
     }) && world.nodes.iter().all(|node| {
         let mut deals = node.agent.broker().deals();
         deals.any(|deal| deal.state() == State::Closed)
-    }) && world.nodes[BUYER].records().iter().all(|record| matches!(record, Record::Broker(_)))
+    }) && world.nodes[BUYER].records().iter().all(|record| {
+        matches!(
+            record,
+            Record::Broker(_) | Record::Range(RangeOwner::Nodes | RangeOwner::Own(_), _)
+        )
+    })
 }
 
 fn tell(world: &mut World) {

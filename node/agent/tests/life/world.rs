@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records};
+use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records, TunnelInput};
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
@@ -109,6 +109,12 @@ impl World {
         self.list(node);
         self.tell(node, Input::Addresses(vec!["/ip4/192.0.2.1/tcp/7474".into()]));
         self.tell(node, Input::Isolation(true));
+        let range = |text: &str| text.parse().unwrap();
+        let tunnel = [
+            TunnelInput::Pool(Some(range("10.200.0.0/13"))),
+            TunnelInput::Own([range("10.42.0.0/24")].into()),
+        ];
+        tunnel.into_iter().for_each(|input| self.tell(node, Input::Tunnel(input)));
         self.tell(node, Input::Inventory(crate::story::inventory()));
     }
 
@@ -317,11 +323,8 @@ impl World {
             }
             Effect::Workload { contract, frame, .. } => {
                 self.speaks.insert((node, contract));
-                self.come(
-                    other,
-                    Input::Lease(contract, LeaseInput::Frame { peer: me, frame }),
-                    self.link,
-                );
+                let input = Input::Lease(contract, LeaseInput::Frame { peer: me, frame });
+                self.come(other, input, self.link);
                 vec![]
             }
             Effect::Lease(desire) => this.cluster.follow(*desire),
@@ -332,6 +335,9 @@ impl World {
             Effect::CloseStreams(of) => self.is_silent(node, of),
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
+            Effect::Map(contract, of) => this.cluster.map(contract, of),
+            Effect::Unmap(_, pod) => this.cluster.unmap(&pod),
+            Effect::OwnRanges(own) => this.cluster.name_own(own),
             Effect::Reply(number, reply) => {
                 this.asked.remove(&number);
                 this.replies.push(reply);

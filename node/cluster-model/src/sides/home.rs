@@ -254,13 +254,13 @@ impl HomeSide {
         let key = Key::new("Pod", &pod.namespace, &pod.name);
         let wanted = Some(uid.0.as_str());
         let status = match write {
-            Write::Status { status, outcome } => {
+            Write::Status { status, outcome, reach } => {
                 let guest = match status.map(|digest| bodies.get(&digest)) {
                     None => Value::Null,
                     Some(Some(guest)) => guest,
                     Some(None) => return Input::NotWritten { uid, missing: true },
                 };
-                let context = StatusContext::default();
+                let context = StatusContext { host_ip: None, reach: *reach };
                 Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
             }
             Write::Refusal(refusal) => match refused_status(home, &refusal_text(refusal)) {

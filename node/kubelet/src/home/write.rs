@@ -26,7 +26,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
         let uid = pod.uid.clone();
         let turn = shared.turns.acquire().await;
         let done = match &write {
-            Write::Status { status, outcome } => {
+            Write::Status { status, outcome, reach } => {
                 let guest = match status.map(|digest| shared.bodies.object(&digest)) {
                     None => Value::Null,
                     Some(Some(guest)) => guest,
@@ -37,7 +37,7 @@ pub(super) fn perform(shared: Arc<Shared>, pod: PodId, write: Write) -> BoxFutur
                     }
                 };
                 let host_ip = Some(shared.config.host_ip.to_string());
-                let context = StatusContext { host_ip, pod_ip: None };
+                let context = StatusContext { host_ip, reach: *reach };
                 let status = |home: &Value| {
                     Some(forge::home_status(&guest, home, outcome.as_ref(), &context))
                 };

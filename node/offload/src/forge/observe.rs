@@ -66,6 +66,7 @@ fn observe_pod(guest: &Value) -> ObservedPod {
         terminal,
         deleting,
         unschedulable: unschedulable(status),
+        address: status["podIP"].as_str().and_then(|text| text.parse().ok()),
     }
 }
 

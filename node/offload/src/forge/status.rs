@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::schema_status::POD_STATUS;
+use crate::address::Reach;
 use crate::message::Outcome;
 
 /// What home knows besides the two pods.
@@ -12,8 +13,8 @@ use crate::message::Outcome;
 pub struct StatusContext {
     /// The address of the virtual node.
     pub host_ip: Option<String>,
-    /// The guest's address as home can reach it; none while there is no tunnel.
-    pub pod_ip: Option<String>,
+    /// Whether home reaches the guest, and by which address.
+    pub reach: Reach,
 }
 
 /// Conditions that a kubelet owns, and so the provider's word counts. `Ready` is made
@@ -56,18 +57,22 @@ pub fn home_status(
         }
     }
     settle_phase(&mut status, old, outcome);
-    status["conditions"] = conditions(&status, base, home);
+    status["conditions"] = conditions(&status, base, home, ctx.reach);
     // As at home: who has taken the pod says where it is.
     let taken = !status["startTime"].is_null();
     let host_ip = ctx.host_ip.as_deref().filter(|_| taken);
+    let pod_ip = match ctx.reach {
+        Reach::At(address) => Some(address.to_string()),
+        Reach::Not | Reach::Awaited => None,
+    };
     let own = [
         ("qosClass", old["qosClass"].clone()),
         ("observedGeneration", generation(&status, old, home)),
         ("nominatedNodeName", old["nominatedNodeName"].clone()),
         ("hostIP", json!(host_ip)),
         ("hostIPs", ip_list(host_ip)),
-        ("podIP", json!(ctx.pod_ip)),
-        ("podIPs", ip_list(ctx.pod_ip.as_deref())),
+        ("podIP", json!(pod_ip)),
+        ("podIPs", ip_list(pod_ip.as_deref())),
     ];
     for (name, value) in own.into_iter().filter(|(_, value)| !value.is_null()) {
         status[name] = value;
@@ -122,7 +127,7 @@ fn set_or_remove(status: &mut Value, name: &str, value: Value) {
 
 /// Home's own conditions stay (scheduling, readiness gates), the kubelet's come from the
 /// guest, and `Ready` is both.
-fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
+fn conditions(status: &Value, guest: &Value, home: &Value, reach: Reach) -> Value {
     let old = by_type(&home["status"]["conditions"]);
     let new = by_type(&status["conditions"]);
     let mut merged = old.clone();
@@ -139,6 +144,12 @@ fn conditions(status: &Value, guest: &Value, home: &Value) -> Value {
             ready["reason"] = json!("ReadinessGatesNotReady");
             let message = format!("the condition of readiness gate {gate:?} is not True");
             ready["message"] = json!(message);
+        }
+        let was_ready = old.get("Ready").is_some_and(|old| old["status"] == "True");
+        if reach == Reach::Awaited && !was_ready && ready["status"] == "True" {
+            ready["status"] = json!("False");
+            ready["reason"] = json!("TunnelNotReady");
+            ready["message"] = json!("no packet can reach the pod yet: the tunnel is coming up");
         }
         if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
             ready["status"] = json!("False");

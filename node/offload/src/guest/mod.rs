@@ -4,15 +4,20 @@
 //! A guest pod carries our finalizer ([`crate::forge::FINALIZER`]), so that it cannot
 //! vanish, also while this daemon is down, before its end is on record.
 
+mod addresses;
+mod called;
 mod object;
 mod peer;
 mod pod;
 mod session;
 mod steps;
 
+use std::net::IpAddr;
+
 use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
+use crate::address::GuestAddress;
 use crate::key::{Item, PodId, Uid};
 use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::GuestSession;
@@ -53,6 +58,8 @@ pub struct ObservedPod {
     pub ended: bool,
     /// The scheduler finds no room for it: `OutOfcpu` and what it says.
     pub unschedulable: Option<Outcome>,
+    /// Where its pod network brings packets to it.
+    pub address: Option<IpAddr>,
 }
 
 /// What happens to a session.
@@ -77,6 +84,8 @@ pub enum Input {
     Written(Item),
     /// A write failed.
     NotWritten(Item, Failure),
+    /// The answer to [`Effect::Map`]: packets for the guest are brought to it, or cannot be.
+    Mapped(GuestAddress, bool),
     /// This home namespace has another guest namespace: what was refused is tried again.
     Moved(String),
     /// The lease is over: nothing more is admitted, and what is there is removed.
@@ -139,6 +148,11 @@ pub enum Effect {
     /// Ask the API server for this, until it answers: [`Input::Observed`] or
     /// [`Input::Gone`].
     Confirm(Item),
+    /// Bring packets to this guest by the address that home knows, and by no other; answered
+    /// by [`Input::Mapped`].
+    Map(GuestAddress),
+    /// Bring packets to this guest no longer.
+    Unmap(PodId),
 }
 
 /// What a session must remember.

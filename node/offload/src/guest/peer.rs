@@ -33,6 +33,7 @@ impl GuestSession {
                         self.step(now, &Item::Pod(id), out);
                     }
                 }
+                ToGuest::Address { pod, address } => self.on_address(&pod, address, out),
                 ToGuest::Forget(id) => {
                     if let Some(pod) = self.pod(&id) {
                         pod.forgotten = true;
@@ -55,6 +56,7 @@ impl GuestSession {
             pod.missing = false;
             pod.told = None;
             pod.told_refusal = None;
+            pod.called.on_new_link();
         }
         for object in self.objects.values_mut() {
             object.wanted = None;
@@ -262,6 +264,12 @@ impl GuestSession {
             if let Some(refusal) = pod.refusal.clone() {
                 return Some(ToHome::Refused { item, refusal });
             }
+        }
+        if pod.called.is_under_way() {
+            return None;
+        }
+        if let Some(in_force) = pod.called.statement(&pod.id) {
+            return Some(in_force);
         }
         let report = pod.report().filter(|report| pod.told.as_ref() != Some(report))?;
         pod.told = Some(report.clone());

@@ -2,7 +2,9 @@
 
 use mercato_protocol::id::Digest;
 
+use super::called::Called;
 use super::{Life, ObservedPod};
+use crate::address::GuestAddress;
 use crate::key::PodId;
 use crate::message::{Outcome, Refusal, Report, Route, Stage};
 
@@ -41,6 +43,7 @@ pub(super) struct Pod {
     pub(super) missing: bool,
     pub(super) told: Option<Report>,
     pub(super) told_refusal: Option<Refusal>,
+    pub(super) called: Called,
 }
 
 /// What to do next.
@@ -90,6 +93,7 @@ impl Pod {
             missing: false,
             told: None,
             told_refusal: None,
+            called: Called::default(),
         }
     }
 
@@ -198,6 +202,15 @@ impl Pod {
             }
             (_, None) => None,
         }
+    }
+
+    /// Where packets for it come from and go to, while it runs.
+    pub(super) fn both_addresses(&self) -> Option<GuestAddress> {
+        let (_, seen) = self.seen.as_ref()?;
+        let runs = seen.terminal.is_none() && !seen.ended;
+        let guest = seen.address.filter(|_| runs && !self.is_over())?;
+        let address = self.called.address.filter(|it| it.is_ipv4() == guest.is_ipv4())?;
+        Some(GuestAddress { pod: self.id.clone(), address, guest })
     }
 
     /// It is not there, and was: it has been over since some time unknown.

@@ -140,6 +140,7 @@ impl GuestSession {
             Input::Event(pod, event) => self.on_event(pod, event),
             Input::Written(item) => self.on_written(now, &item, &mut out),
             Input::NotWritten(item, failure) => self.on_failure(now, &item, failure, &mut out),
+            Input::Mapped(of, done) => self.on_mapped(&of, done),
             Input::Moved(namespace) => self.on_moved(now, &namespace, &mut out),
             Input::Close => {
                 if !std::mem::replace(&mut self.closing, true) {
@@ -186,6 +187,7 @@ impl GuestSession {
                 pod.roomless_at_ms = seen.unschedulable.is_some().then_some(since);
                 pod.absent = false;
                 pod.seen = Some((observed.digest, seen));
+                self.map(&id.uid, out);
             }
             (Item::Pod(_), None) => return,
         }
@@ -210,7 +212,9 @@ impl GuestSession {
                 pod.absent = true;
                 pod.in_doubt = false;
                 pod.deleted = None;
-                if pod.life == Some(Life::Made) {
+                self.map(&id.uid, out);
+                let made = |pod: &Pod| pod.life == Some(Life::Made);
+                if self.pods.get(&id.uid).is_some_and(made) {
                     self.over(&id.uid, outcome, out);
                 }
                 self.forget_if_over(&id.uid, out);

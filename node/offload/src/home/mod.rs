@@ -1,13 +1,18 @@
 //! The side where pods are made. It tells the provider what is wanted, writes back the
 //! statuses that come, and removes a pod only once nothing of it runs any more.
 
+mod addresses;
+mod book;
 mod peer;
 mod pod;
 mod session;
 
+use std::net::IpAddr;
+
 use mercato_protocol::id::{ClusterId, Digest};
 use serde::{Deserialize, Serialize};
 
+use crate::address::{Reach, Tunnel};
 use crate::key::{ObjectKey, PodId, Uid};
 use crate::message::{Frame, Outcome, PodEvent, Refusal, Route, ToGuest, ToHome};
 pub use session::HomeSession;
@@ -39,6 +44,8 @@ pub struct HomePod {
     pub terminal: bool,
     /// [`crate::forge::open_gates`]: its readiness gates that are open, by home's word.
     pub gates: Vec<String>,
+    /// `status.podIP`, as we wrote it.
+    pub pod_ip: Option<IpAddr>,
     /// For a pod that is itself a guest here: how it came.
     pub route: Option<Box<Route>>,
     /// What its guest namespace is to be called; none: the provider's to name.
@@ -82,6 +89,8 @@ pub enum Input {
         /// The bytes of the guest's status are not here: they are asked for.
         missing: bool,
     },
+    /// How it is with the tunnel to the provider.
+    Tunnel(Tunnel),
     /// The deadline of `wakeup` has come.
     Wake,
 }
@@ -96,6 +105,8 @@ pub enum Write {
         status: Option<Digest>,
         /// How it ended, if it did.
         outcome: Option<Outcome>,
+        /// Whether home reaches it, and by which address.
+        reach: Reach,
     },
     /// Pending, with this waiting reason, and an event.
     Refusal(Refusal),
@@ -136,6 +147,8 @@ pub enum Record {
     Epoch(u64),
     /// This pod was removed at home while the provider may hold it.
     Tombstone(PodId),
+    /// By this address everyone knows this pod.
+    Address(PodId, IpAddr),
 }
 
 /// What a record is kept under.
@@ -145,6 +158,8 @@ pub enum RecordKey {
     Epoch,
     /// Of [`Record::Tombstone`].
     Tombstone(Uid),
+    /// The key of a [`Record::Address`].
+    Address(Uid),
 }
 
 impl Record {
@@ -153,6 +168,7 @@ impl Record {
         match self {
             Self::Epoch(_) => RecordKey::Epoch,
             Self::Tombstone(pod) => RecordKey::Tombstone(pod.uid.clone()),
+            Self::Address(pod, _) => RecordKey::Address(pod.uid.clone()),
         }
     }
 }

@@ -6,9 +6,10 @@ use mercato_protocol::time::Now;
 use super::pod::{Pod, Told};
 use super::session::{HomeSession, Object};
 use super::{Effect, Record, RecordKey, Write};
+use crate::address::Tunnel;
 use crate::key::{Item, ObjectKey, PodId, Uid};
 use crate::limits;
-use crate::message::{Frame, Refusal, Report, ToGuest, ToHome};
+use crate::message::{Frame, Refusal, Report, Stage, ToGuest, ToHome};
 
 impl HomeSession {
     pub(super) fn on_frame(&mut self, now: Now, frame: Frame<ToHome>, out: &mut Vec<Effect>) {
@@ -28,6 +29,7 @@ impl HomeSession {
                 ToHome::Status { pod, report } => self.on_report(&pod, report, true, out),
                 ToHome::Refused { item, refusal } => self.on_refused(item, refusal, out),
                 ToHome::Missing(item) => self.on_missing(item),
+                ToHome::InForce { pod, address } => self.on_in_force(&pod, address, out),
                 ToHome::Event { pod, event } => {
                     // Only a pod that was given away has a kubelet over there.
                     let given = |pod: &mut Pod| pod.told.put.is_some();
@@ -46,6 +48,7 @@ impl HomeSession {
         self.unsaid.clear();
         for pod in self.pods.values_mut() {
             pod.told = Told::default();
+            pod.in_force = None;
         }
         for object in self.objects.values_mut() {
             object.told = None;
@@ -118,7 +121,11 @@ impl HomeSession {
         if report.status.is_some() {
             pod.refusal = None;
         }
+        let over = matches!(report.stage, Stage::Gone(_));
         pod.report = Some(report);
+        if over {
+            self.uncall(&id.uid, out);
+        }
         self.mind_needs(&id.uid, out);
         self.unsaid.insert(Item::Pod(id.clone()));
         self.write(&id.uid, out);
@@ -204,7 +211,11 @@ impl HomeSession {
     }
 
     fn say_pod(&mut self, uid: &Uid, out: &mut Vec<Effect>) -> Option<ToGuest> {
-        let statement = self.pods.get_mut(uid)?.statement(&self.config)?;
+        self.call(uid, out);
+        let agreed = matches!(self.tunnel, Tunnel::Agreed(_));
+        let pod = self.pods.get_mut(uid)?;
+        let statement = pod.statement(&self.config);
+        let statement = statement.or_else(|| pod.address_statement().filter(|_| agreed))?;
         if matches!(statement, ToGuest::Forget(_)) {
             out.push(Effect::Erase(RecordKey::Tombstone(uid.clone())));
             self.remove(uid, out);

@@ -1,10 +1,12 @@
 //! What one pod calls for: the next statement to the provider, the next write at home.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use mercato_protocol::id::Digest;
 
 use super::{Config, HomePod, Write};
+use crate::address::{Reach, Tunnel};
 use crate::key::{Item, ObjectKey, PodId};
 use crate::message::{Refusal, Report, Stage, ToGuest};
 
@@ -30,6 +32,10 @@ pub(super) struct Pod {
     pub(super) writing: Option<Write>,
     /// What that is made of has changed since it began.
     pub(super) stale: bool,
+    /// By which everyone knows it, on record.
+    pub(super) address: Option<IpAddr>,
+    /// What the provider does with packets for it, by its word on this link.
+    pub(super) in_force: Option<Option<IpAddr>>,
 }
 
 /// What the provider was told, or said that it holds, since the last resynchronisation.
@@ -39,6 +45,7 @@ pub(super) struct Told {
     pub(super) delete: Option<u32>,
     pub(super) want: bool,
     pub(super) taken: bool,
+    pub(super) address: Option<IpAddr>,
 }
 
 impl Pod {
@@ -56,6 +63,8 @@ impl Pod {
             written: None,
             writing: None,
             stale: false,
+            address: None,
+            in_force: None,
         }
     }
 
@@ -121,6 +130,15 @@ impl Pod {
         Some(said)
     }
 
+    /// By which address it is known, once that is on record and the provider has the pod.
+    pub(super) fn address_statement(&mut self) -> Option<ToGuest> {
+        let address = self.address.filter(|_| self.is_to_be_called())?;
+        if self.told.address.replace(address) == Some(address) {
+            return None;
+        }
+        Some(ToGuest::Address { pod: self.id.clone(), address })
+    }
+
     fn is_wanted(&self, seen: &HomePod) -> bool {
         !self.gone
             && !seen.terminal
@@ -143,20 +161,20 @@ impl Pod {
     }
 
     /// The next thing to write at home, if it differs from the last.
-    pub(super) fn write(&self) -> Option<Write> {
+    pub(super) fn write(&self, tunnel: Tunnel) -> Option<Write> {
         let seen = self.seen.as_ref().filter(|_| !self.gone && self.writing.is_none())?;
         let write = if seen.deletion_grace_s.is_some() && self.is_over() {
             Write::FinishDeletion
         } else if let Some(report) = &self.report {
             // What runs, or ran, is told of, whatever would be said to it now.
-            self.status_write(seen, report)?
+            self.status_write(seen, report, tunnel)?
         } else {
             Write::Refusal(seen.refusal.as_ref().or(self.refusal.as_ref())?.clone())
         };
         (self.written.as_ref() != Some(&write)).then_some(write)
     }
 
-    fn status_write(&self, seen: &HomePod, report: &Report) -> Option<Write> {
+    fn status_write(&self, seen: &HomePod, report: &Report, tunnel: Tunnel) -> Option<Write> {
         let status = report.status.filter(|_| self.has_status);
         let outcome = report.stage.outcome().cloned();
         let worth = match report.stage {
@@ -164,6 +182,33 @@ impl Pod {
             Stage::Ended(_) => status.is_some(),
             Stage::Gone(_) => !seen.terminal,
         };
-        worth.then_some(Write::Status { status, outcome })
+        let reach = self.reach(tunnel, report);
+        worth.then_some(Write::Status { status, outcome, reach })
+    }
+
+    /// It was given to the provider and may run there.
+    pub(super) fn is_to_be_called(&self) -> bool {
+        let live = self.report.as_ref().is_none_or(|report| report.stage == Stage::Live);
+        !self.gone && self.seen.is_some() && self.told.put.is_some() && live
+    }
+
+    pub(super) fn reach(&self, tunnel: Tunnel, report: &Report) -> Reach {
+        let Some(seen) = &self.seen else { return Reach::Not };
+        let shown = seen.pod_ip.map_or(Reach::Not, Reach::At);
+        if report.stage != Stage::Live {
+            return shown;
+        }
+        let same = self.address.is_some() && self.address == seen.pod_ip;
+        match (tunnel, self.in_force) {
+            (Tunnel::Off, _) | (Tunnel::Agreed(_), Some(None)) => Reach::Not,
+            (Tunnel::Agreed(_), Some(Some(address))) => Reach::At(address),
+            // It is what is shown since earlier, and stays.
+            (Tunnel::Awaited | Tunnel::Agreed(_), _) if same => shown,
+            // All addresses of the range are taken.
+            (Tunnel::Agreed(_), None) if self.is_to_be_called() && self.address.is_none() => {
+                Reach::Not
+            }
+            (Tunnel::Awaited, _) | (Tunnel::Agreed(_), None) => Reach::Awaited,
+        }
     }
 }

@@ -6,8 +6,10 @@ use std::mem;
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::{Deadline, Now};
 
+use super::book::Addresses;
 use super::pod::Pod;
 use super::{Config, Effect, HomePod, Input, Record, Write};
+use crate::address::Tunnel;
 use crate::channel::Channel;
 use crate::key::{Item, ObjectKey, Uid};
 use crate::limits;
@@ -34,6 +36,8 @@ pub struct HomeSession {
     /// What there may be something to say about.
     pub(super) unsaid: BTreeSet<Item>,
     pub(super) retries: Retries<Uid>,
+    pub(super) tunnel: Tunnel,
+    pub(super) addresses: Addresses,
 }
 
 /// Anything but a pod.
@@ -51,13 +55,18 @@ impl HomeSession {
     /// A session as its records have it; pods and statuses come from both sides again.
     pub fn restore(config: Config, records: impl IntoIterator<Item = Record>) -> Self {
         let mut epoch = 0;
-        let mut pods = BTreeMap::new();
+        let mut pods: BTreeMap<Uid, Pod> = BTreeMap::new();
+        let mut addresses = Addresses::default();
         for record in records {
             match record {
                 Record::Epoch(last) => epoch = last,
                 Record::Tombstone(id) => {
-                    let pod = Pod { gone: true, ..Pod::new(id) };
-                    pods.insert(pod.id.uid.clone(), pod);
+                    pods.entry(id.uid.clone()).or_insert_with(|| Pod::new(id)).gone = true;
+                }
+                Record::Address(id, address) => {
+                    addresses.restore(address, id.uid.clone());
+                    let pod = pods.entry(id.uid.clone()).or_insert_with(|| Pod::new(id));
+                    pod.address = Some(address);
                 }
             }
         }
@@ -71,6 +80,8 @@ impl HomeSession {
             listed: BTreeSet::new(),
             unsaid: BTreeSet::new(),
             retries: Retries::default(),
+            tunnel: Tunnel::Off,
+            addresses,
         }
     }
 
@@ -115,6 +126,7 @@ impl HomeSession {
             Input::NotWritten { uid, missing } => {
                 self.on_not_written(now, &uid, missing, &mut out);
             }
+            Input::Tunnel(tunnel) => self.on_tunnel(tunnel, &mut out),
             Input::Wake => self.on_wake(now, &mut out),
         }
         self.speak(now, &mut out);
@@ -218,7 +230,7 @@ impl HomeSession {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(write) = pod.writing.take() else { return };
         pod.stale = false;
-        if missing && pod.has_status && pod.write().is_some_and(|next| next != write) {
+        if missing && pod.has_status && pod.write(self.tunnel).is_some_and(|next| next != write) {
             // Another status has come since, and those bytes are no longer kept.
             return self.write(uid, out);
         }
@@ -244,7 +256,7 @@ impl HomeSession {
         if self.retries.waits(uid) {
             return;
         }
-        if let Some(write) = pod.write() {
+        if let Some(write) = pod.write(self.tunnel) {
             pod.writing = Some(write.clone());
             out.push(Effect::Write(pod.id.clone(), write));
         }
@@ -284,6 +296,7 @@ impl HomeSession {
     }
 
     pub(super) fn remove(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
+        self.uncall(uid, out);
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.seen = None;
         }

@@ -34,6 +34,7 @@ pub(crate) fn at_home() -> home::HomePod {
         deletion_grace_s: None,
         terminal: false,
         gates: Vec::new(),
+        pod_ip: None,
         route: None,
         place: None,
         refusal: None,

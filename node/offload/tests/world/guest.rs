@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::net::IpAddr;
+
+use mercato_offload::address::GuestAddress;
 use mercato_offload::guest::{
     Config, Effect, Failure, GuestSession, Input, Observed, ObservedPod, Record, RecordKey,
 };
@@ -18,6 +21,8 @@ struct Pod {
     changes: u32,
     terminal: Option<Outcome>,
     deletion: Option<u32>,
+    /// Where its sandbox is; another one after each hundred.
+    sandbox: u8,
 }
 
 pub(crate) struct Provider {
@@ -35,6 +40,9 @@ pub(crate) struct Provider {
     twice: Option<Uid>,
     /// Every change of a pod is refused.
     pub(crate) refuses_changes: bool,
+    /// What the gateway does, and all that it ever did.
+    mapped: BTreeMap<Uid, GuestAddress>,
+    ever: BTreeSet<(Uid, IpAddr)>,
 }
 
 const CONFIG: Config =
@@ -54,6 +62,8 @@ impl Provider {
             outbox: Vec::new(),
             twice: None,
             refuses_changes: false,
+            mapped: BTreeMap::new(),
+            ever: BTreeSet::new(),
         }
     }
 
@@ -68,6 +78,7 @@ impl Provider {
         self.work.clear();
         self.bodies.clear();
         self.outbox.clear();
+        self.mapped.clear();
         self.relist();
     }
 
@@ -179,6 +190,12 @@ impl Provider {
                 self.events.push_back(seen.map_or(Input::Gone(item), Input::Observed));
                 return;
             }
+            Effect::Map(of) => {
+                self.mapped.insert(of.pod.uid.clone(), of.clone());
+                self.ever.insert((of.pod.uid.clone(), of.address));
+                return self.events.push_back(Input::Mapped(of, true));
+            }
+            Effect::Unmap(pod) => return drop(self.mapped.remove(&pod.uid)),
             Effect::Persist(_) | Effect::Erase(_) | Effect::Send(_) => return,
         };
         self.events.push_back(match done {
@@ -215,7 +232,8 @@ impl Provider {
                         self.twice = Some(id.uid.clone());
                     }
                     let (id, changes) = (id.clone(), 0);
-                    let pod = Pod { id, digest, changes, terminal: None, deletion: None };
+                    let pod =
+                        Pod { id, digest, changes, terminal: None, deletion: None, sandbox: 1 };
                     self.pods.insert(pod.id.name.clone(), pod);
                 }
                 self.events.push_back(Input::Observed(seen(&self.pods[&id.name])));
@@ -280,6 +298,34 @@ impl Provider {
         }
     }
 
+    /// The node starts again, and the guest with it, elsewhere in the pod network.
+    pub(crate) fn renew_sandbox(&mut self, name: u8) {
+        self.changed(name, |pod| {
+            if pod.terminal.is_none() {
+                pod.sandbox = pod.sandbox.wrapping_add(100);
+                pod.changes += 1;
+            }
+        });
+    }
+
+    /// Packets for a guest, by the address that home shows, reach it where it is now.
+    pub(crate) fn brings_to(&self, uid: &Uid, address: IpAddr) -> bool {
+        let there = self.pods.values().find(|pod| pod.id.uid == *uid).map(guest_address);
+        let of = |of: &GuestAddress| of.address == address && Some(of.guest) == there;
+        self.mapped.get(uid).is_some_and(of)
+    }
+
+    pub(crate) fn ever_brought_to(&self, uid: &Uid, address: IpAddr) -> bool {
+        self.ever.contains(&(uid.clone(), address))
+    }
+
+    /// Nobody answers for who has ended.
+    pub(crate) fn brings_to_the_living_alone(&self) -> bool {
+        let live =
+            |uid: &Uid| self.pods.values().any(|pod| pod.id.uid == *uid && pod.terminal.is_none());
+        self.mapped.keys().all(live)
+    }
+
     pub(crate) fn check(&self) {
         assert_eq!(self.twice, None, "a uid ran twice");
     }
@@ -328,6 +374,11 @@ fn config(key: &ObjectKey, digest: Digest) -> Observed {
     Observed { item: Item::Object(key.clone()), digest, pod: None }
 }
 
+fn guest_address(pod: &Pod) -> IpAddr {
+    let number: u8 = pod.id.uid.0.bytes().fold(0, |sum, byte| sum.wrapping_mul(7) ^ byte);
+    [10, 42, pod.sandbox, number].into()
+}
+
 fn seen(pod: &Pod) -> Observed {
     let status = format!("{} {} {:?}", pod.id.uid, pod.changes, pod.terminal);
     let deleting = pod.deletion.is_some();
@@ -337,6 +388,7 @@ fn seen(pod: &Pod) -> Observed {
         deleting,
         ended: deleting && pod.terminal.is_some(),
         unschedulable: None,
+        address: Some(guest_address(pod)),
     };
     Observed { item: Item::Pod(pod.id.clone()), digest: pod.digest, pod: Some(seen) }
 }

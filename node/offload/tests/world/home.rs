@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use mercato_offload::address::{Reach, Tunnel};
 use mercato_offload::home::{
     Config, Effect, HomePod, HomeSession, Input, Record, RecordKey, Write,
 };
@@ -29,6 +33,7 @@ struct Pod {
     /// Its readiness gate is open, and whether it was as the status was last written.
     gate: bool,
     ready: bool,
+    ip: Option<IpAddr>,
 }
 
 pub(crate) struct Home {
@@ -46,6 +51,7 @@ pub(crate) struct Home {
     made: u32,
     /// Changes of which the owner was told that they are refused.
     pub(crate) refused: Vec<ObjectKey>,
+    pub(crate) tunnel: Tunnel,
 }
 
 const CONFIG: Config =
@@ -73,17 +79,42 @@ impl Home {
             outbox: Vec::new(),
             made: 0,
             refused: Vec::new(),
+            tunnel: Tunnel::Off,
+        }
+    }
+
+    /// How it is with the tunnel: none, awaited, or with a range of three addresses.
+    pub(crate) fn tunnel(&mut self, now: Now, what: u8) {
+        let range = |first: u8| Tunnel::Agreed(IpNet::new_assert([10, 200, 0, first].into(), 30));
+        self.tunnel = [Tunnel::Off, Tunnel::Awaited, range(8), range(16)][usize::from(what % 4)];
+        self.handle(now, Input::Tunnel(self.tunnel));
+    }
+
+    /// The address that each live pod shows.
+    pub(crate) fn addresses(&self) -> BTreeMap<Uid, Option<IpAddr>> {
+        let live = self.pods.values().filter(|pod| pod.phase == Phase::Live);
+        live.map(|pod| (pod.id.uid.clone(), pod.ip)).collect()
+    }
+
+    /// No address is two pods' by the records, which hold none for who is over and removed.
+    pub(crate) fn check(&self) {
+        let mut seen = BTreeSet::new();
+        for record in self.records.values() {
+            if let Record::Address(pod, address) = record {
+                assert!(seen.insert(*address), "{address} is given twice, to {pod:?} as well");
+            }
         }
     }
 
     /// The daemon starts, or starts again: what was under way is lost.
-    pub(crate) fn start(&mut self, _: Now) {
+    pub(crate) fn start(&mut self, now: Now) {
         self.session = HomeSession::restore(CONFIG, self.records.values().cloned());
         self.events.clear();
         self.work.clear();
         self.watched.clear();
         self.statuses.clear();
         self.outbox.clear();
+        self.handle(now, Input::Tunnel(self.tunnel));
         self.relist();
     }
 
@@ -176,7 +207,7 @@ impl Home {
         let uid = id.uid.clone();
         let Some(pod) = self.pods.get_mut(&uid) else { return Input::PodGone(uid) };
         match write {
-            Write::Status { status, outcome } => {
+            Write::Status { status, outcome, reach } => {
                 if status.is_some_and(|status| !self.statuses.contains(&status)) {
                     return Input::NotWritten { uid, missing: true };
                 }
@@ -189,6 +220,10 @@ impl Home {
                 }
                 pod.status = status.or(pod.status);
                 pod.ready = pod.gate;
+                pod.ip = match reach {
+                    Reach::At(address) => Some(address),
+                    Reach::Not | Reach::Awaited => None,
+                };
                 self.events.push_back(Input::Pod(seen(pod)));
             }
             Write::Refusal(refusal) => panic!("nothing is refused here: {refusal:?}"),
@@ -228,6 +263,7 @@ impl Home {
             status: None,
             gate: false,
             ready: false,
+            ip: None,
         };
         self.events.push_back(Input::Pod(seen(&pod)));
         self.pods.insert(uid, pod);
@@ -299,8 +335,8 @@ impl Home {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let tombstone = |key: &RecordKey| matches!(key, RecordKey::Tombstone(_));
-        self.pods.is_empty() && !self.records.keys().any(tombstone)
+        let kept = |key: &RecordKey| !matches!(key, RecordKey::Epoch);
+        self.pods.is_empty() && !self.records.keys().any(kept)
     }
 
     pub(crate) fn wanted(&self) -> BTreeMap<Uid, Digest> {
@@ -353,6 +389,7 @@ fn seen(pod: &Pod) -> HomePod {
         needs: needs(pod),
         deletion_grace_s: pod.deletion,
         terminal: pod.is_terminal(),
+        pod_ip: pod.ip,
         gates: pod.gate.then(|| "open".to_owned()).into_iter().collect(),
         route: None,
         place: None,

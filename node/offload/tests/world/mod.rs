@@ -6,6 +6,7 @@ mod home;
 
 use std::collections::VecDeque;
 
+use mercato_offload::address::Tunnel;
 use mercato_offload::message::{Frame, ToGuest, ToHome};
 use mercato_protocol::id::Digest;
 use mercato_protocol::time::Now;
@@ -28,6 +29,8 @@ pub(crate) enum Action {
     GuestChanges(u8),
     ProviderDeletes(u8),
     ProviderRipsOut(u8),
+    RenewSandbox(u8),
+    Tunnel(u8),
     CutLink,
     RaiseLink,
     CrashHome,
@@ -86,6 +89,8 @@ impl World {
             Action::GuestChanges(name) => self.provider.change(name),
             Action::ProviderDeletes(name) => self.provider.delete_by_owner(name),
             Action::ProviderRipsOut(name) => self.provider.rip_out(name),
+            Action::RenewSandbox(name) => self.provider.renew_sandbox(name),
+            Action::Tunnel(what) => self.home.tunnel(self.now, what),
             Action::CutLink => self.cut(),
             Action::RaiseLink => self.raise(),
             Action::CrashHome => {
@@ -108,7 +113,17 @@ impl World {
             }
             Action::Wait(ms) => self.wait(ms),
         }
+        self.check();
+    }
+
+    /// An address is one pod's, and is shown once the provider brings packets to the pod.
+    fn check(&self) {
         self.provider.check();
+        self.home.check();
+        for (uid, address) in self.home.addresses() {
+            let brought = |address| self.provider.ever_brought_to(&uid, address);
+            assert!(address.is_none_or(brought), "{uid} is shown where nobody answers");
+        }
     }
 
     fn cut(&mut self) {
@@ -175,7 +190,7 @@ impl World {
                 }
             }
         }
-        self.provider.check();
+        self.check();
         busy
     }
 
@@ -201,6 +216,8 @@ impl World {
     /// No more faults; both sides start anew.
     pub(crate) fn heal(&mut self) {
         self.faults = 0;
+        let tunnel = [0, 2, 3][self.roll(3)];
+        self.home.tunnel(self.now, tunnel);
         self.raise();
         self.settle();
     }
@@ -222,6 +239,17 @@ impl World {
         assert!(self.home.nothing_lingers(), "a deleted pod lingers at home");
         assert_eq!(self.provider.configs(), self.home.configs_wanted());
         assert!(self.home.statuses_match(&self.provider.statuses()));
+        for (uid, address) in
+            self.home.addresses().iter().filter(|(uid, _)| running.contains_key(uid))
+        {
+            let brought = address.map(|address| self.provider.brings_to(uid, address));
+            let ended = self.provider.is_fixed(uid);
+            assert!(
+                ended || brought == matches!(self.home.tunnel, Tunnel::Agreed(_)).then_some(true),
+                "{uid}: {address:?}"
+            );
+        }
+        assert!(self.provider.brings_to_the_living_alone());
         assert!(self.home.readiness_matches(), "a gate was turned, and readiness was not");
     }
 

@@ -5,8 +5,11 @@
 
 mod values;
 
+use std::net::Ipv6Addr;
+
+use ipnet::IpNet;
 use mercato_agent::limits::{RECORD_BYTES, TOKENS};
-use mercato_agent::{FederationRecord, Record, RegistrarRecord};
+use mercato_agent::{FederationRecord, RangeOwner, Record, RegistrarRecord};
 use mercato_broker::Standing;
 use mercato_offload::{guest, home};
 use mercato_protocol::equivocation::{Equivocation, Word};
@@ -67,7 +70,10 @@ fn after(record: &Record) -> Option<Record> {
         }),
         Record::Home(_, record) => match record {
             home::Record::Epoch(_) => Record::Home(ID, home::Record::Tombstone(pod())),
-            home::Record::Tombstone(_) => Record::Guest(ID, guest::Record::Epoch(MAX)),
+            home::Record::Tombstone(_) => {
+                Record::Home(ID, home::Record::Address(pod(), Ipv6Addr::from(u128::MAX).into()))
+            }
+            home::Record::Address(..) => Record::Guest(ID, guest::Record::Epoch(MAX)),
         },
         Record::Guest(_, record) => match record {
             guest::Record::Epoch(_) => {
@@ -81,7 +87,11 @@ fn after(record: &Record) -> Option<Record> {
             let replaced = vec![Replaced { key: KEY, by: DIGEST }; limits::ROTATIONS];
             Record::Key(CLUSTER, KEY, replaced)
         }
-        Record::Key(..) => Record::Federation(FederationRecord::Papers(Box::new(papers()))),
+        Record::Key(..) => {
+            let range = IpNet::new_assert(Ipv6Addr::from(u128::MAX).into(), 128);
+            Record::Range(RangeOwner::Peer(CLUSTER, range), range)
+        }
+        Record::Range(..) => Record::Federation(FederationRecord::Papers(Box::new(papers()))),
         Record::Federation(record) => Record::Federation(after_of_federation(record)?),
     })
 }

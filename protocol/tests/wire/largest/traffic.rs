@@ -1,5 +1,7 @@
 //! The largest of what travels for a lease: workload messages, and what opens a kubelet stream.
 
+use std::net::{IpAddr, Ipv6Addr};
+
 use mercato_protocol::limits;
 use mercato_protocol::stream::{self, Attach, Exec, Logs, RefusedReason, Transport, Upgrade, What};
 use mercato_protocol::text::Blob;
@@ -9,6 +11,8 @@ use mercato_protocol::workload::{
 };
 
 use super::values::*;
+
+const ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 1, 2, 3, 4, 5, 6, 7));
 
 fn pod() -> PodId {
     PodId {
@@ -64,7 +68,8 @@ fn after_to_guest(statement: &ToGuest) -> Option<ToGuest> {
         ToGuest::Delete { .. } => ToGuest::Want(pod()),
         ToGuest::Want(_) => ToGuest::Taken(pod()),
         ToGuest::Taken(_) => ToGuest::Forget(pod()),
-        ToGuest::Forget(_) => return None,
+        ToGuest::Forget(_) => ToGuest::Address { pod: pod(), address: ADDRESS },
+        ToGuest::Address { .. } => return None,
     })
 }
 
@@ -91,7 +96,8 @@ fn after_to_home(statement: &ToHome) -> Option<ToHome> {
                 count: u32::MAX,
             },
         },
-        ToHome::Event { .. } => return None,
+        ToHome::Event { .. } => ToHome::InForce { pod: pod(), address: Some(ADDRESS) },
+        ToHome::InForce { .. } => return None,
     })
 }
 

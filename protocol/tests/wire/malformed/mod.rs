@@ -28,6 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
         form(),
         fields(),
         rules(),
+        addresses(),
         bounds::cases(),
         stream::cases(),
         talk::cases(),
@@ -138,6 +139,20 @@ pub(crate) fn unchecked(value: &impl Wire) -> Vec<u8> {
     let mut writer = Writer::default();
     value.encode(&mut writer);
     writer.into_bytes()
+}
+
+/// Addresses that no pod has.
+fn addresses() -> Vec<Case> {
+    let called = |address: [u8; 4]| {
+        let mut said = samples::called();
+        let workload::ToGuest::Address { address: of, .. } = &mut said else { panic!() };
+        *of = address.into();
+        unchecked(&samples::to_guest(vec![said], vec![]))
+    };
+    vec![
+        ("workload", "a pod that is everybody", called([224, 0, 0, 1]), "Invalid"),
+        ("workload", "a pod at the loopback address", called([127, 0, 0, 1]), "Invalid"),
+    ]
 }
 
 /// What reads well and breaks a rule of its type.

@@ -112,6 +112,11 @@ pub(crate) fn put() -> ToGuest {
     ToGuest::Put { item: Item::Pod(pod()), digest: body_head().digest, route, place: None }
 }
 
+/// The pod by its address inside the tunnel.
+pub(crate) fn called() -> ToGuest {
+    ToGuest::Address { pod: pod(), address: "10.203.8.9".parse().unwrap() }
+}
+
 /// With a guest namespace of this name.
 pub(crate) fn placed(name: &str) -> ToGuest {
     let ToGuest::Put { item, digest, route, .. } = put() else { panic!() };
@@ -154,6 +159,12 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         count: 3,
     };
     let events = vec![ToHome::Event { pod: pod(), event }];
+    let address = |text: &str| text.parse().unwrap();
+    let addresses = ["10.203.8.9", "fd5b:70e3:9d2a::9"];
+    let called = addresses.map(|it| ToGuest::Address { pod: pod(), address: address(it) }).to_vec();
+    let in_force = [Some(addresses[0]), Some(addresses[1]), None]
+        .map(|it| ToHome::InForce { pod: pod(), address: it.map(address) })
+        .to_vec();
     let to_home = |statements, bodies| Workload::ToHome { frame: frame(1, statements), bodies };
     vec![
         ("greeting", Workload::ToGuest { frame: frame(0, vec![]), bodies: vec![] }),
@@ -169,6 +180,8 @@ pub(crate) fn workload() -> Vec<(&'static str, Workload)> {
         ("statuses", to_home(statuses, vec![body_head()])),
         ("complaints", to_home(complaints, vec![])),
         ("events", to_home(events, vec![])),
+        ("addresses", to_guest(called, vec![])),
+        ("addresses in force", to_home(in_force, vec![])),
     ]
 }
 

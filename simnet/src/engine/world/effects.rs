@@ -61,6 +61,13 @@ impl World {
             Effect::CloseStreams(_) => Ok(()),
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            Effect::Map(contract, of) => {
+                let no = LeaseInput::Guest(guest::Input::Mapped(of, false));
+                let input = Box::new(Input::Lease(contract, no));
+                let run = self.sites[at].run;
+                self.agenda.plan(1, Event::Answer { at, run, input })
+            }
+            Effect::Unmap(..) | Effect::OwnRanges(_) => Ok(()),
             Effect::Reply(number, reply) => {
                 note!(self, at, "reply {number}: {reply:?}");
                 self.on_reply(at, number, &reply);

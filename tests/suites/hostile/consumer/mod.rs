@@ -94,7 +94,10 @@ impl Consumer<'_> {
                     ToHome::Refused { item, refusal } => (item, Said::Refused(refusal)),
                     ToHome::Status { pod, report } => (Item::Pod(pod), Said::Is(report)),
                     ToHome::Missing(item) => (item, Said::Missing),
-                    ToHome::Have { .. } | ToHome::HaveEnd | ToHome::Event { .. } => continue,
+                    ToHome::Have { .. }
+                    | ToHome::HaveEnd
+                    | ToHome::Event { .. }
+                    | ToHome::InForce { .. } => continue,
                 };
                 self.said.insert(item, said);
             }

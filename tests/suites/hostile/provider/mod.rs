@@ -77,7 +77,8 @@ impl Provider<'_> {
             | ToGuest::Drop(_)
             | ToGuest::Want(_)
             | ToGuest::Taken(_)
-            | ToGuest::Forget(_) => None,
+            | ToGuest::Forget(_)
+            | ToGuest::Address { .. } => None,
         }));
     }
 

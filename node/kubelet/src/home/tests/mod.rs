@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mercato_offload::address::Reach;
 use mercato_offload::forge::Refusal;
 use mercato_offload::home::{HomePod, Input, Write};
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -191,7 +192,7 @@ async fn a_status_carries_the_uid() {
     let (mut bed, _) = bed("shop", None, (200, pod("shop"))).await;
     let guest = json!({ "phase": "Running", "startTime": "2026-01-01T00:00:00Z" });
     let digest = bed.bodies.keep(&Item::Pod(id("shop")), &guest).unwrap();
-    let write = Write::Status { status: Some(digest), outcome: None };
+    let write = Write::Status { status: Some(digest), outcome: None, reach: Reach::Not };
     assert_eq!(bed.write("shop", write).await, Input::Written(Uid("u1".into())));
     let (request, patch) = bed.writes.lock().unwrap().remove(0);
     assert!(request.starts_with("PATCH /api/v1/namespaces/shop/pods/web/status"), "{request}");
@@ -262,7 +263,8 @@ async fn a_change_that_is_refused_leaves_a_running_pod_as_it_is() {
     running["metadata"]["resourceVersion"] = "6".into();
     let (mut bed, _) = bed("shop", None, (200, running)).await;
     let started = bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
-    bed.write("shop", Write::Status { status: Some(started), outcome: None }).await;
+    bed.write("shop", Write::Status { status: Some(started), outcome: None, reach: Reach::Not })
+        .await;
     let refusal = Refusal { path: "spec.containers.resources".into(), reason: "no room".into() };
     let written = bed.write("shop", Write::Refusal(refusal)).await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
@@ -277,7 +279,8 @@ async fn what_home_says_already_is_not_written() {
     let running = json!({ "phase": "Pending", "reason": "OffloadRefused" });
     let (mut bed, _) = bed("shop", None, status(500, "etcd")).await;
     let status = Some(bed.bodies.keep(&Item::Pod(id("shop")), &running).unwrap());
-    let written = bed.write("shop", Write::Status { status, outcome: None }).await;
+    let written =
+        bed.write("shop", Write::Status { status, outcome: None, reach: Reach::Not }).await;
     assert_eq!(written, Input::Written(Uid("u1".into())));
     assert!(bed.writes.lock().unwrap().is_empty());
 }
@@ -289,7 +292,7 @@ async fn what_becomes_of_a_failed_write() {
     let write = |bed: &Bed| {
         let running =
             bed.bodies.keep(&Item::Pod(id("shop")), &json!({ "phase": "Running" })).unwrap();
-        Write::Status { status: Some(running), outcome: None }
+        Write::Status { status: Some(running), outcome: None, reach: Reach::Not }
     };
     // Another pod of the name: the one that was meant is gone.
     let mut another = pod("shop");
@@ -306,7 +309,8 @@ async fn what_becomes_of_a_failed_write() {
     let (mut away, _) = bed("shop", None, status(500, "etcd")).await;
     let said = write(&away);
     assert_eq!(away.write("shop", said).await, failed);
-    let unknown = Write::Status { status: Some(Digest::of(b"x")), outcome: None };
+    let unknown =
+        Write::Status { status: Some(Digest::of(b"x")), outcome: None, reach: Reach::Not };
     let asked = Input::NotWritten { uid, missing: true };
     assert_eq!(away.write("shop", unknown).await, asked);
 }

@@ -6,12 +6,14 @@ use mercato_protocol::id::{ClusterId, NegotiationId};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::address::Reach;
 use crate::guest::Failure;
 use crate::key::{Item, PodId, Uid, key};
 use crate::message::{Outcome, Route};
 
 mod change;
 mod crossing;
+mod reach;
 mod tokens;
 
 fn home_pod() -> Value {
@@ -333,7 +335,7 @@ fn a_status_comes_home() {
         "conditions": [{ "type": "Ready", "status": "True" },
             { "type": "Initialized", "status": "True" }, { "type": "PodScheduled", "status": "False" }],
     });
-    let ctx = StatusContext { host_ip: Some("10.0.0.9".into()), pod_ip: None };
+    let ctx = StatusContext { host_ip: Some("10.0.0.9".into()), reach: Reach::Not };
     let status = home_status(&guest, &home, None, &ctx);
     assert_eq!(status["qosClass"], "Burstable");
     assert_eq!(status["startTime"], "t0");

@@ -144,6 +144,7 @@ fn staying_as(pod: &Value, refusal: Option<Refusal>) -> Option<HomePod> {
         deletion_grace_s: is_deleting(pod).then(|| u32::try_from(grace).unwrap_or(u32::MAX)),
         terminal: matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
         gates: forge::open_gates(pod),
+        pod_ip: pod["status"]["podIP"].as_str().and_then(|text| text.parse().ok()),
         route: forge::came(pod).map(Box::new),
         place: None,
         refusal,

@@ -1,0 +1,164 @@
+//! By which addresses a lease's pods, and those that may call them, are known: ranges of the
+//! pool, kept on record, and what the session hears of the tunnel.
+
+use ipnet::IpNet;
+use mercato_broker::Side;
+use mercato_offload::address::Tunnel;
+use mercato_offload::home;
+use mercato_protocol::id::{ClusterId, ContractId};
+
+use super::Leases;
+use crate::context::Turn;
+use crate::effect::{Effect, MappedRange, OwnRanges};
+use crate::input::{TunnelInput, TunnelNews};
+use crate::lease::Lease;
+use crate::lease::ranges::Given;
+use crate::limits;
+use crate::record::RangeOwner;
+
+impl Leases {
+    pub(crate) fn on_tunnel(&mut self, input: TunnelInput, turn: &mut Turn<'_>) {
+        match input {
+            TunnelInput::Pool(pool) => {
+                self.ranges.set_pool(pool);
+                self.name_own_ranges(turn);
+                for id in self.ids(|_| true) {
+                    self.reach(id, turn);
+                }
+            }
+            TunnelInput::Own(blocks) => {
+                self.own = blocks.into_iter().take(limits::OWN_BLOCKS).collect();
+                self.name_own_ranges(turn);
+            }
+            TunnelInput::Peer(cluster, ranges) => {
+                let ids = self.ids(|lease| lease.peer().cluster == cluster);
+                if ids.is_empty() {
+                    return;
+                }
+                self.of_peers.insert(cluster, ranges.into_iter().take(limits::RANGES).collect());
+                for id in ids {
+                    self.reach(id, turn);
+                }
+                self.forget_ranges(cluster, turn);
+            }
+        }
+    }
+
+    /// Gives the lease the ranges that it is to have, and says so.
+    pub(super) fn reach(&mut self, id: ContractId, turn: &mut Turn<'_>) {
+        let Some(lease) = self.get(&id) else { return };
+        let cluster = lease.peer().cluster;
+        let wanted: Vec<_> = match lease.spec.side {
+            Side::Consumer => vec![(
+                RangeOwner::Lease(id),
+                bits_for(lease.spec.contract.terms.quantity.pods),
+                None,
+            )],
+            Side::Provider => {
+                let ranges = self.of_peers.get(&cluster).into_iter().flatten();
+                let wanted = |it: &IpNet| (RangeOwner::Peer(cluster, *it), bits(*it), Some(*it));
+                ranges.map(wanted).collect()
+            }
+        };
+        let mut ranges = Vec::new();
+        for (owner, bits, wish) in wanted {
+            let Some(local) = self.give(owner, bits, wish, turn) else { continue };
+            ranges.push(MappedRange { inner: wish.unwrap_or(local), local });
+        }
+        let Some(lease) = self.get_mut(&id) else { return };
+        lease.reach.ranges = ranges;
+        lease.hear_of_tunnel(lease.reach.news, turn);
+        lease.reconcile(turn);
+    }
+
+    fn name_own_ranges(&mut self, turn: &mut Turn<'_>) {
+        let node = self.give(RangeOwner::Nodes, 0, None, turn);
+        let mut blocks = Vec::new();
+        for block in self.own.clone() {
+            let local = self.give(RangeOwner::Own(block), bits(block), None, turn);
+            blocks.extend(local.map(|inner| MappedRange { inner, local: block }));
+        }
+        let own = OwnRanges { nodes: node.map(|range| range.addr()), blocks };
+        if own != self.said_own {
+            turn.push(Effect::OwnRanges(own.clone()));
+            self.said_own = own;
+        }
+    }
+
+    fn give(
+        &mut self,
+        owner: RangeOwner,
+        bits: u8,
+        wish: Option<IpNet>,
+        turn: &mut Turn<'_>,
+    ) -> Option<IpNet> {
+        let Given { range, record } = self.ranges.give(owner, bits, wish)?;
+        match record {
+            // It could not be kept, and would be another one after a restart.
+            Some(_) if self.rests => {
+                self.ranges.give_back(owner);
+                return None;
+            }
+            record => turn.extend(record.map(Effect::Persist)),
+        }
+        Some(range)
+    }
+
+    /// Of a cluster, what no lease needs any more is free again.
+    pub(super) fn forget_ranges(&mut self, cluster: ClusterId, turn: &mut Turn<'_>) {
+        let needed = self.with(&cluster).next().is_some();
+        if !needed {
+            self.of_peers.remove(&cluster);
+        }
+        let told = self.of_peers.get(&cluster);
+        let is_stale = |owner: &RangeOwner| match owner {
+            RangeOwner::Peer(of, range) => {
+                *of == cluster && !told.is_some_and(|told| told.contains(range))
+            }
+            RangeOwner::Lease(_) | RangeOwner::Nodes | RangeOwner::Own(_) => false,
+        };
+        let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
+        for owner in stale {
+            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+        }
+    }
+
+    /// Ranges of leases that there are no more.
+    pub(super) fn drop_ranges(&mut self, turn: &mut Turn<'_>) {
+        let is_stale = |owner: &RangeOwner| match owner {
+            RangeOwner::Lease(id) => self.get(id).is_none(),
+            RangeOwner::Peer(cluster, _) => self.with(cluster).next().is_none(),
+            RangeOwner::Nodes | RangeOwner::Own(_) => false,
+        };
+        let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
+        for owner in stale {
+            turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+        }
+    }
+}
+
+impl Lease {
+    /// The session hears what is known of the tunnel.
+    pub(super) fn hear_of_tunnel(&mut self, news: TunnelNews, turn: &mut Turn<'_>) {
+        self.reach.news = news;
+        let range = self.reach.ranges.first();
+        let tunnel = match (news, range) {
+            (TunnelNews::Off, _) | (_, None) => Tunnel::Off,
+            (TunnelNews::Awaited, Some(_)) => Tunnel::Awaited,
+            (TunnelNews::Carries, Some(range)) => Tunnel::Agreed(range.local),
+        };
+        self.handle_home(turn.now, home::Input::Tunnel(tunnel), &mut turn.out);
+    }
+}
+
+/// How many addresses a range has, as a power of two.
+fn bits(range: IpNet) -> u8 {
+    range.max_prefix_len() - range.prefix_len()
+}
+
+/// As many pods find room in a range of so many addresses, as a power of two, also while as many of
+/// them end; and those of a lease that grows.
+fn bits_for(pods: u64) -> u8 {
+    let pods = pods.clamp(limits::RANGE_PODS, mercato_offload::limits::PODS as u64);
+    (2 * pods).next_power_of_two().trailing_zeros() as u8
+}

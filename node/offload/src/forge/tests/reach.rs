@@ -1,0 +1,25 @@
+//! A status comes home with the address that home reaches the guest by, or waits for it.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn who_cannot_be_reached_yet_is_not_ready_yet() {
+    let guest = json!({ "phase": "Running", "podIP": "10.42.0.9",
+        "conditions": [{ "type": "Ready", "status": "True" }] });
+    let written = |home: &Value, reach| {
+        let ctx = StatusContext { host_ip: None, reach };
+        let status = home_status(&guest, home, None, &ctx);
+        let ready = status["conditions"][0].clone();
+        (ready["status"].clone(), ready["reason"].clone(), status["podIPs"][0]["ip"].clone())
+    };
+    let new = json!({ "status": { "phase": "Pending" } });
+    let (yes, no, nothing) = (json!("True"), json!("False"), Value::Null);
+    let address = Reach::At([10, 200, 0, 7].into());
+    assert_eq!(written(&new, Reach::Awaited), (no, json!("TunnelNotReady"), nothing.clone()));
+    assert_eq!(written(&new, Reach::Not), (yes.clone(), nothing.clone(), nothing.clone()));
+    assert_eq!(written(&new, address), (yes.clone(), nothing.clone(), json!("10.200.0.7")));
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    assert_eq!(written(&ready, Reach::Awaited), (yes, nothing.clone(), nothing));
+}
