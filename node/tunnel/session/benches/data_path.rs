@@ -8,12 +8,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Carrier, Change, Checksum, Config, Count, DataPath, DropReason, Entry, Ignored,
-    KeyPair, Link, OffloadHeader, Order, Outbox, Outlet, Path, PeerConfig, PeerIndex, Role, Route,
-    Say, Shards, SharedSecret, Start, Suite, Suites, Via,
+    KeyPair, Link, OffloadHeader, Order, Outbox, Outlet, Path, PeerConfig, PeerIndex, RangeEntry,
+    Role, Route, Say, Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_800_000_000_000 };
@@ -202,5 +203,35 @@ fn translate(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, seal_and_open, translate);
+/// To the last of as many ranges as a lease may have, of many leases.
+fn translate_by_range(criterion: &mut Criterion) {
+    let peer = End::new(1, 2).peer;
+    let cluster = ClusterId([1; 32]);
+    let mut changes = vec![Change::Link { cluster, gateways: Vec::new(), active: peer }];
+    for number in 0..PODS {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.to_be_bytes());
+        let lease = NegotiationId(id);
+        changes.push(Change::Lease { lease, cluster, role: Role::Provider, left: Duration::MAX });
+        let guest = pod(1, number).into();
+        changes.push(Change::AddLocal(Entry { lease, local: guest, inner: guest }));
+        for nth in 0..limits::RANGES as u8 {
+            // The last one is that of the packet, by both names.
+            let second = limits::RANGES as u8 + 1 - nth;
+            let range = IpNet::new(Ipv4Addr::new(10, second, 0, 0).into(), 16).unwrap();
+            changes.push(Change::AddRemoteRange(RangeEntry { lease, local: range, inner: range }));
+        }
+    }
+    let mut table = AddressTable::new([7; 16]);
+    assert_eq!(table.apply(0, &changes), []);
+    let mut packet = packet(PACKETS[1]);
+    criterion.bench_function("translate outbound by the last range", |bencher| {
+        bencher.iter(|| {
+            let packet = black_box(&mut packet);
+            table.outbound(NOW.mono_ms, packet, Checksum::Partial).unwrap()
+        });
+    });
+}
+
+criterion_group!(benches, seal_and_open, translate, translate_by_range);
 criterion_main!(benches);

@@ -6,12 +6,16 @@
 //! lease. Two leases may know one address, and two clusters may have equal ranges: by which lease a
 //! packet goes is said by the guest that sends or receives it, since a guest is of one lease.
 //!
+//! Guests are known one by one. Where they run, the pods of their home may be known by ranges, in
+//! which an address has one place by both names.
+//!
 //! A table that shards look into does not change: a changed one takes its place, whole.
 
 mod change;
 mod counters;
 mod keyed;
 mod names;
+mod ranges;
 mod route;
 mod slots;
 #[cfg(test)]
@@ -20,10 +24,11 @@ mod tests;
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId};
 
 use self::change::Side;
-pub use self::change::{Change, Entry, Refused, Role};
+pub use self::change::{Change, Entry, RangeEntry, Refused, Role};
 pub use self::counters::{Counters, DropReason};
 use self::keyed::{Keyed, Table};
 use self::names::Names;
@@ -133,6 +138,8 @@ impl AddressTable {
             Change::AddRemote(entry) => self.insert(Side::Remote, *entry),
             Change::RemoveLocal { lease, local } => self.remove(Side::Local, *lease, *local),
             Change::RemoveRemote { lease, local } => self.remove(Side::Remote, *lease, *local),
+            Change::AddRemoteRange(entry) => self.insert_range(*entry),
+            Change::RemoveRemoteRange { lease, local } => self.remove_range(*lease, *local),
         }
     }
 
@@ -246,6 +253,20 @@ impl AddressTable {
             self.lease_by_guest.remove(&local);
             last_of.map(|inner| self.lease_by_inner.remove(&(link, inner)));
         }
+        Ok(())
+    }
+
+    fn insert_range(&mut self, entry: RangeEntry) -> Result<(), Refused> {
+        let slot = self.leases.slot(entry.lease).ok_or(Refused::UnknownLease(entry.lease))?;
+        if self.leases.get(slot).1.role.guests() == Side::Remote {
+            return Err(Refused::RangeOfGuests(entry.lease));
+        }
+        self.remotes.insert_range(slot, entry)
+    }
+
+    fn remove_range(&mut self, lease: ContractId, local: IpNet) -> Result<(), Refused> {
+        let slot = self.leases.slot(lease).ok_or(Refused::UnknownLease(lease))?;
+        self.remotes.remove_range(slot, local);
         Ok(())
     }
 

@@ -54,7 +54,9 @@ mod vectors;
 mod via;
 
 pub use activity::Activity;
-pub use address_table::{AddressTable, Change, Counters, DropReason, Entry, Refused, Role, Route};
+pub use address_table::{
+    AddressTable, Change, Counters, DropReason, Entry, RangeEntry, Refused, Role, Route,
+};
 pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;
 pub use control::{Control, Probe};

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use mercato_protocol::id::{ClusterId, ContractId};
 use thiserror::Error;
 
@@ -60,6 +61,16 @@ pub enum Change<G = PublicKey> {
         /// As this cluster knows it.
         local: IpAddr,
     },
+    /// The guests of a lease may reach a whole range of the other side's addresses. What comes from
+    /// one of them has the name that the range gives it, before all others.
+    AddRemoteRange(RangeEntry),
+    /// They may not any more.
+    RemoveRemoteRange {
+        /// The lease that it is of.
+        lease: ContractId,
+        /// As this cluster knows it, whole.
+        local: IpNet,
+    },
 }
 
 /// A pod or node, as one lease knows it.
@@ -71,6 +82,18 @@ pub struct Entry {
     pub local: IpAddr,
     /// As it is called between the gateways.
     pub inner: IpAddr,
+}
+
+/// A range of the other side's addresses, as one lease knows it: an address has the same place in
+/// both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeEntry {
+    /// By which lease it is reached. Guests run here by it, whose source says that it goes there.
+    pub lease: ContractId,
+    /// As this cluster knows it, without host bits.
+    pub local: IpNet,
+    /// As it is called between the gateways, of the same version and length.
+    pub inner: IpNet,
 }
 
 /// What this cluster is in a lease. The guests are at the provider's, and each is of one lease: it
@@ -103,14 +126,42 @@ impl Role {
 /// Why a change was not made; the table is as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// Both addresses of an entry are of one version.
-    #[error("{local} and {inner} are of two versions of IP")]
+    /// Both addresses of an entry, or both ranges, are of one version.
+    #[error("{local} and {inner} are of two versions of IP; give both in one")]
     Versions {
         /// As this cluster knows it.
         local: IpAddr,
         /// As it is called between the gateways.
         inner: IpAddr,
     },
+    /// Both ranges of an entry have one length.
+    #[error("{local} and {inner} are of two lengths; give both the same length")]
+    Lengths {
+        /// As this cluster knows it.
+        local: IpNet,
+        /// As it is called between the gateways.
+        inner: IpNet,
+    },
+    /// A range begins with its first address.
+    #[error("{0} has bits behind its prefix; write {whole}", whole = .0.trunc())]
+    HostBits(IpNet),
+    /// The range has addresses of another one of this lease, by one of its names.
+    #[error("{range} has addresses of {taken}; remove that one first, or give what is beside it")]
+    Overlap {
+        /// The one that was to be added.
+        range: IpNet,
+        /// The one that is there.
+        taken: IpNet,
+    },
+    /// The lease has as many ranges as there is room for.
+    #[error(
+        "the lease {0} has {most} ranges already; remove one, or give larger ones",
+        most = limits::RANGES
+    )]
+    FullOfRanges(ContractId),
+    /// Guests are known one by one, and at the consumer's the other side's addresses are theirs.
+    #[error("the other side of the lease {0} are guests; add each by its address")]
+    RangeOfGuests(ContractId),
     /// The address stands for another pod already.
     #[error("{0} stands for another pod already")]
     Taken(IpAddr),
@@ -159,6 +210,8 @@ impl Change<PublicKey> {
             Self::RemoveLocal { lease, local } => Change::RemoveLocal { lease, local },
             Self::AddRemote(entry) => Change::AddRemote(entry),
             Self::RemoveRemote { lease, local } => Change::RemoveRemote { lease, local },
+            Self::AddRemoteRange(entry) => Change::AddRemoteRange(entry),
+            Self::RemoveRemoteRange { lease, local } => Change::RemoveRemoteRange { lease, local },
         })
     }
 }

@@ -6,6 +6,13 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Slot(u32);
 
+impl Slot {
+    /// The place of what belongs to it in a list of all.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Values with a name and a number each. A number is used again after its value has gone.
 #[derive(Clone)]
 pub(super) struct Slots<N, V> {

@@ -1,5 +1,7 @@
 //! Leases, links and scopes of the address table. Packets are those of UDP over IPv4.
 
+mod ranges;
+
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

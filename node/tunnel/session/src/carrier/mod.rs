@@ -108,7 +108,9 @@ impl Carrier {
             | Change::AddLocal(_)
             | Change::RemoveLocal { .. }
             | Change::AddRemote(_)
-            | Change::RemoveRemote { .. } => None,
+            | Change::RemoveRemote { .. }
+            | Change::AddRemoteRange(_)
+            | Change::RemoveRemoteRange { .. } => None,
         });
         let active: Vec<PeerIndex> = active.collect();
         let of_table = self.tables.apply(now.mono_ms, resolved);
