@@ -1,6 +1,9 @@
 //! A gateway: its lanes carry packets, each on a thread of its own, and its endpoint agrees on
 //! their keys. The endpoint is on the thread of the first lane, to which handshakes come.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -14,16 +17,17 @@ use mercato_session::{
     Carrier, Change, Config, Ignored, KeyPair, Link, PeerConfig, PeerIndex, PublicKey, RateLimit,
     Say, Shards, Start, Suites, Via,
 };
-use tracing::Span;
 
 use crate::applied::{Applied, InForce};
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::error::GatewayError;
-use crate::handle::{Command, GatewayHandle, LeaseRates, peer_span};
+use crate::handle::{Command, GatewayHandle, LeaseRates};
 use crate::lane::{Lane, LaneParts, LeaseLimits};
 use crate::limits;
+use crate::links::{LinkEvent, Links};
 use crate::order::{self, Inbox, LaneMail, Notice, Order};
+use crate::outer::OuterReason;
 use crate::socket::DatagramSocket;
 use crate::traffic::Traffic;
 use crate::worker::Worker;
@@ -62,7 +66,7 @@ struct Lanes<'a> {
     /// The first one, on this thread.
     lane: &'a mut Lane,
     others: &'a [LaneMail],
-    spans: &'a BTreeMap<PeerIndex, Span>,
+    links: &'a mut Links,
     clock: Clock,
 }
 
@@ -73,17 +77,13 @@ impl Lanes<'_> {
         }
         self.lane.obey(self.clock.mono_ms(), order.clone());
     }
-
-    /// Logs something of a peer.
-    fn within(&self, peer: PeerIndex, log: impl FnOnce()) {
-        self.spans.get(&peer).map_or_else(Span::none, Span::clone).in_scope(log);
-    }
 }
 
 impl Shards for Lanes<'_> {
     fn order(&mut self, order: mercato_session::Order) {
         if let mercato_session::Order::Path(peer, path) = &order {
-            self.within(*peer, || tracing::debug!(?path, "the path to another gateway"));
+            let log = || tracing::debug!(?path, "the path to another gateway");
+            self.links.within(*peer, log);
         }
         self.order_all(&Order::Carry(order));
     }
@@ -93,13 +93,15 @@ impl Shards for Lanes<'_> {
     }
 
     fn link(&mut self, peer: PeerIndex, link: Link) {
-        self.within(peer, || match link {
+        self.links.within(peer, || match link {
             Link::Up => tracing::info!("the tunnel is up"),
             Link::Down => tracing::info!("the tunnel is down"),
         });
+        self.links.changed(peer, link);
     }
 
     fn ignored(&mut self, from: Via, why: Ignored) {
+        self.lane.drop_datagram(OuterReason::Handshake);
         tracing::debug!(from = %from.to, %why, "a datagram without effect");
     }
 }
@@ -117,8 +119,7 @@ pub struct Gateway {
     notices: Inbox<Notice>,
     commands: Inbox<Command>,
     peers: BTreeMap<PublicKey, PeerIndex>,
-    /// What is logged of each.
-    spans: BTreeMap<PeerIndex, Span>,
+    links: Links,
     /// Of the address table.
     version: u64,
     report_ms: Option<u64>,
@@ -165,12 +166,18 @@ impl Gateway {
             notices,
             commands,
             peers: BTreeMap::new(),
-            spans: BTreeMap::new(),
+            links: Links::default(),
             version: 0,
             report_ms: None,
             is_stopped: false,
         };
         Ok((gateway, GatewayHandle::new(handle)))
+    }
+
+    /// Tells there of each link that comes up or goes down, from now on. While there is no room, it
+    /// keeps the newest of each peer, and tells it later.
+    pub fn tell_links(&mut self, told: SyncSender<LinkEvent>) {
+        self.links.tell(told);
     }
 
     /// Works until it is told to stop. Gives what has passed.
@@ -221,7 +228,11 @@ impl Gateway {
     /// Takes what a lane tells. Says whether the endpoint has something to do at once.
     fn take(&mut self, notice: Notice) -> Result<bool, GatewayError> {
         match notice {
-            Notice::Handshake(via, datagram) => self.carrier.take_datagram(via, datagram),
+            Notice::Handshake(via, datagram) => {
+                if !self.carrier.take_datagram(via, datagram) {
+                    self.lane.drop_datagram(OuterReason::Crowd);
+                }
+            }
             Notice::Activity(peer, activity) => {
                 self.carrier.note(self.clock.now(), peer, activity);
                 return Ok(activity.is_urgent());
@@ -233,7 +244,9 @@ impl Gateway {
 
     /// Carries what is due between the endpoint and the lanes.
     fn carry(&mut self, now_ms: u64, is_urgent: bool) {
-        if (self.lane.is_active() || self.carrier.has_notes()) && self.report_ms.is_none() {
+        self.links.tell_again();
+        let is_any = self.lane.is_active() || self.carrier.has_notes() || self.links.has_untold();
+        if is_any && self.report_ms.is_none() {
             self.report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);
         }
         let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
@@ -251,8 +264,8 @@ impl Gateway {
 
     /// The carrier, and what it drives.
     fn lanes(&mut self) -> (&mut Carrier, Lanes<'_>) {
-        let Self { carrier, lane, others, spans, clock, .. } = self;
-        (carrier, Lanes { lane, others, spans, clock: *clock })
+        let Self { carrier, lane, others, links, clock, .. } = self;
+        (carrier, Lanes { lane, others, links, clock: *clock })
     }
 
     /// Orders all lanes to do something.
@@ -267,7 +280,7 @@ impl Gateway {
                 match self.carrier.add_peer(PeerConfig { key, secret, addresses }) {
                     Ok(index) => {
                         self.peers.insert(key, index);
-                        self.spans.insert(index, peer_span(&key));
+                        self.links.add(index, key);
                     }
                     // Once for each command.
                     Err(error) => tracing::warn!(%error, "no room for this gateway"),
@@ -277,12 +290,14 @@ impl Gateway {
                 if let Some(index) = self.peers.remove(&key) {
                     let (carrier, mut lanes) = self.lanes();
                     carrier.remove_peer(index, &mut lanes);
-                    self.spans.remove(&index);
+                    self.links.remove(index);
                 }
             }
             Command::Apply { version, changes, done } => self.apply(version, changes, done),
             Command::LimitLease { lease, rates } => self.limit(lease, rates),
             Command::Count(tell) => self.count(tell),
+            // Whoever asked may have gone.
+            Command::Peers(tell) => drop(tell.try_send(self.carrier.peers(self.clock.now()))),
             Command::Stop => self.is_stopped = true,
         }
     }
@@ -339,23 +354,5 @@ impl Gateway {
         let mut traffic = Traffic::default();
         told.iter().for_each(|of_lane| traffic.add(&of_lane));
         Ok(traffic)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_is_never_shown() {
-        let config = GatewayConfig {
-            keys: KeyPair::from_secret(&[1; 32]),
-            suites: Suites::new([]),
-            inner_mtu: 1_400,
-            start: Start::from_ms(0),
-            seed: [77; 32],
-        };
-        let shown = format!("{config:?}");
-        assert!(!shown.contains("77"), "{shown}");
     }
 }

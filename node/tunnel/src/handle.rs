@@ -1,10 +1,11 @@
 //! What a gateway that runs is told.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use mercato_protocol::id::ContractId;
-use mercato_session::{Change, PublicKey, Rate, SharedSecret};
+use mercato_session::{Change, PeerState, PublicKey, Rate, SharedSecret};
 use thiserror::Error;
 use tracing::Span;
 
@@ -45,6 +46,8 @@ pub enum Command {
     },
     /// Tell what has passed: each shard by itself.
     Count(SyncSender<Traffic>),
+    /// Tell what is known of each peer.
+    Peers(SyncSender<Vec<PeerState>>),
     /// End.
     Stop,
 }
@@ -56,7 +59,7 @@ impl Command {
             Self::AddPeer { key, .. } | Self::RemovePeer(key) => peer_span(key),
             Self::LimitLease { lease, .. } => tracing::info_span!("lease", %lease),
             Self::Apply { version, .. } => tracing::info_span!("addresses", version),
-            Self::Count(_) | Self::Stop => Span::none(),
+            Self::Count(_) | Self::Peers(_) | Self::Stop => Span::none(),
         }
     }
 }
@@ -94,6 +97,9 @@ pub enum CommandError {
         limits::COMMANDS
     )]
     Busy,
+    /// It has not answered in time: the same may be asked again later.
+    #[error("the tunnel's gateway has not answered in time; ask again later")]
+    Unanswered,
 }
 
 impl GatewayHandle {
@@ -127,6 +133,19 @@ impl GatewayHandle {
         Ok(applied)
     }
 
+    /// What is known of each peer; waits for it for so long at most.
+    ///
+    /// # Errors
+    /// When the gateway has stopped, has too many commands to do, or does not answer in time.
+    pub fn peers(&self, timeout: Duration) -> Result<Vec<PeerState>, CommandError> {
+        let (tell, told) = sync_channel(1);
+        self.send(Command::Peers(tell))?;
+        told.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Timeout => CommandError::Unanswered,
+            RecvTimeoutError::Disconnected => CommandError::Stopped,
+        })
+    }
+
     /// What has passed so far; waits until all shards have told.
     ///
     /// # Errors
@@ -156,7 +175,11 @@ mod tests {
         let handle = GatewayHandle::new(commands);
         assert_eq!(handle.send(Command::Stop), Ok(()));
         assert_eq!(handle.send(Command::Stop), Err(CommandError::Busy));
-        drop(inbox);
+        let (mail, unread) = order::lane_mail().unwrap();
+        let (commands, _taken) = order::mailbox_that_wakes(1, mail.orders.waker().clone());
+        let asked = GatewayHandle::new(commands).peers(Duration::ZERO);
+        assert_eq!(asked, Err(CommandError::Unanswered));
+        drop((inbox, unread));
         assert_eq!(handle.send(Command::Stop), Err(CommandError::Stopped));
     }
 }

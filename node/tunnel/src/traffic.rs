@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use mercato_protocol::id::ContractId;
 use mercato_session::{Counters, LeaseCounters};
 
+use crate::outer::OuterCounters;
+
 /// What has passed through a gateway, and what has not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
@@ -12,15 +14,15 @@ pub struct Traffic {
     pub all: Counters,
     /// Those of each lease.
     pub leases: BTreeMap<ContractId, LeaseCounters>,
-    /// Datagrams that the own link refused as too large, probes of the path among them.
-    pub refused: u64,
+    /// Datagrams between gateways that were of no use.
+    pub outer: OuterCounters,
 }
 
 impl Traffic {
     /// Adds what another shard has carried.
     pub(crate) fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
-        self.refused += other.refused;
+        self.outer.add(&other.outer);
         for (lease, counters) in &other.leases {
             self.leases.entry(*lease).or_default().add(counters);
         }

@@ -8,6 +8,7 @@ use crate::error::GatewayError;
 use crate::lane::Lane;
 use crate::limits;
 use crate::order::{Mailbox, Notice};
+use crate::outer::OuterReason;
 
 /// A lane, and whom it tells.
 pub(crate) struct Worker {
@@ -61,7 +62,9 @@ impl Worker {
             is_busy = self.lane.turn(now_ms)?;
             for notice in self.lane.take_notices() {
                 // If there are too many, they are lost, as on any link.
-                let _ = self.gateway.try_send(notice);
+                if self.gateway.try_send(notice).is_err() {
+                    self.lane.drop_datagram(OuterReason::Crowd);
+                }
             }
             if self.lane.is_active() && report_ms.is_none() {
                 report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);

@@ -23,7 +23,7 @@ pub(super) const SHARDS: u8 = 3;
 const SECRET: [u8; 32] = [3; 32];
 const OWN: [u8; 32] = [1; 32];
 const PEER: [u8; 32] = [2; 32];
-const PROLOGUE: &[u8] = b"mercato tunnel 3";
+const PROLOGUE: &[u8] = b"mercato tunnel 4";
 
 /// What time it is when an input begins.
 pub(super) const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };

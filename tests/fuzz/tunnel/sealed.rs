@@ -102,7 +102,7 @@ impl Pair {
         if choice & 0x40 != 0
             && let Some(first) = content.first_mut()
         {
-            *first = [1, 2, 3, 4, 0x45, 0x60, 0xc5, 0xe0][usize::from(choice & 7)];
+            *first = [1, 2, 3, 4, 5, 7, 0x45, 0xc5][usize::from(choice & 7)];
         }
         let mut datagram = vec![0; content.len() + limits::SEALED_BYTES];
         datagram[DATA_HEADER_BYTES..][..content.len()].copy_from_slice(&content);
@@ -155,9 +155,20 @@ impl Pair {
             let outer_bytes = u16::from_le_bytes([low, high]);
             Some(Probe { id: u32::from_le_bytes([a, b, c, d]), outer_bytes })
         };
+        let number = || {
+            let [_, 0, 0, 0, number @ ..] = content.first_chunk::<12>()? else { return None };
+            Some(u64::from_le_bytes(*number))
+        };
         match content.first() {
             Some(1) => self.activity.probed = probe(),
             Some(2) => self.activity.echoed = probe(),
+            Some(5) => self.activity.challenged = number(),
+            Some(6) => {
+                let via = noise::peer_address().into();
+                self.activity.came_back = number().map(|number| (number, via));
+            }
+            Some(7) => self.activity.pinged = number(),
+            Some(8) => self.activity.ping_came_back = number(),
             Some(3) => return self.join(Some(counter), 3, &content[1..]),
             Some(4) => return self.join(counter.checked_sub(1), 4, &content[1..]),
             // What is no IP packet either is dropped by the address table, and counted there.

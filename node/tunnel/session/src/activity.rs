@@ -1,6 +1,6 @@
 //! What shards see of their peers, for the endpoint.
 
-use crate::control::Probe;
+use crate::control::{Control, Probe};
 use crate::via::Via;
 
 /// What a shard saw of one peer since it was last asked.
@@ -21,6 +21,10 @@ pub struct Activity {
     pub challenged: Option<u64>,
     /// A challenge of ours, and where it came back from, the last one.
     pub came_back: Option<(u64, Via)>,
+    /// The peer's ping that came last.
+    pub pinged: Option<u64>,
+    /// The ping of ours that came back last.
+    pub ping_came_back: Option<u64>,
     /// There was something to send, and no key for it; or the key is nearly used up.
     pub wants_session: bool,
     /// The peer's probe that came last.
@@ -39,6 +43,32 @@ impl Activity {
             || self.echoed.is_some()
             || self.challenged.is_some()
             || self.came_back.is_some()
+            || self.pinged.is_some()
+            || self.ping_came_back.is_some()
+    }
+
+    /// Takes what came from there for the gateway itself. Says whether that is urgent.
+    pub(crate) fn note(&mut self, control: Control, via: Via) -> bool {
+        match control {
+            Control::Probe(probe) => self.probed = Some(probe),
+            Control::Echo(probe) => self.echoed = Some(probe),
+            Control::Challenge(number) => self.challenged = Some(number),
+            Control::Answer(number) => self.came_back = Some((number, via)),
+            Control::Ping(number) => self.pinged = Some(number),
+            Control::PingBack(number) => self.ping_came_back = Some(number),
+            Control::Keepalive => return false,
+        }
+        true
+    }
+
+    /// What the peer is to be answered.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = Control> {
+        let all = [
+            self.probed.map(Control::Echo),
+            self.challenged.map(Control::Answer),
+            self.pinged.map(Control::PingBack),
+        ];
+        all.into_iter().flatten()
     }
 
     /// Adds what another shard saw, or the same one later. Of what says one thing, the last is
@@ -54,6 +84,8 @@ impl Activity {
         self.came_from = later.came_from.or(self.came_from);
         self.challenged = later.challenged.or(self.challenged);
         self.came_back = later.came_back.or(self.came_back);
+        self.pinged = later.pinged.or(self.pinged);
+        self.ping_came_back = later.ping_came_back.or(self.ping_came_back);
         self.probed = later.probed.or(self.probed);
         self.echoed = later.echoed.or(self.echoed);
         self.refused = [later.refused, self.refused].into_iter().flatten().min();

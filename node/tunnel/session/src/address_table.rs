@@ -21,6 +21,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -100,6 +101,17 @@ impl AddressTable {
     /// When the next lease ends, on the monotonic clock.
     pub fn next_end_ms(&self) -> Option<u64> {
         self.leases.iter().map(|(_, lease)| lease.until_ms).min()
+    }
+
+    /// The gateways by which packets of leases go, and when the last of these leases ends, on the
+    /// monotonic clock.
+    pub(crate) fn ends_by_gateway(&self) -> BTreeMap<PeerIndex, u64> {
+        let mut ends = BTreeMap::new();
+        for (_, lease) in self.leases.iter() {
+            let end_ms: &mut u64 = ends.entry(self.links.get(lease.link).1.active).or_default();
+            *end_ms = lease.until_ms.max(*end_ms);
+        }
+        ends
     }
 
     /// Whether there is such a lease.

@@ -1,7 +1,7 @@
 //! What stands in a sealed packet besides packets of pods: probes of the path, their echoes,
-//! challenges of an address, their answers, and halves of packets that are larger than a datagram. The first byte tells them apart: an IP
-//! packet begins with its version, perhaps [marked](crate::take_partial_mark), and nothing at all
-//! is a keepalive.
+//! challenges of an address, their answers, pings that come back, and halves of packets that are
+//! larger than a datagram. The first byte tells them apart: an IP packet begins with its version,
+//! perhaps [marked](crate::take_partial_mark), and nothing at all is a keepalive.
 
 const PROBE: u8 = 1;
 const ECHO: u8 = 2;
@@ -9,11 +9,13 @@ const FIRST_HALF: u8 = 3;
 const SECOND_HALF: u8 = 4;
 const CHALLENGE: u8 = 5;
 const ANSWER: u8 = 6;
+const PING: u8 = 7;
+const PING_BACK: u8 = 8;
 
 /// Of a probe without its padding, and of an echo.
 pub(crate) const PROBE_BYTES: usize = 8;
-/// Of a challenge and of its answer: a kind, three zero bytes, and a number.
-const CHALLENGE_BYTES: usize = 4 + 8;
+/// Of a challenge, of a ping, and of what answers them: a kind, three zero bytes, and a number.
+const NUMBERED_BYTES: usize = 4 + 8;
 /// In front of each half of a packet.
 pub(crate) const HALF_HEADER_BYTES: usize = 1;
 
@@ -40,6 +42,10 @@ pub enum Control {
     Challenge(u64),
     /// The same number: it was received.
     Answer(u64),
+    /// A number, to see whether and when it comes back.
+    Ping(u64),
+    /// The same number: it has come.
+    PingBack(u64),
 }
 
 /// What was in a sealed packet.
@@ -49,14 +55,8 @@ pub(crate) enum Content<'a> {
     Nothing,
     /// A packet of a pod.
     Packet(&'a mut [u8]),
-    /// A probe of the peer's.
-    Probe(Probe),
-    /// The answer to one of ours.
-    Echo(Probe),
-    /// Whether we receive where the peer has sent this.
-    Challenge(u64),
-    /// A challenge of ours, come back.
-    Answer(u64),
+    /// Something for the gateway itself.
+    Control(Control),
     /// One half of a packet.
     Half(HalfKind, &'a [u8]),
 }
@@ -73,13 +73,16 @@ pub(crate) enum HalfKind {
 impl<'a> Content<'a> {
     /// Reads what was sealed.
     pub(crate) fn read(opened: &'a mut [u8]) -> Self {
+        let of = |control: Option<Control>| control.map_or(Self::Nothing, Self::Control);
         match opened.first() {
             Some(&FIRST_HALF) => Self::Half(HalfKind::First, &opened[HALF_HEADER_BYTES..]),
             Some(&SECOND_HALF) => Self::Half(HalfKind::Second, &opened[HALF_HEADER_BYTES..]),
-            Some(&PROBE) => Probe::read(opened).map_or(Self::Nothing, Self::Probe),
-            Some(&ECHO) => Probe::read(opened).map_or(Self::Nothing, Self::Echo),
-            Some(&CHALLENGE) => challenge(opened).map_or(Self::Nothing, Self::Challenge),
-            Some(&ANSWER) => challenge(opened).map_or(Self::Nothing, Self::Answer),
+            Some(&PROBE) => of(Probe::read(opened).map(Control::Probe)),
+            Some(&ECHO) => of(Probe::read(opened).map(Control::Echo)),
+            Some(&CHALLENGE) => of(number(opened).map(Control::Challenge)),
+            Some(&ANSWER) => of(number(opened).map(Control::Answer)),
+            Some(&PING) => of(number(opened).map(Control::Ping)),
+            Some(&PING_BACK) => of(number(opened).map(Control::PingBack)),
             Some(_) => Self::Packet(opened),
             None => Self::Nothing,
         }
@@ -112,8 +115,8 @@ impl Probe {
     }
 }
 
-fn challenge(bytes: &[u8]) -> Option<u64> {
-    let [_, 0, 0, 0, number @ ..] = bytes.first_chunk::<CHALLENGE_BYTES>()? else { return None };
+fn number(bytes: &[u8]) -> Option<u64> {
+    let [_, 0, 0, 0, number @ ..] = bytes.first_chunk::<NUMBERED_BYTES>()? else { return None };
     Some(u64::from_le_bytes(*number))
 }
 
@@ -123,7 +126,9 @@ impl Control {
         match self {
             Self::Keepalive => 0,
             Self::Probe(_) | Self::Echo(_) => PROBE_BYTES,
-            Self::Challenge(_) | Self::Answer(_) => CHALLENGE_BYTES,
+            Self::Challenge(_) | Self::Answer(_) | Self::Ping(_) | Self::PingBack(_) => {
+                NUMBERED_BYTES
+            }
         }
     }
 
@@ -133,15 +138,17 @@ impl Control {
             Self::Keepalive => {}
             Self::Probe(probe) => probe.write(PROBE, into),
             Self::Echo(probe) => probe.write(ECHO, into),
-            Self::Challenge(number) => write_challenge(CHALLENGE, number, into),
-            Self::Answer(number) => write_challenge(ANSWER, number, into),
+            Self::Challenge(number) => write_number(CHALLENGE, number, into),
+            Self::Answer(number) => write_number(ANSWER, number, into),
+            Self::Ping(number) => write_number(PING, number, into),
+            Self::PingBack(number) => write_number(PING_BACK, number, into),
         }
     }
 }
 
-fn write_challenge(kind: u8, number: u64, into: &mut [u8]) {
+fn write_number(kind: u8, number: u64, into: &mut [u8]) {
     into[0] = kind;
-    into[4..CHALLENGE_BYTES].copy_from_slice(&number.to_le_bytes());
+    into[4..NUMBERED_BYTES].copy_from_slice(&number.to_le_bytes());
 }
 
 #[cfg(test)]
@@ -154,17 +161,25 @@ mod tests {
         let mut bytes = [0; 40];
         Control::Probe(probe).write(&mut bytes);
         assert_eq!(bytes[..9], [1, 0, 0xdc, 0x05, 4, 3, 2, 1, 0]);
-        assert_eq!(Content::read(&mut bytes), Content::Probe(probe));
+        assert_eq!(Content::read(&mut bytes), Content::Control(Control::Probe(probe)));
         Control::Echo(probe).write(&mut bytes);
-        assert_eq!(Content::read(&mut bytes[..PROBE_BYTES]), Content::Echo(probe));
+        assert_eq!(
+            Content::read(&mut bytes[..PROBE_BYTES]),
+            Content::Control(Control::Echo(probe))
+        );
         assert_eq!(Content::read(&mut bytes[..PROBE_BYTES - 1]), Content::Nothing);
         bytes.fill(0);
         Control::Challenge(0x0102).write(&mut bytes);
         assert_eq!(bytes[..13], [5, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Content::read(&mut bytes), Content::Challenge(0x0102));
-        assert_eq!(Content::read(&mut bytes[..CHALLENGE_BYTES - 1]), Content::Nothing);
+        assert_eq!(Content::read(&mut bytes), Content::Control(Control::Challenge(0x0102)));
+        assert_eq!(Content::read(&mut bytes[..NUMBERED_BYTES - 1]), Content::Nothing);
         Control::Answer(0x0102).write(&mut bytes);
-        assert_eq!(Content::read(&mut bytes), Content::Answer(0x0102));
+        assert_eq!(Content::read(&mut bytes), Content::Control(Control::Answer(0x0102)));
+        Control::Ping(0x0102).write(&mut bytes);
+        assert_eq!(bytes[..13], [7, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Content::read(&mut bytes), Content::Control(Control::Ping(0x0102)));
+        Control::PingBack(0x0102).write(&mut bytes);
+        assert_eq!(Content::read(&mut bytes), Content::Control(Control::PingBack(0x0102)));
         assert_eq!(Content::read(&mut [3, 9]), Content::Half(HalfKind::First, &[9]));
         assert_eq!(Content::read(&mut [4]), Content::Half(HalfKind::Second, &[]));
         assert_eq!(Content::read(&mut [0x45, 1]), Content::Packet(&mut [0x45, 1]));

@@ -16,7 +16,7 @@ use crate::suite::{Suite, Suites};
 
 const PARAMS: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 /// Mixed into every handshake, so that it succeeds with nothing but this protocol.
-const PROLOGUE: &[u8] = b"mercato tunnel 3";
+const PROLOGUE: &[u8] = b"mercato tunnel 4";
 /// Where `IKpsk2` mixes the shared secret in: after the second message.
 const PSK_PLACE: u8 = 2;
 

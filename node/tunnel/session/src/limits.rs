@@ -94,6 +94,15 @@ pub const CHALLENGE_MS: u64 = PROBE_MS;
 /// Where a peer may have gone is tried for so long, before another place is. A guess: three
 /// challenges.
 pub const CANDIDATE_MS: u64 = 3 * CHALLENGE_MS;
+/// While a lease is in force, its peer is asked so often whether it is there. A guess: as often as
+/// the path is probed.
+pub const PING_MS: u64 = 1_000;
+/// A peer that is asked, and of which nothing authentic has come for so long, is out of reach. A
+/// guess: three pings, or what a user waits for.
+pub const LINK_DOWN_MS: u64 = 3 * PING_MS;
+/// Pings of which it is known when they were sent. A guess: a link by satellite takes less than a
+/// second.
+pub const PINGS: usize = 8;
 /// Halves of packets that wait for their other half, in one session. A guess: datagrams of one
 /// packet seldom overtake more of others.
 pub const HALVES: usize = 16;

@@ -174,7 +174,12 @@ impl Shard {
         let via = entry.via.ok_or(ShardError::NoSession)?;
         let padded = match control {
             Control::Probe(probe) => usize::from(probe.outer_bytes),
-            Control::Echo(_) | Control::Keepalive | Control::Challenge(_) | Control::Answer(_) => 0,
+            Control::Echo(_)
+            | Control::Keepalive
+            | Control::Challenge(_)
+            | Control::Answer(_)
+            | Control::Ping(_)
+            | Control::PingBack(_) => 0,
         };
         let bytes = padded.saturating_sub(outer_headers(Some(via.to)));
         let mut datagram = vec![0; bytes.max(limits::SEALED_BYTES + control.bytes())];
@@ -240,24 +245,8 @@ impl Shard {
                 self.joined = session.halves.join(shard, counter, kind, half).unwrap_or_default();
                 self.joined.as_mut_slice()
             }
-            Content::Probe(probe) => {
-                self.is_asked = true;
-                entry.activity.probed = Some(probe);
-                &mut []
-            }
-            Content::Echo(probe) => {
-                self.is_asked = true;
-                entry.activity.echoed = Some(probe);
-                &mut []
-            }
-            Content::Challenge(number) => {
-                self.is_asked = true;
-                entry.activity.challenged = Some(number);
-                &mut []
-            }
-            Content::Answer(number) => {
-                self.is_asked = true;
-                entry.activity.came_back = Some((number, via));
+            Content::Control(control) => {
+                self.is_asked |= entry.activity.note(control, via);
                 &mut []
             }
             Content::Nothing => &mut [],

@@ -101,6 +101,8 @@ fn contents() -> Vec<(&'static str, Vec<u8>)> {
         ("echo", control(Control::Echo(probe), 8)),
         ("challenge", control(Control::Challenge(0x0102_0304_0506_0708), 12)),
         ("answer to a challenge", control(Control::Answer(0x0102_0304_0506_0708), 12)),
+        ("ping", control(Control::Ping(0x0102_0304_0506_0708), 12)),
+        ("ping that comes back", control(Control::PingBack(0x0102_0304_0506_0708), 12)),
         ("first half of a packet", half(HalfKind::First, &packet[..15])),
         ("second half of a packet", half(HalfKind::Second, &packet[15..])),
     ]
@@ -201,7 +203,7 @@ fn cookie() -> Value {
 fn all() -> Value {
     let [initiating, responding] = pairs();
     json!({
-        "prologue": "mercato tunnel 3",
+        "prologue": "mercato tunnel 4",
         "initiator": {
             "secret": hex::encode([1; 32]),
             "public": hex::encode(initiating.public().as_bytes()),

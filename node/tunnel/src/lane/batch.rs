@@ -8,6 +8,7 @@ use std::ops::Range;
 use mercato_session::Via;
 
 use crate::limits;
+use crate::outer::{OuterCounters, OuterReason};
 use crate::socket::{DatagramSocket, is_too_large};
 
 /// Datagrams that were sealed and not sent yet.
@@ -21,6 +22,8 @@ pub(super) struct Batch {
     refused: Vec<Refused>,
     /// What the socket has taken, ever.
     sent_bytes: u64,
+    /// What it has not taken.
+    outer: OuterCounters,
 }
 
 /// Datagrams of one length that the own link refused as too large.
@@ -29,7 +32,6 @@ pub(super) struct Refused {
     pub(super) via: Via,
     /// Of each of them.
     pub(super) bytes: usize,
-    pub(super) count: u64,
 }
 
 /// Datagrams that leave at once.
@@ -55,7 +57,14 @@ pub(super) enum Way {
 impl Batch {
     pub(super) fn new() -> Self {
         let sealed = vec![0; limits::SEALED_ROOM].into();
-        Self { sealed, end: 0, sends: VecDeque::new(), refused: Vec::new(), sent_bytes: 0 }
+        Self {
+            sealed,
+            end: 0,
+            sends: VecDeque::new(),
+            refused: Vec::new(),
+            sent_bytes: 0,
+            outer: OuterCounters::default(),
+        }
     }
 
     /// What was refused since this was last called.
@@ -66,6 +75,11 @@ impl Batch {
     /// What the socket has taken, ever.
     pub(super) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
+    }
+
+    /// What the socket has not taken.
+    pub(super) fn outer(&self) -> &OuterCounters {
+        &self.outer
     }
 
     /// Whether there is room for one more datagram of so many bytes before something was sent.
@@ -92,7 +106,9 @@ impl Batch {
 
     /// Takes a whole datagram that leaves alone, behind all others. It is lost if there is no room.
     pub(super) fn push_alone(&mut self, via: Via, datagram: &[u8]) {
-        let Some(room) = self.room(datagram.len()) else { return };
+        let Some(room) = self.room(datagram.len()) else {
+            return self.outer.drop(OuterReason::Socket, 1);
+        };
         room.copy_from_slice(datagram);
         let range = self.end..self.end + datagram.len();
         self.end = range.end;
@@ -121,14 +137,18 @@ impl Batch {
 
     fn send_first(&mut self, socket: &DatagramSocket) -> Way {
         let Some(Send { via, range, each, .. }) = self.sends.front() else { return Way::Open };
+        let count = range.len().div_ceil(*each) as u64;
         match socket.send(*via, &self.sealed[range.clone()], *each) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Way::Full,
             Err(error) if is_too_large(&error) => {
-                let count = range.len().div_ceil(*each) as u64;
-                self.refused.push(Refused { via: *via, bytes: *each, count });
+                self.outer.drop(OuterReason::TooLarge, count);
+                self.refused.push(Refused { via: *via, bytes: *each });
             }
             // What a network does not take is lost, as on any link; whoever sent it says it again.
-            Err(error) => tracing::debug!(to = %via.to, %error, "datagrams were not sent"),
+            Err(error) => {
+                self.outer.drop(OuterReason::Socket, count);
+                tracing::debug!(to = %via.to, %error, "datagrams were not sent");
+            }
             Ok(()) => self.sent_bytes += range.len() as u64,
         }
         self.sends.pop_front();

@@ -2,8 +2,8 @@
 //! written.
 
 use mercato_session::{
-    Addresses, Checksum, Coalescer, OffloadHeader, Opened, PeerIndex, Room, clamp_segment_size,
-    take_partial_mark,
+    Addresses, Checksum, Coalescer, DropReason, OffloadHeader, Opened, PeerIndex, Room,
+    clamp_segment_size, take_partial_mark,
 };
 
 use super::leases::Leases;
@@ -79,8 +79,12 @@ impl Inwards<'_> {
         if let Some(most) = from.room.settled() {
             clamp_segment_size(packet, most, checksum);
         }
-        if let Err(error) = device.write(header, packet) {
-            tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
+        match device.write(header, packet) {
+            Ok(()) => leases.pass_inbound(lease, count),
+            Err(error) => {
+                leases.drop_inbound(lease, DropReason::Device, count);
+                tracing::debug!(device = device.name(), %error, ?header, "a packet was not taken");
+            }
         }
     }
 }

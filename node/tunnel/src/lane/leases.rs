@@ -50,17 +50,19 @@ impl Leases {
         limit.map_or(Ok(()), |limit| limit.admit(mono_ms, bytes))
     }
 
-    /// Lets a packet in, and counts it; or drops it, if its lease has received more than it may.
+    /// Lets a packet in; or drops it and counts that, if its lease has received more than it may.
     pub(super) fn admit_inbound(&mut self, mono_ms: u64, lease: ContractId, count: Count) -> bool {
         let Lease { limits, counters } = self.leases.entry(lease).or_default();
         let limit = limits.inbound.as_ref();
         let is_within = limit.is_none_or(|limit| limit.admit(mono_ms, count.bytes).is_ok());
-        if is_within {
-            counters.inbound.pass(count);
-        } else {
+        if !is_within {
             counters.inbound.drop(DropReason::Rate, count);
         }
         is_within
+    }
+
+    pub(super) fn pass_inbound(&mut self, lease: ContractId, count: Count) {
+        self.leases.entry(lease).or_default().counters.inbound.pass(count);
     }
 
     pub(super) fn pass_outbound(&mut self, lease: ContractId, count: Count) {

@@ -26,6 +26,7 @@ use crate::device::Device;
 use crate::error::GatewayError;
 use crate::limits;
 use crate::order::{Astray, LaneInbox, LaneMail, Notice, Order};
+use crate::outer::{OuterCounters, OuterReason};
 use crate::socket::{DatagramSocket, Received};
 use crate::steering;
 use crate::traffic::Traffic;
@@ -46,8 +47,8 @@ pub(crate) struct Lane {
     /// A packet of the device, with its header.
     read: Box<[u8]>,
     received: Box<[u8]>,
-    /// Datagrams that the own link refused as too large.
-    refused: u64,
+    /// Datagrams that were of no use.
+    outer: OuterCounters,
     /// Whether the shard may have seen anything since it was last asked.
     is_active: bool,
     is_stopped: bool,
@@ -79,7 +80,7 @@ impl Lane {
             notices: Vec::new(),
             read: vec![0; limits::DEVICE_BYTES].into(),
             received: vec![0; limits::RECEIVE_BYTES].into(),
-            refused: 0,
+            outer: OuterCounters::default(),
             is_active: false,
             is_stopped: false,
         }
@@ -177,8 +178,14 @@ impl Lane {
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
-        let (all, leases) = (*self.path.counters(), self.leases.counters());
-        Traffic { all, leases, refused: self.refused }
+        let mut outer = self.outer;
+        outer.add(self.outgoing.outer());
+        Traffic { all: *self.path.counters(), leases: self.leases.counters(), outer }
+    }
+
+    /// Counts a datagram that had no effect.
+    pub(crate) fn drop_datagram(&mut self, reason: OuterReason) {
+        self.outer.drop(reason, 1);
     }
 
     fn outwards(&mut self, mono_ms: u64) -> (&mut Outgoing, Through<'_>) {
@@ -243,6 +250,8 @@ impl Lane {
                     // Who sends more at once is no gateway.
                     if handshakes < limits::HANDSHAKES_AT_ONCE {
                         self.notices.push(Notice::Handshake(via, datagram.to_vec()));
+                    } else {
+                        self.drop_datagram(OuterReason::Crowd);
                     }
                     handshakes += 1;
                     continue;
@@ -254,6 +263,7 @@ impl Lane {
                 opened = self.open_one(mono_ms, via, datagram);
             }
             if let Err(error) = opened {
+                self.drop_datagram(error.into());
                 tracing::trace!(from = %via.to, %error, "a datagram without effect");
             }
         }
@@ -275,11 +285,13 @@ impl Lane {
     }
 
     /// Gives datagrams to the shard that they are for. If it has too much to do, they are lost.
-    fn pass_on(&self, received: Received, astray: Option<(u8, Vec<u8>)>) {
+    fn pass_on(&mut self, received: Received, astray: Option<(u8, Vec<u8>)>) {
         let Some((shard, datagrams)) = astray else { return };
         let Received { via, each, .. } = received;
+        let count = datagrams.len().div_ceil(each.max(1)) as u64;
         let astray = Astray { via, each, datagrams };
         if self.lanes[usize::from(shard)].astray.try_send(astray).is_err() {
+            self.outer.drop(OuterReason::Crowd, count);
             tracing::debug!(shard, "datagrams of another shard were lost");
         }
     }
@@ -334,7 +346,6 @@ impl Lane {
     fn note_refused(&mut self) {
         for refused in self.outgoing.take_refused() {
             self.path.note_refused(refused.via.to, refused.bytes);
-            self.refused += refused.count;
             self.is_active = true;
         }
     }

@@ -11,6 +11,7 @@ use mercato_session::{
 use super::backlog::Backlog;
 use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
+use crate::outer::OuterCounters;
 use crate::socket::DatagramSocket;
 
 /// Packets on their way out.
@@ -71,6 +72,11 @@ impl Outgoing {
     /// Datagrams that the own link refused as too large since this was last called.
     pub(super) fn take_refused(&mut self) -> Vec<Refused> {
         self.batch.take_refused()
+    }
+
+    /// Datagrams that the socket did not take.
+    pub(super) fn outer(&self) -> &OuterCounters {
+        self.batch.outer()
     }
 
     /// Takes a packet as the device gave it, with its header in front.

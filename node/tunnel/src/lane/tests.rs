@@ -4,6 +4,12 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
+use mercato_protocol::id::{ClusterId, NegotiationId};
+use mercato_session::{
+    AddressTable, Carrier, Change, Config, DropReason, Entry, KeyPair, Opened, Outbox, PeerConfig,
+    Role, SharedSecret, Start, Suites,
+};
+
 use super::*;
 use crate::offloads::{OffloadState, Offloads};
 use crate::order;
@@ -45,7 +51,69 @@ fn what_came_by_another_lane_is_opened_in_its_turn_alone() {
     let small = std::thread::Builder::new().stack_size(256 << 10);
     let turned = small.spawn(move || {
         while lane.turn(0).unwrap() {}
-        lane.inbox.astray.try_take().is_none()
+        let dropped = lane.traffic().outer.dropped(OuterReason::Session);
+        (lane.inbox.astray.try_take().is_none(), dropped)
     });
-    assert!(turned.unwrap().join().unwrap(), "all were looked at");
+    let dropped = limits::ASTRAY as u64;
+    assert_eq!(turned.unwrap().join().unwrap(), (true, dropped), "all were looked at");
+}
+
+#[test]
+fn what_nobody_looks_at_is_counted() {
+    // Of the other lanes nobody takes anything out.
+    let (mut lane, _) = lane();
+    let via = Via::from(std::net::SocketAddr::from(([192, 0, 2, 1], 7475)));
+    let mut datagrams = [of_no_session(1), of_no_session(1)].concat();
+    for _ in 0..3 {
+        let received = Received { via, bytes: datagrams.len(), each: 64 };
+        lane.open(0, received, &mut datagrams);
+    }
+    assert_eq!(lane.traffic().outer.dropped(OuterReason::Crowd), 2 * 3);
+    let mut handshakes = vec![1; 64 * (limits::HANDSHAKES_AT_ONCE + 5)];
+    let received = Received { via, bytes: handshakes.len(), each: 64 };
+    lane.open(0, received, &mut handshakes);
+    assert_eq!(lane.traffic().outer.dropped(OuterReason::Crowd), 2 * 3 + 5);
+}
+
+#[test]
+fn what_the_device_does_not_take_is_no_packet_that_passed() {
+    let (keys, start) = (KeyPair::from_secret(&[1; 32]), Start::from_ms(0));
+    let config = Config { keys, suites: Suites::new([]), shards: 1, link_mtu: 1_500, start };
+    let (key, secret) = (KeyPair::from_secret(&[2; 32]).public(), SharedSecret::new([3; 32]));
+    let peer = PeerConfig { key, secret, addresses: Vec::new() };
+    let peer = Carrier::new(config, [1; 32]).add_peer(peer).unwrap();
+    let (cluster, lease) = (ClusterId([1; 32]), NegotiationId([1; 16]));
+    let [home, guest] = [[10, 1, 0, 1], [10, 2, 0, 1]].map(std::net::IpAddr::from);
+    let entry = |address| Entry { lease, local: address, inner: address };
+    let mut table = AddressTable::new([1; 16]);
+    let changes = [
+        Change::Link { cluster, gateways: Vec::new(), active: peer },
+        Change::Lease { lease, cluster, role: Role::Provider, left: Duration::MAX },
+        Change::AddLocal(entry(guest)),
+        Change::AddRemote(entry(home)),
+    ];
+    assert_eq!(table.apply(0, &changes), []);
+    let mut path = DataPath::new(0);
+    let table = mercato_session::Order::Table(std::sync::Arc::new(table));
+    path.obey(0, table, &mut Outbox::default());
+    let room = path.shard().room(peer);
+
+    let (file, other) = UnixDatagram::pair().unwrap();
+    let mut device = Device::of_file(File::from(OwnedFd::from(file)));
+    let (mut leases, mut incoming) = (Leases::default(), Incoming::default());
+    let mut deliver = |device: &mut Device| {
+        let mut packet = vec![0; 28];
+        packet[..10].copy_from_slice(&[0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17]);
+        packet[12..20].copy_from_slice(&[10, 1, 0, 1, 10, 2, 0, 1]);
+        packet[24..26].copy_from_slice(&[0, 8]);
+        let addresses = path.addresses();
+        let mut inwards = Inwards { mono_ms: 0, device, addresses, leases: &mut leases };
+        incoming.push(Opened { peer, packet: &mut packet, room }, &mut inwards);
+        incoming.finish(&mut inwards);
+        let inbound = leases.counters()[&lease].inbound;
+        [inbound.passed.packets, inbound.dropped(DropReason::Device).packets]
+    };
+    assert_eq!(deliver(&mut device), [1, 0]);
+    drop(other);
+    assert_eq!(deliver(&mut device), [1, 1]);
 }

@@ -31,6 +31,8 @@ pub enum DropReason {
     TooLarge,
     /// It waited for a session with the peer for longer than there was room.
     NoSession,
+    /// The device of this cluster's side did not take it.
+    Device,
 }
 
 /// What has passed, and what has not.
@@ -43,7 +45,7 @@ pub struct Counters {
 
 impl DropReason {
     /// Each of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Malformed,
         Self::Quotation,
         Self::Protocol,
@@ -54,6 +56,7 @@ impl DropReason {
         Self::Queue,
         Self::TooLarge,
         Self::NoSession,
+        Self::Device,
     ];
 }
 
@@ -95,6 +98,7 @@ impl fmt::Display for DropReason {
             Self::Queue => "the way out and the lease's queue are full",
             Self::TooLarge => "larger than fits the way",
             Self::NoSession => "no session with the peer",
+            Self::Device => "the device did not take it",
         })
     }
 }

@@ -19,12 +19,14 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Lets one wait. It is lost if too many do already.
-    pub(super) fn push(&mut self, via: Via, datagram: Vec<u8>, is_known: bool) {
+    /// Lets one wait. It is lost if too many do already: says whether it is not.
+    pub(super) fn push(&mut self, via: Via, datagram: Vec<u8>, is_known: bool) -> bool {
         let waiting = if is_known { &mut self.of_known } else { &mut self.of_others };
-        if waiting.len() < limits::HANDSHAKES {
+        let has_room = waiting.len() < limits::HANDSHAKES;
+        if has_room {
             waiting.push_back((via, datagram));
         }
+        has_room
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -53,10 +55,11 @@ mod tests {
         let mut handshakes = Handshakes::default();
         let via = |port| Via::from(SocketAddr::from(([192, 0, 2, 1], port)));
         for port in 0..10_000 {
-            handshakes.push(via(port), vec![0], false);
+            let waits = handshakes.push(via(port), vec![0], false);
+            assert_eq!(waits, usize::from(port) < limits::HANDSHAKES);
         }
         for port in 1..4 {
-            handshakes.push(via(port), vec![1], true);
+            assert!(handshakes.push(via(port), vec![1], true));
         }
         let first: Vec<_> = (0..6).filter_map(|_| Some(handshakes.pop()?.1[0])).collect();
         assert_eq!(first, [1, 0, 1, 0, 1, 0]);

@@ -23,7 +23,7 @@ use self::handshakes::Handshakes;
 use self::tables::Tables;
 use crate::activity::Activity;
 use crate::address_table::{Change, Refused};
-use crate::endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig};
+use crate::endpoint::{Config, Effect, Endpoint, Ignored, Link, NoRoom, PeerConfig, PeerState};
 use crate::limits;
 use crate::peer_index::PeerIndex;
 use crate::via::Via;
@@ -40,6 +40,8 @@ pub struct Carrier {
     tables: Tables,
     /// What the shards saw of each peer, and the endpoint was not told yet.
     seen: BTreeMap<PeerIndex, Activity>,
+    /// Peers by which leases are in force, and until when the endpoint was told that they are.
+    watched: BTreeMap<PeerIndex, u64>,
 }
 
 /// The shards of a gateway, as a carrier sees them.
@@ -62,8 +64,8 @@ impl Carrier {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut endpoint = Endpoint::new(config, seed);
         let tables = Tables::new(endpoint.table_seed());
-        let (handshakes, seen) = (Handshakes::default(), BTreeMap::new());
-        Self { endpoint, handshakes, tables, seen }
+        let (seen, watched) = (BTreeMap::new(), BTreeMap::new());
+        Self { endpoint, handshakes: Handshakes::default(), tables, seen, watched }
     }
 
     /// Adds a peer; one with this key that is there already gets the new secret and addresses.
@@ -77,6 +79,7 @@ impl Carrier {
     /// Forgets a peer, its sessions and its keys.
     pub fn remove_peer<S: Shards>(&mut self, peer: PeerIndex, shards: &mut S) {
         self.seen.remove(&peer);
+        self.watched.remove(&peer);
         self.endpoint.remove_peer(peer);
         self.perform(shards);
         shards.order(Order::RemovePeer(peer));
@@ -118,8 +121,28 @@ impl Carrier {
         refused.sort_unstable_by_key(|(place, _)| *place);
         shards.order(Order::Table(Arc::clone(self.tables.active())));
         active.into_iter().for_each(|peer| self.endpoint.connect(now, peer));
+        self.watch(now);
         self.perform(shards);
         refused
+    }
+
+    /// Lets the endpoint watch the peers by which leases are in force, and no others.
+    fn watch(&mut self, now: Now) {
+        let watched = self.tables.active().ends_by_gateway();
+        for peer in self.watched.keys().filter(|peer| !watched.contains_key(peer)) {
+            self.endpoint.watch(now, *peer, None);
+        }
+        for (peer, end_ms) in &watched {
+            if self.watched.get(peer) != Some(end_ms) {
+                self.endpoint.watch(now, *peer, Some(*end_ms));
+            }
+        }
+        self.watched = watched;
+    }
+
+    /// What is known of each peer.
+    pub fn peers(&self, now: Now) -> Vec<PeerState> {
+        self.endpoint.states(now)
     }
 
     /// Begins a handshake with a peer, unless one is under way or there is a young session.
@@ -129,10 +152,10 @@ impl Carrier {
     }
 
     /// Takes a datagram that is no sealed packet, to be looked at in its turn. Of more than are
-    /// looked at soon, some are lost.
-    pub fn take_datagram(&mut self, via: Via, datagram: Vec<u8>) {
+    /// looked at soon, some are lost: says whether this one is not.
+    pub fn take_datagram(&mut self, via: Via, datagram: Vec<u8>) -> bool {
         let is_known = self.endpoint.knows(via.to.ip());
-        self.handshakes.push(via, datagram, is_known);
+        self.handshakes.push(via, datagram, is_known)
     }
 
     /// Whether datagrams wait that were taken.

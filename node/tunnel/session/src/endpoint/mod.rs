@@ -12,8 +12,11 @@ mod load;
 mod peer;
 mod roaming;
 mod sessions;
+mod state;
 mod table;
 mod timers;
+mod watch;
+mod way;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -40,6 +43,7 @@ pub use self::config::{Config, PeerConfig};
 pub(crate) use self::effect::Effect;
 pub use self::effect::Link;
 pub use self::ignored::Ignored;
+pub use self::state::PeerState;
 
 /// There is no room for one more peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -100,6 +104,16 @@ impl Endpoint {
         if is_connected == Some(false) {
             self.begin(now, index);
         }
+    }
+
+    /// A lease by this peer is in force until then, on the monotonic clock, or none is any more.
+    pub(crate) fn watch(&mut self, now: Now, index: PeerIndex, until_ms: Option<u64>) {
+        self.peers.with(index, |peer| peer.watch(now.mono_ms, until_ms));
+    }
+
+    /// What is known of each peer.
+    pub(crate) fn states(&self, now: Now) -> Vec<PeerState> {
+        self.peers.iter().map(|peer| peer.state(now.mono_ms)).collect()
     }
 
     /// Takes a datagram that is part of a handshake.

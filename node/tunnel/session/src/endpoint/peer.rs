@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::attempt::{Attempt, Tries};
 use super::config::{Config, PeerConfig};
@@ -9,7 +10,10 @@ use super::effect::{Effect, Link};
 use super::ignored::Ignored;
 use super::roaming::{Moved, Roaming};
 use super::sessions::{Session, Sessions};
+use super::state::PeerState;
 use super::timers::Timers;
+use super::watch::Watch;
+use super::way::Way;
 use crate::activity::Activity;
 use crate::control::Control;
 use crate::cookie::Stamper;
@@ -18,7 +22,6 @@ use crate::handshake::{Choice, Initiator, NotAuthentic, Offer, Responder, Timest
 use crate::keys::{PublicKey, SharedSecret};
 use crate::limits;
 use crate::message::{self, CookieReply, Response};
-use crate::path_mtu::{Path, PathMtu};
 use crate::peer_index::PeerIndex;
 use crate::session_keys::SessionKeys;
 use crate::via::Via;
@@ -27,8 +30,6 @@ use crate::via::Via;
 /// the last thing that it carries.
 const REKEY_ON_RECEIVE_MS: u64 =
     limits::REJECT_AFTER_MS - limits::KEEPALIVE_MS - limits::REKEY_TIMEOUT_MS;
-/// Who sent and heard nothing for so long takes the session for lost.
-const SILENCE_MS: u64 = limits::KEEPALIVE_MS + limits::REKEY_TIMEOUT_MS;
 /// All keys are erased when no new session came for so long.
 const ERASE_MS: u64 = 3 * limits::REJECT_AFTER_MS;
 
@@ -42,15 +43,13 @@ pub(super) struct Peer {
     /// Where it may be; tried in turn while it is not known where it is.
     candidates: Vec<SocketAddr>,
     roaming: Roaming,
-    path: PathMtu,
-    /// What the shards know of it.
-    announced: Path,
+    way: Way,
+    watch: Watch,
     attempt: Option<Attempt>,
     sessions: Sessions,
     timers: Timers,
     newest_heard: Timestamp,
     heard_ms: Option<u64>,
-    link: Link,
 }
 
 impl Peer {
@@ -62,14 +61,13 @@ impl Peer {
             stamper: Stamper::new(&key),
             candidates: addresses,
             roaming: Roaming::default(),
-            path: PathMtu::new(link_mtu),
-            announced: Path::default(),
+            way: Way::new(link_mtu),
+            watch: Watch::default(),
             attempt: None,
             sessions: Sessions::default(),
             timers: Timers::default(),
             newest_heard: Timestamp::default(),
             heard_ms: None,
-            link: Link::Down,
         }
     }
 
@@ -207,8 +205,7 @@ impl Peer {
 
     fn moved(&mut self, via: Via, index: PeerIndex, effects: &mut Effects) {
         effects.push_back(Effect::Address(index, via));
-        self.path.doubt();
-        self.announce_path(index, effects);
+        self.way.doubt(index, effects);
     }
 
     /// Something authentic came from there; the number is for a challenge.
@@ -261,31 +258,21 @@ impl Peer {
         for over in self.sessions.add_confirmed(session) {
             remove(Some(over), effects);
         }
-        self.seal_with(index, session, effects);
+        self.watch.heard(mono_ms);
+        self.seal_with(mono_ms, index, session, effects);
         effects.push_back(Effect::Control(index, Control::Keepalive));
     }
 
-    fn seal_with(&mut self, index: PeerIndex, session: Session, effects: &mut Effects) {
+    fn seal_with(
+        &mut self,
+        mono_ms: u64,
+        index: PeerIndex,
+        session: Session,
+        effects: &mut Effects,
+    ) {
         self.prove(session.via, index, effects);
         effects.push_back(Effect::SealWith(index, session.own_index));
-        self.set_link(index, Link::Up, effects);
-    }
-
-    fn set_link(&mut self, index: PeerIndex, link: Link, effects: &mut Effects) {
-        if self.link != link {
-            self.link = link;
-            effects.push_back(Effect::Link(index, link));
-            self.path.doubt();
-            self.announce_path(index, effects);
-        }
-    }
-
-    fn announce_path(&mut self, index: PeerIndex, effects: &mut Effects) {
-        let path = self.path.path();
-        if self.announced != path {
-            self.announced = path;
-            effects.push_back(Effect::Path(index, path));
-        }
+        self.way.set_link(mono_ms, index, Link::Up, effects);
     }
 
     /// Takes what a shard saw; the number is for a challenge, if there is to be one. Says whether a
@@ -299,13 +286,13 @@ impl Peer {
         effects: &mut Effects,
     ) -> bool {
         if let Some(own_index) = activity.received_by {
-            self.timers.silence_ms = None;
+            self.watch.heard(mono_ms);
             if let Some((session, over)) = self.sessions.confirm(own_index) {
                 over.into_iter().for_each(|over| remove(Some(over), effects));
-                self.seal_with(index, session, effects);
+                self.seal_with(mono_ms, index, session, effects);
             }
             if self.sessions.current().is_some() {
-                self.set_link(index, Link::Up, effects);
+                self.way.set_link(mono_ms, index, Link::Up, effects);
             }
         }
         if let Some((number, via)) = activity.came_back
@@ -316,30 +303,13 @@ impl Peer {
         if let Some(via) = activity.came_from {
             self.came_from(mono_ms, via, index, number, effects);
         }
-        if activity.sent_any {
-            self.timers.keepalive_ms = None;
-        } else if activity.received_data {
-            self.timers.keepalive_ms.get_or_insert(mono_ms + limits::KEEPALIVE_MS);
+        if let Some(number) = activity.ping_came_back {
+            self.watch.came_back(mono_ms, number);
         }
-        if let Some(echo) = activity.echoed {
-            self.path.on_echo(mono_ms, echo);
-        }
-        if let Some(outer_bytes) = activity.refused {
-            self.path.on_refused(outer_bytes);
-        }
-        if activity.sent_data {
-            self.path.on_sent(mono_ms);
-        }
-        if let Some(probe) = activity.probed {
-            effects.push_back(Effect::Control(index, Control::Echo(probe)));
-        }
-        if let Some(number) = activity.challenged {
-            effects.push_back(Effect::Control(index, Control::Answer(number)));
-        }
-        self.probe_path(mono_ms, index, effects);
-        if activity.sent_data && activity.received_by.is_none() {
-            self.timers.silence_ms.get_or_insert(mono_ms + SILENCE_MS);
-        }
+        self.timers.note(mono_ms, &activity);
+        self.way.note(mono_ms, &activity);
+        effects.extend(activity.answers().map(|answer| Effect::Control(index, answer)));
+        self.way.probe(mono_ms, index, self.sessions.current().is_some(), effects);
         let is_older = |age_ms| {
             let current = self.sessions.current().filter(|session| session.is_ours);
             current.is_some_and(|session| session.age_ms(mono_ms) >= age_ms)
@@ -347,15 +317,6 @@ impl Peer {
         activity.wants_session
             || (activity.sent_data && is_older(limits::REKEY_AFTER_MS))
             || (activity.received_data && is_older(REKEY_ON_RECEIVE_MS))
-    }
-
-    fn probe_path(&mut self, mono_ms: u64, index: PeerIndex, effects: &mut Effects) {
-        if self.sessions.current().is_some()
-            && let Some(probe) = self.path.poll(mono_ms)
-        {
-            effects.push_back(Effect::Control(index, Control::Probe(probe)));
-        }
-        self.announce_path(index, effects);
     }
 
     /// Does what is due. Says whether a handshake is wanted.
@@ -368,28 +329,68 @@ impl Peer {
         let is_due = |at_ms: &mut u64| *at_ms <= mono_ms;
         if self.timers.erase_ms.take_if(is_due).is_some() {
             self.sessions.take_all().for_each(|session| remove(Some(session), effects));
-            self.set_link(index, Link::Down, effects);
+            self.way.set_link(mono_ms, index, Link::Down, effects);
         }
         if self.timers.keepalive_ms.take_if(is_due).is_some() && self.sessions.current().is_some() {
             effects.push_back(Effect::Control(index, Control::Keepalive));
         }
-        self.probe_path(mono_ms, index, effects);
+        self.way.probe(mono_ms, index, self.sessions.current().is_some(), effects);
         let is_silent = self.timers.silence_ms.take_if(is_due).is_some();
         if is_silent {
-            self.set_link(index, Link::Down, effects);
+            self.way.set_link(mono_ms, index, Link::Down, effects);
         }
+        let wants_session = self.look(mono_ms, index, effects);
         if self.attempt.take_if(|attempt| attempt.is_lost(mono_ms)).is_some() {
-            self.set_link(index, Link::Down, effects);
+            self.way.set_link(mono_ms, index, Link::Down, effects);
             return false;
         }
-        is_silent || self.attempt.as_ref().is_some_and(|attempt| attempt.is_due(mono_ms))
+        is_silent
+            || wants_session
+            || self.attempt.as_ref().is_some_and(|attempt| attempt.is_due(mono_ms))
+    }
+
+    /// A lease by this peer is in force until then, or none is any more.
+    pub(super) fn watch(&mut self, mono_ms: u64, until_ms: Option<u64>) {
+        self.watch.set(mono_ms, until_ms);
+    }
+
+    /// Looks whether it is there, while a lease by it is in force. Says whether a handshake is
+    /// wanted: it goes on for as long as the link is down, and no session ends before there is
+    /// another.
+    fn look(&mut self, mono_ms: u64, index: PeerIndex, effects: &mut Effects) -> bool {
+        let is_lost = self.way.link() == Link::Up && self.watch.is_silent(mono_ms);
+        if is_lost {
+            self.way.set_link(mono_ms, index, Link::Down, effects);
+        }
+        if !self.watch.take_ask(mono_ms) {
+            return is_lost;
+        }
+        let Some(session) = self.sessions.current() else { return true };
+        effects.push_back(Effect::Control(index, Control::Ping(self.watch.ping(mono_ms))));
+        let most_ms = if session.is_ours { limits::REKEY_AFTER_MS } else { REKEY_ON_RECEIVE_MS };
+        self.way.link() == Link::Down || session.age_ms(mono_ms) >= most_ms
+    }
+
+    /// What is known of it.
+    pub(super) fn state(&self, mono_ms: u64) -> PeerState {
+        let since = |since_ms| Duration::from_millis(mono_ms.saturating_sub(since_ms));
+        PeerState {
+            key: self.key,
+            link: self.way.link(),
+            since: self.way.since_ms().map(since),
+            address: self.roaming.via().map(|via| via.to),
+            round_trip: self.watch.round_trip_ms().map(Duration::from_millis),
+            path: self.way.path(),
+            sessions: self.sessions.all().count(),
+        }
     }
 
     /// When something becomes due.
     pub(super) fn wakeup_ms(&self) -> Option<u64> {
         let again_ms = self.attempt.as_ref().map(|attempt| attempt.tries.again_ms);
-        let probe_ms = self.sessions.current().and_then(|_| self.path.wakeup_ms());
-        [self.timers.next_ms(), again_ms, probe_ms].into_iter().flatten().min()
+        let probe_ms = self.sessions.current().and_then(|_| self.way.probe_ms());
+        let look_ms = self.watch.next_ms(self.way.link() == Link::Up);
+        [self.timers.next_ms(), again_ms, probe_ms, look_ms].into_iter().flatten().min()
     }
 }
 

@@ -80,6 +80,10 @@ impl PeerTable {
         Some(result)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.values()
+    }
+
     /// Whether a peer is at this address, or may be.
     pub(super) fn knows(&self, address: IpAddr) -> bool {
         let at = self.places.range((address, PeerIndex::new(0))..).next();

@@ -1,5 +1,11 @@
 //! The timers of one peer that has a session.
 
+use crate::activity::Activity;
+use crate::limits;
+
+/// Who sent and heard nothing for so long takes the session for lost.
+const SILENCE_MS: u64 = limits::KEEPALIVE_MS + limits::REKEY_TIMEOUT_MS;
+
 /// When each of them is due, on the monotonic clock; none if it does not run.
 #[derive(Default)]
 pub(super) struct Timers {
@@ -12,6 +18,20 @@ pub(super) struct Timers {
 }
 
 impl Timers {
+    /// Takes what a shard saw.
+    pub(super) fn note(&mut self, mono_ms: u64, activity: &Activity) {
+        if activity.sent_any {
+            self.keepalive_ms = None;
+        } else if activity.received_data {
+            self.keepalive_ms.get_or_insert(mono_ms + limits::KEEPALIVE_MS);
+        }
+        if activity.received_by.is_some() {
+            self.silence_ms = None;
+        } else if activity.sent_data {
+            self.silence_ms.get_or_insert(mono_ms + SILENCE_MS);
+        }
+    }
+
     /// When the next one is due.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let Self { keepalive_ms, silence_ms, erase_ms } = *self;

@@ -14,7 +14,13 @@ fn seeds() -> u32 {
 
 fn faults() -> impl Strategy<Value = Faults> {
     (0_u32..50, 0_u32..30, 0_u32..20, 1_u64..200).prop_map(|(lost, doubled, damaged, delay_ms)| {
-        Faults { lost_percent: lost, doubled_percent: doubled, damaged_percent: damaged, delay_ms }
+        Faults {
+            lost_percent: lost,
+            doubled_percent: doubled,
+            damaged_percent: damaged,
+            delay_ms,
+            ..Faults::none()
+        }
     })
 }
 

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use mercato_protocol::id::NegotiationId;
+use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
-    Carrier, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader, Order, Outbox,
-    Path, PeerConfig, PeerIndex, Room, Route, Say, Shards, SharedSecret, Start, Suite, Suites, Via,
-    limits,
+    Carrier, Change, Config, DataPath, DropReason, Ignored, KeyPair, Link, OffloadHeader, Order,
+    Outbox, Path, PeerConfig, PeerIndex, PeerState, Role, Room, Route, Say, Shards, SharedSecret,
+    Start, Suite, Suites, Via, limits,
 };
 
 /// The wall clock when a test begins.
@@ -20,6 +21,8 @@ const DATA: u8 = 4;
 const HEADERS: usize = 28;
 /// Between whom what [`Gateway::send`] says goes, as it stands in a packet.
 const TALKERS: [u8; 8] = [10, 9, 9, 1, 10, 9, 9, 2];
+/// By which all goes.
+const LEASE: ContractId = NegotiationId([0; 16]);
 
 pub(crate) struct Gateway {
     number: u8,
@@ -144,7 +147,7 @@ impl Gateway {
     }
 
     fn send_by(&mut self, now: Now, shard: usize, header: &OffloadHeader, packet: &[u8]) {
-        let route = Route { lease: NegotiationId([0; 16]), peer: self.peer.unwrap() };
+        let route = Route { lease: LEASE, peer: self.peer.unwrap() };
         let AllShards { paths, outbox, .. } = &mut self.shards;
         paths[shard].send(now.mono_ms, route, header, packet, outbox);
         self.settle(now);
@@ -185,6 +188,34 @@ impl Gateway {
             Some(_) => self.received.push(opened.packet.to_vec()),
             None => {}
         }
+    }
+
+    /// A lease with the gateway of this number is in force for so long from now on.
+    pub(crate) fn lease(&mut self, now: Now, number: u8, left: Duration) {
+        let (cluster, role) = (ClusterId([number; 32]), Role::Consumer);
+        let active = keys(number).public();
+        self.change(
+            now,
+            vec![
+                Change::Link { cluster, gateways: Vec::new(), active },
+                Change::Lease { lease: LEASE, cluster, role, left },
+            ],
+        );
+    }
+
+    pub(crate) fn end_lease(&mut self, now: Now) {
+        self.change(now, vec![Change::RemoveLease(LEASE)]);
+    }
+
+    fn change(&mut self, now: Now, changes: Vec<Change>) {
+        self.shards.mono_ms = now.mono_ms;
+        assert_eq!(self.carrier.apply(now, changes, &mut self.shards), []);
+        self.settle(now);
+    }
+
+    /// What is known of the peer.
+    pub(crate) fn state(&self, now: Now) -> PeerState {
+        self.carrier.peers(now).pop().unwrap()
     }
 
     /// How many initiations were looked at with the private key.

@@ -2,6 +2,7 @@
 //! Each test lets packets flow and looks at what arrives.
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod alive;
 mod faults;
 mod gateway;
 mod hostile;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use mercato_protocol::time::Now;
-use mercato_session::{DropReason, Ignored, Link, OffloadHeader, Suite, Suites};
+use mercato_session::{DropReason, Ignored, Link, OffloadHeader, PeerState, Suite, Suites};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
@@ -18,13 +19,15 @@ pub(crate) struct Faults {
     pub(crate) lost_percent: u32,
     pub(crate) doubled_percent: u32,
     pub(crate) damaged_percent: u32,
-    /// Each datagram takes from one to so many.
+    /// Each datagram takes from so many
+    pub(crate) least_ms: u64,
+    /// to so many.
     pub(crate) delay_ms: u64,
 }
 
 impl Faults {
-    pub(crate) fn none() -> Self {
-        Self { lost_percent: 0, doubled_percent: 0, damaged_percent: 0, delay_ms: 10 }
+    pub(crate) const fn none() -> Self {
+        Self { lost_percent: 0, doubled_percent: 0, damaged_percent: 0, least_ms: 1, delay_ms: 10 }
     }
 }
 
@@ -308,7 +311,7 @@ impl Network {
                     let at = self.rng.random_range(0..datagram.len());
                     datagram[at] ^= 1 << self.rng.random_range(0..8);
                 }
-                let delay_ms = self.rng.random_range(1..=self.faults.delay_ms);
+                let delay_ms = self.rng.random_range(self.faults.least_ms..=self.faults.delay_ms);
                 self.number += 1;
                 let key = (self.mono_ms + delay_ms, self.number);
                 self.under_way.insert(key, (from, to, datagram));
@@ -318,6 +321,25 @@ impl Network {
 
     fn happens(&mut self, percent: u32) -> bool {
         self.rng.random_range(0..100) < percent
+    }
+
+    /// A lease with the peer is in force for so long from now on.
+    pub(crate) fn lease(&mut self, side: usize, left: Duration) {
+        let now = self.now_of(side);
+        self.sides[side].gateway.lease(now, 1 - side as u8, left);
+        self.post(side);
+    }
+
+    /// It is over.
+    pub(crate) fn end_lease(&mut self, side: usize) {
+        let now = self.now_of(side);
+        self.sides[side].gateway.end_lease(now);
+        self.post(side);
+    }
+
+    /// What a side knows of the other.
+    pub(crate) fn state(&self, side: usize) -> PeerState {
+        self.gateway(side).state(self.now_of(side))
     }
 
     pub(crate) fn received(&self, side: usize) -> &[Vec<u8>] {

@@ -1,0 +1,28 @@
+//! What is known of one peer, for whoever looks.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::effect::Link;
+use crate::keys::PublicKey;
+use crate::path_mtu::Path;
+
+/// What is known of one peer at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerState {
+    /// Its key.
+    pub key: PublicKey,
+    /// Whether packets reach it.
+    pub link: Link,
+    /// For how long that has been so; none if the link was never up.
+    pub since: Option<Duration>,
+    /// Where packets to it go; none as long as it has answered nowhere.
+    pub address: Option<SocketAddr>,
+    /// How long the last ping and its echo took, in whole milliseconds; none if there was none. Only
+    /// peers by which a lease is in force are asked.
+    pub round_trip: Option<Duration>,
+    /// How large packets to it may be.
+    pub path: Path,
+    /// How many sessions with it are open.
+    pub sessions: usize,
+}
