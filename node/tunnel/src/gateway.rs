@@ -200,7 +200,10 @@ impl Gateway {
         while !self.is_stopped {
             let mut now_ms = self.clock.mono_ms();
             if !is_busy {
-                let due_ms = [self.carrier.wakeup_ms(), self.report_ms].into_iter().flatten().min();
+                let again_ms = now_ms + limits::ACTIVITY.as_millis() as u64;
+                let tell_ms = self.links.has_untold().then_some(again_ms);
+                let due_ms = [self.carrier.wakeup_ms(), self.report_ms, tell_ms];
+                let due_ms = due_ms.into_iter().flatten().min();
                 let until = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(now_ms));
                 self.lane.wait(now_ms, due_ms.map(until))?;
                 now_ms = self.clock.mono_ms();
@@ -245,8 +248,7 @@ impl Gateway {
     /// Carries what is due between the endpoint and the lanes.
     fn carry(&mut self, now_ms: u64, is_urgent: bool) {
         self.links.tell_again();
-        let is_any = self.lane.is_active() || self.carrier.has_notes() || self.links.has_untold();
-        if is_any && self.report_ms.is_none() {
+        if (self.lane.is_active() || self.carrier.has_notes()) && self.report_ms.is_none() {
             self.report_ms = Some(now_ms + limits::ACTIVITY.as_millis() as u64);
         }
         let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);

@@ -10,7 +10,7 @@ use crate::outer::OuterCounters;
 /// What has passed through a gateway, and what has not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// All packets that the address table was asked about.
+    /// All packets that the address table was asked about, by its word alone.
     pub all: Counters,
     /// Those of each lease.
     pub leases: BTreeMap<ContractId, LeaseCounters>,
