@@ -10,9 +10,9 @@ use crate::path_mtu::Path;
 /// What is known of one peer at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerState {
-    /// Its key.
+    /// Its public key, which names it.
     pub key: PublicKey,
-    /// Whether packets reach it.
+    /// Whether packets reach this peer now.
     pub link: Link,
     /// For how long that has been so; none if the link was never up.
     pub since: Option<Duration>,

@@ -37,7 +37,7 @@ impl Watch {
         self.until_ms = until_ms;
     }
 
-    /// Something authentic has come.
+    /// Something authentic has come from it.
     pub(super) fn heard(&mut self, mono_ms: u64) {
         self.heard_ms = mono_ms;
     }
