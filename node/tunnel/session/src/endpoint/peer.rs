@@ -258,7 +258,6 @@ impl Peer {
         for over in self.sessions.add_confirmed(session) {
             remove(Some(over), effects);
         }
-        self.watch.heard(mono_ms);
         self.seal_with(mono_ms, index, session, effects);
         effects.push_back(Effect::Control(index, Control::Keepalive));
     }
@@ -272,6 +271,7 @@ impl Peer {
     ) {
         self.prove(session.via, index, effects);
         effects.push_back(Effect::SealWith(index, session.own_index));
+        self.watch.connected(mono_ms);
         self.way.set_link(mono_ms, index, Link::Up, effects);
     }
 

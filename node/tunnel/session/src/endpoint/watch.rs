@@ -42,6 +42,11 @@ impl Watch {
         self.heard_ms = mono_ms;
     }
 
+    /// There is a new session with it: it is asked at once.
+    pub(super) fn connected(&mut self, mono_ms: u64) {
+        (self.ask_ms, self.heard_ms) = (mono_ms, mono_ms);
+    }
+
     /// The ping of this number has come back.
     pub(super) fn came_back(&mut self, mono_ms: u64, number: u64) {
         if let Some(nth) = self.asked.iter().position(|ping| ping.number == number) {

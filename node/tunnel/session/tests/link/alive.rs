@@ -107,6 +107,14 @@ fn a_round_trip_takes_what_the_link_takes() {
 }
 
 #[test]
+fn the_first_ping_goes_with_the_session() {
+    let mut network = Network::pair(1, Faults { least_ms: 10, ..Faults::none() });
+    network.lease(0, HOURS);
+    network.run_ms(50);
+    assert_eq!(network.state(0).round_trip, Some(Duration::from_millis(20)));
+}
+
+#[test]
 fn nobody_asks_without_a_lease_in_force() {
     let mut network = leased();
     (0..2).for_each(|side| network.lease(side, Duration::from_secs(5)));
