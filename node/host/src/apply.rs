@@ -1,0 +1,139 @@
+//! Reads the machine and changes it: the one part of this crate that touches anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{HostError, KernelError};
+use crate::found::{Found, Link};
+use crate::limits;
+use crate::netlink::{
+    Conversation, all_routes, change, change_pods, own_routes, read_addresses, read_devices,
+    read_forwarding, read_packets, read_rules, remove_packets, replace_packets,
+};
+use crate::networks::{Network, NetworkKind};
+use crate::plan::clean_plan;
+use crate::step::Step;
+use crate::wanted::Marks;
+
+/// What is there, in the network namespace of this thread.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn read(marks: &Marks) -> Result<Found, HostError> {
+    let mut kernel = about_routing()?;
+    let forwarding = read_forwarding(&mut kernel).map_err(reading("forwarding"))?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    let addresses = read_addresses(&mut kernel).map_err(reading("addresses"))?;
+    let routes = own_routes(&mut kernel, marks.protocol).map_err(reading("routes"))?;
+    let rules = read_rules(&mut kernel).map_err(reading("routing rules"))?;
+    let packets = Conversation::about_packets()
+        .and_then(|mut kernel| read_packets(&mut kernel))
+        .map_err(reading("nf_tables"))?;
+    let device = devices.into_iter().find(|device| device.name == marks.device);
+    let device = device.map(|device| Link {
+        index: device.index,
+        up: device.up,
+        mtu: device.mtu,
+        addresses: addresses
+            .iter()
+            .filter(|address| address.device == device.index)
+            .map(|address| address.net)
+            .collect(),
+        settings: device.settings,
+    });
+    Ok(Found {
+        forwarding,
+        device,
+        routes: routes.into_iter().collect(),
+        rules: rules.into_iter().filter(|rule| rule.protocol == marks.protocol).collect(),
+        packets,
+    })
+}
+
+/// Does the steps, one after the other. Each is done whole or not at all, and may be done again:
+/// whoever was stopped in between reads, plans and goes on.
+///
+/// # Errors
+/// At the first that the kernel refuses.
+pub fn apply(steps: &[Step]) -> Result<(), HostError> {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let open = |source| HostError::Apply { doing: "speak to the kernel".to_owned(), source };
+    let mut routing = Conversation::about_routing().map_err(open)?;
+    let mut packets = Conversation::about_packets().map_err(open)?;
+    for step in steps {
+        perform(&mut routing, &mut packets, step)
+            .map_err(|source| HostError::Apply { doing: step.to_string(), source })?;
+    }
+    Ok(())
+}
+
+fn perform(
+    routing: &mut Conversation,
+    packets: &mut Conversation,
+    step: &Step,
+) -> Result<(), KernelError> {
+    match step {
+        Step::ReplacePackets(table) => replace_packets(packets, table),
+        Step::ChangePods { add, remove } => change_pods(packets, add, remove),
+        Step::RemovePackets => remove_packets(packets),
+        Step::AddRoute(_)
+        | Step::RemoveRoute(_)
+        | Step::AddRule(_)
+        | Step::RemoveRule(_)
+        | Step::SetMtu { .. }
+        | Step::SetDevice { .. }
+        | Step::SetUp { .. }
+        | Step::AddAddress { .. }
+        | Step::RemoveAddress { .. } => change(routing, step),
+    }
+}
+
+/// Removes all that is ours, but for the device, which goes with the gateway.
+///
+/// # Errors
+/// When the kernel does not say what is there, or refuses.
+pub fn clean(marks: &Marks) -> Result<(), HostError> {
+    apply(&clean_plan(&read(marks)?, marks))
+}
+
+/// Each network that this machine has an address of or a route to, in all its tables, but for
+/// ours.
+///
+/// # Errors
+/// When the kernel does not say, or there are more than are looked at.
+pub fn networks(marks: &Marks) -> Result<Vec<Network>, HostError> {
+    let mut kernel = about_routing()?;
+    let devices = read_devices(&mut kernel).map_err(reading("devices"))?;
+    let addresses = read_addresses(&mut kernel).map_err(reading("addresses"))?;
+    let routes = all_routes(&mut kernel).map_err(reading("routes"))?;
+    let names: BTreeMap<u32, String> =
+        devices.into_iter().map(|device| (device.index, device.name)).collect();
+    let name = |index: Option<u32>| index.and_then(|index| names.get(&index).cloned());
+    let of_addresses = addresses.into_iter().map(|address| Network {
+        net: address.net,
+        kind: NetworkKind::Address,
+        device: name(Some(address.device)),
+    });
+    let others = routes.into_iter().filter(|route| route.protocol != marks.protocol);
+    let of_routes = others.map(|route| Network {
+        net: route.net,
+        kind: NetworkKind::Route { table: route.table },
+        device: name(route.device),
+    });
+    let is_other = |network: &Network| network.device.as_ref() != Some(&marks.device);
+    let networks: BTreeSet<Network> =
+        of_addresses.chain(of_routes).filter(is_other).take(limits::NETWORKS + 1).collect();
+    if networks.len() > limits::NETWORKS {
+        return Err(HostError::Networks { most: limits::NETWORKS });
+    }
+    Ok(networks.into_iter().collect())
+}
+
+fn about_routing() -> Result<Conversation, HostError> {
+    Conversation::about_routing().map_err(reading("network"))
+}
+
+fn reading(what: &'static str) -> impl Fn(KernelError) -> HostError {
+    move |source| HostError::Read { what, source }
+}

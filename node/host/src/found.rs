@@ -1,0 +1,188 @@
+//! What is there, as far as it concerns the gateway.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::packets::Table;
+
+/// What was read of this machine. The default is one that has nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Whether packets are forwarded at all (`net.ipv4.ip_forward`).
+    pub forwarding: bool,
+    /// The gateway's device, if it is there.
+    pub device: Option<Link>,
+    /// Routes with our protocol, in all tables.
+    pub routes: BTreeSet<Route>,
+    /// Rules of IPv4 with our protocol.
+    pub rules: BTreeSet<Rule>,
+    /// The nf_tables table with our name.
+    pub packets: Option<Table>,
+}
+
+/// A network device of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// By which the kernel knows it. Another device of the same name has another one.
+    pub index: u32,
+    /// Whether it is set up.
+    pub up: bool,
+    /// The largest packet that it takes, in bytes.
+    pub mtu: u32,
+    /// Its addresses, each with the prefix that it was given with.
+    pub addresses: BTreeSet<IpNet>,
+    /// What it does as a device of IPv4.
+    pub settings: BTreeMap<DeviceSetting, u32>,
+}
+
+/// A setting of one device (`net.ipv4.conf.DEVICE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceSetting {
+    /// Packets that come from it are forwarded.
+    Forwarding,
+    /// ICMP redirects that come from it are believed.
+    AcceptRedirects,
+    /// Who sends by it what comes back to it is told so.
+    SendRedirects,
+    /// Sources are looked up: 1 by the device, 2 by any.
+    ReversePath,
+}
+
+/// A route, as far as we make any.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    /// In which table it is.
+    pub table: u32,
+    /// Which destinations it is for.
+    pub net: IpNet,
+    /// Smaller ones come first, among those to the same network.
+    pub metric: u32,
+    /// What becomes of packets there.
+    pub kind: RouteKind,
+    /// By which device, by its index.
+    pub device: Option<u32>,
+    /// By which machine, if any.
+    pub gateway: Option<IpAddr>,
+    /// The source of what this machine itself sends.
+    pub source: Option<IpAddr>,
+    /// The number of who made it.
+    pub protocol: u8,
+}
+
+/// What becomes of packets that take a route (`rtm_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RouteKind {
+    /// They are sent on their way.
+    Unicast,
+    /// They go no further, and their sender is told at once.
+    Unreachable,
+    /// Something that we make none of.
+    Other(u8),
+}
+
+/// A routing rule of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rule {
+    /// Smaller ones are asked first.
+    pub preference: u32,
+    /// Packets to where; to everywhere without.
+    pub to: Option<IpNet>,
+    /// Which table is looked into.
+    pub table: u32,
+    /// The number of who made it.
+    pub protocol: u8,
+    /// Whether that is all: no other condition, and no other action.
+    pub is_plain: bool,
+}
+
+/// What is wrong with the machine itself. It is said, and not changed: it is its owner's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It forwards nothing, so that no pod reaches the device.
+    ForwardingOff,
+    /// The gateway has made no device, or has ended.
+    NoDevice,
+}
+
+impl Found {
+    /// What its owner should know.
+    pub fn findings(&self) -> Vec<Finding> {
+        let findings = [
+            (!self.forwarding).then_some(Finding::ForwardingOff),
+            self.device.is_none().then_some(Finding::NoDevice),
+        ];
+        findings.into_iter().flatten().collect()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ForwardingOff => write!(
+                f,
+                "this node forwards no IPv4 packets, so that its pods reach no other cluster; a \
+                 pod network needs that too: sysctl -w net.ipv4.ip_forward=1"
+            ),
+            Self::NoDevice => write!(
+                f,
+                "the gateway's device is not there, so that other clusters' pods are unreachable; \
+                 the gateway makes it when it starts: look at its log"
+            ),
+        }
+    }
+}
+
+impl DeviceSetting {
+    /// Each of them, in the order in which they are set.
+    pub const ALL: [Self; 4] =
+        [Self::Forwarding, Self::AcceptRedirects, Self::SendRedirects, Self::ReversePath];
+
+    /// What it should be on the gateway's device. Packets come by it from sources that other
+    /// routes may lead to, so that sources are looked up loosely; of this setting the larger one
+    /// counts, of `all` and of the device.
+    pub fn wanted(self) -> u32 {
+        match self {
+            Self::Forwarding => 1,
+            Self::AcceptRedirects | Self::SendRedirects => 0,
+            Self::ReversePath => 2,
+        }
+    }
+}
+
+impl fmt::Display for DeviceSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forwarding => "forwarding",
+            Self::AcceptRedirects => "accept_redirects",
+            Self::SendRedirects => "send_redirects",
+            Self::ReversePath => "rp_filter",
+        })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            RouteKind::Unicast => write!(f, "{}", self.net)?,
+            RouteKind::Unreachable => write!(f, "unreachable {}", self.net)?,
+            RouteKind::Other(kind) => write!(f, "type {kind} {}", self.net)?,
+        }
+        if let Some(source) = self.source {
+            write!(f, " src {source}")?;
+        }
+        write!(f, " metric {} table {}", self.metric, self.table)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.preference)?;
+        if let Some(to) = self.to {
+            write!(f, " to {to}")?;
+        }
+        write!(f, " lookup {}", self.table)
+    }
+}

@@ -1,0 +1,14 @@
+//! Every bound of this crate. Those without a source are guesses.
+
+/// Pods of this node that are mapped. The kubelet runs 110 unless told otherwise, and nobody has
+/// shown one with more than some 1,000.
+pub(crate) const PODS: usize = 4_096;
+/// Ranges that are reached by the device: one for each lease.
+pub(crate) const RANGES: usize = 4_096;
+/// Networks of this node that the pool is compared with. A router with the whole Internet's routes
+/// has a million; it runs no pods.
+pub(crate) const NETWORKS: usize = 65_536;
+/// Set elements in one message: an attribute is of 65,535 bytes at most, an element takes 20.
+pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
+/// How often a list is asked for again that changed while it was read.
+pub(crate) const READS: usize = 8;

@@ -1,0 +1,293 @@
+//! The words of rules, as nf_tables has them: a name, and attributes of its own. Each works on the
+//! first register; what uses another one is none of ours.
+
+use super::message::{Attributes, Message};
+use crate::error::KernelError;
+use crate::packets::{Expression, Verdict};
+
+const NAME: u16 = 1;
+const DATA: u16 = 2;
+/// The register of verdicts, and ours (`NFT_REG_...`).
+const VERDICTS: u32 = 0;
+const REGISTER: u32 = 1;
+// Of data.
+const VALUE: u16 = 1;
+const VERDICT: u16 = 2;
+const VERDICT_CODE: u16 = 1;
+const VERDICT_CHAIN: u16 = 2;
+const DROP: u32 = 0;
+const ACCEPT: u32 = 1;
+const GOTO: u32 = (-4_i32).cast_unsigned();
+// Of `meta`, and what it loads (`NFT_META_...`).
+const META_TO: u16 = 1;
+const META_KEY: u16 = 2;
+const MARK: u32 = 3;
+const INPUT_NAME: u32 = 6;
+const OUTPUT_NAME: u32 = 7;
+// Of `ct` (`NFT_CT_...`).
+const CT_TO: u16 = 1;
+const CT_KEY: u16 = 2;
+const CT_DIRECTION: u16 = 3;
+const STATE: u32 = 0;
+const DIRECTION: u32 = 1;
+const DESTINATION_IPV4: u32 = 20;
+const REPLY: &[u8] = &[1];
+// Of `payload`; the second base is the network's header.
+const PAYLOAD_TO: u16 = 1;
+const PAYLOAD_BASE: u16 = 2;
+const PAYLOAD_OFFSET: u16 = 3;
+const PAYLOAD_BYTES: u16 = 4;
+const NETWORK_HEADER: u32 = 1;
+// Of `immediate`.
+const IMMEDIATE_TO: u16 = 1;
+const IMMEDIATE_DATA: u16 = 2;
+// Of `bitwise`: what is kept is turned over by the second one.
+const BITWISE_FROM: u16 = 1;
+const BITWISE_TO: u16 = 2;
+const BITWISE_BYTES: u16 = 3;
+const BITWISE_MASK: u16 = 4;
+const BITWISE_XOR: u16 = 5;
+const BITWISE_KIND: u16 = 6;
+// Of `cmp`.
+const COMPARE_FROM: u16 = 1;
+const COMPARE_KIND: u16 = 2;
+const COMPARE_DATA: u16 = 3;
+const EQUAL: u32 = 0;
+const DIFFERENT: u32 = 1;
+// Of `lookup`.
+const LOOKUP_SET: u16 = 1;
+const LOOKUP_FROM: u16 = 2;
+const LOOKUP_TO: u16 = 3;
+const LOOKUP_FLAGS: u16 = 5;
+// Of `nat`.
+const NAT_KIND: u16 = 1;
+const NAT_FAMILY: u16 = 2;
+const NAT_LEAST: u16 = 3;
+const NAT_MOST: u16 = 4;
+const NAT_FLAGS: u16 = 7;
+/// The kernel says by itself that an address is given (`NF_NAT_RANGE_MAP_IPS`).
+const GIVES_ADDRESS: u32 = 1;
+const SNAT: u32 = 0;
+const IPV4: u32 = 2;
+
+/// Writes one word of a rule.
+pub(super) fn write(message: &mut Message, expression: &Expression) {
+    let load = |message: &mut Message, name: &str, to: u16, key: u16, what: u32| {
+        word(message, name, |message| {
+            message.put_be32(to, REGISTER);
+            message.put_be32(key, what);
+        });
+    };
+    match expression {
+        Expression::InputName => load(message, "meta", META_TO, META_KEY, INPUT_NAME),
+        Expression::OutputName => load(message, "meta", META_TO, META_KEY, OUTPUT_NAME),
+        Expression::Mark => load(message, "meta", META_TO, META_KEY, MARK),
+        Expression::State => load(message, "ct", CT_TO, CT_KEY, STATE),
+        Expression::Direction => load(message, "ct", CT_TO, CT_KEY, DIRECTION),
+        Expression::ReplyDestination => word(message, "ct", |message| {
+            message.put_be32(CT_TO, REGISTER);
+            message.put_be32(CT_KEY, DESTINATION_IPV4);
+            message.put(CT_DIRECTION, REPLY);
+        }),
+        Expression::Header { offset, bytes } => word(message, "payload", |message| {
+            message.put_be32(PAYLOAD_TO, REGISTER);
+            message.put_be32(PAYLOAD_BASE, NETWORK_HEADER);
+            message.put_be32(PAYLOAD_OFFSET, *offset);
+            message.put_be32(PAYLOAD_BYTES, *bytes);
+        }),
+        Expression::Value(bytes) => word(message, "immediate", |message| {
+            message.put_be32(IMMEDIATE_TO, REGISTER);
+            data(message, IMMEDIATE_DATA, bytes);
+        }),
+        Expression::Mask(mask) => word(message, "bitwise", |message| {
+            message.put_be32(BITWISE_FROM, REGISTER);
+            message.put_be32(BITWISE_TO, REGISTER);
+            message.put_be32(BITWISE_BYTES, mask.len() as u32);
+            data(message, BITWISE_MASK, mask);
+            data(message, BITWISE_XOR, &vec![0; mask.len()]);
+        }),
+        Expression::Is(value) => compare(message, EQUAL, value),
+        Expression::IsNot(value) => compare(message, DIFFERENT, value),
+        Expression::In(set) => word(message, "lookup", |message| {
+            message.put_text(LOOKUP_SET, set);
+            message.put_be32(LOOKUP_FROM, REGISTER);
+        }),
+        Expression::Count => word(message, "counter", |_| {}),
+        Expression::Snat => word(message, "nat", |message| {
+            message.put_be32(NAT_KIND, SNAT);
+            message.put_be32(NAT_FAMILY, IPV4);
+            message.put_be32(NAT_LEAST, REGISTER);
+        }),
+        Expression::Verdict(verdict) => word(message, "immediate", |message| {
+            message.put_be32(IMMEDIATE_TO, VERDICTS);
+            message.nest(IMMEDIATE_DATA, |message| write_verdict(message, verdict));
+        }),
+        // The kernel refuses it: a plan has none.
+        Expression::Other(name) => word(message, name, |_| {}),
+    }
+}
+
+fn compare(message: &mut Message, kind: u32, value: &[u8]) {
+    word(message, "cmp", |message| {
+        message.put_be32(COMPARE_FROM, REGISTER);
+        message.put_be32(COMPARE_KIND, kind);
+        data(message, COMPARE_DATA, value);
+    });
+}
+
+fn write_verdict(message: &mut Message, verdict: &Verdict) {
+    message.nest(VERDICT, |message| match verdict {
+        Verdict::Accept => message.put_be32(VERDICT_CODE, ACCEPT),
+        Verdict::Drop => message.put_be32(VERDICT_CODE, DROP),
+        Verdict::Goto(chain) => {
+            message.put_be32(VERDICT_CODE, GOTO);
+            message.put_text(VERDICT_CHAIN, chain);
+        }
+    });
+}
+
+fn word(message: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
+    message.put_text(NAME, name);
+    message.nest(DATA, fill);
+}
+
+fn data(message: &mut Message, kind: u16, bytes: &[u8]) {
+    message.nest(kind, |message| message.put(VALUE, bytes));
+}
+
+/// Reads one word of a rule.
+pub(super) fn read(bytes: &[u8]) -> Result<Expression, KernelError> {
+    let word = Attributes::read(bytes)?;
+    let name = word.text(NAME).unwrap_or_default();
+    let attributes = word.within(DATA)?;
+    let known = match name.as_str() {
+        "meta" => read_meta(&attributes),
+        "ct" => read_ct(&attributes),
+        "payload" => read_payload(&attributes),
+        "immediate" => read_immediate(&attributes)?,
+        "bitwise" => read_bitwise(&attributes)?,
+        "cmp" => read_compare(&attributes)?,
+        "lookup" => read_lookup(&attributes),
+        "counter" => Some(Expression::Count),
+        "nat" => read_nat(&attributes),
+        _ => None,
+    };
+    Ok(known.unwrap_or(Expression::Other(name)))
+}
+
+fn is_ours(attributes: &Attributes<'_>, kind: u16) -> Option<()> {
+    (attributes.be32(kind) == Some(REGISTER)).then_some(())
+}
+
+fn read_meta(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, META_TO)?;
+    match attributes.be32(META_KEY)? {
+        MARK => Some(Expression::Mark),
+        INPUT_NAME => Some(Expression::InputName),
+        OUTPUT_NAME => Some(Expression::OutputName),
+        _ => None,
+    }
+}
+
+fn read_ct(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, CT_TO)?;
+    match (attributes.be32(CT_KEY)?, attributes.of(CT_DIRECTION)) {
+        (STATE, None) => Some(Expression::State),
+        (DIRECTION, None) => Some(Expression::Direction),
+        (DESTINATION_IPV4, Some(REPLY)) => Some(Expression::ReplyDestination),
+        _ => None,
+    }
+}
+
+fn read_payload(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, PAYLOAD_TO)?;
+    let offset = attributes.be32(PAYLOAD_OFFSET)?;
+    let bytes = attributes.be32(PAYLOAD_BYTES)?;
+    (attributes.be32(PAYLOAD_BASE)? == NETWORK_HEADER)
+        .then_some(Expression::Header { offset, bytes })
+}
+
+fn read_immediate(attributes: &Attributes<'_>) -> Result<Option<Expression>, KernelError> {
+    let data = attributes.within(IMMEDIATE_DATA)?;
+    if attributes.be32(IMMEDIATE_TO) == Some(REGISTER) {
+        return Ok(data.of(VALUE).map(|value| Expression::Value(value.to_vec())));
+    }
+    let verdict = data.within(VERDICT)?;
+    Ok(match verdict.be32(VERDICT_CODE) {
+        Some(ACCEPT) => Some(Verdict::Accept),
+        Some(DROP) => Some(Verdict::Drop),
+        Some(GOTO) => verdict.text(VERDICT_CHAIN).map(Verdict::Goto),
+        Some(_) | None => None,
+    }
+    .map(Expression::Verdict))
+}
+
+fn read_bitwise(attributes: &Attributes<'_>) -> Result<Option<Expression>, KernelError> {
+    let (mask, xor) = (attributes.within(BITWISE_MASK)?, attributes.within(BITWISE_XOR)?);
+    let is_mask = attributes.be32(BITWISE_KIND).unwrap_or(0) == 0
+        && xor.of(VALUE).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    let ours = is_ours(attributes, BITWISE_FROM).and(is_ours(attributes, BITWISE_TO));
+    let mask = mask.of(VALUE).filter(|_| is_mask && ours.is_some());
+    Ok(mask.map(|mask| Expression::Mask(mask.to_vec())))
+}
+
+fn read_compare(attributes: &Attributes<'_>) -> Result<Option<Expression>, KernelError> {
+    let data = attributes.within(COMPARE_DATA)?;
+    let value = data.of(VALUE).filter(|_| is_ours(attributes, COMPARE_FROM).is_some());
+    Ok(value.and_then(|value| match attributes.be32(COMPARE_KIND)? {
+        EQUAL => Some(Expression::Is(value.to_vec())),
+        DIFFERENT => Some(Expression::IsNot(value.to_vec())),
+        _ => None,
+    }))
+}
+
+fn read_lookup(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, LOOKUP_FROM)?;
+    let is_plain =
+        attributes.of(LOOKUP_TO).is_none() && attributes.be32(LOOKUP_FLAGS).unwrap_or(0) == 0;
+    attributes.text(LOOKUP_SET).filter(|_| is_plain).map(Expression::In)
+}
+
+fn read_nat(attributes: &Attributes<'_>) -> Option<Expression> {
+    is_ours(attributes, NAT_LEAST)?;
+    let is_plain = (attributes.be32(NAT_KIND)?, attributes.be32(NAT_FAMILY)?) == (SNAT, IPV4)
+        && attributes.be32(NAT_MOST).unwrap_or(REGISTER) == REGISTER
+        && attributes.be32(NAT_FLAGS).unwrap_or(GIVES_ADDRESS) == GIVES_ADDRESS
+        && !attributes.has_others(&[NAT_KIND, NAT_FAMILY, NAT_LEAST, NAT_MOST, NAT_FLAGS]);
+    is_plain.then_some(Expression::Snat)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_is_read_as_it_was_written() {
+        let words = [
+            Expression::InputName,
+            Expression::OutputName,
+            Expression::Mark,
+            Expression::State,
+            Expression::Direction,
+            Expression::ReplyDestination,
+            Expression::Header { offset: 12, bytes: 4 },
+            Expression::Value(vec![10, 200, 0, 1]),
+            Expression::Mask(vec![255, 248, 0, 0]),
+            Expression::Is(vec![10, 200, 0, 0]),
+            Expression::IsNot(vec![0; 16]),
+            Expression::In("pods".to_owned()),
+            Expression::Count,
+            Expression::Snat,
+            Expression::Verdict(Verdict::Accept),
+            Expression::Verdict(Verdict::Drop),
+            Expression::Verdict(Verdict::Goto("from_device".to_owned())),
+            Expression::Other("limit".to_owned()),
+        ];
+        for word in words {
+            let mut message = Message::new(0, 0, &[]);
+            write(&mut message, &word);
+            let bytes = message.numbered(1);
+            assert_eq!(read(&bytes[super::super::message::HEADER_BYTES..]).unwrap(), word);
+        }
+    }
+}

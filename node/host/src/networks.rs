@@ -1,0 +1,111 @@
+//! Which networks this machine knows, and whether the pool is one of them.
+
+use std::fmt;
+
+use ipnet::IpNet;
+
+/// A network that this machine has an address of, or a route to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Network {
+    /// The addresses that are in it.
+    pub net: IpNet,
+    /// How the machine knows it.
+    pub kind: NetworkKind,
+    /// By which device, if it is one.
+    pub device: Option<String>,
+}
+
+/// How a machine knows a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkKind {
+    /// One of its devices has an address there.
+    Address,
+    /// A routing table leads there.
+    Route {
+        /// The number of the table.
+        table: u32,
+    },
+}
+
+/// Addresses of the pool that already mean something else here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlap {
+    /// The pool that was looked at.
+    pub pool: IpNet,
+    /// Which has addresses of it.
+    pub network: Network,
+}
+
+/// Default routes, and the halves of the Internet that VPNs set in their place, lead everywhere:
+/// that says nothing of any address.
+const LONGEST_DEFAULT_PREFIX: u8 = 1;
+
+/// The network that has addresses of the pool; the most specific one, if there are several.
+pub fn overlap(pool: IpNet, networks: &[Network]) -> Option<Overlap> {
+    let overlaps = |network: &&Network| {
+        network.net.prefix_len() > LONGEST_DEFAULT_PREFIX
+            && (pool.contains(&network.net) || network.net.contains(&pool))
+    };
+    let found = networks.iter().filter(overlaps).max_by_key(|network| network.net.prefix_len())?;
+    Some(Overlap { pool, network: found.clone() })
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            NetworkKind::Address => write!(f, "the address {}", self.net)?,
+            NetworkKind::Route { table } => write!(f, "the route to {} (table {table})", self.net)?,
+        }
+        match &self.device {
+            Some(device) => write!(f, " of {device}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the pool {} overlaps with {} on this node: packets to one would go to the other; set \
+             [gateway] pool to a range that nothing here uses",
+            self.pool, self.network
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(net: &str) -> Network {
+        let kind = NetworkKind::Route { table: 254 };
+        Network { net: net.parse().unwrap(), kind, device: Some("eth0".to_owned()) }
+    }
+
+    fn pool() -> IpNet {
+        "10.200.0.0/13".parse().unwrap()
+    }
+
+    #[test]
+    fn networks_beside_the_pool_and_default_routes_are_none() {
+        let networks = ["0.0.0.0/0", "0.0.0.0/1", "10.192.0.0/13", "10.208.0.0/13", "fd00::/8"];
+        assert_eq!(overlap(pool(), &networks.map(route)), None);
+    }
+
+    #[test]
+    fn the_most_specific_one_is_named() {
+        let networks = ["10.0.0.0/8", "10.203.1.0/24", "10.200.0.0/14"];
+        let found = overlap(pool(), &networks.map(route)).unwrap();
+        assert_eq!(found.network, route("10.203.1.0/24"));
+        let said = found.to_string();
+        for part in ["10.200.0.0/13", "10.203.1.0/24", "eth0", "[gateway] pool"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_network_around_the_pool_is_one() {
+        assert!(overlap(pool(), &[route("10.0.0.0/8")]).is_some());
+    }
+}

@@ -1,0 +1,113 @@
+//! The words that rules are made of: one variant for each that we use, over one register.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::wanted::NAME_BYTES;
+
+/// One word of a rule. What loads puts a value into the register, what compares looks at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// Loads the name of the device that it came by.
+    InputName,
+    /// Loads the name of the device that it leaves by.
+    OutputName,
+    /// Loads the mark of the packet.
+    Mark,
+    /// Loads what conntrack calls it (`ct state`).
+    State,
+    /// Loads whether it goes the way of its connection's first packet (0) or back (1).
+    Direction,
+    /// Loads where replies of its connection go to.
+    ReplyDestination,
+    /// Loads bytes of the IP header.
+    Header {
+        /// Where the first one stands.
+        offset: u32,
+        /// How many there are, up to 16.
+        bytes: u32,
+    },
+    /// Loads a value of ours.
+    Value(Vec<u8>),
+    /// Keeps these bits of the register.
+    Mask(Vec<u8>),
+    /// Goes on if the register has this value.
+    Is(Vec<u8>),
+    /// Goes on if it has another one.
+    IsNot(Vec<u8>),
+    /// Goes on if it is in this set.
+    In(String),
+    /// Counts those that come so far. What was counted is no part of the rule.
+    Count,
+    /// Gives the connection the source in the register.
+    Snat,
+    /// Says what becomes of the packet.
+    Verdict(Verdict),
+    /// Something that we do not use.
+    Other(String),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on to the next chain of its hook.
+    Accept,
+    /// It is gone, without a word.
+    Drop,
+    /// It goes on in that chain, and does not come back.
+    Goto(String),
+}
+
+/// The bits of `ct state` for replies, and for what belongs to a connection otherwise, such as
+/// errors about it (`NF_CT_STATE_BIT`).
+const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const REPLY: u8 = 1;
+
+/// Where the source stands in a header of IPv4, and where the destination (RFC 791, section 3.1).
+const SOURCE_V4: u32 = 12;
+const DESTINATION_V4: u32 = 16;
+const BYTES_V4: u32 = 4;
+
+/// Conditions by the words that people use. Each is a list, to be put together.
+pub(super) fn source() -> Expression {
+    Expression::Header { offset: SOURCE_V4, bytes: BYTES_V4 }
+}
+
+pub(super) fn destination() -> Expression {
+    Expression::Header { offset: DESTINATION_V4, bytes: BYTES_V4 }
+}
+
+pub(super) fn name(device: &str) -> Vec<u8> {
+    let mut bytes = device.as_bytes().to_vec();
+    bytes.resize(NAME_BYTES, 0);
+    bytes
+}
+
+/// The bytes of an address, as they stand in a packet.
+pub(crate) fn address(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// What is loaded is within this network.
+pub(super) fn within(net: IpNet) -> [Expression; 2] {
+    [Expression::Mask(address(net.netmask())), Expression::Is(address(net.network()))]
+}
+
+pub(super) fn is_established_or_related() -> [Expression; 3] {
+    let bits = ESTABLISHED_OR_RELATED.to_ne_bytes().to_vec();
+    [Expression::State, Expression::Mask(bits), Expression::IsNot(vec![0; 4])]
+}
+
+pub(super) fn is_reply() -> [Expression; 2] {
+    [Expression::Direction, Expression::Is(vec![REPLY])]
+}
+
+/// None of these bits is set in its mark.
+pub(super) fn has_no_mark(bits: u32) -> [Expression; 3] {
+    let mask = Expression::Mask(bits.to_ne_bytes().to_vec());
+    [Expression::Mark, mask, Expression::Is(vec![0; 4])]
+}

@@ -1,0 +1,82 @@
+//! A table of packet rules as the kernel keeps it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::expression::Expression;
+
+/// A table of nf_tables, of the family `ip`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// What the table is called.
+    pub name: String,
+    /// Its chains, by their names.
+    pub chains: BTreeMap<String, Chain>,
+    /// Its sets of addresses, by their names.
+    pub sets: BTreeMap<String, BTreeSet<IpAddr>>,
+}
+
+/// A chain of rules in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Where packets come in; without, by other chains alone.
+    pub base: Option<Base>,
+    /// What is asked of each packet, in order, until there is a verdict.
+    pub rules: Vec<PacketRule>,
+}
+
+/// Where and when a chain sees packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// Its type: `filter` or `nat`.
+    pub kind: String,
+    /// On their way through the machine.
+    pub hook: Hook,
+    /// Among chains of the hook, smaller ones come first.
+    pub priority: i32,
+    /// Whether packets pass that no rule speaks of.
+    pub accepts: bool,
+}
+
+/// A place on the way of a packet (`NF_INET_...`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// It came in, and was not routed.
+    Prerouting,
+    /// It is for this machine.
+    Input,
+    /// It goes through this machine.
+    Forward,
+    /// This machine itself made it.
+    Output,
+    /// It is about to leave, from here or from elsewhere.
+    Postrouting,
+}
+
+/// One rule of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketRule {
+    /// What it is for, in the words of whoever lists the rules.
+    pub comment: String,
+    /// Conditions and what is done, in order; one that is not met ends it.
+    pub expressions: Vec<Expression>,
+}
+
+impl Table {
+    /// What our table is called.
+    pub const NAME: &'static str = "mercato";
+    /// The set of this node's pods that are mapped.
+    pub const PODS: &'static str = "pods";
+
+    /// Whether only elements of sets differ.
+    pub fn has_frame_of(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.chains == other.chains
+            && self.sets.keys().eq(other.sets.keys())
+    }
+
+    /// The pods that are mapped.
+    pub fn pods(&self) -> BTreeSet<IpAddr> {
+        self.sets.get(Self::PODS).cloned().unwrap_or_default()
+    }
+}

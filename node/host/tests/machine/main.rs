@@ -1,0 +1,45 @@
+//! Machines in network namespaces of this one: what is set up is there as `ip` and `nft` say it,
+//! goes again without a trace, and does with packets what it should.
+
+#![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
+
+mod cluster;
+// That of `mercato bench tunnel`, which is no library.
+#[path = "../../../src/bench/namespace.rs"]
+mod namespace;
+mod packets;
+mod state;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let skipped = !nix::unistd::geteuid().is_root() && std::env::var_os("CI").is_none();
+    if skipped {
+        eprintln!("skipped: network namespaces need root; run `sudo -E cargo test`");
+    }
+    let trial = |name, test: fn() -> Result<()>| {
+        let run = move || test().map_err(|error| Failed::from(format!("{error:#}")));
+        Trial::test(name, run).with_ignored_flag(skipped)
+    };
+    let trials = vec![
+        trial("what_is_there_is_what_was_wanted", state::wanted_is_there),
+        trial("a_second_time_there_is_nothing_to_do", state::second_plan_is_empty),
+        trial("a_stop_at_any_step_is_mended", state::stops_are_mended),
+        trial("nothing_is_left_after_cleaning", state::nothing_is_left),
+        trial("changes_leave_the_rest_alone", state::changes_are_small),
+        trial("what_others_break_is_mended", state::broken_is_mended),
+        trial("many_pods_and_ranges_are_set_up", state::many_of_all),
+        trial("a_refusal_says_what_and_why", state::refusals_say_why),
+        trial("networks_of_others_are_listed", state::networks_of_others),
+        trial("pods_keep_their_address_and_others_have_the_nodes", packets::sources_are_right),
+        trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
+        trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),
+        trial("services_lead_to_other_clusters", packets::services_lead_there),
+        trial("nothing_leaves_in_clear_without_the_device", packets::nothing_leaves_in_clear),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

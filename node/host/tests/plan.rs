@@ -1,0 +1,283 @@
+//! What is planned for machines in all states: none of it touches this one.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+
+use ipnet::IpNet;
+use mercato_host::{
+    DeviceSetting, Finding, Found, Link, Marks, Route, RouteKind, Rule, Step, Table, Wanted,
+    WantedError, clean_plan, guard, plan,
+};
+
+fn nets(nets: &[&str]) -> BTreeSet<IpNet> {
+    nets.iter().map(|net| net.parse().unwrap()).collect()
+}
+
+fn wanted() -> Wanted {
+    Wanted {
+        marks: Marks::default(),
+        mtu: 1_380,
+        pool: "10.200.0.0/13".parse().unwrap(),
+        node: "10.201.0.1".parse().unwrap(),
+        ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
+        pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),
+    }
+}
+
+/// A machine with a device as the gateway makes it.
+fn new_machine() -> Found {
+    let settings = DeviceSetting::ALL.map(|setting| (setting, 1)).into();
+    let device = Link { index: 7, up: false, mtu: 1_500, addresses: BTreeSet::new(), settings };
+    Found { forwarding: true, device: Some(device), ..Found::default() }
+}
+
+/// What a machine is after steps, as its kernel would have it.
+fn after(mut found: Found, steps: &[Step]) -> Found {
+    for step in steps {
+        perform(&mut found, step);
+    }
+    found
+}
+
+fn perform(found: &mut Found, step: &Step) {
+    let device = |found: &mut Found, index: u32| -> Link {
+        found.device.take().filter(|device| device.index == index).expect("that device")
+    };
+    match step {
+        Step::ReplacePackets(table) => found.packets = Some(table.clone()),
+        Step::ChangePods { add, remove } => {
+            let set = found.packets.as_mut().unwrap().sets.get_mut(Table::PODS).unwrap();
+            assert!(remove.is_subset(set) && add.is_disjoint(set), "the kernel refuses that");
+            set.retain(|pod| !remove.contains(pod));
+            set.extend(add);
+        }
+        Step::RemovePackets => found.packets = None,
+        Step::AddRoute(route) => {
+            let key = |route: &Route| (route.table, route.net, route.metric);
+            let up = found.device.as_ref().is_some_and(|device| device.up);
+            assert!(route.device.is_none() || up, "the kernel refuses that");
+            found.routes.retain(|other| key(other) != key(route));
+            found.routes.insert(route.clone());
+        }
+        Step::RemoveRoute(route) => assert!(found.routes.remove(route)),
+        Step::AddRule(rule) => assert!(found.rules.insert(rule.clone())),
+        Step::RemoveRule(rule) => assert!(found.rules.remove(rule)),
+        Step::SetMtu { device: index, mtu } => {
+            found.device = Some(Link { mtu: *mtu, ..device(found, *index) });
+        }
+        Step::SetDevice { device: index, setting, value } => {
+            let mut link = device(found, *index);
+            link.settings.insert(*setting, *value);
+            found.device = Some(link);
+        }
+        Step::SetUp { device: index } => {
+            found.device = Some(Link { up: true, ..device(found, *index) });
+        }
+        Step::AddAddress { device: index, address } => {
+            let mut link = device(found, *index);
+            assert!(link.addresses.insert(*address));
+            found.device = Some(link);
+        }
+        Step::RemoveAddress { device: index, address } => {
+            let mut link = device(found, *index);
+            assert!(link.addresses.remove(address));
+            let source = Some(address.addr());
+            assert!(found.routes.iter().all(|route| route.source != source), "it is in use");
+            found.device = Some(link);
+        }
+    }
+}
+
+fn set_up() -> Found {
+    let steps = plan(&new_machine(), &wanted()).unwrap();
+    after(new_machine(), &steps)
+}
+
+#[test]
+fn what_is_right_is_not_touched() {
+    assert_eq!(plan(&set_up(), &wanted()), Ok(vec![]));
+}
+
+#[test]
+fn what_protects_comes_first() {
+    let steps = plan(&new_machine(), &wanted()).unwrap();
+    assert!(matches!(steps[0], Step::ReplacePackets(_)), "{steps:#?}");
+    let Step::AddRoute(route) = &steps[1] else { panic!("{steps:#?}") };
+    assert_eq!(route.kind, RouteKind::Unreachable);
+    assert!(matches!(steps[2], Step::AddRule(_)), "{steps:#?}");
+    let leads = |step: &Step| matches!(step, Step::AddRoute(route) if route.device.is_some());
+    assert_eq!(steps[3..].iter().filter(|step| leads(step)).count(), 2);
+}
+
+#[test]
+fn whoever_is_stopped_goes_on() {
+    let steps = plan(&new_machine(), &wanted()).unwrap();
+    for done in 0..steps.len() {
+        let stopped = after(new_machine(), &steps[..done]);
+        let rest = plan(&stopped, &wanted()).unwrap();
+        assert_eq!(rest, steps[done..]);
+    }
+}
+
+#[test]
+fn changed_pods_are_changed_elements() {
+    let mut wanted = wanted();
+    wanted.pods = ["10.42.0.6", "10.42.0.7"].map(|pod| pod.parse().unwrap()).into();
+    let add = ["10.42.0.7".parse().unwrap()].into();
+    let remove = ["10.42.0.5".parse().unwrap()].into();
+    assert_eq!(plan(&set_up(), &wanted), Ok(vec![Step::ChangePods { add, remove }]));
+}
+
+#[test]
+fn changed_ranges_are_changed_routes() {
+    let mut wanted = wanted();
+    wanted.ranges = nets(&["10.201.4.0/24", "10.204.0.0/26"]);
+    let steps = plan(&set_up(), &wanted).unwrap();
+    let [Step::AddRoute(added), Step::RemoveRoute(removed)] = &steps[..] else {
+        panic!("{steps:#?}")
+    };
+    assert_eq!(nets(&["10.204.0.0/26", "10.203.0.0/26"]), [added.net, removed.net].into());
+}
+
+#[test]
+fn a_changed_node_leaves_no_gap() {
+    let wanted = Wanted { node: "10.201.0.2".parse().unwrap(), ..wanted() };
+    let steps = plan(&set_up(), &wanted).unwrap();
+    let last = steps.last().unwrap();
+    assert!(matches!(last, Step::RemoveAddress { .. }), "{steps:#?}");
+    assert_eq!(plan(&after(set_up(), &steps), &wanted), Ok(vec![]));
+}
+
+#[test]
+fn changed_settings_leave_nothing_behind() {
+    let marks = Marks { table: 7476, preference: 400, ..Marks::default() };
+    let wanted = Wanted { marks, pool: "10.200.0.0/12".parse().unwrap(), ..wanted() };
+    let steps = plan(&set_up(), &wanted).unwrap();
+    let found = after(set_up(), &steps);
+    assert_eq!(plan(&found, &wanted), Ok(vec![]));
+    assert!(found.routes.iter().all(|route| route.table == 7476), "{found:#?}");
+    assert_eq!(found.rules.len(), 1);
+}
+
+#[test]
+fn a_range_as_large_as_the_pool_comes_before_the_refusal() {
+    let wanted = Wanted { ranges: nets(&["10.200.0.0/13"]), ..wanted() };
+    let steps = plan(&new_machine(), &wanted).unwrap();
+    let found = after(new_machine(), &steps);
+    let first = found.routes.iter().min_by_key(|route| route.metric).unwrap();
+    assert_eq!((found.routes.len(), first.kind), (2, RouteKind::Unicast));
+}
+
+#[test]
+fn without_the_device_what_protects_is_there() {
+    let gone = Found { device: None, ..new_machine() };
+    let found = after(gone.clone(), &plan(&gone, &wanted()).unwrap());
+    assert!(found.packets.is_some());
+    assert_eq!((found.routes.len(), found.rules.len()), (1, 1));
+    assert_eq!(found.findings(), [Finding::NoDevice]);
+    assert_eq!(plan(&found, &wanted()), Ok(vec![]));
+}
+
+#[test]
+fn a_device_made_anew_gets_its_routes_again() {
+    let mut found = set_up();
+    found.routes.retain(|route| route.device.is_none());
+    found.device = new_machine().device.map(|device| Link { index: 8, ..device });
+    let steps = plan(&found, &wanted()).unwrap();
+    assert!(!steps.iter().any(|step| matches!(step, Step::ReplacePackets(_))));
+    assert_eq!(plan(&after(found, &steps), &wanted()), Ok(vec![]));
+}
+
+#[test]
+fn whatever_somebody_changed_in_our_table_is_mended() {
+    let mut found = set_up();
+    let table = found.packets.as_mut().unwrap();
+    table.chains.get_mut("sources").unwrap().rules.pop();
+    let steps = plan(&found, &wanted()).unwrap();
+    assert_eq!(steps, [Step::ReplacePackets(guard(&wanted()))]);
+}
+
+#[test]
+fn nothing_is_left_but_the_device() {
+    let found = set_up();
+    let steps = clean_plan(&found, &Marks::default());
+    assert_eq!(steps.last(), Some(&Step::RemovePackets));
+    let found = after(found, &steps);
+    assert_eq!((found.routes.len(), found.rules.len()), (0, 0));
+    assert_eq!(found.packets, None);
+    assert!(found.device.unwrap().addresses.is_empty());
+}
+
+#[test]
+fn nothing_of_others_is_removed() {
+    let mut found = set_up();
+    let mut rule = found.rules.first().unwrap().clone();
+    (rule.protocol, rule.preference) = (3, 400);
+    let mut route = found.routes.first().unwrap().clone();
+    (route.protocol, route.metric) = (3, 5);
+    let network: IpNet = "169.254.7.1/16".parse().unwrap();
+    found.device.as_mut().unwrap().addresses.insert(network);
+    found.rules.insert(rule.clone());
+    found.routes.insert(route.clone());
+    assert_eq!(plan(&found, &wanted()), Ok(vec![]));
+    let found = after(found.clone(), &clean_plan(&found, &Marks::default()));
+    assert_eq!(found.rules, [rule].into());
+    assert_eq!(found.routes, [route].into());
+    assert_eq!(found.device.unwrap().addresses, [network].into());
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_touched() {
+    let refused = |change: fn(&mut Wanted)| {
+        let mut wanted = wanted();
+        change(&mut wanted);
+        plan(&new_machine(), &wanted).unwrap_err()
+    };
+    let outside = refused(|wanted| wanted.ranges = nets(&["10.0.0.0/24"]));
+    assert!(matches!(outside, WantedError::Outside { .. }), "{outside}");
+    assert!(outside.to_string().contains("[gateway] pool"));
+    let outside = refused(|wanted| wanted.node = "192.0.2.1".parse().unwrap());
+    assert!(matches!(outside, WantedError::Outside { .. }), "{outside}");
+    let family = refused(|wanted| {
+        wanted.pods.insert("fd00::1".parse().unwrap());
+    });
+    assert!(matches!(family, WantedError::Family(_)), "{family}");
+    let wide = refused(|wanted| wanted.pool = "0.0.0.0/0".parse().unwrap());
+    assert!(matches!(wide, WantedError::Wide(_)), "{wide}");
+    let pod = refused(|wanted| {
+        wanted.pods.insert("10.200.0.9".parse().unwrap());
+    });
+    assert!(matches!(pod, WantedError::PodInPool { .. }), "{pod}");
+    for name in ["", "a/b", "sixteen-letters-"] {
+        let mut wanted = wanted();
+        name.clone_into(&mut wanted.marks.device);
+        let error = plan(&new_machine(), &wanted).unwrap_err();
+        assert_eq!(error, WantedError::Device(name.to_owned()));
+    }
+    let reserved = refused(|wanted| wanted.marks.table = 254);
+    assert!(matches!(reserved, WantedError::Reserved { .. }), "{reserved}");
+    let many = refused(|wanted| {
+        let pods = (0..5_000_u32).map(|n| std::net::Ipv4Addr::from(0x0a2a_0000 + n).into());
+        wanted.pods = pods.collect();
+    });
+    assert!(matches!(many, WantedError::Many { .. }), "{many}");
+}
+
+#[test]
+fn a_machine_that_forwards_nothing_is_told_what_to_do() {
+    let found = Found { forwarding: false, ..new_machine() };
+    let findings = found.findings();
+    assert_eq!(findings, [Finding::ForwardingOff]);
+    assert!(findings[0].to_string().contains("sysctl -w net.ipv4.ip_forward=1"));
+}
+
+#[test]
+fn a_rule_that_is_not_plain_is_made_anew() {
+    let mut found = set_up();
+    let rule = found.rules.pop_first().unwrap();
+    let other = Rule { is_plain: false, ..rule.clone() };
+    found.rules.insert(other.clone());
+    let steps = plan(&found, &wanted()).unwrap();
+    assert_eq!(steps, [Step::AddRule(rule), Step::RemoveRule(other)]);
+}
