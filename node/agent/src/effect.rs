@@ -88,10 +88,13 @@ pub enum Effect {
     Home(ContractId, HomeWork),
     /// Work of a lease at the provider's API server.
     Guest(ContractId, GuestWork),
-    /// Bring packets to a guest of a lease by this address, and answer with
+    /// Consumer: carry packets for this pod of a lease to the provider, and answer with
+    /// [`mercato_offload::home::Input::Carried`].
+    Carry(ContractId, PodId, IpAddr),
+    /// Provider: bring packets to a guest of a lease by this address, and answer with
     /// [`mercato_offload::guest::Input::Mapped`].
     Map(ContractId, GuestAddress),
-    /// Bring packets to this guest of a lease no longer.
+    /// Carry packets for this pod of a lease, or bring them to it, no longer.
     Unmap(ContractId, PodId),
     /// By which ranges this cluster's own pods are known inside tunnels. Level-triggered, said again
     /// after every restore once the pool is known.

@@ -71,7 +71,7 @@ impl Driver {
                 let no = Input::Lease(contract, LeaseInput::Guest(no));
                 tokio::spawn(async move { handle.tell(no).await });
             }
-            Effect::Unmap(..) | Effect::OwnRanges(_) => {}
+            Effect::Carry(..) | Effect::Unmap(..) | Effect::OwnRanges(_) => {}
             Effect::Reply(number, reply) => {
                 if let Some(waiting) = self.replies.remove(&number) {
                     // Whoever asked may have gone.

@@ -102,9 +102,10 @@ impl Wire {
                 ensure(used <= kept, || format!("epoch {used} is used, {kept} is on disk"))
             }
             Effect::Guest(contract, work) => self.on_guest_work(at, site, *contract, work),
-            Effect::Home(contract, _) | Effect::Map(contract, _) | Effect::Unmap(contract, _) => {
-                self.is_signed(at, site, *contract)
-            }
+            Effect::Home(contract, _)
+            | Effect::Carry(contract, ..)
+            | Effect::Map(contract, _)
+            | Effect::Unmap(contract, _) => self.is_signed(at, site, *contract),
             Effect::Lease(desire) => {
                 self.is_signed(at, site, desire.contract.id)?;
                 let deal = disk::deal(site.gate.records(), desire.contract.id);

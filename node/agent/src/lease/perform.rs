@@ -22,6 +22,8 @@ impl Lease {
                 work(HomeWork::ObjectRefused(key, refusal))
             }
             home::Effect::Event(pod, event) => work(HomeWork::Event(pod, event)),
+            home::Effect::Carry(pod, address) => Effect::Carry(contract, pod, address),
+            home::Effect::Uncarry(pod) => Effect::Unmap(contract, pod),
         }
     }
 

@@ -8,6 +8,7 @@ use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Reco
 use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
+use mercato_offload::home;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
@@ -335,6 +336,9 @@ impl World {
             Effect::CloseStreams(of) => self.is_silent(node, of),
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
+            Effect::Carry(contract, pod, address) => {
+                vec![Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))]
+            }
             Effect::Map(contract, of) => this.cluster.map(contract, of),
             Effect::Unmap(_, pod) => this.cluster.unmap(&pod),
             Effect::OwnRanges(own) => this.cluster.name_own(own),

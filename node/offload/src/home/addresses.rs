@@ -35,24 +35,39 @@ impl HomeSession {
         self.write(&id.uid, out);
     }
 
-    /// Gives the pod an address, if it is to have one and has none of the range.
+    pub(super) fn on_carried(&mut self, id: &PodId, address: IpAddr, out: &mut Vec<Effect>) {
+        let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
+        if pod.asked == Some(address) {
+            pod.carried = Some(address);
+            self.write(&id.uid, out);
+        }
+    }
+
+    /// Gives the pod an address, if it is to have one and has none of the range, and has packets
+    /// for it carried.
     pub(super) fn call(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let Tunnel::Agreed(range) = self.tunnel else { return };
         let Some(pod) = self.pods.get_mut(uid).filter(|pod| pod.is_to_be_called()) else { return };
-        if pod.address.is_some_and(|address| range.contains(&address)) {
-            return;
+        if !pod.address.is_some_and(|address| range.contains(&address)) {
+            let before = pod.address.take();
+            pod.in_force = None;
+            pod.address = self.addresses.take(range, uid);
+            if let Some(address) = pod.address {
+                out.push(Effect::Persist(Record::Address(pod.id.clone(), address)));
+            } else if before.is_some() {
+                out.push(Effect::Erase(RecordKey::Address(uid.clone())));
+            }
+            if let Some(before) = before {
+                self.addresses.give_back(before);
+            }
         }
-        let before = pod.address.take();
-        pod.in_force = None;
-        let free = self.addresses.take(range, uid);
-        if let Some(address) = free {
-            pod.address = Some(address);
-            out.push(Effect::Persist(Record::Address(pod.id.clone(), address)));
-        } else if before.is_some() {
-            out.push(Effect::Erase(RecordKey::Address(uid.clone())));
-        }
-        if let Some(before) = before {
-            self.addresses.give_back(before);
+        if pod.asked != pod.address {
+            (pod.asked, pod.carried) = (pod.address, None);
+            let id = pod.id.clone();
+            out.push(match pod.address {
+                Some(address) => Effect::Carry(id, address),
+                None => Effect::Uncarry(id),
+            });
         }
     }
 
@@ -60,7 +75,10 @@ impl HomeSession {
     pub(super) fn uncall(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         let Some(address) = pod.address.take() else { return };
-        pod.in_force = None;
+        (pod.in_force, pod.carried) = (None, None);
+        if pod.asked.take().is_some() {
+            out.push(Effect::Uncarry(pod.id.clone()));
+        }
         self.addresses.give_back(address);
         out.push(Effect::Erase(RecordKey::Address(uid.clone())));
         if std::mem::take(&mut self.addresses.short) {

@@ -91,6 +91,8 @@ pub enum Input {
     },
     /// How it is with the tunnel to the provider.
     Tunnel(Tunnel),
+    /// The answer to [`Effect::Carry`]: packets for this pod go to the provider.
+    Carried(PodId, IpAddr),
     /// The deadline of `wakeup` has come.
     Wake,
 }
@@ -138,6 +140,11 @@ pub enum Effect {
     ObjectRefused(ObjectKey, Refusal),
     /// Tell the owner of this pod what the kubelet over there says of it.
     Event(PodId, PodEvent),
+    /// Carry packets for this pod to the provider, by this address and by no other; answered by
+    /// [`Input::Carried`].
+    Carry(PodId, IpAddr),
+    /// Carry packets for this pod no longer.
+    Uncarry(PodId),
 }
 
 /// What a session must remember.

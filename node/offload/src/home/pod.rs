@@ -34,6 +34,10 @@ pub(super) struct Pod {
     pub(super) stale: bool,
     /// By which everyone knows it, on record.
     pub(super) address: Option<IpAddr>,
+    /// By which address home was asked to carry packets for it, in this run,
+    pub(super) asked: Option<IpAddr>,
+    /// and by which one it does so.
+    pub(super) carried: Option<IpAddr>,
     /// What the provider does with packets for it, by its word on this link.
     pub(super) in_force: Option<Option<IpAddr>>,
 }
@@ -64,6 +68,8 @@ impl Pod {
             writing: None,
             stale: false,
             address: None,
+            asked: None,
+            carried: None,
             in_force: None,
         }
     }
@@ -201,14 +207,16 @@ impl Pod {
         let same = self.address.is_some() && self.address == seen.pod_ip;
         match (tunnel, self.in_force) {
             (Tunnel::Off, _) | (Tunnel::Agreed(_), Some(None)) => Reach::Not,
-            (Tunnel::Agreed(_), Some(Some(address))) => Reach::At(address),
+            (Tunnel::Agreed(_), Some(address)) if address == self.carried => {
+                address.map_or(Reach::Not, Reach::At)
+            }
             // It is what is shown since earlier, and stays.
             (Tunnel::Awaited | Tunnel::Agreed(_), _) if same => shown,
             // All addresses of the range are taken.
             (Tunnel::Agreed(_), None) if self.is_to_be_called() && self.address.is_none() => {
                 Reach::Not
             }
-            (Tunnel::Awaited, _) | (Tunnel::Agreed(_), None) => Reach::Awaited,
+            (Tunnel::Awaited | Tunnel::Agreed(_), _) => Reach::Awaited,
         }
     }
 }

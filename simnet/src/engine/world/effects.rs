@@ -61,6 +61,8 @@ impl World {
             Effect::CloseStreams(_) => Ok(()),
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
+            // No pool is known here, of which it could have an address.
+            Effect::Carry(..) => Ok(()),
             Effect::Map(contract, of) => {
                 let no = LeaseInput::Guest(guest::Input::Mapped(of, false));
                 let input = Box::new(Input::Lease(contract, no));
