@@ -114,6 +114,10 @@ id! {
     FederationId, 32
 }
 id! {
+    /// An X25519 public key of a gateway: what its tunnels are sealed with.
+    GatewayKey, 32
+}
+id! {
     /// A negotiation, and the contract that comes of it: random bytes of the buyer's.
     NegotiationId, 16
 }

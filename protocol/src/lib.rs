@@ -33,4 +33,5 @@ pub mod stream;
 pub mod terms;
 pub mod text;
 pub mod time;
+pub mod tunnel;
 pub mod workload;

@@ -94,14 +94,6 @@ pub const AD_TTL_S: u32 = 86_400;
 pub const GPU_MODELS: usize = 32;
 /// Lines of one price. A guess: one for each model of a cluster's pools, and the three others.
 pub const PRICE_LINES: usize = 48;
-/// Gateways of one side of a contract. A guess, as the next two are.
-pub const GATEWAYS: usize = 4;
-/// Address ranges that a lease maps.
-pub const RANGES: usize = 8;
-/// Services of the provider that guests may use.
-pub const SERVICES: usize = 8;
-/// An address range in CIDR form, the longest of IPv6.
-pub const RANGE_BYTES: usize = 43;
 /// A contract: as large as the bounds above let it be, and a little more.
 pub const CONTRACT_BYTES: usize = 8 * 1_024;
 /// A usage receipt.
@@ -135,6 +127,17 @@ pub const STATUS_BYTES: usize = 256 * 1_024;
 pub const PATH_CLUSTERS: usize = 8;
 /// A request to open a kubelet stream, and its reply.
 pub const STREAM_BYTES: usize = 32 * 1_024;
+/// Gateways of one cluster. A guess, as the next two are.
+pub const GATEWAYS: usize = 4;
+/// Addresses of one gateway: configured, of its local networks, as others see it.
+pub const GATEWAY_ADDRESSES: usize = 8;
+/// Ranges by which a cluster's own pods are known inside a tunnel.
+pub const RANGES: usize = 8;
+/// A list of gateways: as large as the bounds above let it be, and a little more.
+pub const GATEWAYS_BYTES: usize = 2 * 1_024;
+/// What one cluster says to another about their tunnel, and the answer: a signed list and a hash.
+pub const TUNNEL_BYTES: usize = GATEWAYS_BYTES + ENVELOPE_BYTES + 64;
+
 /// What guests use, one page of it.
 pub const USAGE_BYTES: usize = 1_024 * 1_024;
 /// Pods of one such page (some 100 bytes each with one container).

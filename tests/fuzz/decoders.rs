@@ -14,7 +14,7 @@ use mercato_protocol::envelope::{Payload, Signed, Signers, Trust};
 use mercato_protocol::federation::{Root, Succession};
 use mercato_protocol::gossip::{self, Withdraw};
 use mercato_protocol::hello::Hello;
-use mercato_protocol::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
+use mercato_protocol::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
 use mercato_protocol::identity::Identity;
 use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
@@ -25,6 +25,7 @@ use mercato_protocol::request::Request;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::{Line, Slug, is_plain, shown_lines};
 use mercato_protocol::time::Now;
+use mercato_protocol::tunnel::{self, Gateways};
 use mercato_protocol::{quantity, stream, workload};
 
 #[path = "bodies.rs"]
@@ -39,7 +40,7 @@ const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(super) type Decoder = (&'static str, fn(&[u8]));
 
 /// What comes without a signature of its own.
-pub(super) const PLAIN: [Decoder; 13] = [
+pub(super) const PLAIN: [Decoder; 15] = [
     ("gossip", read::<gossip::Message>),
     ("hello", read::<Hello>),
     ("ad-body", read::<AdBody>),
@@ -53,10 +54,12 @@ pub(super) const PLAIN: [Decoder; 13] = [
     ("join-request", read::<JoinRequest>),
     ("join-reply", read::<JoinReply>),
     ("request", read::<Request>),
+    ("tunnel-ask", read::<tunnel::Ask>),
+    ("tunnel-answer", read::<tunnel::Answer>),
 ];
 
 /// What is signed, without its envelope.
-pub(super) const PAYLOADS: [Decoder; 10] = [
+pub(super) const PAYLOADS: [Decoder; 11] = [
     (Identity::TYPE, read::<Identity>),
     (AdLease::TYPE, read::<AdLease>),
     (Withdraw::TYPE, read::<Withdraw>),
@@ -67,10 +70,11 @@ pub(super) const PAYLOADS: [Decoder; 10] = [
     (RevocationList::TYPE, read::<RevocationList>),
     (Root::TYPE, read::<Root>),
     (Invoice::TYPE, read::<Invoice>),
+    (Gateways::TYPE, read::<Gateways>),
 ];
 
 /// The same in its envelope.
-pub(super) const SIGNED: [Decoder; 10] = [
+pub(super) const SIGNED: [Decoder; 11] = [
     (Identity::TYPE, open::<Identity>),
     (AdLease::TYPE, open::<AdLease>),
     (Withdraw::TYPE, open::<Withdraw>),
@@ -81,6 +85,7 @@ pub(super) const SIGNED: [Decoder; 10] = [
     (RevocationList::TYPE, open::<RevocationList>),
     (Root::TYPE, open::<Root>),
     (Invoice::TYPE, open::<Invoice>),
+    (Gateways::TYPE, open::<Gateways>),
 ];
 
 /// What follows a workload message.
@@ -129,7 +134,7 @@ pub(super) fn text(bytes: &[u8]) {
 type Reader = (&'static str, fn(&str));
 
 /// The types of which text is read, as their own modules call them.
-pub(super) const TEXTS: [Reader; 10] = [
+pub(super) const TEXTS: [Reader; 11] = [
     ("JoinToken", shown::<JoinToken>),
     ("Slug", shown::<Slug>),
     ("Line", line),
@@ -140,6 +145,7 @@ pub(super) const TEXTS: [Reader; 10] = [
     ("FederationId", shown::<FederationId>),
     ("NegotiationId", shown::<NegotiationId>),
     ("Digest", shown::<Digest>),
+    ("GatewayKey", shown::<GatewayKey>),
 ];
 
 fn shown<T: FromStr + Display + PartialEq + Debug>(text: &str)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use mercato_protocol::ad::{AdBody, AdLease, Goods, OfferTerms, Pool, PoolRow};
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::contract::{Network, Terms};
+use mercato_protocol::contract::Terms;
 use mercato_protocol::gpu::{GpuMode, GpuPool};
 use mercato_protocol::id::{ClusterId, Digest};
 use mercato_protocol::limits::{AD_BODY_BYTES, AD_LEASE_BYTES, ADDRESSES, POOLS};
@@ -140,7 +140,6 @@ pub(crate) fn terms_of(body: &AdBody, pool: &Pool, price: &Price, purchase: Purc
         isolation: body.isolation.first().copied().unwrap_or_default(),
         network_isolation: body.network_isolation,
         pod_security: body.pod_security,
-        network: Network::default(),
         transit_hops: 0,
         on_disconnect: OnDisconnect::Keep,
         reclaim_notice_s: body.terms.reclaim_notice_s,

@@ -183,7 +183,6 @@ fn plain_terms() -> Terms {
         isolation: Isolation::Runc,
         network_isolation: NetworkIsolation::None,
         pod_security: mercato_protocol::terms::PodSecurity::Baseline,
-        network: mercato_protocol::contract::Network::default(),
         transit_hops: 0,
         on_disconnect: OnDisconnect::Keep,
         reclaim_notice_s: 0,

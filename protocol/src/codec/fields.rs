@@ -3,6 +3,7 @@
 use super::error::{CodecError, at_most};
 use super::reader::Reader;
 use super::wire::Wire;
+use super::writer::Writer;
 use crate::limits;
 
 /// The entries of a struct's map.
@@ -56,6 +57,19 @@ impl<'r, 'a> Fields<'r, 'a> {
             }
         };
         Ok(())
+    }
+}
+
+/// What a field says that once said something, and never did: a struct without fields.
+pub(crate) struct Nothing;
+
+impl Wire for Nothing {
+    fn encode(&self, to: &mut Writer) {
+        to.map(0);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        Fields::read(from)?.finish().map(|()| Self)
     }
 }
 

@@ -4,15 +4,18 @@
 //! Key 0 of every map is `ext`, for fields of releases to come; own keys start at 1 and
 //! ascend.
 
-/// A struct: `wire_map!(Type { 1 => field, … })`.
+/// A struct: `wire_map!(Type { 1 => field, … })`. A key alone is a field that says nothing any
+/// more: an empty struct is written there, and nothing else is read.
 macro_rules! wire_map {
-    ($type:ty { $($key:literal => $field:ident),+ $(,)? }) => {
+    ($type:ty { $($key:literal $(=> $field:ident)?),+ $(,)? }) => {
         impl $crate::codec::Wire for $type {
             fn encode(&self, to: &mut $crate::codec::Writer) {
-                to.map(0 $(+ usize::from(!$crate::codec::Wire::is_absent(&self.$field)))+);
-                $(if !$crate::codec::Wire::is_absent(&self.$field) {
+                to.map(0 $(+ usize::from(
+                    !$crate::codec::Wire::is_absent($crate::codec::wire_map!(@of self $($field)?))
+                ))+);
+                $(if !$crate::codec::Wire::is_absent($crate::codec::wire_map!(@of self $($field)?)) {
                     to.uint($key);
-                    $crate::codec::Wire::encode(&self.$field, to);
+                    $crate::codec::Wire::encode($crate::codec::wire_map!(@of self $($field)?), to);
                 })+
             }
 
@@ -20,11 +23,17 @@ macro_rules! wire_map {
                 from: &mut $crate::codec::Reader<'_>,
             ) -> Result<Self, $crate::codec::CodecError> {
                 let mut fields = $crate::codec::Fields::read(from)?;
-                let value = Self { $($field: fields.take($key)?),+ };
+                $($crate::codec::wire_map!(@take fields $key $($field)?);)+
                 fields.finish()?;
-                Ok(value)
+                Ok(Self { $($($field,)?)+ })
             }
         }
+    };
+    (@of $this:ident $field:ident) => { &$this.$field };
+    (@of $this:ident) => { &$crate::codec::Nothing };
+    (@take $fields:ident $key:literal $field:ident) => { let $field = $fields.take($key)?; };
+    (@take $fields:ident $key:literal) => {
+        let $crate::codec::Nothing = $fields.take($key)?;
     };
 }
 

@@ -6,6 +6,7 @@
 //! out, so there is one encoding of each value. Why not serde: it writes text keys, and
 //! its CBOR readers accept non-canonical input.
 
+mod addresses;
 mod collections;
 mod error;
 mod fields;
@@ -18,6 +19,7 @@ mod writer;
 pub use error::CodecError;
 pub(crate) use error::{at_most, ensure};
 pub use fields::Fields;
+pub(crate) use fields::Nothing;
 pub(crate) use macros::{wire_enum, wire_map, wire_union};
 pub use reader::{Reader, check};
 pub use wire::{Message, Wire};

@@ -1,6 +1,4 @@
-//! How the small values travel: numbers, text, identifiers, addresses.
-
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! How the small values travel: numbers, text, identifiers.
 
 use super::error::CodecError;
 use super::reader::Reader;
@@ -8,7 +6,7 @@ use super::wire::Wire;
 use super::writer::Writer;
 use crate::envelope::Signed;
 use crate::gossip::Fingerprint;
-use crate::id::{ClusterId, Digest, FederationId, NegotiationId, PublicKey};
+use crate::id::{ClusterId, Digest, FederationId, GatewayKey, NegotiationId, PublicKey};
 use crate::limits;
 use crate::price::Currency;
 use crate::resources::Resource;
@@ -108,31 +106,7 @@ macro_rules! wire_id {
     )+};
 }
 
-wire_id!(ClusterId, PublicKey, Digest, FederationId, NegotiationId);
-
-/// Four bytes, or sixteen; what IPv4 has a form for is never said in that of IPv6.
-impl Wire for IpAddr {
-    fn encode(&self, to: &mut Writer) {
-        match self {
-            Self::V4(address) => to.bytes(&address.octets()),
-            Self::V6(address) => to.bytes(&address.octets()),
-        }
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let bytes = from.bytes(limits::TEXT_BYTES)?;
-        if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
-            return Ok(Self::V4(Ipv4Addr::from(octets)));
-        }
-        let octets: [u8; 16] =
-            bytes.try_into().map_err(|_| CodecError::Expected("the length of an address"))?;
-        let address = Ipv6Addr::from(octets);
-        match address.to_ipv4_mapped() {
-            Some(_) => Err(CodecError::Invalid("an address of IPv4 in the form of IPv6")),
-            None => Ok(Self::V6(address)),
-        }
-    }
-}
+wire_id!(ClusterId, PublicKey, Digest, FederationId, NegotiationId, GatewayKey);
 
 impl Wire for Uid {
     fn encode(&self, to: &mut Writer) {

@@ -14,6 +14,11 @@ impl Writer {
         Self { bytes: Vec::new(), counted: Some(0) }
     }
 
+    /// One that has room for so many bytes: as many do not move while they are written.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), counted: None }
+    }
+
     /// All that was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -9,4 +9,5 @@ mod membership;
 mod roundtrip;
 mod samples;
 mod talk;
+mod tunnel;
 mod vectors;

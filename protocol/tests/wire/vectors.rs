@@ -21,9 +21,10 @@ use mercato_protocol::invoice::Invoice;
 use mercato_protocol::join::{JoinReply, JoinRequest, JoinToken};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::request::Request;
+use mercato_protocol::tunnel::{self, Gateways};
 use mercato_protocol::{negotiation, stream, workload};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{malformed, samples};
 
@@ -78,6 +79,11 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
         "join-request" => plain::<JoinRequest>(bytes),
         "join-reply" => plain::<JoinReply>(bytes),
         "succession" => plain::<Succession>(bytes),
+        "tunnel-ask" => tunnel_ask(bytes),
+        "tunnel-answer" => plain::<tunnel::Answer>(bytes),
+        Gateways::TYPE => {
+            signed::<Gateways>(bytes, FederationId::NONE, Signers::Known(&samples::known()))
+        }
         Root::TYPE => signed::<Root>(bytes, FederationId::NONE, Signers::Anyone),
         Certificate::TYPE => by_members::<Certificate>(bytes),
         RevocationList::TYPE => by_members::<RevocationList>(bytes),
@@ -95,6 +101,20 @@ fn read(kind: &str, bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
 fn plain<T: Message + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
     let value = T::from_bytes(bytes).map_err(|error| name_of(&error))?;
     Ok((serde_json::to_value(&value).unwrap(), value.to_bytes().unwrap()))
+}
+
+/// Nothing but a frame is ever made of one that has a secret; the examples' secrets are none.
+fn tunnel_ask(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
+    let ask = tunnel::Ask::from_bytes(bytes).map_err(|error| name_of(&error))?;
+    let value = match &ask {
+        tunnel::Ask::Introduce { gateways, secret_hash } => {
+            json!({ "introduce": { "gateways": gateways, "secretHash": secret_hash } })
+        }
+        tunnel::Ask::Secret { secret, replaces } => {
+            json!({ "secret": { "secret": hex::encode(secret.expose()), "replaces": replaces } })
+        }
+    };
+    Ok((value, ask.to_frame().unwrap().to_vec()))
 }
 
 fn by_known<T: Payload + Serialize>(bytes: &[u8]) -> Result<(Value, Vec<u8>), String> {
@@ -160,7 +180,7 @@ fn good() -> Vec<Good> {
     let full = samples::ad_lease(&samples::full_body());
     add("ad-lease", "full", provider.sign(lan, &full).unwrap().as_bytes());
     add("withdraw", "withdraw", provider.sign(lan, &samples::withdraw()).unwrap().as_bytes());
-    for (name, terms) in [("plain", samples::terms()), ("full", samples::full_terms())] {
+    for (name, terms) in [("plain", samples::terms()), ("every term", samples::full_terms())] {
         let contract = samples::contract(terms);
         add("contract", name, consumer.sign(lan, &contract).unwrap().as_bytes());
     }
@@ -175,6 +195,7 @@ fn good() -> Vec<Good> {
         let key = if buys { &consumer } else { &provider };
         add("negotiation", name, key.sign(lan, &message).unwrap().as_bytes());
     }
+    of_tunnels().iter().for_each(|(kind, name, bytes)| add(kind, name, bytes));
     let mut plain = |kind, name, bytes: Result<Vec<u8>, _>| add(kind, name, &bytes.unwrap());
     samples::gossip().iter().for_each(|(name, m)| plain("gossip", name, m.to_bytes()));
     plain("succession", "succession", samples::succession().to_bytes());
@@ -196,6 +217,21 @@ fn good() -> Vec<Good> {
     plain("stream-usage", "none", stream::Usage::default().to_bytes());
     plain("workload-open", "extension passed over", Ok(malformed::extended(false)));
     all
+}
+
+/// What two clusters say about their tunnel: kind, name and bytes.
+fn of_tunnels() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let list = |(name, list)| {
+        let signed = samples::consumer().sign(FederationId::NONE, &list).unwrap();
+        (Gateways::TYPE, name, signed.as_bytes().to_vec())
+    };
+    let ask =
+        |(name, ask): (_, tunnel::Ask)| ("tunnel-ask", name, ask.to_frame().unwrap().to_vec());
+    let answer =
+        |(name, answer): (_, tunnel::Answer)| ("tunnel-answer", name, answer.to_bytes().unwrap());
+    let lists = samples::gateways().into_iter().map(list);
+    let asks = samples::tunnel_asks().into_iter().map(ask);
+    lists.chain(asks).chain(samples::tunnel_answers().into_iter().map(answer)).collect()
 }
 
 fn malformed() -> Vec<Malformed> {
@@ -237,12 +273,14 @@ fn file<T: Serialize + for<'de> Deserialize<'de>>(name: &str, made: &T) -> T {
     serde_json::from_slice(&std::fs::read(path(name)).unwrap()).unwrap()
 }
 
-/// Whether `value` says all that `before` said. What a later release may add is absent.
+/// Whether `value` says all that `before` said. What a later release may add is absent; what no
+/// release has ever said is gone.
 fn says(value: &Value, before: &Value) -> bool {
     match (value, before) {
         (Value::Object(value), Value::Object(before)) => {
             let kept = before
                 .iter()
+                .filter(|(key, before)| *key != "network" || !is_empty(before))
                 .all(|(key, before)| value.get(key).is_some_and(|value| says(value, before)));
             let added = value.iter().filter(|(key, _)| !before.contains_key(*key));
             kept && added.into_iter().all(|(_, value)| value.is_null())
@@ -252,6 +290,12 @@ fn says(value: &Value, before: &Value) -> bool {
         }
         (value, before) => value == before,
     }
+}
+
+/// Whether it is a struct of empty lists.
+fn is_empty(value: &Value) -> bool {
+    let fields = value.as_object().into_iter().flat_map(|fields| fields.values());
+    fields.into_iter().all(|field| field.as_array().is_some_and(Vec::is_empty))
 }
 
 #[test]
@@ -277,6 +321,11 @@ fn the_previous_release_is_understood() {
     assert!(kept.len() >= 40);
     for vector in kept {
         let bytes = hex::decode(&vector.bytes).unwrap();
+        // Its contract has gateways, which no release has ever put there.
+        if (vector.kind.as_str(), vector.name.as_str()) == ("contract", "full") {
+            assert_eq!(bytes, malformed::contract_with_network());
+            continue;
+        }
         let (value, again) = read(&vector.kind, &bytes).unwrap();
         assert!(says(&value, &vector.value), "{}/{}: {value:#}", vector.kind, vector.name);
         assert_eq!(again != bytes, vector.extended, "{}/{}", vector.kind, vector.name);

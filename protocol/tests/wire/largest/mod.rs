@@ -5,6 +5,7 @@
 //! does not compile here until it has its largest.
 
 mod traffic;
+mod tunnel;
 mod values;
 
 use std::collections::BTreeSet;
@@ -44,12 +45,13 @@ enum Bound {
 use Bound::{Maker, Parts};
 
 /// By the type's name in its module.
-const MESSAGES: [(&str, Bound); 23] = [
+const MESSAGES: [(&str, Bound); 26] = [
     ("AdBody", Maker("broker/src/sale/offer.rs")),
     ("AdLease", Maker("broker/src/sale/offer.rs")),
     ("Ask", Parts(|| asks().iter().map(size).collect())),
     ("Certificate", Parts(|| vec![size(&certificate(Role::Registrar))])),
     ("Contract", Parts(|| vec![size(&contract())])),
+    ("Gateways", Parts(|| tunnel::gateways().iter().map(size).collect())),
     ("Hello", Parts(|| vec![size(&hello())])),
     ("Identity", Parts(|| vec![size(&identity())])),
     ("Invoice", Parts(|| vec![size(&invoice())])),
@@ -67,6 +69,8 @@ const MESSAGES: [(&str, Bound); 23] = [
     ("Withdraw", Parts(|| vec![size(&withdraw())])),
     ("gossip::Message", Parts(|| gossip().iter().map(size).collect())),
     ("negotiation::Message", Parts(|| words().iter().map(size).collect())),
+    ("tunnel::Answer", Parts(|| tunnel::answers().iter().map(size).collect())),
+    ("tunnel::Ask", Parts(|| tunnel::asks().iter().map(size).collect())),
     ("workload::Message", Parts(|| workload().iter().map(size).collect())),
 ];
 

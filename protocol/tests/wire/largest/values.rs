@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use mercato_protocol::contract::{Amends, Contract, Network, Party, Terms};
+use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::{Payload, Signed};
 use mercato_protocol::id::{ClusterId, Digest, NegotiationId, PublicKey};
 use mercato_protocol::invoice::{Credit, CreditKind, Invoice, Notice};
@@ -74,12 +74,6 @@ pub(crate) fn terms() -> Terms {
         isolation: Isolation::Confidential,
         network_isolation: NetworkIsolation::Required,
         pod_security: PodSecurity::Restricted,
-        network: Network {
-            provider_gateways: vec![KEY; limits::GATEWAYS],
-            consumer_gateways: vec![KEY; limits::GATEWAYS],
-            ranges: vec![text(0, limits::RANGE_BYTES); limits::RANGES],
-            services: vec![text(0, limits::SUBDOMAIN_BYTES); limits::SERVICES],
-        },
         transit_hops: u32::MAX,
         on_disconnect: OnDisconnect::StopAfter { seconds: u32::MAX },
         reclaim_notice_s: MAX,

@@ -3,12 +3,12 @@
 use mercato_protocol::ad::AdLease;
 use mercato_protocol::contract::{Contract, Terms};
 use mercato_protocol::envelope::Payload as _;
+use mercato_protocol::limits;
 use mercato_protocol::negotiation::{Body, Message};
 use mercato_protocol::price::{Price, UnitPrice};
 use mercato_protocol::receipt::Receipt;
 use mercato_protocol::resources::Resource;
 use mercato_protocol::text::GpuModel;
-use mercato_protocol::{id::PublicKey, limits};
 
 use super::{Case, sign, unchecked};
 use crate::samples;
@@ -30,9 +30,6 @@ pub(super) fn cases() -> Vec<Case> {
         ("contract", "none of a model of GPUs", contract(padded), "Invalid"),
         ("contract", "a price of too many lines", contract(|it| price(it, 49)), "TooLong"),
         ("contract", "too many models of GPUs", contract(crowded), "TooLong"),
-        ("contract", "too many gateways", contract(gateways), "TooLong"),
-        ("contract", "an address range too long", contract(ranges), "TooLong"),
-        ("contract", "too many services", contract(services), "TooLong"),
         ("negotiation", "a price of a thousand lines", request(|it| price(it, LINES)), "TooLong"),
         ("negotiation", "many models of which none is asked", request(many_padded), "TooLong"),
         ("negotiation", "one model of which none is asked", request(padded), "Invalid"),
@@ -70,18 +67,6 @@ fn many_padded(terms: &mut Terms) {
 
 fn crowded(terms: &mut Terms) {
     terms.quantity.gpus = models(limits::GPU_MODELS + 1).map(|model| (model, 1)).collect();
-}
-
-fn gateways(terms: &mut Terms) {
-    terms.network.provider_gateways = vec![PublicKey([7; 32]); limits::GATEWAYS + 1];
-}
-
-fn ranges(terms: &mut Terms) {
-    terms.network.ranges = vec!["1".repeat(limits::RANGE_BYTES + 1)];
-}
-
-fn services(terms: &mut Terms) {
-    terms.network.services = vec!["registry.test".to_owned(); limits::SERVICES + 1];
 }
 
 fn contract(change: impl Fn(&mut Terms)) -> Vec<u8> {

@@ -17,8 +17,12 @@ use crate::{samples, talk};
 
 mod bounds;
 mod membership;
+mod network;
 mod signatures;
 mod stream;
+mod tunnel;
+
+pub(crate) use network::contract_with_network;
 
 /// Kind, name, bytes, error.
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>, &'static str);
@@ -30,7 +34,9 @@ pub(crate) fn cases() -> Vec<Case> {
         rules(),
         addresses(),
         bounds::cases(),
+        network::cases(),
         stream::cases(),
+        tunnel::cases(),
         talk::cases(),
         membership::cases(),
         signatures::headers(),

@@ -7,7 +7,7 @@ use mercato_protocol::ad::{
     AdBody, AdLease, Assurance, Attribute, Goods, OfferTerms, Pool, PoolRow,
 };
 use mercato_protocol::codec::Message as _;
-use mercato_protocol::contract::{Amends, Contract, Network, Party, Terms};
+use mercato_protocol::contract::{Amends, Contract, Party, Terms};
 use mercato_protocol::envelope::{KeyPair, Signed};
 use mercato_protocol::gossip::Withdraw;
 use mercato_protocol::gpu::{GpuIsolation, GpuMode, GpuPool, GpuSource};
@@ -28,9 +28,11 @@ use mercato_protocol::time::Now;
 
 mod membership;
 mod traffic;
+mod tunnel;
 
 pub(crate) use membership::*;
 pub(crate) use traffic::*;
+pub(crate) use tunnel::*;
 
 pub(crate) const NOW: Now = Now { mono_ms: 5_000, wall_ms: 1_800_000_000_000 };
 pub(crate) const PROVIDER_SEED: [u8; 32] = [1; 32];
@@ -219,7 +221,6 @@ pub(crate) fn terms() -> Terms {
         isolation: Isolation::Runc,
         network_isolation: NetworkIsolation::None,
         pod_security: PodSecurity::Baseline,
-        network: Network::default(),
         transit_hops: 0,
         on_disconnect: OnDisconnect::Keep,
         reclaim_notice_s: 3_600,
@@ -232,12 +233,6 @@ pub(crate) fn terms() -> Terms {
 /// Every term that can be said.
 pub(crate) fn full_terms() -> Terms {
     Terms {
-        network: Network {
-            provider_gateways: vec![PublicKey([7; 32])],
-            consumer_gateways: vec![PublicKey([8; 32]), PublicKey([9; 32])],
-            ranges: vec!["10.200.0.0/25".into()],
-            services: vec!["registry.test".into()],
-        },
         transit_hops: 1,
         on_disconnect: OnDisconnect::StopAfter { seconds: 600 },
         sla: Some(Sla { availability_ppm: 999_000, credit_ppm: 100_000 }),

@@ -1,0 +1,87 @@
+//! The secret of two clusters: said in one frame, shown nowhere, erased when it is dropped.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use crate::codec::{CodecError, Reader, Wire, Writer};
+use crate::id::{ClusterId, Digest};
+
+/// 32 random bytes that two clusters share: what their gateways' handshakes need besides the keys.
+///
+/// It has no `Clone`, no `Serialize` and says nothing of itself in `Debug`. That of a release is
+/// 32 bytes, whoever drew them.
+pub struct PairSecret(Box<Zeroizing<[u8; 32]>>);
+
+impl PairSecret {
+    /// Takes 32 bytes of good randomness. What the caller has of them is its own to erase.
+    pub fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    /// The bytes, for whoever keeps them or hands them to a session.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// What a side says of its secret to the other, whichever of the two says it: SHA-256 of
+    /// `mercato/1/tunnel-secret`, a zero byte, the lower cluster, the higher one, and the secret.
+    pub fn hash(&self, one: ClusterId, other: ClusterId) -> Digest {
+        let (lower, higher) = (one.min(other), one.max(other));
+        let hash = Sha256::new()
+            .chain_update(b"mercato/1/tunnel-secret\0")
+            .chain_update(lower.as_bytes())
+            .chain_update(higher.as_bytes())
+            .chain_update(self.expose());
+        Digest(hash.finalize().into())
+    }
+}
+
+impl PartialEq for PairSecret {
+    /// Takes as long wherever they differ.
+    fn eq(&self, other: &Self) -> bool {
+        let pairs = self.expose().iter().zip(other.expose());
+        pairs.fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
+    }
+}
+
+impl Eq for PairSecret {}
+
+impl fmt::Debug for PairSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PairSecret(…)")
+    }
+}
+
+impl Wire for PairSecret {
+    fn encode(&self, to: &mut Writer) {
+        to.bytes(self.expose());
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let mut secret = Box::new(Zeroizing::new([0; 32]));
+        let bytes = from.bytes(secret.len())?;
+        if bytes.len() != secret.len() {
+            return Err(CodecError::Expected("the length of a secret"));
+        }
+        secret.copy_from_slice(bytes);
+        Ok(Self(secret))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_says_nothing_of_itself_and_its_hash_is_of_the_pair() {
+        let secret = |byte| PairSecret::new(Zeroizing::new([byte; 32]));
+        assert_eq!(format!("{:?}", secret(7)), "PairSecret(…)");
+        let [one, other, third] = [1, 2, 3].map(|byte| ClusterId([byte; 32]));
+        assert_eq!(secret(7).hash(one, other), secret(7).hash(other, one));
+        assert_ne!(secret(7).hash(one, other), secret(7).hash(one, third));
+        assert_ne!(secret(7).hash(one, other), secret(8).hash(one, other));
+        assert!(secret(7) == secret(7) && secret(7) != secret(8));
+    }
+}
