@@ -3,6 +3,7 @@
 use std::io;
 
 use mercato_discovery::{Address, DialFailure};
+use mercato_protocol::codec::CodecError;
 use thiserror::Error;
 
 /// Why the network does not start.
@@ -53,6 +54,36 @@ impl NetError {
     pub(crate) fn check_size(message: &[u8], max: usize) -> Result<(), Self> {
         let bytes = message.len();
         if bytes > max { Err(Self::TooLarge { bytes, max }) } else { Ok(()) }
+    }
+}
+
+/// Why a question about the tunnel has no answer.
+#[derive(Debug, Error)]
+pub enum TunnelError {
+    /// The peer does not speak of tunnels.
+    #[error("the peer is of an earlier version, which has no tunnel: update mercato over there")]
+    Unsupported,
+    /// The question cannot be said; nothing of it was sent.
+    #[error("what was to be said of the tunnel is not valid: {0}")]
+    Ask(#[source] CodecError),
+    /// What came is no answer.
+    #[error("the peer's answer about the tunnel is not valid: {0}")]
+    Answer(#[source] CodecError),
+    /// The connection, or the peer, failed: what was asked may have been heard.
+    #[error(transparent)]
+    Net(NetError),
+}
+
+impl From<NetError> for TunnelError {
+    fn from(error: NetError) -> Self {
+        match error {
+            NetError::Unsupported(_) => Self::Unsupported,
+            error @ (NetError::NotConnected
+            | NetError::TimedOut
+            | NetError::TooLarge { .. }
+            | NetError::Io(_)
+            | NetError::Stopped) => Self::Net(error),
+        }
     }
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use mercato_discovery::Address;
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::tunnel::Ask;
 
 use crate::held::Held;
 use crate::kubelet::KubeletAnswer;
 use crate::requests::Responder;
 use crate::session::Session;
+use crate::tunnel::TunnelResponder;
 use crate::workload::WorkloadReceiver;
 
 /// See the module. While events wait, peers wait: take them in a task that never waits
@@ -90,6 +92,17 @@ pub enum Event {
         held: Held,
         /// Takes the reply and gives the stream.
         answer: KubeletAnswer,
+    },
+    /// A question about the tunnel, to be answered within 30 s.
+    Tunnel {
+        /// Whose it is, by its connection.
+        peer: PublicKey,
+        /// The question; of a list in it nothing was checked.
+        ask: Ask,
+        /// To be kept until it is dealt with.
+        held: Held,
+        /// Takes the answer to it.
+        responder: TunnelResponder,
     },
     /// We can be reached here; one for each local address.
     Listening {

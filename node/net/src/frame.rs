@@ -4,6 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use zeroize::Zeroizing;
 
 /// How long the next frame is; `None` if the stream ends before one begins. One above `max` is
 /// refused before anything is allocated.
@@ -34,6 +35,17 @@ pub(crate) async fn body(from: &mut (impl AsyncRead + Unpin), length: usize) -> 
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(frame.into())
+}
+
+/// The same of one that may hold a secret: it is erased when it is dropped. Its bound is small, for
+/// all of it is allocated at once: no copy stays behind as it grows.
+pub(crate) async fn erased(
+    from: &mut (impl AsyncRead + Unpin),
+    length: usize,
+) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut frame = Zeroizing::new(vec![0; length]);
+    from.read_exact(&mut frame).await?;
+    Ok(frame)
 }
 
 /// The next frame, of a stream of which one is held at a time.

@@ -12,12 +12,13 @@ use libp2p::identity::Keypair;
 use mercato_discovery::{Address, PublicAddress, published};
 use mercato_protocol::bounded::Rank;
 use mercato_protocol::id::PublicKey;
+use mercato_protocol::tunnel::{Answer, Ask};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::address::{Names, system_names};
 use crate::command::{Command, Opener};
 use crate::dial::Dial;
-use crate::error::{DialError, NetError, StartError};
+use crate::error::{DialError, NetError, StartError, TunnelError};
 use crate::event::Event;
 use crate::held::Shares;
 use crate::kubelet::{self, ByteStream};
@@ -29,7 +30,7 @@ use crate::ranks::Ranks;
 use crate::session::Session;
 use crate::task::Task;
 use crate::workload::WorkloadSender;
-use crate::{address, behaviour, identity, requests};
+use crate::{address, behaviour, identity, requests, tunnel};
 
 /// How to start.
 pub struct NetConfig {
@@ -207,6 +208,17 @@ impl Net {
             requests::ask(opener.open(peer, Protocol::Negotiation).await?, &request).await
         }
         .boxed()
+    }
+
+    /// Asks a connected peer about the tunnel, and waits up to 30 s. That the peer is of a release
+    /// which has none is [`TunnelError::Unsupported`].
+    pub fn tunnel(
+        &self,
+        peer: PublicKey,
+        ask: Ask,
+    ) -> BoxFuture<'static, Result<Answer, TunnelError>> {
+        let opener = self.opener.clone();
+        async move { tunnel::ask(opener.open(peer, Protocol::Tunnel).await?, &ask).await }.boxed()
     }
 
     /// Opens our direction of a lease; the header says which, at most

@@ -19,8 +19,9 @@ use crate::kubelet::KubeletAnswer;
 use crate::peers::Permit;
 use crate::protocols::Protocol;
 use crate::requests::Responder;
+use crate::tunnel::TunnelResponder;
 use crate::workload::WorkloadReceiver;
-use crate::{frame, limits};
+use crate::{frame, limits, tunnel};
 
 /// A stream that a peer opened, with what it counts for.
 pub(crate) struct Opened {
@@ -47,6 +48,7 @@ async fn run(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetE
     let event = match opened.protocol {
         Protocol::Market => return gossip(opened, events).await,
         Protocol::Negotiation => return answer(opened, events).await,
+        Protocol::Tunnel => return tunnel(opened, events).await,
         Protocol::Workload => {
             let (header, taken) = opened.first(limits::WORKLOAD_OPEN_BYTES, 0).await?;
             let Opened { stream, peer, permit, connection, .. } = opened;
@@ -95,16 +97,35 @@ async fn answer(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), N
     timeout(limits::REQUEST_TIMEOUT, exchange).await.map_err(|_| NetError::TimedOut)?
 }
 
+async fn tunnel(mut opened: Opened, events: mpsc::Sender<Event>) -> Result<(), NetError> {
+    let read = async {
+        let (length, taken) = opened.room(limits::TUNNEL_BYTES, limits::TUNNEL_BYTES).await?;
+        Ok::<_, NetError>((tunnel::question(&mut opened.stream, length).await?, taken))
+    };
+    let (ask, taken) = within(limits::OPEN_TIMEOUT, read).await?;
+    let (responder, answered) = TunnelResponder::new();
+    // As that of a request, it counts until the answer is out.
+    let held = Held::new(Arc::clone(&taken), opened.connection.clone());
+    let question = Event::Tunnel { peer: opened.peer, ask, held, responder };
+    events.send(question).await.map_err(|_| NetError::Stopped)?;
+    tunnel::answer(opened.stream, answered).await
+}
+
 impl Opened {
     /// The first frame, for which there is room, and for so many bytes more.
     async fn first(&mut self, max: usize, more: usize) -> Result<(Bytes, Arc<Taken>), NetError> {
         let read = async {
-            let length = frame::length(&mut self.stream, max).await?;
-            let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-            let taken = self.share.take(Kind::Words, length + more).await?;
-            Ok::<_, NetError>((frame::body(&mut self.stream, length).await?, Arc::new(taken)))
+            let (length, taken) = self.room(max, more).await?;
+            Ok::<_, NetError>((frame::body(&mut self.stream, length).await?, taken))
         };
         within(limits::OPEN_TIMEOUT, read).await
+    }
+
+    /// How long the first frame is, once there is room for it, and for so many bytes more.
+    async fn room(&mut self, max: usize, more: usize) -> Result<(usize, Arc<Taken>), NetError> {
+        let length = frame::length(&mut self.stream, max).await?;
+        let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        Ok((length, Arc::new(self.share.take(Kind::Words, length + more).await?)))
     }
 }
 

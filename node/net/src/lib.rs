@@ -1,7 +1,7 @@
 //! The libp2p swarm: how clusters reach each other, within limits.
 //!
 //! [`Net`] dials, listens and carries bytes: gossip frames to neighbours, requests with
-//! one answer, workload frames of a lease, and raw kubelet streams. [`Event`] says what
+//! one answer, questions about the tunnel, workload frames of a lease, and raw kubelet streams. [`Event`] says what
 //! peers did. A peer is named by the key that its connection proved.
 //!
 //! What the bytes mean is left to the daemon's driver and the rooms below it; whom to
@@ -36,11 +36,12 @@ mod run;
 mod session;
 mod streams;
 mod task;
+mod tunnel;
 mod unread;
 mod workload;
 
 pub use address::{Names, system_names};
-pub use error::{DialError, NetError, StartError};
+pub use error::{DialError, NetError, StartError, TunnelError};
 pub use event::Event;
 pub use handle::{Net, NetConfig};
 pub use held::{Connection, Held};
@@ -50,4 +51,5 @@ pub use listen::Listen;
 pub use peers::PeerInfo;
 pub use requests::Responder;
 pub use session::Session;
+pub use tunnel::TunnelResponder;
 pub use workload::{Frame, WorkloadReceiver, WorkloadSender};

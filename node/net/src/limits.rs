@@ -128,6 +128,8 @@ pub const WORKLOAD_HEADER_BYTES: usize = wire::WORKLOAD_BYTES;
 pub const WORKLOAD_BODY_BYTES: usize = wire::OBJECT_BYTES;
 /// A kubelet stream's request, and its reply.
 pub const KUBELET_BYTES: usize = wire::STREAM_BYTES;
+/// A question about the tunnel, and its answer.
+pub const TUNNEL_BYTES: usize = wire::TUNNEL_BYTES;
 
 /// What one peer who is known may make us hold at a time, over all its connections: gossip, two of
 /// the largest frames,

@@ -13,11 +13,13 @@ pub(crate) enum Protocol {
     Workload,
     /// A request, a reply, then raw bytes both ways.
     Kubelet,
+    /// One question about the tunnel, one answer. Earlier releases do not speak it.
+    Tunnel,
 }
 
 impl Protocol {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Market, Self::Negotiation, Self::Workload, Self::Kubelet];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Market, Self::Negotiation, Self::Workload, Self::Kubelet, Self::Tunnel];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -25,6 +27,7 @@ impl Protocol {
             Self::Negotiation => "/mercato/negotiation/1",
             Self::Workload => "/mercato/workload/2",
             Self::Kubelet => "/mercato/kubelet/1",
+            Self::Tunnel => "/mercato/tunnel/1",
         }
     }
 

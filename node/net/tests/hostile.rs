@@ -50,7 +50,7 @@ async fn a_frame_that_announces_too_much_ends_its_stream_and_no_more() {
     friend.connect(&mut victim).await;
     let address = victim.address(Transport::Tcp).to_string().parse().unwrap();
     let (mut control, peer) = stranger(address).await;
-    for protocol in ["market/1", "negotiation/1", "workload/2", "kubelet/1"] {
+    for protocol in ["market/1", "negotiation/1", "workload/2", "kubelet/1", "tunnel/1"] {
         let name = StreamProtocol::try_from_owned(format!("/mercato/{protocol}")).unwrap();
         let mut stream = control.open_stream(peer, name).await.unwrap();
         stream.write_all(&u32::MAX.to_be_bytes()).await.unwrap();
@@ -67,9 +67,10 @@ async fn a_frame_that_announces_too_much_ends_its_stream_and_no_more() {
                     responder.respond("well".into());
                     Some(())
                 }
-                Event::Gossip { .. } | Event::Workload { .. } | Event::Kubelet { .. } => {
-                    panic!("garbage came through")
-                }
+                Event::Gossip { .. }
+                | Event::Workload { .. }
+                | Event::Kubelet { .. }
+                | Event::Tunnel { .. } => panic!("garbage came through"),
                 _ => None,
             })
             .await;

@@ -19,6 +19,7 @@ use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
+use mercato_protocol::tunnel::{self, RefusedReason};
 use tokio::sync::mpsc;
 
 use super::clock;
@@ -73,6 +74,11 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
                 tokio::spawn(
                     connection.during(streams::serve(handle, peer, request, held, answer)),
                 );
+            }
+            Event::Tunnel { responder, .. } => {
+                let text = "leases have no tunnel here yet".to_owned();
+                let reason = RefusedReason::Unavailable;
+                responder.respond(tunnel::Answer::Refused { reason, text });
             }
             Event::Listening { address } => {
                 tracing::info!(%address, "listening");

@@ -31,11 +31,12 @@ const ADDRESSES: usize = 4;
 const ROUND: Duration = Duration::from_secs(1);
 /// Streams of each kind that each opens: as many as a peer may have, for gossip and requests
 /// together and for leases, and more.
-const STREAMS: [(&str, usize); 4] = [
+const STREAMS: [(&str, usize); 5] = [
     ("/mercato/market/1", 16),
     ("/mercato/negotiation/1", 16),
     ("/mercato/workload/2", 16),
     ("/mercato/kubelet/1", 16),
+    ("/mercato/tunnel/1", 16),
 ];
 /// What a daemon may have more than before, in MiB.
 const MORE: u64 = 64;

@@ -124,6 +124,7 @@ async fn take(
             | Event::Rtt { .. }
             | Event::Addresses { .. }
             | Event::Gossip { .. }
+            | Event::Tunnel { .. }
             | Event::Listening { .. }
             | Event::NotListening { .. }
             | Event::PortTaken { .. }
