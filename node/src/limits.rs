@@ -16,6 +16,11 @@ pub(crate) const STORE_WRITE: Duration = Duration::from_secs(10);
 pub(crate) const STORE_LOCK_LOOKS: u32 = 50;
 /// How long there is between two looks: [`STORE_LOCK_LOOKS`].
 pub(crate) const STORE_LOCK_LOOK: Duration = Duration::from_millis(20);
+/// A peer that had no answer about the tunnel is asked again after this time, then after twice as
+/// long each time,
+pub(crate) const TUNNEL_RETRY_MS: u64 = 1_000;
+/// up to this. Who has a reason to answer otherwise asks by itself.
+pub(crate) const TUNNEL_RETRY_MOST_MS: u64 = 60_000;
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 

@@ -1,0 +1,6 @@
+//! Two exchanges over a link that loses and reorders, whose programs die and lose their folders;
+//! and what one of them does with each word of a peer.
+
+mod converge;
+mod pair;
+mod words;
