@@ -2,9 +2,10 @@
 //! an error.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use ipnet::{IpNet, Ipv4Net};
 use mercato_broker::syntax::Seconds;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
@@ -45,6 +46,8 @@ pub struct Settings {
     /// The name server that is asked for federations and their peers, `IP:PORT`; none: the
     /// system's.
     pub dns: Option<SocketAddr>,
+    /// The gateway of the tunnels to other clusters.
+    pub gateway: Gateway,
     /// The Kubernetes cluster that is shared from and bought for.
     pub kubernetes: Kubernetes,
     /// ISO 3166 country of the law that applies here.
@@ -95,6 +98,34 @@ impl<'de> Deserialize<'de> for Health {
         text.parse().map(Self::At).map_err(|_| serde::de::Error::custom(wrong))
     }
 }
+
+/// The gateway of the tunnels to other clusters.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Gateway {
+    /// Off: none, pods elsewhere have no address at home.
+    pub enabled: Switch,
+    /// Where other gateways reach it, by UDP.
+    pub port: u16,
+    /// Where they are told that it is, `IP:PORT`; empty: at the addresses of this machine, with the
+    /// port above.
+    pub addresses: Vec<SocketAddr>,
+    /// By addresses of this range pods are known inside tunnels: nothing else here may use it.
+    pub pool: IpNet,
+}
+
+/// Nobody's on the Internet, and seldom anybody's elsewhere: flannel, k3s, Calico and kubeadm have
+/// other ranges of 10/8 by default.
+const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self { enabled: Switch::On, port: GATEWAY_PORT, addresses: Vec::new(), pool: POOL.into() }
+    }
+}
+
+/// Where other gateways reach it, unless the owner says otherwise.
+pub const GATEWAY_PORT: u16 = 7475;
 
 /// The Kubernetes cluster that a daemon works for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -234,6 +265,10 @@ mod tests {
             lan: Switch::On,
             health: Health::At(SocketAddr::from(([127, 0, 0, 1], 7476))),
             dns: Some("192.0.2.53:53".parse().unwrap()),
+            gateway: Gateway {
+                addresses: vec!["203.0.113.7:7475".parse().unwrap()],
+                ..Gateway::default()
+            },
             kubernetes: Kubernetes {
                 enabled: Switch::On,
                 kubeconfig: Some("/etc/mercato/kubeconfig".into()),
@@ -275,6 +310,8 @@ mod tests {
         assert_eq!(Settings::parse("x", "health: off").unwrap().health, Health::Off);
         let said = refused("kubernetes:\n  guests:\n    nameServers: [::1, ::2, ::3, ::4]\n");
         assert!(said.contains("at most 3 name servers"), "{said}");
+        let said = refused("gateway:\n  pool: 10.200.0.0\n");
+        assert!(said.contains("line 2"), "{said}");
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
         let said = refused("share:\n  cpu: 130%\n");

@@ -68,7 +68,7 @@ impl fmt::Display for Overlap {
         write!(
             f,
             "the pool {} overlaps with {} on this node: packets to one would go to the other; set \
-             [gateway] pool to a range that nothing here uses",
+             gateway.pool to a range that nothing here uses",
             self.pool, self.network
         )
     }
@@ -99,7 +99,7 @@ mod tests {
         let found = overlap(pool(), &networks.map(route)).unwrap();
         assert_eq!(found.network, route("10.203.1.0/24"));
         let said = found.to_string();
-        for part in ["10.200.0.0/13", "10.203.1.0/24", "eth0", "[gateway] pool"] {
+        for part in ["10.200.0.0/13", "10.203.1.0/24", "eth0", "gateway.pool"] {
             assert!(said.contains(part), "{said}");
         }
     }

@@ -63,7 +63,7 @@ pub enum WantedError {
     #[error("{0} is not of IPv4, the one family that the gateway sets up so far; leave it out")]
     Family(IpNet),
     /// Such an address is looked up by no rule of ours.
-    #[error("{address} is outside of the pool {pool}; choose it from there ([gateway] pool)")]
+    #[error("{address} is outside of the pool {pool}; choose it from there (gateway.pool)")]
     Outside {
         /// What lies outside of it.
         address: IpNet,
@@ -71,12 +71,12 @@ pub enum WantedError {
         pool: IpNet,
     },
     /// More of the world would be led to the gateway than belongs to any pool.
-    #[error("the pool {0} is wider than /8; set a range of your own ([gateway] pool)")]
+    #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
     Wide(IpNet),
     /// What such a pod sends would be taken for forged.
     #[error(
         "the pod {pod} has an address of the pool {pool}; set a pool that the pod network does \
-         not use ([gateway] pool)"
+         not use (gateway.pool)"
     )]
     PodInPool {
         /// The address of the pod.
@@ -98,7 +98,7 @@ pub enum WantedError {
         most: usize,
     },
     /// The kernel keeps these tables and numbers for itself.
-    #[error("{what} {value} is the kernel's own; set another one ([gateway])")]
+    #[error("{what} {value} is the kernel's own; set another one (gateway)")]
     Reserved {
         /// Of which kind they are.
         what: &'static str,

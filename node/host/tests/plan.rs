@@ -236,7 +236,7 @@ fn what_cannot_be_is_said_before_anything_is_touched() {
     };
     let outside = refused(|wanted| wanted.ranges = nets(&["10.0.0.0/24"]));
     assert!(matches!(outside, WantedError::Outside { .. }), "{outside}");
-    assert!(outside.to_string().contains("[gateway] pool"));
+    assert!(outside.to_string().contains("gateway.pool"));
     let outside = refused(|wanted| wanted.node = "192.0.2.1".parse().unwrap());
     assert!(matches!(outside, WantedError::Outside { .. }), "{outside}");
     let family = refused(|wanted| {
