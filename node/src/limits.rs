@@ -21,6 +21,23 @@ pub(crate) const STORE_LOCK_LOOK: Duration = Duration::from_millis(20);
 pub(crate) const TUNNEL_RETRY_MS: u64 = 1_000;
 /// up to this. Who has a reason to answer otherwise asks by itself.
 pub(crate) const TUNNEL_RETRY_MOST_MS: u64 = 60_000;
+/// Questions of peers about the tunnel that wait for the gateway's task; more are refused.
+pub(crate) const TUNNEL_ASKS: usize = 64;
+/// Answers, links and lists of pods that wait for it; whoever tells more waits.
+pub(crate) const TUNNEL_EVENTS: usize = 64;
+/// Bytes of the largest packet between two pods: an outer packet of 1,500 over IPv6, less its headers
+/// (40 and 8) and the seal (32).
+pub(crate) const TUNNEL_MTU: usize = 1_420;
+/// How long a pod waits for a tunnel that may come up. A guess: two round trips and a disk.
+pub(crate) const TUNNEL_WAIT: Duration = Duration::from_secs(5);
+/// How soon a gateway that ended is started again.
+pub(crate) const TUNNEL_AGAIN: Duration = Duration::from_secs(5);
+/// How long the gateway has for a change of its addresses, which is a matter of milliseconds.
+pub(crate) const TUNNEL_APPLY: Duration = Duration::from_secs(5);
+/// How often its task looks for what time alone changes, with a lease and without.
+pub(crate) const TUNNEL_LOOK: Duration = Duration::from_millis(500);
+/// The same while there is no lease.
+pub(crate) const TUNNEL_IDLE: Duration = Duration::from_secs(60);
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 

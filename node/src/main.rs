@@ -21,7 +21,6 @@ mod present;
 mod resources;
 mod store;
 mod telemetry;
-#[allow(dead_code, reason = "the driver that performs what an exchange wants comes with it")]
 mod tunnel;
 
 use std::process::ExitCode;

@@ -148,6 +148,8 @@ closed_list! {
         AddressUnknown,
         /// The local network is not searched.
         LanOff,
+        /// There is no tunnel to other clusters.
+        TunnelOff,
         /// There is no Kubernetes cluster.
         ClusterOff,
         /// The Kubernetes cluster does not answer.

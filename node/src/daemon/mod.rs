@@ -6,7 +6,7 @@ pub(crate) mod portable;
 mod run;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -26,6 +26,7 @@ use crate::limits;
 use crate::resources::{self, Defaults};
 use crate::store::{Disk, StoreError};
 use crate::telemetry::{self, Metrics};
+use crate::tunnel::{self, Before, GatewaySettings, Tunnels};
 use identity::Identity;
 
 pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
@@ -46,6 +47,8 @@ pub(crate) struct Plan {
     /// The name server that is asked for federations and their peers; none: the system's.
     pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
+    /// The gateway of the tunnels, or why there is none; none at all: nothing is said of tunnels.
+    pub(crate) gateway: Option<Result<GatewaySettings, String>>,
     /// Where health and metrics are to be had, if anywhere.
     pub(crate) health: Option<telemetry::At>,
     pub(crate) metrics: Metrics,
@@ -115,7 +118,10 @@ impl Daemon {
         let (net, events) = Net::start(net).map_err(unstarted)?;
         let name = identity.name().to_owned();
         let key = config.key.public();
+        let (tunnels, before) =
+            tunnels(plan.gateway, kubernetes.is_some(), &config, &data_dir, &mut off)?;
         let parts = Parts {
+            tunnels: tunnels.clone(),
             config,
             store: Box::new(store),
             net: net.clone(),
@@ -128,7 +134,10 @@ impl Daemon {
             identity.settle().context("the data folder cannot be written")?;
         }
         let mut tasks = JoinSet::new();
-        tasks.spawn(driver::wire::listen(driver.clone(), events));
+        if let (Some(before), Some(cluster)) = (before, &kubernetes) {
+            tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.run());
+        }
+        tasks.spawn(driver::wire::listen(driver.clone(), events, tunnels));
         for sighting in peers {
             driver.tell(Input::Sighted(Report::Seen(sighting))).await;
         }
@@ -137,14 +146,7 @@ impl Daemon {
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
-        let health = match plan.health {
-            Some(at) => {
-                let server = telemetry::Server::start(at, driver.clone(), kubernetes.clone());
-                let why = || format!("health and metrics cannot be had at {}", at.address);
-                Some(server.await.with_context(why)?)
-            }
-            None => None,
-        };
+        let health = health(plan.health, &driver, &kubernetes).await?;
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
@@ -177,6 +179,35 @@ impl Daemon {
         self.driver.stop().await;
         self.tasks.abort_all();
     }
+}
+
+async fn health(
+    at: Option<telemetry::At>,
+    driver: &Handle,
+    kubernetes: &Option<Arc<dyn Kubernetes>>,
+) -> anyhow::Result<Option<telemetry::Server>> {
+    let Some(at) = at else { return Ok(None) };
+    let server = telemetry::Server::start(at, driver.clone(), kubernetes.clone()).await;
+    let why = || format!("health and metrics cannot be had at {}", at.address);
+    Ok(Some(server.with_context(why)?))
+}
+
+/// The way to the tunnels' task, and the task before it begins; neither where there is to be none.
+fn tunnels(
+    gateway: Option<Result<GatewaySettings, String>>,
+    has_cluster: bool,
+    config: &Config,
+    data_dir: &Path,
+    off: &mut Vec<Attention>,
+) -> anyhow::Result<(Option<Tunnels>, Option<Before>)> {
+    let Some(gateway) = gateway.filter(|_| has_cluster) else { return Ok((None, None)) };
+    let parts = tunnel::Parts { config: config.clone(), data_dir, gateway };
+    let (tunnels, before) = tunnel::start(parts).context("the tunnel's secrets cannot be kept")?;
+    if let Some(why) = before.off() {
+        let text = format!("pods elsewhere cannot be called: {why}");
+        off.push(Attention::of(AttentionKind::TunnelOff, text));
+    }
+    Ok((Some(tunnels), Some(before)))
 }
 
 /// The owner's name server finds the hosts that it names, too.

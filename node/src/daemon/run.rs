@@ -26,6 +26,7 @@ use crate::kubernetes::real::Real;
 use crate::kubernetes::simulated::Simulated;
 use crate::resources::Defaults;
 use crate::telemetry::{self, Metrics};
+use crate::tunnel::GatewaySettings;
 
 /// Where peers connect unless the owner says otherwise.
 pub(crate) const PORT: u16 = 7474;
@@ -63,6 +64,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
     }
     let mut off = Vec::new();
     let metrics = Metrics::new();
+    let gateway = gateway(&settings, simulated.is_some());
     let kubernetes = cluster(&settings, simulated, &name, &metrics, &mut off).await;
     if settings.lan == Switch::Off {
         let text = "the local network is not searched: turned off";
@@ -78,6 +80,7 @@ pub(crate) async fn run(settings: Settings, options: Options) -> anyhow::Result<
         data_dir,
         identity,
         config,
+        gateway,
         kubernetes,
         health: health(settings.health),
         metrics,
@@ -196,6 +199,20 @@ async fn cluster(
             None
         }
     }
+}
+
+/// The gateway, unless the owner has turned it off or the cluster is none that packets reach.
+fn gateway(settings: &Settings, is_simulated: bool) -> Option<Result<GatewaySettings, String>> {
+    let mercato_config::settings::Gateway { enabled, port, addresses, pool } = &settings.gateway;
+    if is_simulated {
+        return None;
+    }
+    Some(match enabled {
+        Switch::On => {
+            Ok(GatewaySettings { port: *port, addresses: addresses.clone(), pool: *pool })
+        }
+        Switch::Off => Err("the gateway is turned off (gateway.enabled)".to_owned()),
+    })
 }
 
 /// Where health and metrics are to be had: for this machine alone unless the owner says

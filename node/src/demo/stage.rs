@@ -143,6 +143,7 @@ async fn start(
         lan: false,
         dns: None,
         kubernetes: Some(clusters.kubernetes(place)),
+        gateway: None,
         health: None,
         metrics: Metrics::new(),
         off: Vec::new(),

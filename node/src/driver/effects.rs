@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mercato_agent::{Effect, FederationNews, Frame, Input, LeaseDesire, LeaseInput, Notice};
-use mercato_discovery::DialFailure;
+use mercato_discovery::{Address, DialFailure};
 use mercato_net::DialError;
+use mercato_offload::address::GuestAddress;
 use mercato_offload::guest;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
@@ -16,6 +17,7 @@ use super::outbound::Outbound;
 use super::{Driver, Streams, news, wire};
 use crate::kubernetes::{LeaseHandle, Work};
 use crate::telemetry::{Queue, Way};
+use crate::tunnel::Tunnels;
 
 impl Driver {
     /// Begins one effect; what comes of it is an input. Never waits.
@@ -24,17 +26,7 @@ impl Driver {
         match effect {
             // The gate keeps it.
             Effect::Persist(_) => {}
-            Effect::Dial { attempt, peer, addresses } => {
-                self.world.dials(attempt, addresses.clone());
-                let (handle, dial) = (self.handle.clone(), self.net.dial(peer, addresses));
-                let own = self.config.key.public();
-                tokio::spawn(async move {
-                    let reached = dial.await.map_err(|DialError { failure, .. }| failure);
-                    let other = |peer| (peer != own).then_some(peer).ok_or(DialFailure::Ourselves);
-                    let result = reached.and_then(other);
-                    handle.tell(Input::Dialled { attempt, result }).await;
-                });
-            }
+            Effect::Dial { attempt, peer, addresses } => self.dial(attempt, peer, addresses),
             Effect::HangUp(peer) => {
                 let net = self.net.clone();
                 tokio::spawn(async move { net.disconnect(peer).await });
@@ -60,18 +52,18 @@ impl Driver {
             Effect::Forget(contract) => {
                 self.leases.remove(&contract);
                 self.outbound.remove(&contract);
+                self.tunnel(|tunnels| tunnels.forget(contract));
                 self.grant();
             }
             Effect::CloseStreams(contract) => drop(self.outbound.remove(&contract)),
             Effect::Home(contract, work) => self.work(contract, Work::Home(work)),
             Effect::Guest(contract, work) => self.work(contract, Work::Guest(work)),
-            // No gateway runs beside this daemon.
-            Effect::Map(contract, of) => {
-                let (handle, no) = (self.handle.clone(), guest::Input::Mapped(of, false));
-                let no = Input::Lease(contract, LeaseInput::Guest(no));
-                tokio::spawn(async move { handle.tell(no).await });
+            Effect::Carry(contract, pod, address) => {
+                self.map(contract, GuestAddress { pod, address, guest: address });
             }
-            Effect::Carry(..) | Effect::Unmap(..) | Effect::OwnRanges(_) => {}
+            Effect::Map(contract, of) => self.map(contract, of),
+            Effect::Unmap(contract, pod) => self.tunnel(|it| it.unmap(contract, &pod)),
+            Effect::OwnRanges(own) => self.tunnel(|tunnels| tunnels.own(own)),
             Effect::Reply(number, reply) => {
                 if let Some(waiting) = self.replies.remove(&number) {
                     // Whoever asked may have gone.
@@ -94,6 +86,18 @@ impl Driver {
             }
             Effect::Notice(notice) => self.tell_people(&notice),
         }
+    }
+
+    fn dial(&mut self, attempt: u64, peer: Option<PublicKey>, addresses: Vec<Address>) {
+        self.world.dials(attempt, addresses.clone());
+        let (handle, dial) = (self.handle.clone(), self.net.dial(peer, addresses));
+        let own = self.config.key.public();
+        tokio::spawn(async move {
+            let reached = dial.await.map_err(|DialError { failure, .. }| failure);
+            let other = |peer| (peer != own).then_some(peer).ok_or(DialFailure::Ourselves);
+            let result = reached.and_then(other);
+            handle.tell(Input::Dialled { attempt, result }).await;
+        });
     }
 
     fn spread(&self, peer: PublicKey, message: &mercato_protocol::gossip::Message) {
@@ -139,16 +143,37 @@ impl Driver {
         };
         let contract = desire.contract.id;
         if let Some(lease) = self.leases.get(&contract) {
+            self.tunnel(|tunnels| tunnels.lease(&desire, lease.node_cell()));
             lease.set_desired(desire);
             return;
         }
+        let said = desire.clone();
         let handle = self.handle.clone();
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
         let lease = LeaseHandle::start(&**cluster, desire, report, peer);
+        self.tunnel(|tunnels| tunnels.lease(&said, lease.node_cell()));
         self.leases.insert(contract, lease);
         self.grant();
         self.handle.begin();
+    }
+
+    /// Where nobody carries packets, none are brought to a guest; at home nobody asks for it.
+    fn map(&self, contract: ContractId, of: GuestAddress) {
+        if self.tunnels.is_some() {
+            return self.tunnel(|tunnels| tunnels.map(contract, of));
+        }
+        let (handle, no) = (self.handle.clone(), guest::Input::Mapped(of, false));
+        tokio::spawn(async move {
+            handle.tell(Input::Lease(contract, LeaseInput::Guest(no))).await;
+        });
+    }
+
+    /// Tells the tunnels' task something, if there is one.
+    fn tunnel(&self, tell: impl FnOnce(&Tunnels)) {
+        if let Some(tunnels) = &self.tunnels {
+            tell(tunnels);
+        }
     }
 
     /// Peers with a lease get more streams than others.
@@ -176,8 +201,10 @@ impl Driver {
             Input::Disconnected(peer) => {
                 self.outbound.retain(|_, out| out.peer() != *peer);
                 self.sessions.remove(peer);
+                self.tunnel(|tunnels| tunnels.disconnected(*peer));
             }
-            Input::Connected { .. } => {
+            Input::Connected { peer, .. } => {
+                self.tunnel(|tunnels| tunnels.connected(peer.cluster_id(), peer.key));
                 self.grant();
                 self.handle.begin();
             }

@@ -17,6 +17,7 @@ mod operator;
 mod outbound;
 #[cfg(test)]
 mod oversized;
+mod question;
 mod queues;
 mod rebuild;
 pub(crate) mod records;
@@ -47,6 +48,7 @@ use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
+use crate::tunnel::Tunnels;
 use clock::Clock;
 use outbound::Outbound;
 use told::Told;
@@ -64,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) net: Net,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     pub(crate) metrics: Metrics,
+    /// The way to the tunnels' task; none: this daemon has none.
+    pub(crate) tunnels: Option<Tunnels>,
 }
 
 /// What reaches the driver by its handle.
@@ -110,6 +114,7 @@ pub(crate) struct Driver {
     clock: Clock,
     net: Net,
     kubernetes: Option<Arc<dyn Kubernetes>>,
+    tunnels: Option<Tunnels>,
     handle: Handle,
     leases: BTreeMap<ContractId, LeaseHandle>,
     outbound: BTreeMap<ContractId, Outbound>,
@@ -154,7 +159,7 @@ fn restore(config: &Config, records: &Records, degraded: Option<String>) -> Agen
 
 impl Driver {
     fn new(parts: Parts, messages: mpsc::Sender<Message>) -> Result<Self, StoreError> {
-        let Parts { config, store, net, kubernetes, metrics } = parts;
+        let Parts { config, store, net, kubernetes, metrics, tunnels } = parts;
         let (records, degraded) = (records::read(&*store)?, store.failure());
         let clock = Clock::start();
         let again_ms = clock.now().mono_ms + limits::STORE_RETRY_MS;
@@ -168,6 +173,7 @@ impl Driver {
             config,
             net,
             kubernetes,
+            tunnels,
             leases: BTreeMap::new(),
             outbound: BTreeMap::new(),
             replies: BTreeMap::new(),

@@ -56,7 +56,8 @@ pub(super) fn driver_over(dir: &Path, store: Box<dyn Store>) -> Driver {
     let net = NetConfig::new(*identity.seed(), vec![], Limits::default());
     let (net, _events) = Net::start(net).unwrap();
     let metrics = Metrics::new();
-    let parts = Parts { config: identity.config(), store, net, kubernetes: None, metrics };
+    let parts =
+        Parts { config: identity.config(), store, net, kubernetes: None, metrics, tunnels: None };
     let (messages, _received) = mpsc::channel(1);
     Driver::new(parts, messages).unwrap()
 }

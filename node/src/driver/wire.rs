@@ -19,17 +19,22 @@ use mercato_protocol::identity::Owner;
 use mercato_protocol::join::{JoinReply, JoinRequest};
 use mercato_protocol::negotiation;
 use mercato_protocol::request::Request;
-use mercato_protocol::tunnel::{self, RefusedReason};
 use tokio::sync::mpsc;
 
 use super::clock;
 use super::inbound::{Inbound, Limits};
+use super::question::Question;
 use super::{Driver, Handle, streams, workload};
 use crate::limits;
 use crate::telemetry::{Queue, Way};
+use crate::tunnel::Tunnels;
 
 /// Takes the network's events for as long as it lives.
-pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
+pub(crate) async fn listen(
+    handle: Handle,
+    mut events: mpsc::Receiver<Event>,
+    tunnels: Option<Tunnels>,
+) {
     let mut inbound = Inbound::new();
     while let Some(event) = events.recv().await {
         let handle = handle.clone();
@@ -71,14 +76,13 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
             }
             Event::Kubelet { peer, request, held, answer } => {
                 let connection = held.connection();
-                tokio::spawn(
-                    connection.during(streams::serve(handle, peer, request, held, answer)),
-                );
+                let served = streams::serve(handle, peer, request, held, answer);
+                tokio::spawn(connection.during(served));
             }
-            Event::Tunnel { responder, .. } => {
-                let text = "leases have no tunnel here yet".to_owned();
-                let reason = RefusedReason::Unavailable;
-                responder.respond(tunnel::Answer::Refused { reason, text });
+            Event::Tunnel { peer, ask, held, responder } => {
+                let limits = inbound.of(peer, handle.net().rank(&peer));
+                let asked = Question { peer, ask, responder, held };
+                tokio::spawn(asked.pass_on(handle, limits, tunnels.clone()));
             }
             Event::Listening { address } => {
                 tracing::info!(%address, "listening");
@@ -98,14 +102,13 @@ pub(crate) async fn listen(handle: Handle, mut events: mpsc::Receiver<Event>) {
 }
 
 /// A peer that says far more than it may, and does not wait.
-async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
+pub(super) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
     tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
     handle.net().disconnect(peer).await;
 }
 
 async fn tell_addresses(handle: &Handle) {
-    let addresses = handle.net().published_addresses();
-    let addresses = addresses.iter().map(ToString::to_string).collect();
+    let addresses = handle.net().published_addresses().iter().map(ToString::to_string).collect();
     handle.tell(Input::Addresses(addresses)).await;
 }
 

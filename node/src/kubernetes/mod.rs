@@ -7,6 +7,7 @@
 pub(crate) mod real;
 pub(crate) mod simulated;
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -35,6 +36,9 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
 
     /// What it has, now and whenever that changes.
     fn inventory(&self) -> BoxStream<'static, Inventory>;
+
+    /// Its pods that are on a node and on the pod network, now and whenever that changes.
+    fn pods(&self) -> BoxStream<'static, Vec<PodPlace>>;
 
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;
@@ -80,6 +84,16 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         namespaces: Vec<String>,
         after: Option<Uid>,
     ) -> BoxFuture<'static, Result<Usage, Refused>>;
+}
+
+/// Where a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodPlace {
+    pub(crate) namespace: String,
+    /// The node that it is bound to.
+    pub(crate) node: String,
+    /// Its address in the pod network, once it has one.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// What a session wants done.
@@ -197,6 +211,11 @@ impl LeaseHandle {
     /// Consumer: what its virtual node is called, once that is known.
     pub(crate) fn node(&self) -> Option<&String> {
         self.node.get()
+    }
+
+    /// Where that will be known.
+    pub(crate) fn node_cell(&self) -> &Arc<OnceLock<String>> {
+        &self.node
     }
 
     /// How much work waits for the task.

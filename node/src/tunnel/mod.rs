@@ -1,7 +1,20 @@
-//! How this cluster and a peer come to a tunnel: what they tell each other of their gateways and
-//! of their secret, and what of it is kept on disk.
+//! The tunnel of each lease, from this cluster's side: what it and a peer tell each other of their
+//! gateways and of their secret, what of it is kept on disk, and a task that starts the gateway
+//! with the first lease, keeps it and the machine in step with leases and pods, and ends both with
+//! the last.
 //!
-//! The driver performs what [`exchange`] wants; the session itself is in `node/tunnel/`.
+//! Which address is whose is the agent's to say; packets are carried by `node/tunnel/`, and what
+//! the machine must have is set up by `node/host/`.
 
-pub(crate) mod exchange;
-pub(crate) mod secrets;
+mod exchange;
+mod keeper;
+mod machine;
+mod own;
+mod peer;
+mod secrets;
+mod table;
+mod words;
+
+pub(crate) use keeper::{Before, Parts, start};
+pub(crate) use machine::GatewaySettings;
+pub(crate) use words::Tunnels;

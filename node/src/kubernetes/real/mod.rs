@@ -29,7 +29,7 @@ use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
-use super::{Kubernetes, LeaseTask};
+use super::{Kubernetes, LeaseTask, PodPlace};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
@@ -127,6 +127,10 @@ impl Kubernetes for Real {
         let all =
             known.flat_map(|shared| inventory::watch(&shared.cluster, shared.sold.subscribe()));
         all.map(move |all| Inventory { pools: all.pools.into_iter().map(pool).collect() }).boxed()
+    }
+
+    fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
+        stream::pending().boxed()
     }
 
     /// There is no gateway yet that could enforce it, and a CNI is not taken at its word.

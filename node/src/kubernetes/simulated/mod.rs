@@ -20,7 +20,7 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Kubernetes, LeaseTask};
+use super::{Kubernetes, LeaseTask, PodPlace};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 
@@ -41,6 +41,10 @@ impl Kubernetes for Simulated {
             gpus: self.gpus(),
         };
         stream::iter([Inventory { pools: vec![pool] }]).chain(stream::pending()).boxed()
+    }
+
+    fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
+        stream::pending().boxed()
     }
 
     /// There is no network in the model.

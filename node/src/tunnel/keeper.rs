@@ -1,0 +1,251 @@
+//! The task that keeps the gateway, the machine and each peer in step with leases and pods.
+
+mod peers;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use ipnet::IpNet;
+use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
+use mercato_discovery::Host;
+use mercato_host::{Marks, Wanted};
+use mercato_offload::key::Uid;
+use mercato_protocol::envelope::Verified;
+use mercato_protocol::id::{ClusterId, ContractId};
+use mercato_protocol::tunnel::Gateways;
+use mercato_session::Link;
+use mercato_tunnel::LinkEvent;
+use tokio::sync::mpsc;
+use tokio::task::block_in_place;
+
+use super::exchange::said;
+use super::machine::{self, GatewaySettings, Running};
+use super::own::Content;
+use super::peer::Peer;
+use super::secrets::Secrets;
+use super::table::Table;
+use super::words::{Asked, Heard, Said, Tunnels};
+use crate::driver::{Handle, clock::Clock};
+use crate::kubernetes::{Kubernetes, PodPlace};
+use crate::limits;
+
+/// What happens to the task, besides what the driver says.
+pub(super) enum Event {
+    /// What came of a question to a peer.
+    Answered {
+        cluster: ClusterId,
+        number: u64,
+        answer: Outcome,
+    },
+    Link(LinkEvent),
+    Pods(Vec<PodPlace>),
+}
+
+/// What came of a question.
+pub(super) enum Outcome {
+    Answer(said::Heard),
+    Failed(String),
+    Unsupported,
+}
+
+/// The task's state.
+pub(crate) struct Keeper {
+    driver: Handle,
+    config: Config,
+    clock: Clock,
+    /// What the owner says; the reason why no gateway can run here.
+    gateway: Result<GatewaySettings, String>,
+    marks: Marks,
+    secrets: Secrets,
+    heard: Heard,
+    events: mpsc::Receiver<Event>,
+    tell: mpsc::Sender<Event>,
+    links: SyncSender<LinkEvent>,
+    peers: BTreeMap<ClusterId, Peer>,
+    own: Option<(Content, Verified<Gateways>)>,
+    running: Option<Running>,
+    /// When a gateway that failed is tried again.
+    again: Option<Instant>,
+    /// What the gateway knows, in which version, and what it refused of that.
+    table: Table,
+    version: u64,
+    refused: BTreeSet<(ContractId, IpAddr)>,
+    /// What the machine has.
+    machine: Option<Wanted>,
+    pods: Vec<PodPlace>,
+    blocks: BTreeSet<IpNet>,
+    ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
+    /// What the agent was told, and for which of its words.
+    news: BTreeMap<ContractId, (u64, TunnelNews)>,
+    mapped: BTreeMap<(ContractId, Uid), (u64, bool)>,
+}
+
+/// What the task is made of.
+pub(crate) struct Parts<'a> {
+    pub(crate) config: Config,
+    pub(crate) data_dir: &'a Path,
+    /// What the owner says; why there is to be no gateway.
+    pub(crate) gateway: Result<GatewaySettings, String>,
+}
+
+/// Opens what is kept and finds out whether a gateway can run here; gives the way to the task, the
+/// task, which [`Keeper::run`] starts, and why there is no gateway, if so.
+pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(Tunnels, Before)> {
+    let Parts { config, data_dir, gateway } = parts;
+    let secrets = Secrets::open(data_dir, config.copied)?;
+    let marks = Marks::default();
+    let gateway = gateway.and_then(|settings| {
+        let probed = block_in_place(|| machine::probe(&settings, &marks));
+        probed.map(|()| settings).map_err(|error| format!("{error:#}"))
+    });
+    let (tunnels, heard) = Tunnels::new();
+    Ok((tunnels, Before { config, gateway, marks, secrets, heard }))
+}
+
+/// The task before the driver is there.
+pub(crate) struct Before {
+    config: Config,
+    gateway: Result<GatewaySettings, String>,
+    marks: Marks,
+    secrets: Secrets,
+    heard: Heard,
+}
+
+impl Before {
+    /// Why there is no gateway here, if so.
+    pub(crate) fn off(&self) -> Option<&str> {
+        self.gateway.as_ref().err().map(String::as_str)
+    }
+
+    /// The task of this driver, which has it from then on.
+    pub(crate) async fn begin(self, driver: Handle, kubernetes: Arc<dyn Kubernetes>) -> Keeper {
+        let Self { config, gateway, marks, secrets, heard } = self;
+        let (tell, events) = mpsc::channel(limits::TUNNEL_EVENTS);
+        let (links, told) = sync_channel(limits::TUNNEL_EVENTS);
+        let passed_on = tell.clone();
+        // Ends with the task, whose end is the last sender's.
+        std::thread::spawn(move || {
+            while let Ok(event) = told.recv() {
+                if passed_on.blocking_send(Event::Link(event)).is_err() {
+                    return;
+                }
+            }
+        });
+        let pool = gateway.as_ref().ok().map(|settings| settings.pool);
+        driver.tell(Input::Tunnel(TunnelInput::Pool(pool))).await;
+        if pool.is_some() {
+            let (mut pods, tell) = (kubernetes.pods(), tell.clone());
+            tokio::spawn(async move {
+                while let Some(pods) = pods.next().await {
+                    if tell.send(Event::Pods(pods)).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Keeper {
+            driver,
+            config,
+            clock: Clock::start(),
+            gateway,
+            marks,
+            secrets,
+            heard,
+            events,
+            tell,
+            links,
+            peers: BTreeMap::new(),
+            own: None,
+            running: None,
+            again: None,
+            table: Table::default(),
+            version: 0,
+            refused: BTreeSet::new(),
+            machine: None,
+            pods: Vec::new(),
+            blocks: BTreeSet::new(),
+            ranges_told: BTreeMap::new(),
+            news: BTreeMap::new(),
+            mapped: BTreeMap::new(),
+        }
+    }
+}
+
+impl Keeper {
+    /// Keeps everything in step until it is dropped.
+    pub(crate) async fn run(mut self) {
+        self.begin().await;
+        loop {
+            let said = self.heard.now();
+            self.step(&said).await;
+            let pause = if self.peers.is_empty() && self.running.is_none() {
+                limits::TUNNEL_IDLE
+            } else {
+                limits::TUNNEL_LOOK
+            };
+            tokio::select! {
+                () = self.heard.more() => {}
+                Some(asked) = self.heard.asks.recv() => self.on_asked(asked),
+                Some(event) = self.events.recv() => self.on_event(event),
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// What a run before this one has left goes, unless a lease needs it.
+    async fn begin(&mut self) {
+        let said = self.heard.now();
+        let partners = said.partners();
+        if let Err(error) = block_in_place(|| self.secrets.retain(&partners)) {
+            // Once at the start.
+            tracing::warn!("{error:#}");
+        }
+        if partners.is_empty() && self.gateway.is_ok() {
+            self.clean();
+        }
+    }
+
+    fn clean(&mut self) {
+        self.machine = None;
+        if let Err(error) = block_in_place(|| mercato_host::clean(&self.marks)) {
+            // Once for each end of all leases.
+            tracing::warn!(%error, "what the tunnel had set up stays: mercato gateway clean");
+        }
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Answered { cluster, number, answer } => {
+                self.on_answered(cluster, number, answer);
+            }
+            Event::Link(LinkEvent { key, link: Link::Up }) => self.on_up(&key),
+            // That it is down is no news for a lease: pods stay where they are.
+            Event::Link(LinkEvent { link: Link::Down, .. }) => {}
+            Event::Pods(pods) => self.pods = pods,
+        }
+    }
+
+    /// Where other gateways reach this one.
+    fn addresses(&self, settings: &GatewaySettings) -> Vec<SocketAddr> {
+        if !settings.addresses.is_empty() {
+            return settings.addresses.clone();
+        }
+        let (mut of, net) = (BTreeSet::new(), self.driver.net());
+        for address in net.published_addresses().into_iter().chain(net.local_addresses()) {
+            if let Host::Ip(ip) = address.host
+                && !ip.is_loopback()
+                && !ip.is_unspecified()
+                && !settings.pool.contains(&ip)
+            {
+                of.insert(SocketAddr::new(ip, settings.port));
+            }
+        }
+        of.into_iter().collect()
+    }
+}

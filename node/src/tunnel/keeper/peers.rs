@@ -1,0 +1,223 @@
+//! What is said with peers: questions, answers, and what comes of them.
+
+use std::collections::BTreeMap;
+
+use mercato_net::TunnelError;
+use mercato_protocol::id::{ClusterId, PublicKey};
+use mercato_protocol::tunnel::{Answer, PairSecret, RefusedReason};
+use tokio::task::block_in_place;
+use zeroize::Zeroizing;
+
+use super::{Asked, Event, Keeper, Outcome, Said};
+use crate::tunnel::exchange::said::Speaker;
+use crate::tunnel::exchange::{Effect, Exchange, Input};
+use crate::tunnel::own::Content;
+use crate::tunnel::peer::{Peer, State};
+
+impl Keeper {
+    /// Each peer with a lease has an exchange, which knows of its connection and its lease.
+    pub(super) fn mind_peers(&mut self, said: &Said) {
+        let partners = said.partners();
+        for cluster in &partners {
+            if !self.peers.contains_key(cluster) {
+                match self.known(*cluster) {
+                    Ok(exchange) => drop(self.peers.insert(*cluster, Peer::new(exchange))),
+                    Err(error) => {
+                        // Once for each lease that begins, and each start.
+                        tracing::warn!(peer = %cluster.short(), "no tunnel: {error:#}");
+                        continue;
+                    }
+                }
+            }
+            let own = self.own.as_ref().map(|(_, list)| list.clone());
+            let Some(peer) = self.peers.get_mut(cluster) else { continue };
+            let now = said.peers.get(cluster).map(|peer| peer.said);
+            let mut inputs = Vec::new();
+            if peer.connection != now {
+                peer.connection = now;
+                peer.waits_since = std::time::Instant::now();
+                inputs.push(if now.is_some() { Input::Connected } else { Input::Disconnected });
+            }
+            if !std::mem::replace(&mut peer.in_force, true) {
+                inputs.push(Input::LeaseBegan);
+                inputs.extend(own.map(Input::Own));
+            }
+            for input in inputs {
+                self.drive(*cluster, input);
+            }
+        }
+        let ended: Vec<_> =
+            self.peers.keys().filter(|it| !partners.contains(it)).copied().collect();
+        for cluster in ended {
+            self.drive(cluster, Input::LeaseEnded);
+            self.peers.remove(&cluster);
+        }
+        let due = |peer: &Peer| {
+            peer.exchange.wakeup().is_some_and(|deadline| deadline.is_due(self.clock.now()))
+        };
+        let due = self.peers.iter().filter(|(_, peer)| due(peer)).map(|(cluster, _)| *cluster);
+        for cluster in due.collect::<Vec<_>>() {
+            self.drive(cluster, Input::Wake);
+        }
+    }
+
+    fn known(&self, cluster: ClusterId) -> anyhow::Result<Exchange> {
+        let pair = block_in_place(|| self.secrets.of(cluster))?;
+        Ok(Exchange::new(self.config.cluster(), cluster, pair))
+    }
+
+    /// Peers hear what this cluster says of itself now, if that is something else.
+    pub(super) fn say_own(&mut self, content: Content) {
+        if self.own.as_ref().is_some_and(|(said, _)| *said == content) {
+            return;
+        }
+        self.sign(content, 0);
+    }
+
+    /// Signs a list that is later than that.
+    fn sign(&mut self, content: Content, after_ms: u64) {
+        let now = crate::driver::clock::wall();
+        let last = self.own.as_ref().map_or(0, |(_, list)| list.issued_ms);
+        let issued_ms = now.wall_ms.max(last + 1).max(after_ms.saturating_add(1));
+        match content.sign(&self.config.key, self.config.cluster(), issued_ms, now) {
+            Ok(list) => {
+                self.own = Some((content, list.clone()));
+                for cluster in self.peers.keys().copied().collect::<Vec<_>>() {
+                    self.drive(cluster, Input::Own(list.clone()));
+                }
+            }
+            Err(error) => tracing::error!("the list of gateways cannot be signed: {error:#}"),
+        }
+    }
+
+    /// One input of a peer's exchange, and what comes of it; the answer to a question, if it was
+    /// one.
+    fn drive(&mut self, cluster: ClusterId, input: Input) -> Option<Answer> {
+        let mut answer = None;
+        let Some(peer) = self.peers.get_mut(&cluster) else { return answer };
+        let effects = peer
+            .exchange
+            .handle(self.clock.now(), input, || PairSecret::new(Zeroizing::new(rand::random())));
+        let mut reissue = None;
+        for effect in effects {
+            match effect {
+                Effect::Keep(pair) => {
+                    if let Err(error) = block_in_place(|| self.secrets.keep(cluster, &pair)) {
+                        // Once for each secret that cannot be kept.
+                        tracing::warn!("{error:#}");
+                        self.peers.remove(&cluster);
+                        let reason = RefusedReason::Unavailable;
+                        let text = "the secret cannot be kept".to_owned();
+                        return Some(Answer::Refused { reason, text });
+                    }
+                }
+                Effect::Forget => {
+                    if let Err(error) = block_in_place(|| self.secrets.forget(cluster)) {
+                        // Once for each peer whose last lease has ended.
+                        tracing::warn!("{error:#}");
+                    }
+                }
+                Effect::Ask { number, ask } => self.ask(cluster, number, ask),
+                Effect::Answer(said) => answer = Some(said),
+                Effect::Reissue { after_ms } => reissue = Some(after_ms),
+                Effect::Agreed { gateways, secrets } => {
+                    if let Some(peer) = self.peers.get_mut(&cluster) {
+                        peer.agree(&gateways, &secrets);
+                    }
+                }
+                Effect::Off(off) => {
+                    if let Some(peer) = self.peers.get_mut(&cluster) {
+                        peer.state = State::Off(off);
+                    }
+                }
+            }
+        }
+        if let (Some(after_ms), Some((content, _))) = (reissue, &self.own) {
+            let content = content.clone();
+            self.sign(content, after_ms);
+        }
+        answer
+    }
+
+    fn ask(&self, cluster: ClusterId, number: u64, ask: mercato_protocol::tunnel::Ask) {
+        let (heard, tell, net) = (self.heard.now(), self.tell.clone(), self.driver.net().clone());
+        let Some(key) = heard.peers.get(&cluster).map(|peer| peer.key) else {
+            return;
+        };
+        tokio::spawn(async move {
+            let answer = match net.tunnel(key, ask).await {
+                Ok(answer) => {
+                    let keys = BTreeMap::from([(key, cluster)]);
+                    let speaker = Speaker { cluster, keys: &keys };
+                    match speaker.answers(answer, crate::driver::clock::wall()) {
+                        Ok(heard) => Outcome::Answer(heard),
+                        Err(why) => Outcome::Failed(why),
+                    }
+                }
+                Err(TunnelError::Unsupported) => Outcome::Unsupported,
+                Err(error) => Outcome::Failed(error.to_string()),
+            };
+            // An error says that the daemon is stopping.
+            let _ = tell.send(Event::Answered { cluster, number, answer }).await;
+        });
+    }
+
+    /// A session was agreed: with the secret that both have, so that none before is needed.
+    pub(super) fn on_up(&mut self, key: &mercato_session::PublicKey) {
+        let (own, mut found) = (self.config.cluster(), None);
+        for (cluster, peer) in &mut self.peers {
+            if let Some(secret) = peer.on_up(key) {
+                found = Some((*cluster, secret.hash(own, *cluster)));
+            }
+        }
+        if let Some((cluster, hash)) = found {
+            self.drive(cluster, Input::Rekeyed(hash));
+        }
+    }
+
+    pub(super) fn on_answered(&mut self, cluster: ClusterId, number: u64, answer: Outcome) {
+        self.drive(
+            cluster,
+            match answer {
+                Outcome::Answer(answer) => Input::Answered { number, answer },
+                Outcome::Failed(reason) => Input::Failed { number, reason },
+                Outcome::Unsupported => Input::Unsupported { number },
+            },
+        );
+    }
+
+    pub(super) fn on_asked(&mut self, asked: Asked) {
+        let Asked { peer, ask, responder } = asked;
+        let said = self.heard.now();
+        // It may ask a moment before this task has heard of the connection or of the lease.
+        self.mind_peers(&said);
+        let answer = self.answer(&said, peer, ask);
+        responder.respond(answer);
+    }
+
+    fn answer(
+        &mut self,
+        said: &Said,
+        key: PublicKey,
+        ask: mercato_protocol::tunnel::Ask,
+    ) -> Answer {
+        let refused =
+            |text: &str| Answer::Refused { reason: RefusedReason::NoLease, text: text.to_owned() };
+        let mut known = said.peers.iter().filter(|(_, peer)| peer.key == key);
+        let Some((cluster, _)) = known.next() else {
+            return refused("the two clusters have not met yet");
+        };
+        if !self.peers.contains_key(cluster) {
+            return refused("no lease between the two clusters is in force here");
+        }
+        let keys = BTreeMap::from([(key, *cluster)]);
+        let speaker = Speaker { cluster: *cluster, keys: &keys };
+        match speaker.asks(ask, crate::driver::clock::wall()) {
+            Ok(heard) => {
+                let answer = self.drive(*cluster, Input::Asked(heard));
+                answer.unwrap_or_else(|| refused("the question was not taken"))
+            }
+            Err(answer) => answer,
+        }
+    }
+}

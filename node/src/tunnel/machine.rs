@@ -1,0 +1,129 @@
+//! The gateway of this machine: it runs while a lease needs it, and the machine has what it needs
+//! for as long.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, bail};
+use ipnet::IpNet;
+use mercato_host::{Finding, Marks, Wanted};
+use mercato_session::{PublicKey, Suite, Suites};
+use mercato_tunnel::{
+    Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
+    LinkEvent, OffloadState, Offloads, Traffic, default_shards,
+};
+
+use super::secrets;
+use crate::limits;
+
+/// What the owner says of the gateway.
+#[derive(Clone, Debug)]
+pub(crate) struct GatewaySettings {
+    /// Where others reach it, by UDP.
+    pub(crate) port: u16,
+    /// Where they are told that it is; empty: at the addresses of this machine.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// By addresses of this range pods are known.
+    pub(crate) pool: IpNet,
+}
+
+/// A gateway that runs.
+pub(super) struct Running {
+    pub(super) handle: GatewayHandle,
+    pub(super) key: PublicKey,
+    thread: JoinHandle<Result<Traffic, GatewayError>>,
+}
+
+impl Running {
+    /// Starts it, with these keys; it tells there of its links.
+    pub(super) fn start(
+        port: u16,
+        keys: secrets::Gateway,
+        links: SyncSender<LinkEvent>,
+    ) -> anyhow::Result<Self> {
+        let (devices, sockets) = open(port, default_shards())?;
+        let key = keys.keys.public();
+        let config = GatewayConfig {
+            keys: keys.keys,
+            suites: Suites::new(Suite::ALL),
+            inner_mtu: limits::TUNNEL_MTU,
+            start: keys.start,
+            seed: rand::random(),
+        };
+        let (mut gateway, handle) = Gateway::new(config, devices, sockets)?;
+        gateway.tell_links(links);
+        let named = std::thread::Builder::new().name("tunnel-0".to_owned());
+        let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
+        Ok(Self { handle, key, thread })
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends it; its device goes with it.
+    pub(super) fn stop(self) -> anyhow::Result<Traffic> {
+        // It may have ended by itself, which its result says.
+        let _ = self.handle.send(Command::Stop);
+        match self.thread.join() {
+            Ok(ended) => Ok(ended?),
+            Err(_) => bail!("the gateway panicked"),
+        }
+    }
+}
+
+/// Whether a gateway can run here, before one is needed: its port is free, there may be a TUN
+/// device, the pool is nobody's. Nothing of it stays.
+pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result<()> {
+    let found = mercato_host::read(marks)?;
+    let networks = mercato_host::networks(marks)?;
+    if let Some(overlap) = mercato_host::overlap(settings.pool, &networks) {
+        bail!("{overlap}");
+    }
+    if let Some(off) = found.findings().iter().find(|it| **it == Finding::ForwardingOff) {
+        bail!("{off}");
+    }
+    if found.device.is_some() {
+        // That of an earlier run may take a moment to go; one that stays is another daemon's.
+        bail!(
+            "there is a device {} already: is another daemon running on this machine?",
+            marks.device
+        );
+    }
+    drop(open(settings.port, 1)?);
+    Ok(())
+}
+
+fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Vec<DatagramSocket>)> {
+    let offloads = OffloadState::new(Offloads::ALL);
+    let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let sockets = DatagramSocket::bind(address, shards, &offloads).with_context(|| {
+        format!(
+            "UDP port {port} cannot be had for the tunnel; set another one (gateway.port), or end \
+             who has it (ss -ulpn sport = :{port})"
+        )
+    })?;
+    let devices = Device::create(&Marks::default().device, sockets.len(), &offloads)?;
+    Ok((devices, sockets))
+}
+
+/// What the machine must have for the gateway, as of now.
+pub(super) fn wanted(
+    marks: &Marks,
+    pool: IpNet,
+    node: IpAddr,
+    ranges: BTreeSet<IpNet>,
+    pods: BTreeSet<IpAddr>,
+) -> Wanted {
+    Wanted { marks: marks.clone(), mtu: limits::TUNNEL_MTU as u32, pool, node, ranges, pods }
+}
+
+/// Brings the machine to what is wanted.
+pub(super) fn set_up(wanted: &Wanted) -> anyhow::Result<()> {
+    let found = mercato_host::read(&wanted.marks)?;
+    let steps = mercato_host::plan(&found, wanted)?;
+    Ok(mercato_host::apply(&steps)?)
+}

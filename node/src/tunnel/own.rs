@@ -1,0 +1,143 @@
+//! What this cluster says of itself: the list of its gateway that peers get, and which of its own
+//! pods a lease's guests may call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use mercato_agent::{MappedRange, OwnRanges};
+use mercato_protocol::envelope::{KeyPair, Signers, Trust, Verified};
+use mercato_protocol::id::{ClusterId, FederationId, GatewayKey};
+use mercato_protocol::limits::{GATEWAY_ADDRESSES, LINE_BYTES, RANGES};
+use mercato_protocol::time::Now;
+use mercato_protocol::tunnel::{Gateway, Gateways};
+use mercato_session::PublicKey;
+
+use crate::kubernetes::PodPlace;
+
+/// What a list says, besides when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) gateway: Result<(PublicKey, Vec<SocketAddr>), String>,
+    pub(super) ranges: Vec<IpNet>,
+}
+
+impl Content {
+    /// Of a gateway that runs, or why none does.
+    pub(super) fn new(
+        gateway: Result<(PublicKey, Vec<SocketAddr>), String>,
+        own: &OwnRanges,
+    ) -> Self {
+        let blocks = own.blocks.iter().map(|block| block.inner);
+        let ranges: BTreeSet<IpNet> = blocks.chain(own.nodes.map(IpNet::from)).collect();
+        let gateway = gateway.map(|(key, mut addresses)| {
+            addresses.truncate(GATEWAY_ADDRESSES);
+            (key, addresses)
+        });
+        Self { gateway, ranges: ranges.into_iter().take(RANGES).collect() }
+    }
+
+    /// The list, signed.
+    pub(super) fn sign(
+        &self,
+        keys: &KeyPair,
+        cluster: ClusterId,
+        issued_ms: u64,
+        now: Now,
+    ) -> anyhow::Result<Verified<Gateways>> {
+        let (gateways, reason) = match &self.gateway {
+            Ok((key, addresses)) => {
+                let key = GatewayKey(*key.as_bytes());
+                (vec![Gateway { key, addresses: addresses.clone() }], None)
+            }
+            Err(why) => (Vec::new(), Some(why.chars().take(LINE_BYTES / 4).collect())),
+        };
+        let ranges = self.ranges.clone();
+        let list = Gateways { cluster, issued_ms, gateways, ranges, reason };
+        let signed = keys.sign(FederationId::NONE, &list)?;
+        let own = BTreeMap::from([(keys.public(), cluster)]);
+        let trust = Trust { federation: FederationId::NONE, signers: Signers::Known(&own) };
+        Ok(signed.open(trust, now)?)
+    }
+}
+
+/// The pods that guests of a lease may call, by their own addresses and those that everyone knows:
+/// pods of the namespaces that have some on its virtual node.
+pub(super) fn callable(
+    pods: &[PodPlace],
+    node: Option<&str>,
+    own: &OwnRanges,
+    pool: IpNet,
+) -> BTreeMap<IpAddr, IpAddr> {
+    let Some(node) = node else { return BTreeMap::new() };
+    let sent = pods.iter().filter(|pod| pod.node == node);
+    let namespaces: BTreeSet<&str> = sent.map(|pod| pod.namespace.as_str()).collect();
+    let of = pods.iter().filter(|pod| namespaces.contains(pod.namespace.as_str()));
+    let addresses = of.filter_map(|pod| pod.address).filter(|address| !pool.contains(address));
+    addresses.filter_map(|address| Some((address, inner(address, &own.blocks)?))).collect()
+}
+
+/// The blocks of the pod network in which there are pods that somebody may call.
+pub(super) fn blocks(pods: &[PodPlace], nodes: &BTreeSet<&str>, pool: IpNet) -> BTreeSet<IpNet> {
+    let sent = pods.iter().filter(|pod| nodes.contains(pod.node.as_str()));
+    let namespaces: BTreeSet<&str> = sent.map(|pod| pod.namespace.as_str()).collect();
+    let of = pods.iter().filter(|pod| namespaces.contains(pod.namespace.as_str()));
+    let addresses = of.filter_map(|pod| pod.address).filter(|address| !pool.contains(address));
+    addresses.map(block).collect()
+}
+
+/// A node has a block of such a size for its pods in nearly all pod networks.
+fn block(address: IpAddr) -> IpNet {
+    match address {
+        IpAddr::V4(address) => IpNet::V4(Ipv4Net::new_assert(address, 24).trunc()),
+        IpAddr::V6(address) => IpNet::V6(Ipv6Net::new_assert(address, 120).trunc()),
+    }
+}
+
+/// The address in the same place of the block's range.
+fn inner(address: IpAddr, blocks: &[MappedRange]) -> Option<IpAddr> {
+    let MappedRange { inner, local } =
+        blocks.iter().find(|block| block.local.contains(&address))?;
+    Some(match (address, local.network(), inner.network()) {
+        (IpAddr::V4(address), IpAddr::V4(from), IpAddr::V4(to)) => {
+            let place = u32::from(address) - u32::from(from);
+            IpAddr::V4((u32::from(to) + place).into())
+        }
+        (IpAddr::V6(address), IpAddr::V6(from), IpAddr::V6(to)) => {
+            let place = u128::from(address) - u128::from(from);
+            IpAddr::V6((u128::from(to) + place).into())
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(namespace: &str, node: &str, address: Option<&str>) -> PodPlace {
+        let address = address.map(|text| text.parse().unwrap());
+        PodPlace { namespace: namespace.to_owned(), node: node.to_owned(), address }
+    }
+
+    #[test]
+    fn guests_may_call_the_pods_of_their_own_namespaces_alone() {
+        let pods = [
+            pod("shop", "turin", Some("10.200.9.9")),
+            pod("shop", "worker", Some("10.42.0.7")),
+            pod("shop", "worker", None),
+            pod("bank", "worker", Some("10.42.0.8")),
+        ];
+        let range = |text: &str| -> IpNet { text.parse().unwrap() };
+        let pool = range("10.200.0.0/13");
+        let told = blocks(&pods, &["turin"].into(), pool);
+        assert_eq!(told, [range("10.42.0.0/24")].into());
+        let block = MappedRange { inner: range("10.203.5.0/24"), local: range("10.42.0.0/24") };
+        let own = OwnRanges { nodes: None, blocks: vec![block] };
+        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let known = [(address("10.42.0.7"), address("10.203.5.7"))].into();
+        assert_eq!(callable(&pods, Some("turin"), &own, pool), known);
+        assert!(callable(&pods, Some("milan"), &own, pool).is_empty());
+        assert!(callable(&pods, None, &own, pool).is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! What the gateway should know, and what has to be told it so that it does: peers, leases, and
+//! which address exists for whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
+use mercato_session::{Change, Entry, PublicKey, RangeEntry, Role};
+
+/// All that the gateway should know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    pub(super) gateways: BTreeMap<PublicKey, KnownGateway>,
+    pub(super) clusters: BTreeMap<ClusterId, Vec<PublicKey>>,
+    pub(super) leases: BTreeMap<ContractId, Row>,
+}
+
+/// A gateway of another cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KnownGateway {
+    pub(super) cluster: ClusterId,
+    /// Of the secret that handshakes begin with.
+    pub(super) secret: Digest,
+    pub(super) addresses: Vec<SocketAddr>,
+}
+
+/// What is known of a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) cluster: ClusterId,
+    pub(super) role: Role,
+    /// Wall clock.
+    pub(super) until_ms: u64,
+    /// Addresses of this cluster, and what they are called between the gateways.
+    pub(super) locals: BTreeMap<IpAddr, IpAddr>,
+    /// Guests of the other side, one by one, likewise.
+    pub(super) guests: BTreeMap<IpAddr, IpAddr>,
+    /// Pods of the other side by their ranges, likewise.
+    pub(super) ranges: BTreeMap<IpNet, IpNet>,
+}
+
+/// What has to be told, in this order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// Gateways that are new, or of which something is.
+    pub(super) added: BTreeSet<PublicKey>,
+    pub(super) changes: Vec<Change>,
+    /// Gateways that are to be forgotten.
+    pub(super) removed: BTreeSet<PublicKey>,
+}
+
+impl Table {
+    /// What has to be told so that a gateway that knows `before` knows this. `wall_ms` is now.
+    pub(super) fn since(&self, before: &Self, wall_ms: u64) -> Difference {
+        let mut told = Difference::default();
+        for (key, gateway) in &self.gateways {
+            if before.gateways.get(key) != Some(gateway) {
+                told.added.insert(*key);
+            }
+        }
+        let gone = before.gateways.keys().filter(|key| !self.gateways.contains_key(key));
+        told.removed = gone.copied().collect();
+        let changes = &mut told.changes;
+        let ended = before.leases.keys().filter(|lease| !self.leases.contains_key(lease));
+        changes.extend(ended.copied().map(Change::RemoveLease));
+        let parted = before.clusters.keys().filter(|cluster| !self.clusters.contains_key(cluster));
+        changes.extend(parted.copied().map(Change::RemoveLink));
+        for (cluster, gateways) in &self.clusters {
+            let Some(active) = gateways.first() else { continue };
+            if before.clusters.get(cluster) != Some(gateways) {
+                let (gateways, active) = (gateways.clone(), *active);
+                changes.push(Change::Link { cluster: *cluster, gateways, active });
+            }
+        }
+        for (lease, row) in &self.leases {
+            row.since(*lease, before.leases.get(lease), wall_ms, changes);
+        }
+        told
+    }
+}
+
+impl Row {
+    fn since(
+        &self,
+        lease: ContractId,
+        before: Option<&Self>,
+        wall_ms: u64,
+        changes: &mut Vec<Change>,
+    ) {
+        let nothing = Self {
+            locals: BTreeMap::new(),
+            guests: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+            ..self.clone()
+        };
+        let known = before.filter(|it| (it.cluster, it.role) == (self.cluster, self.role));
+        if before.is_some() && known.is_none() {
+            changes.push(Change::RemoveLease(lease));
+        }
+        if known.is_none_or(|known| known.until_ms != self.until_ms) {
+            let left = Duration::from_millis(self.until_ms.saturating_sub(wall_ms));
+            changes.push(Change::Lease { lease, cluster: self.cluster, role: self.role, left });
+        }
+        let known = known.unwrap_or(&nothing);
+        // What gives an address up comes first: another may have it now.
+        let gone = differing(&known.locals, &self.locals);
+        changes.extend(gone.map(|(local, _)| Change::RemoveLocal { lease, local }));
+        let gone = differing(&known.guests, &self.guests);
+        changes.extend(gone.map(|(local, _)| Change::RemoveRemote { lease, local }));
+        let gone = differing(&known.ranges, &self.ranges);
+        changes.extend(gone.map(|(local, _)| Change::RemoveRemoteRange { lease, local }));
+        let entry = |(local, inner)| Entry { lease, local, inner };
+        changes.extend(differing(&self.locals, &known.locals).map(entry).map(Change::AddLocal));
+        changes.extend(differing(&self.guests, &known.guests).map(entry).map(Change::AddRemote));
+        let ranges = differing(&self.ranges, &known.ranges);
+        let range = |(local, inner)| RangeEntry { lease, local, inner };
+        changes.extend(ranges.map(range).map(Change::AddRemoteRange));
+    }
+}
+
+/// What the one has and the other has not, or otherwise.
+fn differing<A: Copy + Ord, B: Copy + PartialEq>(
+    one: &BTreeMap<A, B>,
+    other: &BTreeMap<A, B>,
+) -> impl Iterator<Item = (A, B)> {
+    let differs = |(key, value): &(&A, &B)| other.get(key) != Some(value);
+    one.iter().filter(differs).map(|(key, value)| (*key, *value))
+}
+
+#[cfg(test)]
+mod tests {
+    use mercato_protocol::id::NegotiationId;
+
+    use super::*;
+
+    const LEASE: ContractId = NegotiationId([1; 16]);
+    const ROME: ClusterId = ClusterId([1; 32]);
+    const KEY: PublicKey = PublicKey::new([9; 32]);
+
+    fn row(locals: &[(&str, &str)]) -> Row {
+        let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+        Row {
+            cluster: ROME,
+            role: Role::Provider,
+            until_ms: 60_000,
+            locals: locals.iter().map(|(one, other)| (address(one), address(other))).collect(),
+            guests: BTreeMap::new(),
+            ranges: BTreeMap::new(),
+        }
+    }
+
+    fn table(row: Row) -> Table {
+        let gateway = KnownGateway { cluster: ROME, secret: Digest([1; 32]), addresses: vec![] };
+        Table {
+            gateways: [(KEY, gateway)].into(),
+            clusters: [(ROME, vec![KEY])].into(),
+            leases: [(LEASE, row)].into(),
+        }
+    }
+
+    #[test]
+    fn a_link_comes_before_its_lease_and_that_before_its_addresses() {
+        let all = table(row(&[("10.42.0.5", "10.200.0.9")]));
+        let told = all.since(&Table::default(), 10_000);
+        assert_eq!(told.added, [KEY].into());
+        let [Change::Link { .. }, Change::Lease { left, .. }, Change::AddLocal(entry)] =
+            &told.changes[..]
+        else {
+            panic!("{told:?}")
+        };
+        assert_eq!((left.as_secs(), entry.inner.to_string()), (50, "10.200.0.9".to_owned()));
+        assert_eq!(all.since(&all, 20_000), Difference::default());
+        let told = Table::default().since(&all, 20_000);
+        assert_eq!(told.changes, [Change::RemoveLease(LEASE), Change::RemoveLink(ROME)]);
+        assert_eq!(told.removed, [KEY].into());
+    }
+
+    #[test]
+    fn an_address_is_given_up_before_another_has_it() {
+        let before = table(row(&[("10.42.0.5", "10.200.0.9"), ("10.42.0.6", "10.200.0.7")]));
+        let after = table(row(&[("10.42.0.7", "10.200.0.9"), ("10.42.0.6", "10.200.0.7")]));
+        let [Change::RemoveLocal { local, .. }, Change::AddLocal(entry)] =
+            &after.since(&before, 0).changes[..]
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (local.to_string(), entry.local.to_string()),
+            ("10.42.0.5".into(), "10.42.0.7".into())
+        );
+        let moved = table(row(&[("10.42.0.5", "10.200.0.8"), ("10.42.0.6", "10.200.0.7")]));
+        let told = moved.since(&before, 0).changes;
+        assert!(matches!(told[..], [Change::RemoveLocal { .. }, Change::AddLocal(_)]), "{told:?}");
+    }
+}

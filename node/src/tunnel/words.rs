@@ -1,0 +1,206 @@
+//! What the driver says of leases, peers and pods that call each other. It never waits: the latest
+//! of each is kept, and the gateway's task keeps up with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use mercato_agent::{LeaseDesire, MappedRange, OwnRanges, Phase};
+use mercato_broker::Side;
+use mercato_net::TunnelResponder;
+use mercato_offload::address::GuestAddress;
+use mercato_offload::key::{PodId, Uid};
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
+use tokio::sync::{Notify, mpsc};
+
+use crate::limits;
+
+/// The way to the gateway's task. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Tunnels {
+    said: Arc<Mutex<Said>>,
+    changed: Arc<Notify>,
+    asked: mpsc::Sender<Asked>,
+}
+
+/// All that was said, as it is now.
+#[derive(Clone, Default)]
+pub(super) struct Said {
+    pub(super) leases: BTreeMap<ContractId, SaidLease>,
+    pub(super) pods: BTreeMap<ContractId, BTreeMap<Uid, SaidPod>>,
+    pub(super) own: OwnRanges,
+    pub(super) peers: BTreeMap<ClusterId, SaidPeer>,
+    /// How often anything was said.
+    count: u64,
+}
+
+/// A lease of which something is left in this cluster.
+#[derive(Clone)]
+pub(super) struct SaidLease {
+    pub(super) side: Side,
+    pub(super) cluster: ClusterId,
+    /// None of its addresses is there any more from then on, wall clock.
+    pub(super) until_ms: u64,
+    pub(super) ranges: Vec<MappedRange>,
+    /// Consumer: what its virtual node is called, once that is known.
+    pub(super) node: Arc<OnceLock<String>>,
+    /// When it was said: an agent that was rebuilt wants to hear again how the tunnel is.
+    pub(super) said: u64,
+}
+
+/// Packets for a pod are to be carried, or brought to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SaidPod {
+    pub(super) of: GuestAddress,
+    /// When it was said: each time wants an answer.
+    pub(super) said: u64,
+}
+
+/// A peer that is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SaidPeer {
+    pub(super) key: PublicKey,
+    /// When it was said: another connection is another number.
+    pub(super) said: u64,
+}
+
+/// A question of a peer.
+pub(super) struct Asked {
+    pub(super) peer: PublicKey,
+    pub(super) ask: Ask,
+    pub(super) responder: TunnelResponder,
+}
+
+impl Tunnels {
+    pub(super) fn new() -> (Self, Heard) {
+        let (asked, asks) = mpsc::channel(limits::TUNNEL_ASKS);
+        let this = Self { said: Arc::default(), changed: Arc::default(), asked };
+        let heard = Heard { said: this.said.clone(), changed: this.changed.clone(), asks };
+        (this, heard)
+    }
+
+    /// How a lease is to be.
+    pub(crate) fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>) {
+        let id = desire.contract.id;
+        self.say(|said, number| {
+            if desire.phase == Phase::Ended {
+                said.end(&id);
+                return;
+            }
+            let cluster = match desire.side {
+                Side::Consumer => desire.contract.provider.cluster,
+                Side::Provider => desire.contract.consumer.cluster,
+            };
+            let lease = SaidLease {
+                side: desire.side,
+                cluster,
+                until_ms: desire.contract.not_after_ms,
+                ranges: desire.ranges.clone(),
+                node: node.clone(),
+                said: number,
+            };
+            said.leases.insert(id, lease);
+        });
+    }
+
+    /// Nothing of a lease is left here.
+    pub(crate) fn forget(&self, contract: ContractId) {
+        self.say(|said, _| said.end(&contract));
+    }
+
+    /// Packets for this pod are to be carried, or brought to it, and that is to be answered.
+    pub(crate) fn map(&self, contract: ContractId, of: GuestAddress) {
+        self.say(|said, number| {
+            let pods = said.pods.entry(contract).or_default();
+            pods.insert(of.pod.uid.clone(), SaidPod { of, said: number });
+        });
+    }
+
+    /// No longer.
+    pub(crate) fn unmap(&self, contract: ContractId, pod: &PodId) {
+        self.say(|said, _| {
+            if let Some(pods) = said.pods.get_mut(&contract) {
+                pods.remove(&pod.uid);
+            }
+        });
+    }
+
+    /// By which addresses this cluster's own pods are known.
+    pub(crate) fn own(&self, own: OwnRanges) {
+        self.say(|said, _| said.own = own);
+    }
+
+    /// A peer is connected, anew perhaps.
+    pub(crate) fn connected(&self, cluster: ClusterId, key: PublicKey) {
+        self.say(|said, number| {
+            said.peers.insert(cluster, SaidPeer { key, said: number });
+        });
+    }
+
+    /// A peer has gone.
+    pub(crate) fn disconnected(&self, key: PublicKey) {
+        self.say(|said, _| said.peers.retain(|_, peer| peer.key != key));
+    }
+
+    /// A peer asks about the tunnel.
+    pub(crate) fn ask(&self, peer: PublicKey, ask: Ask, responder: TunnelResponder) {
+        if let Err(unsent) = self.asked.try_send(Asked { peer, ask, responder }) {
+            let Asked { responder, .. } = unsent.into_inner();
+            let (reason, text) = (RefusedReason::Unavailable, "too many ask at once".to_owned());
+            responder.respond(Answer::Refused { reason, text });
+        }
+    }
+
+    fn say(&self, change: impl FnOnce(&mut Said, u64)) {
+        let mut said = lock(&self.said);
+        said.count += 1;
+        let number = said.count;
+        change(&mut said, number);
+        drop(said);
+        self.changed.notify_one();
+    }
+}
+
+/// The other end: what was said, for the gateway's task.
+pub(super) struct Heard {
+    said: Arc<Mutex<Said>>,
+    changed: Arc<Notify>,
+    pub(super) asks: mpsc::Receiver<Asked>,
+}
+
+impl Heard {
+    /// All that was said so far.
+    pub(super) fn now(&self) -> Said {
+        lock(&self.said).clone()
+    }
+
+    /// Waits until something more is said.
+    pub(super) fn more(&self) -> impl Future<Output = ()> + use<> {
+        let changed = self.changed.clone();
+        async move { changed.notified().await }
+    }
+}
+
+impl Said {
+    fn end(&mut self, contract: &ContractId) {
+        self.leases.remove(contract);
+        self.pods.remove(contract);
+    }
+
+    /// Clusters with which a lease is in force here.
+    pub(super) fn partners(&self) -> BTreeSet<ClusterId> {
+        self.leases.values().map(|lease| lease.cluster).collect()
+    }
+
+    /// The leases with a cluster.
+    pub(super) fn with(
+        &self,
+        cluster: ClusterId,
+    ) -> impl Iterator<Item = (&ContractId, &SaidLease)> {
+        self.leases.iter().filter(move |(_, lease)| lease.cluster == cluster)
+    }
+}
+
+fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
+}
