@@ -210,6 +210,7 @@ mod tests {
             contract: NegotiationId([5; 16]),
             quantity: Resources::default(),
             pod_security: PodSecurity::Baseline,
+            ranges: Vec::new(),
             name_servers: Vec::new(),
         }
     }

@@ -17,13 +17,11 @@ use mercato_kubelet::guest_namespace::{self, Seen};
 use mercato_kubelet::{Class, Failure, inventory};
 use mercato_offload::forge::{GuestContext, Refusal};
 use mercato_offload::guest;
-use mercato_offload::key::Item;
 use mercato_offload::placement::{self, ProviderTerms, spec::GuestNamespace};
-use mercato_protocol::resources::Resources;
 use mercato_protocol::terms;
 use tokio::task::{AbortHandle, JoinSet};
 
-use self::namespace::{Namespace, State, make};
+use self::namespace::{Bounds, Namespace, State, item, make};
 use super::{retry::Backoff, shared::Shared};
 use crate::kubernetes::{LeaseTask, Work};
 use crate::limits;
@@ -39,8 +37,8 @@ struct AtProvider {
     /// Guest namespaces that are not wanted any more go; by their names here.
     leaving: BTreeMap<String, AbortHandle>,
     goers: JoinSet<()>,
-    /// What the quotas of the namespaces say.
-    quantity: Resources,
+    /// What the objects in the namespaces say.
+    bounds: Bounds,
     /// Work in namespaces that are being made; bounded as the queue is.
     waiting: Vec<GuestWork>,
 }
@@ -51,7 +49,7 @@ const PRIORITY: &str = "a priority class";
 /// Follows the lease until nothing of it is left.
 pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static, ()> {
     let mut end = task.desire.clone();
-    let quantity = task.desire.borrow().contract.terms.quantity.clone();
+    let bounds = Bounds::of(&task.desire.borrow());
     let mut this = AtProvider {
         shared,
         task,
@@ -61,7 +59,7 @@ pub(super) fn follow(shared: Arc<Shared>, task: LeaseTask) -> BoxFuture<'static,
         making: JoinSet::new(),
         leaving: BTreeMap::new(),
         goers: JoinSet::new(),
-        quantity,
+        bounds,
         waiting: Vec::new(),
     };
     async move {
@@ -161,7 +159,9 @@ impl AtProvider {
     /// Makes it, and removes one of another name, in which nothing is any more.
     fn make(&mut self, desire: &LeaseDesire, home: &str, name: &str, after: Duration) {
         let Shared { cluster, account, name_servers, .. } = &*self.shared;
+        let ranges = Bounds::of(desire).ranges;
         let wanted = GuestNamespace::of(&desire.contract, home, name, name_servers);
+        let wanted = GuestNamespace { ranges, ..wanted };
         let (cluster, account) = (cluster.clone(), account.clone());
         self.leaving.remove(name).iter().for_each(AbortHandle::abort);
         let before = self.namespaces.remove(home);
@@ -251,12 +251,13 @@ impl AtProvider {
     }
 
     /// Makes the namespaces that are missing, or have got another name, and all of them right
-    /// again for another quantity; those that are not desired any more go. Whether one has got
+    /// again within other bounds; those that are not desired any more go. Whether one has got
     /// another name, or goes.
     fn make_missing(&mut self) -> bool {
         let desire = self.task.desire.borrow_and_update().clone();
-        let quantity = &desire.contract.terms.quantity;
-        let resized = std::mem::replace(&mut self.quantity, quantity.clone()) != *quantity;
+        let bounds = Bounds::of(&desire);
+        let is_other = bounds != self.bounds;
+        self.bounds = bounds;
         let mut moved = false;
         let is_left = |home: &&String| !desire.namespaces.contains_key(*home);
         for home in self.namespaces.keys().filter(is_left).cloned().collect::<Vec<_>>() {
@@ -266,7 +267,7 @@ impl AtProvider {
         for (home, name) in &desire.namespaces {
             let is_new = self.state(home, name).is_none();
             moved |= is_new && self.namespaces.contains_key(home);
-            if resized || is_new {
+            if is_other || is_new {
                 self.make(&desire, home, name, Duration::ZERO);
             }
         }
@@ -387,14 +388,5 @@ impl AtProvider {
             }
         }
         Ok(gone)
-    }
-}
-
-fn item(work: &GuestWork) -> Item {
-    match work {
-        GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item) => {
-            item.clone()
-        }
-        GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),
     }
 }

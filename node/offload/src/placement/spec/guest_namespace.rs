@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use mercato_protocol::contract::Contract;
 use mercato_protocol::id::ContractId;
 use mercato_protocol::quantity;
@@ -27,12 +28,14 @@ pub struct GuestNamespace {
     pub quantity: Resources,
     /// The pod-security level of its guests.
     pub pod_security: PodSecurity,
+    /// By addresses of these ranges its pods call those of home, and are called by them.
+    pub ranges: Vec<IpNet>,
     /// The name servers that its pods use, besides the cluster's own.
     pub name_servers: Vec<IpAddr>,
 }
 
 impl GuestNamespace {
-    /// Called `name`, for the home namespace `home` of this contract's lease.
+    /// Called `name`, for the home namespace `home` of this contract's lease; without ranges.
     pub fn of(contract: &Contract, home: &str, name: &str, name_servers: &[IpAddr]) -> Self {
         let terms = &contract.terms;
         Self {
@@ -41,6 +44,7 @@ impl GuestNamespace {
             contract: contract.id,
             quantity: terms.quantity.clone(),
             pod_security: terms.pod_security,
+            ranges: Vec::new(),
             name_servers: name_servers.to_vec(),
         }
     }
@@ -102,10 +106,11 @@ impl GuestNamespace {
         json!({ "metadata": { "labels": self.labels() }, "spec": { "limits": [limit] } })
     }
 
-    /// The NetworkPolicy: nothing in, nothing out, but among the guests of one contract, and to the
-    /// name servers that guests use. Port 53 of any other address would be a way out for anything.
+    /// The NetworkPolicy: nothing in, nothing out, but among the guests of one contract, from and to
+    /// the pods of home, and to the name servers that guests use. Port 53 of any other address would
+    /// be a way out for anything.
     pub fn network_policy(&self) -> Value {
-        let spec = network::policy(&self.contract, &self.name_servers);
+        let spec = network::policy(&self.contract, &self.ranges, &self.name_servers);
         json!({ "metadata": { "labels": self.labels() }, "spec": spec })
     }
 
@@ -140,6 +145,7 @@ mod tests {
                 gpus: [("h100".parse().unwrap(), 2)].into(),
             },
             pod_security: PodSecurity::Baseline,
+            ranges: Vec::new(),
             name_servers: Vec::new(),
         }
     }

@@ -1,7 +1,11 @@
-//! One guest namespace at the provider: how it is, and what makes it.
+//! One guest namespace at the provider: how it is, within which bounds, and what makes it.
 
+use ipnet::IpNet;
+use mercato_agent::{GuestWork, LeaseDesire};
 use mercato_kubelet::{Account, Cluster, Failure, guest_namespace};
+use mercato_offload::key::Item;
 use mercato_offload::placement::spec::GuestNamespace;
+use mercato_protocol::resources::Resources;
 use tokio::task::AbortHandle;
 
 use super::super::retry::Backoff;
@@ -12,6 +16,22 @@ pub(super) struct Namespace {
     pub(super) state: State,
     /// What makes it, or will look at it again: one at a time.
     pub(super) making: AbortHandle,
+}
+
+/// What the objects in all guest namespaces of a lease say, and may say otherwise one day.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// So much the quota lets be asked for.
+    quantity: Resources,
+    /// The other side's pods, as the network policy admits them.
+    pub(super) ranges: Vec<IpNet>,
+}
+
+impl Bounds {
+    pub(super) fn of(desire: &LeaseDesire) -> Self {
+        let ranges = desire.ranges.iter().map(|range| range.local).collect();
+        Self { quantity: desire.contract.terms.quantity.clone(), ranges }
+    }
 }
 
 /// How a guest namespace is.
@@ -38,5 +58,15 @@ pub(super) async fn make(
             }
             done => return (wanted, done),
         }
+    }
+}
+
+/// What a piece of work is about.
+pub(super) fn item(work: &GuestWork) -> Item {
+    match work {
+        GuestWork::Apply(item, ..) | GuestWork::Delete(item, _) | GuestWork::Confirm(item) => {
+            item.clone()
+        }
+        GuestWork::Update(pod, ..) | GuestWork::Release(pod) => Item::Pod(pod.clone()),
     }
 }
