@@ -7,7 +7,6 @@
 pub(crate) mod real;
 pub(crate) mod simulated;
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -15,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews};
 use mercato_broker::Inventory;
+pub(crate) use mercato_kubelet::inventory::PodPlace;
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
 use mercato_offload::{guest, home};
@@ -37,7 +37,8 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// What it has, now and whenever that changes.
     fn inventory(&self) -> BoxStream<'static, Inventory>;
 
-    /// Its pods that are on a node and on the pod network, now and whenever that changes.
+    /// Where its pods are, now and whenever that changes: of all that are bound to a node, not
+    /// over, and not on the host network.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>>;
 
     /// Whether guests can be kept apart on its network.
@@ -84,16 +85,6 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
         namespaces: Vec<String>,
         after: Option<Uid>,
     ) -> BoxFuture<'static, Result<Usage, Refused>>;
-}
-
-/// Where a pod is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodPlace {
-    pub(crate) namespace: String,
-    /// The node that it is bound to.
-    pub(crate) node: String,
-    /// Its address in the pod network, once it has one.
-    pub(crate) address: Option<IpAddr>,
 }
 
 /// What a session wants done.

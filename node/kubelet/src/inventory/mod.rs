@@ -1,13 +1,18 @@
 //! What the own cluster has, uses and could lend: nodes and pods are watched,
 //! the few numbers that matter of each are kept, and summed by pool. What of it
-//! is for sale is the broker's to say.
+//! is for sale is the broker's to say. Beside it, where the pods are.
 
 mod node;
+mod place;
 mod pod;
 mod sum;
 mod watch;
 
 pub use node::{NodeView, user_namespaces};
+pub use place::{PodPlace, places};
 pub use pod::PodView;
 pub use sum::{Inventory, Pool, sum};
 pub use watch::watch;
+
+/// Pods that take something of a node: the others need not be sent.
+const TAKES: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";

@@ -14,13 +14,10 @@ use crate::kind::{NAMESPACE, NODE, POD};
 use crate::names::CONTRACT;
 use crate::watch::{Change, Selection, changes};
 
-use super::{Inventory, NodeView, PodView, sum};
+use super::{Inventory, NodeView, PodView, TAKES, sum};
 
 /// Changes that come together, as a rollout's do, are summed together.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// Pods that take something of a node: the others need not be sent.
-const TAKES: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
 
 /// The cluster's inventory, first when all nodes and pods are known, then
 /// whenever it differs. Ends never; an API server out of reach yields nothing.
