@@ -3,6 +3,10 @@
 //! link or a lease stands is told from outside; a link that is down is not a
 //! node that is down.
 
+#[cfg(test)]
+mod tests;
+mod tunnel;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,6 +27,7 @@ use crate::limits;
 use crate::names::CONTRACT;
 use crate::repeated::Repeated;
 use crate::warn_once;
+use tunnel::Told;
 
 /// A virtual node that is kept in its cluster until it is removed; dropping
 /// this leaves the node to the cluster's own node controller.
@@ -157,6 +162,7 @@ fn keep(
 ) -> BoxFuture<'static, ()> {
     async move {
         let (mut kept, mut repeated) = (Kept::default(), Repeated::default());
+        let mut told = Told::default();
         let mut tick = interval(limits::LEASE_RENEWAL);
         loop {
             tokio::select! {
@@ -169,6 +175,7 @@ fn keep(
                     if repeated.is_over() {
                         tracing::info!(node = spec.name, "a virtual node is kept again");
                     }
+                    told.tell(&cluster, &spec, kept.uid.clone()).await;
                     NodeState::Kept
                 }
                 Err(failure) => {
@@ -250,120 +257,3 @@ impl Kept {
 
 /// Where kubelets keep their Leases.
 const LEASES: &str = "kube-node-lease";
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use mercato_offload::placement::spec::Taint;
-    use mercato_protocol::id::{ClusterId, NegotiationId};
-    use mercato_protocol::terms::Platform;
-
-    use super::*;
-    use crate::failure::Class;
-    use crate::testing::{scripted, status};
-
-    type Requests = Arc<Mutex<Vec<String>>>;
-
-    fn spec() -> NodeSpec {
-        NodeSpec {
-            name: "mercato-turin".into(),
-            contract: NegotiationId([5; 16]),
-            provider: ClusterId([7; 32]),
-            platform: Platform { arch: "arm64".parse().unwrap(), os: "linux".parse().unwrap() },
-            region: None,
-            zone: None,
-            labels: BTreeMap::new(),
-            capacity: BTreeMap::from([("cpu".into(), "8".into())]),
-            address: "10.0.0.1".parse().unwrap(),
-            port: 10350,
-            version: "v1.35.4".into(),
-            taint: Taint::Tainted,
-            unschedulable: false,
-            reachable: true,
-        }
-    }
-
-    /// A cluster with this node, or with the one that is created.
-    fn cluster(node: Option<Value>) -> (Cluster, Requests) {
-        let requests = Requests::default();
-        let (seen, node) = (requests.clone(), Mutex::new(node));
-        let cluster = scripted(move |method, path, body| {
-            seen.lock().unwrap().push(format!("{method} {path}"));
-            if path.contains("/leases") {
-                return (200, body);
-            }
-            let mut node = node.lock().unwrap();
-            if method == "POST" {
-                *node = Some(body);
-            }
-            node.clone().map_or_else(|| status(404, "not found"), |node| (200, node))
-        });
-        (cluster, requests)
-    }
-
-    async fn settled(node: &VirtualNode) -> NodeState {
-        let mut state = node.state();
-        state.wait_for(|state| *state != NodeState::Starting).await.unwrap().clone()
-    }
-
-    #[tokio::test]
-    async fn a_node_is_made_kept_and_removed() {
-        let (cluster, requests) = cluster(None);
-        let node = VirtualNode::start(cluster, spec());
-        assert_eq!(settled(&node).await, NodeState::Kept);
-        let made = std::mem::take(&mut *requests.lock().unwrap());
-        let did = |what: &str| made.iter().any(|request| request.starts_with(what));
-        assert!(did("POST /api/v1/nodes") && did("PATCH /api/v1/nodes/mercato-turin/status"));
-        assert!(did("PATCH /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"));
-        node.remove().await.unwrap();
-        let deleted = requests.lock().unwrap().iter().filter(|r| r.starts_with("DELETE")).count();
-        assert_eq!(deleted, 2);
-    }
-
-    #[tokio::test]
-    async fn a_node_that_was_taken_for_dead_or_deleted_is_written_again() {
-        let kept = Arc::new(Mutex::new(Value::Null));
-        let (stands, writes) = (kept.clone(), Arc::new(Mutex::new(0_usize)));
-        let written = writes.clone();
-        let cluster = scripted(move |method, path, body| {
-            let mut node = stands.lock().unwrap();
-            if method == "GET" {
-                return if node.is_null() { status(404, "none") } else { (200, node.clone()) };
-            }
-            if path.contains("/leases/") {
-                return (200, body);
-            }
-            *written.lock().unwrap() += usize::from(path.contains("/status"));
-            for (part, fields) in body.as_object().unwrap() {
-                for (name, field) in fields.as_object().into_iter().flatten() {
-                    node[part][name] = field.clone();
-                }
-            }
-            (200, node.clone())
-        });
-        let (spec, mut renewed) = (Arc::new(spec()), Kept::default());
-        for writes_before in [1, 1] {
-            renewed.renew(&cluster, &spec).await.unwrap();
-            assert_eq!(*writes.lock().unwrap(), writes_before, "as it stands it is left");
-        }
-        kept.lock().unwrap()["status"]["conditions"] =
-            json!([{ "type": "Ready", "status": "Unknown" }]);
-        kept.lock().unwrap()["metadata"]["labels"] = json!({ CONTRACT: spec.contract.to_string() });
-        renewed.renew(&cluster, &spec).await.unwrap();
-        assert_eq!(*writes.lock().unwrap(), 2);
-        *kept.lock().unwrap() = Value::Null;
-        renewed.renew(&cluster, &spec).await.unwrap();
-        assert_eq!(*writes.lock().unwrap(), 3);
-    }
-
-    #[tokio::test]
-    async fn anothers_node_is_a_conflict_and_stays() {
-        let (cluster, requests) = cluster(Some(json!({ "metadata": { "name": "mercato-turin" } })));
-        let node = VirtualNode::start(cluster, spec());
-        let NodeState::Failing(failure) = settled(&node).await else { panic!() };
-        assert_eq!(failure.class, Class::Conflict);
-        node.remove().await.unwrap();
-        assert!(requests.lock().unwrap().iter().all(|request| request.starts_with("GET")));
-    }
-}

@@ -64,3 +64,7 @@ pub const ROOMLESS_MS: u64 = 60_000;
 /// How long a guest that has ended by the provider's own doing is kept for home to take
 /// its last status, in ms; a drain at the provider waits for it.
 pub const FAREWELL_MS: u64 = 120_000;
+
+/// Characters of what a virtual node says of its tunnel where there is none: as many as an event
+/// has room for.
+pub const TUNNEL_REASON_CHARS: usize = 1_024;

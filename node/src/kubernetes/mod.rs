@@ -17,6 +17,7 @@ use mercato_broker::Inventory;
 pub(crate) use mercato_kubelet::inventory::PodPlace;
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
+pub(crate) use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::stream::{Request, Usage};
@@ -103,6 +104,8 @@ pub(crate) struct LeaseTask {
     pub(crate) contract: ContractId,
     /// How the lease is to be; said before any work that depends on it.
     pub(crate) desire: watch::Receiver<LeaseDesire>,
+    /// Consumer: how the tunnel to the other side is, for the virtual node to say.
+    pub(crate) tunnel: watch::Receiver<TunnelWord>,
     /// What is to be done, in this order.
     pub(crate) work: mpsc::Receiver<Work>,
     /// Takes what there is to report.
@@ -135,6 +138,7 @@ impl LeaseTask {
 /// The driver's end of a lease's task, which ends with it.
 pub(crate) struct LeaseHandle {
     desire: watch::Sender<LeaseDesire>,
+    tunnel: watch::Sender<TunnelWord>,
     work: mpsc::Sender<Work>,
     node: Arc<OnceLock<String>>,
     bodies: Bodies,
@@ -152,11 +156,13 @@ impl LeaseHandle {
     ) -> Self {
         let (contract, bodies) = (desire.contract.id, Bodies::default());
         let (desire, wanted) = watch::channel(desire);
+        let (tunnel, word) = watch::channel(TunnelWord::default());
         let (work, queue) = mpsc::channel(limits::WORK);
         let node = Arc::new(OnceLock::new());
         let task = LeaseTask {
             contract,
             desire: wanted,
+            tunnel: word,
             work: queue,
             report,
             peer,
@@ -165,7 +171,7 @@ impl LeaseHandle {
         };
         let task = tokio::spawn(cluster.follow(task)).abort_handle();
         let allowance = Arc::new(Allowance::new(Instant::now()));
-        Self { desire, work, node, bodies, allowance, task }
+        Self { desire, tunnel, work, node, bodies, allowance, task }
     }
 
     /// The bytes of what crosses under it.
@@ -183,6 +189,16 @@ impl LeaseHandle {
         self.desire.send_if_modified(|before| {
             let differs = *before != desire;
             *before = desire;
+            differs
+        });
+    }
+
+    /// Consumer: the tunnel to the other side is so from now on.
+    #[allow(dead_code, reason = "told once the tunnel of leases is started")]
+    pub(crate) fn set_tunnel(&self, word: TunnelWord) {
+        self.tunnel.send_if_modified(|before| {
+            let differs = *before != word;
+            *before = word;
             differs
         });
     }

@@ -21,6 +21,9 @@ pub const FIELD_MANAGER: &str = "mercato";
 /// Condition type of a virtual node: the link to the provider is up.
 pub const PEER_REACHABLE: &str = "PeerReachable";
 
+/// Condition type of a virtual node: pods of home and of the provider reach each other.
+pub const TUNNEL_READY: &str = "mercato.dev/TunnelReady";
+
 /// Label of a namespace that may leave home; its value is the strategy.
 pub const OFFLOAD: &str = "mercato.dev/offload";
 

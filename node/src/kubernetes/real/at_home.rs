@@ -113,14 +113,17 @@ impl AtHome {
         let mut look = tokio::time::interval(limits::DRAIN_LOOK);
         loop {
             let wanted = self.task.desire.borrow_and_update().clone();
+            let tunnel = self.task.tunnel.borrow_and_update().clone();
             let admits = admits(wanted.phase);
             lease.node.update(|node| {
                 node.capacity = allocatable(&wanted.contract.terms.quantity);
                 node.reachable = wanted.reachable;
+                node.tunnel = tunnel;
                 node.unschedulable = admits.is_zero();
             });
             tokio::select! {
                 changed = self.task.desire.changed() => if changed.is_err() { return },
+                changed = self.task.tunnel.changed() => if changed.is_err() { return },
                 Some(work) = self.task.work.recv() => perform(&mut lease.side, work),
                 kept = kept(&mut state), if !ready => {
                     ready = kept;

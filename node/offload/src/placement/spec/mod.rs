@@ -5,7 +5,11 @@ mod guest_namespace;
 mod network;
 mod node;
 mod node_name;
+mod transitions;
+mod tunnel;
 
 pub use guest_namespace::{GuestNamespace, is_guest_namespace};
-pub use node::{NodeSpec, Taint, Transitions};
+pub use node::{NodeSpec, Taint};
 pub use node_name::{NODE_PREFIX, node_name, second_node_name};
+pub use transitions::Transitions;
+pub use tunnel::TunnelWord;

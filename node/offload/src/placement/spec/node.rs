@@ -9,6 +9,7 @@ use mercato_protocol::quantity;
 use mercato_protocol::terms::Platform;
 use serde_json::{Value, json};
 
+use super::{Transitions, TunnelWord};
 use crate::forge::labels::{CONTRACT, FIELD_MANAGER, GROUP, MANAGED_BY, PEER_REACHABLE, PROVIDER};
 use crate::placement::terms::allocatable;
 
@@ -44,6 +45,8 @@ pub struct NodeSpec {
     pub unschedulable: bool,
     /// The link to the provider is up.
     pub reachable: bool,
+    /// How the tunnel to it is. The node is ready without one.
+    pub tunnel: TunnelWord,
 }
 
 /// Whether pods need a toleration.
@@ -75,6 +78,7 @@ impl NodeSpec {
             taint: Taint::Tainted,
             unschedulable: false,
             reachable: true,
+            tunnel: TunnelWord::Awaited,
         }
     }
 
@@ -169,9 +173,13 @@ impl NodeSpec {
             ("NetworkUnavailable", ("False", "RouteCreated", "the provider's network is used")),
             (PEER_REACHABLE, reachable),
         ] {
-            let since = transitions.of(kind, status, now);
             conditions.push(json!({ "type": kind, "status": status, "reason": reason,
-                "message": message, "lastHeartbeatTime": now, "lastTransitionTime": since }));
+                "message": message }));
+        }
+        conditions.push(self.tunnel.condition());
+        for condition in &mut conditions {
+            condition["lastTransitionTime"] = transitions.of(condition, now).into();
+            condition["lastHeartbeatTime"] = now.into();
         }
         json!({ "status": {
             "capacity": self.capacity,
@@ -204,32 +212,6 @@ impl NodeSpec {
     }
 }
 
-/// When each condition last changed, so that a repeated one keeps its time.
-#[derive(Debug, Default)]
-pub struct Transitions(BTreeMap<String, (String, String)>);
-
-impl Transitions {
-    /// Takes over what the cluster has, where nothing is known yet.
-    pub fn learn(&mut self, conditions: &Value) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        for condition in conditions.as_array().into_iter().flatten() {
-            // The node controller writes Unknown where a Lease was late: not ours to keep.
-            if condition["status"] != "Unknown" {
-                let known = (text(&condition["status"]), text(&condition["lastTransitionTime"]));
-                self.0.entry(text(&condition["type"])).or_insert(known);
-            }
-        }
-    }
-
-    fn of(&mut self, kind: &str, status: &str, now: &str) -> String {
-        let known = self.0.entry(kind.to_owned()).or_default();
-        if known.0 != status {
-            *known = (status.to_owned(), now.to_owned());
-        }
-        known.1.clone()
-    }
-}
-
 /// Times aside: they tell when something was written.
 fn contains(present: &Value, wanted: &Value) -> bool {
     match (present, wanted) {
@@ -253,6 +235,7 @@ fn contains(present: &Value, wanted: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forge::labels::TUNNEL_READY;
 
     fn spec() -> NodeSpec {
         NodeSpec {
@@ -270,6 +253,7 @@ mod tests {
             taint: Taint::Tainted,
             unschedulable: false,
             reachable: true,
+            tunnel: TunnelWord::Awaited,
         }
     }
 
@@ -340,6 +324,35 @@ mod tests {
         assert_eq!(reachable(&down)["lastTransitionTime"], "t3");
         // The node itself stays Ready.
         assert_eq!(down["status"]["conditions"][0]["status"], "True");
+    }
+
+    #[test]
+    fn a_node_says_how_its_tunnel_is_and_is_ready_without_one() {
+        let (mut spec, mut transitions) = (spec(), Transitions::default());
+        let off = TunnelWord::Off { reason: "no /dev/net/tun: mercato doctor".to_owned() };
+        let told = [
+            (TunnelWord::Awaited, "Unknown", "Starting", "t0"),
+            (off.clone(), "False", "NoTunnel", "t1"),
+            (TunnelWord::Up, "True", "TunnelUp", "t2"),
+            (TunnelWord::Up, "True", "TunnelUp", "t2"),
+        ];
+        for (n, (tunnel, status, reason, since)) in told.into_iter().enumerate() {
+            spec.tunnel = tunnel;
+            let written = spec.status(&mut transitions, &format!("t{n}"));
+            let all = written["status"]["conditions"].as_array().unwrap();
+            assert_eq!(all[0]["type"], "Ready");
+            assert_eq!(all[0]["status"], "True");
+            let condition = all.iter().find(|one| one["type"] == TUNNEL_READY).unwrap();
+            let seen =
+                [&condition["status"], &condition["reason"], &condition["lastTransitionTime"]];
+            assert_eq!(seen, [status, reason, since]);
+            assert_eq!(condition["message"], spec.tunnel.message());
+        }
+        let mut present = spec.created();
+        present["status"] = spec.status(&mut transitions, "t4")["status"].clone();
+        assert!(spec.holds(&mut transitions, &present));
+        spec.tunnel = off;
+        assert!(!spec.holds(&mut transitions, &present));
     }
 
     #[test]
