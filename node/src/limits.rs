@@ -34,6 +34,8 @@ pub(crate) const TUNNEL_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const TUNNEL_AGAIN: Duration = Duration::from_secs(5);
 /// How long the gateway has for a change of its addresses, which is a matter of milliseconds.
 pub(crate) const TUNNEL_APPLY: Duration = Duration::from_secs(5);
+/// How long it has to tell what it knows.
+pub(crate) const TUNNEL_ANSWER: Duration = Duration::from_secs(1);
 /// How often its task looks for what time alone changes, with a lease and without.
 pub(crate) const TUNNEL_LOOK: Duration = Duration::from_millis(500);
 /// The same while there is no lease.

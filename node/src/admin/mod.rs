@@ -35,6 +35,7 @@ mod problem;
 mod server;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 mod types;
 
 pub(crate) use api::{OperatorApi, unexpected};
@@ -48,6 +49,7 @@ pub(crate) use join::{Invitation, go_by, is_by, join};
 pub(crate) use offload::Offload;
 pub(crate) use problem::{Class, Problem};
 pub(crate) use server::Server;
+pub(crate) use tunnel::{NoTunnels, OwnGateway, TunnelLink, TunnelState, Tunnels};
 pub(crate) use types::{
     Announced, Answer, Found, OnSale, Peer, Pong, Provider, Request, Share, Status, Token,
 };

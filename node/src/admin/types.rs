@@ -20,6 +20,7 @@ use super::attention::Attention;
 use super::deal::Deal;
 use super::event::Event;
 use super::offload::Offload;
+use super::tunnel::{OwnGateway, TunnelState};
 use crate::doctor::Finding;
 
 /// What the owner can ask of a daemon.
@@ -220,6 +221,10 @@ pub(crate) struct Status {
     pub(crate) health: Option<String>,
     /// The address of the Kubernetes API server; none: without a cluster.
     pub(crate) kubernetes: Option<String>,
+    /// This cluster's end of the tunnels.
+    pub(crate) gateway: OwnGateway,
+    /// The tunnels, one to each peer with a lease in force.
+    pub(crate) tunnels: Vec<TunnelState>,
     /// What waits for a person, the most pressing first.
     pub(crate) attention: Vec<Attention>,
 }
@@ -245,6 +250,8 @@ pub(crate) struct Peer {
     pub(crate) rtt_us: Option<u64>,
     /// How far its clock was ahead of ours when it connected, in ms; below zero: behind.
     pub(crate) ahead_ms: Option<i64>,
+    /// The tunnel to it; none: there is no lease with it in force.
+    pub(crate) tunnel: Option<TunnelState>,
 }
 
 /// A cluster that offers something.

@@ -12,6 +12,7 @@ use super::deals;
 use super::global::{Format, now_ms};
 use super::screen::{Screen, json, print};
 use super::table::{Table, WIDTH, pairs, wrapped};
+use super::tunnel;
 use super::watch::{self, POLL};
 use crate::admin::{
     Attention, Deal, Event, Found, OperatorApi, Peer, Problem, Share, Status, unexpected,
@@ -54,6 +55,7 @@ fn overview(all: &Overview, wide: bool) -> String {
         ("fingerprint", fingerprint(&daemon.cluster).join("\n")),
         ("reachable at", dash(addresses.join("\n"))),
         ("kubernetes", shown(kubernetes).into_owned()),
+        ("gateway", tunnel::gateway(&daemon.gateway)),
         ("health", health.map_or("off".to_owned(), |at| format!("http://{}/healthz", shown(at)))),
         ("data", shown(&data_dir).into_owned()),
         ("peers", format!("{} known, {connected} connected, {trusted} trusted", peers.len())),
@@ -63,6 +65,7 @@ fn overview(all: &Overview, wide: bool) -> String {
     if !running.is_empty() {
         text += &format!("\n{}", deals::table(&running, now_ms()).render(wide));
     }
+    text += &tunnel::section(&daemon.tunnels, peers, contracts, wide);
     if !daemon.attention.is_empty() {
         text += "\nNeeds attention:\n";
         text.extend(daemon.attention.iter().map(advice));
@@ -94,8 +97,8 @@ pub(crate) async fn peers(api: &dyn OperatorApi, screen: &Screen) -> Result<Stri
 }
 
 fn peers_table(peers: &[Peer], wide: bool) -> String {
-    let mut table =
-        Table::new(["NAME", "CLUSTER", "TRUST", "FOUND BY", "REACHED", "RTT", "ADDRESS"]);
+    let headers = ["NAME", "CLUSTER", "TRUST", "FOUND BY", "REACHED", "RTT", "TUNNEL", "ADDRESS"];
+    let mut table = Table::new(headers);
     for peer in peers {
         let id = |id: String| if wide { id } else { id.chars().take(8).collect() };
         let reached = if peer.connected.is_some() { "direct" } else { "-" };
@@ -107,6 +110,7 @@ fn peers_table(peers: &[Peer], wide: bool) -> String {
             found(&peer.found),
             reached.to_owned(),
             peer.rtt_us.map_or_else(|| "-".to_owned(), round_trip),
+            tunnel::link(peer.tunnel.as_ref()).to_owned(),
             address.cloned().unwrap_or_else(|| "-".to_owned()),
         ]);
     }

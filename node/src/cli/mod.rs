@@ -39,6 +39,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod token;
+mod tunnel;
 mod watch;
 
 use std::path::Path;

@@ -26,8 +26,8 @@ use super::args::{Cli, Command};
 use super::screen::Screen;
 use super::table::WIDTH;
 use crate::admin::{
-    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, Peer, Problem,
-    Request, Server, Share, Status, Token,
+    Answer, Attention, AttentionKind, Class, Client, Deal, Found, OperatorApi, OwnGateway, Peer,
+    Problem, Request, Server, Share, Status, Token, TunnelLink, TunnelState,
 };
 
 const TURIN: ClusterId = ClusterId([0x4f; 32]);
@@ -101,6 +101,13 @@ fn status() -> Status {
         addresses: vec!["/ip4/192.0.2.1/udp/7474/quic-v1".to_owned()],
         health: Some("127.0.0.1:7476".to_owned()),
         kubernetes: None,
+        gateway: OwnGateway {
+            enabled: true,
+            port: Some(7475),
+            pool: Some("10.200.0.0/13".parse().unwrap()),
+            reason: None,
+        },
+        tunnels: vec![tunnel(TunnelLink::Up)],
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],
     }
 }
@@ -116,6 +123,19 @@ fn peer() -> Peer {
         connected: Some("/ip4/192.0.2.2/udp/7474/quic-v1".to_owned()),
         rtt_us: Some(12_345),
         ahead_ms: Some(-20),
+        tunnel: Some(tunnel(TunnelLink::Up)),
+    }
+}
+
+pub(super) fn tunnel(link: TunnelLink) -> TunnelState {
+    TunnelState {
+        cluster: TURIN,
+        link,
+        since_ms: Some(0),
+        address: Some("192.0.2.2:7475".parse().unwrap()),
+        round_trip_ms: Some(12),
+        reason: None,
+        drops: [("source".to_owned(), 3), ("oversized".to_owned(), 4)].into(),
     }
 }
 
@@ -199,8 +219,8 @@ fn peers_are_a_table() {
     let text = mercato(&script(&[]), "peers").unwrap();
     assert_eq!(
         text,
-        "NAME   CLUSTER   TRUST     FOUND BY  REACHED  RTT   ADDRESS\n\
-         turin  4f4f4f4f  stranger  mdns      direct   12ms  /ip4/192.0.2.2/udp/7474/qui…\n"
+        "NAME   CLUSTER   TRUST     FOUND BY  REACHED  RTT   TUNNEL  ADDRESS\n\
+         turin  4f4f4f4f  stranger  mdns      direct   12ms  up      /ip4/192.0.2.2/udp/…\n"
     );
     fits(&text);
     let wide = mercato(&script(&[]), "peers -o wide").unwrap();
@@ -216,7 +236,10 @@ fn status_is_one_screen() {
     for part in [
         "rome (mercato 0.1.0)\n",
         "  peers         1 known, 1 connected, 0 trusted\n",
+        "  gateway       UDP port 7475, pods as 10.200.0.0/13\n",
         "3f3f3f3f  sells to  turin  in review  8 cpu 32Gi",
+        "TUNNEL TO  LINK  SINCE ",
+        "  12ms  7        192.0.2.2:7475\n",
         "Needs attention:\n  no cluster\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");

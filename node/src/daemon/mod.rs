@@ -19,14 +19,16 @@ use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::admin::{Attention, AttentionKind, Event, EventKind, OperatorApi, Problem, Server};
+use crate::admin::{
+    Attention, AttentionKind, Event, EventKind, NoTunnels, OperatorApi, Problem, Server, Tunnels,
+};
 use crate::driver::{self, About, Domains, Driver, Handle, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
 use crate::store::{Disk, StoreError};
 use crate::telemetry::{self, Metrics};
-use crate::tunnel::{self, Before, GatewaySettings, Tunnels};
+use crate::tunnel::{self, Before, GatewaySettings, TunnelHandle};
 use identity::Identity;
 
 pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
@@ -134,6 +136,7 @@ impl Daemon {
             identity.settle().context("the data folder cannot be written")?;
         }
         let mut tasks = JoinSet::new();
+        let seen = before.as_ref().map(Before::seen);
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.run());
         }
@@ -146,13 +149,15 @@ impl Daemon {
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
         }
         let lan = if lan { search_lan(&driver, key, &mut tasks, &mut off).await } else { None };
-        let health = health(plan.health, &driver, &kubernetes).await?;
+        let seen = seen.unwrap_or_else(|| Arc::new(NoTunnels));
+        let health = health(plan.health, &driver, &kubernetes, &seen).await?;
         let socket = data_dir.join("admin.sock");
         let at = health.as_ref().map(|server| server.address().to_string());
         let started = format!("{name} has started (mercato {})", env!("CARGO_PKG_VERSION"));
         let started = Event::of(EventKind::DaemonStarted, started);
-        let about =
-            About { name, data_dir, health: at, usual_port, listed, off, restart: plan.restart };
+        let restart = plan.restart;
+        let tunnels = seen;
+        let about = About { name, data_dir, health: at, usual_port, listed, off, tunnels, restart };
         let ruling = Arc::new(watch::Sender::default());
         let domains = Domains::new(dns.unwrap_or_else(Dns::system));
         domains.follow(&driver).await?;
@@ -185,9 +190,11 @@ async fn health(
     at: Option<telemetry::At>,
     driver: &Handle,
     kubernetes: &Option<Arc<dyn Kubernetes>>,
+    tunnels: &Arc<dyn Tunnels>,
 ) -> anyhow::Result<Option<telemetry::Server>> {
     let Some(at) = at else { return Ok(None) };
-    let server = telemetry::Server::start(at, driver.clone(), kubernetes.clone()).await;
+    let (cluster, tunnels) = (kubernetes.clone(), tunnels.clone());
+    let server = telemetry::Server::start(at, driver.clone(), cluster, tunnels).await;
     let why = || format!("health and metrics cannot be had at {}", at.address);
     Ok(Some(server.with_context(why)?))
 }
@@ -199,7 +206,7 @@ fn tunnels(
     config: &Config,
     data_dir: &Path,
     off: &mut Vec<Attention>,
-) -> anyhow::Result<(Option<Tunnels>, Option<Before>)> {
+) -> anyhow::Result<(Option<TunnelHandle>, Option<Before>)> {
     let Some(gateway) = gateway.filter(|_| has_cluster) else { return Ok((None, None)) };
     let parts = tunnel::Parts { config: config.clone(), data_dir, gateway };
     let (tunnels, before) = tunnel::start(parts).context("the tunnel's secrets cannot be kept")?;

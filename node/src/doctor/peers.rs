@@ -88,6 +88,7 @@ mod tests {
             connected: connected.map(str::to_owned),
             rtt_us: None,
             ahead_ms: Some(40_000),
+            tunnel: None,
         }
     }
 

@@ -17,7 +17,7 @@ use super::outbound::Outbound;
 use super::{Driver, Streams, news, wire};
 use crate::kubernetes::{LeaseHandle, Work};
 use crate::telemetry::{Queue, Way};
-use crate::tunnel::Tunnels;
+use crate::tunnel::TunnelHandle;
 
 impl Driver {
     /// Begins one effect; what comes of it is an input. Never waits.
@@ -170,7 +170,7 @@ impl Driver {
     }
 
     /// Tells the tunnels' task something, if there is one.
-    fn tunnel(&self, tell: impl FnOnce(&Tunnels)) {
+    fn tunnel(&self, tell: impl FnOnce(&TunnelHandle)) {
         if let Some(tunnels) = &self.tunnels {
             tell(tunnels);
         }

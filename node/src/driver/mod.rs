@@ -39,6 +39,7 @@ use mercato_broker::{Command, Refusal, Reply};
 use mercato_gossip::Interner;
 use mercato_kubelet::Repeated;
 use mercato_net::{Net, Session};
+use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::time::Now;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -48,7 +49,7 @@ use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
-use crate::tunnel::Tunnels;
+use crate::tunnel::TunnelHandle;
 use clock::Clock;
 use outbound::Outbound;
 use told::Told;
@@ -67,7 +68,7 @@ pub(crate) struct Parts {
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     pub(crate) metrics: Metrics,
     /// The way to the tunnels' task; none: this daemon has none.
-    pub(crate) tunnels: Option<Tunnels>,
+    pub(crate) tunnels: Option<TunnelHandle>,
 }
 
 /// What reaches the driver by its handle.
@@ -114,7 +115,7 @@ pub(crate) struct Driver {
     clock: Clock,
     net: Net,
     kubernetes: Option<Arc<dyn Kubernetes>>,
-    tunnels: Option<Tunnels>,
+    tunnels: Option<TunnelHandle>,
     handle: Handle,
     leases: BTreeMap<ContractId, LeaseHandle>,
     outbound: BTreeMap<ContractId, Outbound>,
@@ -345,6 +346,13 @@ impl Driver {
     /// The part of a lease in this cluster, to look at.
     pub(crate) fn lease(&self, contract: &ContractId) -> Option<&LeaseHandle> {
         self.leases.get(contract)
+    }
+
+    /// A lease's virtual node says so of its tunnel.
+    pub(crate) fn set_tunnel(&self, contract: &ContractId, word: TunnelWord) {
+        if let Some(lease) = self.leases.get(contract) {
+            lease.set_tunnel(word);
+        }
     }
 
     /// The records that are on disk.

@@ -9,7 +9,7 @@ use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use super::Handle;
 use super::inbound::Limits;
 use super::wire::hang_up;
-use crate::tunnel::Tunnels;
+use crate::tunnel::TunnelHandle;
 
 /// A question, and the way to its answer.
 pub(super) struct Question {
@@ -25,7 +25,7 @@ impl Question {
         self,
         handle: Handle,
         limits: Arc<Limits>,
-        tunnels: Option<Tunnels>,
+        tunnels: Option<TunnelHandle>,
     ) {
         let Self { peer, ask, responder, held } = self;
         let connection = held.connection();

@@ -44,6 +44,7 @@ pub(super) fn peers(driver: &Driver, links: &BTreeMap<PublicKey, PeerInfo>) -> V
                 .and_then(|link| link.rtt)
                 .and_then(|rtt| u64::try_from(rtt.as_micros()).ok()),
             ahead_ms: known.peer.and_then(|key| driver.handle.ahead_ms(&key)),
+            tunnel: None,
         }
     };
     agent.directory().known().map(peer).collect()

@@ -27,13 +27,13 @@ use super::question::Question;
 use super::{Driver, Handle, streams, workload};
 use crate::limits;
 use crate::telemetry::{Queue, Way};
-use crate::tunnel::Tunnels;
+use crate::tunnel::TunnelHandle;
 
 /// Takes the network's events for as long as it lives.
 pub(crate) async fn listen(
     handle: Handle,
     mut events: mpsc::Receiver<Event>,
-    tunnels: Option<Tunnels>,
+    tunnels: Option<TunnelHandle>,
 ) {
     let mut inbound = Inbound::new();
     while let Some(event) = events.recv().await {

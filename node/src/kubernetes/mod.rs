@@ -194,7 +194,6 @@ impl LeaseHandle {
     }
 
     /// Consumer: the tunnel to the other side is so from now on.
-    #[allow(dead_code, reason = "told once the tunnel of leases is started")]
     pub(crate) fn set_tunnel(&self, word: TunnelWord) {
         self.tunnel.send_if_modified(|before| {
             let differs = *before != word;

@@ -7,6 +7,7 @@ use mercato_broker::Standing;
 use mercato_protocol::text::shown;
 
 use super::scrape::Facts;
+use crate::admin::{TunnelState, Tunnels};
 use crate::driver::{Driver, Handle};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -15,6 +16,7 @@ use crate::limits;
 pub(super) struct Health {
     pub(super) driver: Handle,
     pub(super) kubernetes: Option<Arc<dyn Kubernetes>>,
+    pub(super) tunnels: Arc<dyn Tunnels>,
 }
 
 /// One of the things that have to be well.
@@ -55,6 +57,11 @@ impl Health {
             Ok(Err(gone)) => Err(gone.to_string()),
             Err(_) => Err(format!("it has not answered for {} s", limits::ALIVE.as_secs())),
         }
+    }
+
+    /// How the tunnels are, if that is told in time.
+    pub(super) async fn tunnels(&self) -> Option<Vec<TunnelState>> {
+        tokio::time::timeout(limits::ALIVE, self.tunnels.states()).await.ok()
     }
 
     /// Whether the API server answers, if there is one.

@@ -13,6 +13,7 @@ mod scrape;
 mod server;
 #[cfg(test)]
 mod tests;
+mod tunnels;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,11 +137,10 @@ impl Metrics {
         self.0.streams.get_or_create(&labels).inc();
     }
 
-    /// All of it, in the OpenMetrics text form. `kubernetes` is whether the API server
-    /// answers, if there is one.
-    fn text(&self, facts: &scrape::Facts, kubernetes: Option<bool>) -> Result<String, fmt::Error> {
-        let gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
-        gauges.set(facts, kubernetes);
+    /// All of it, in the OpenMetrics text form.
+    fn text(&self, facts: &scrape::Facts, others: &scrape::Others) -> Result<String, fmt::Error> {
+        let mut gauges = self.0.gauges.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.set(facts, others);
         let mut text = String::new();
         encode(&mut text, &self.0.registry)?;
         Ok(text)

@@ -11,6 +11,8 @@ use tokio::runtime::Handle;
 
 use super::labels::{Gauges as Family, Labels, Queue, add, name};
 use super::process::Process;
+use super::tunnels::Tunnels;
+use crate::admin::TunnelState;
 
 /// Every state in which a contract can be.
 const STATES: [State; 10] = [
@@ -41,6 +43,7 @@ pub(super) struct Gauges {
     degraded: Gauge,
     /// Without labels, and without a value where there is no cluster.
     kubernetes: Family<0>,
+    tunnels: Tunnels,
     process: Process,
 }
 
@@ -57,6 +60,15 @@ pub(super) struct Facts {
     /// Who waits for an answer.
     pub(super) waiting: [(&'static str, usize); 2],
     pub(super) degraded: bool,
+}
+
+/// What others know at that moment.
+#[derive(Default)]
+pub(super) struct Others {
+    /// Whether the API server answers, if there is one.
+    pub(super) kubernetes: Option<bool>,
+    /// How the tunnels are; none: that was not told in time.
+    pub(super) tunnels: Option<Vec<TunnelState>>,
 }
 
 impl Gauges {
@@ -84,12 +96,13 @@ impl Gauges {
             waiting: add(all, "waiting", waiting, Family::default()),
             degraded: add(all, "degraded", degraded, Gauge::default()),
             kubernetes: add(all, "kubernetes_up", up, Family::default()),
+            tunnels: Tunnels::register(all),
             process,
         }
     }
 
-    /// Sets them. `kubernetes` is whether the API server answers, if there is one.
-    pub(super) fn set(&self, facts: &Facts, kubernetes: Option<bool>) {
+    /// Sets them.
+    pub(super) fn set(&mut self, facts: &Facts, others: &Others) {
         for (side, state) in [Side::Consumer, Side::Provider]
             .into_iter()
             .flat_map(|side| STATES.into_iter().map(move |state| (side, state)))
@@ -121,9 +134,10 @@ impl Gauges {
         self.tasks.set(count(tasks));
         self.watches.set(count(mercato_kubelet::open_watches()));
         self.degraded.set(i64::from(facts.degraded));
-        if let Some(up) = kubernetes {
+        if let Some(up) = others.kubernetes {
             set(&self.kubernetes, &[], usize::from(up));
         }
+        self.tunnels.set(others.tunnels.as_deref());
         self.process.look();
     }
 }

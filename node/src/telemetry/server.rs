@@ -20,6 +20,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::Metrics;
 use super::health::{Check, Health, report};
+use super::scrape::Others;
+use crate::admin::Tunnels;
 use crate::driver::Handle;
 use crate::kubernetes::Kubernetes;
 use crate::limits;
@@ -55,11 +57,12 @@ impl Server {
         at: At,
         driver: Handle,
         kubernetes: Option<Arc<dyn Kubernetes>>,
+        tunnels: Arc<dyn Tunnels>,
     ) -> io::Result<Self> {
         let listener = bind(at).await?;
         let address = listener.local_addr()?;
         let metrics = driver.metrics().clone();
-        let shared = Shared { health: Health { driver, kubernetes }, metrics };
+        let shared = Shared { health: Health { driver, kubernetes, tunnels }, metrics };
         let routes = Router::new()
             .route("/livez", get(alive))
             .route("/readyz", get(ready))
@@ -147,7 +150,9 @@ async fn metrics_text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
         Ok(facts) => facts,
         Err(why) => return Err((StatusCode::SERVICE_UNAVAILABLE, why + "\n")),
     };
-    let text = shared.metrics.text(&facts, shared.health.kubernetes());
+    let others =
+        Others { kubernetes: shared.health.kubernetes(), tunnels: shared.health.tunnels().await };
+    let text = shared.metrics.text(&facts, &others);
     let text = text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text))
 }

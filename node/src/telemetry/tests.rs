@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mercato_broker::Side;
+use mercato_protocol::id::ClusterId;
 use mercato_protocol::negotiation::State;
 
-use super::scrape::Facts;
+use super::scrape::{Facts, Others};
 use super::*;
+use crate::admin::{TunnelLink, TunnelState};
 
+const PEER: ClusterId = ClusterId([0x4f; 32]);
 const BEGIN: &str = "<!-- metrics -->\n";
 const END: &str = "<!-- /metrics -->";
 
@@ -26,6 +29,22 @@ fn facts() -> Facts {
     }
 }
 
+fn others() -> Others {
+    Others { kubernetes: Some(true), tunnels: Some(vec![tunnel(7, Some(12))]) }
+}
+
+fn tunnel(dropped: u64, round_trip_ms: Option<u64>) -> TunnelState {
+    TunnelState {
+        cluster: PEER,
+        link: if round_trip_ms.is_some() { TunnelLink::Up } else { TunnelLink::Down },
+        since_ms: None,
+        address: None,
+        round_trip_ms,
+        reason: None,
+        drops: BTreeMap::from([("source".to_owned(), dropped)]),
+    }
+}
+
 /// One of each.
 fn all() -> (Metrics, String) {
     let metrics = Metrics::new();
@@ -37,7 +56,7 @@ fn all() -> (Metrics, String) {
     metrics.refused(&EnvelopeError::Signature);
     metrics.stream(Way::In, true);
     drop(Counted::new((), Way::In, metrics.clone()));
-    let text = metrics.text(&facts(), Some(true)).unwrap();
+    let text = metrics.text(&facts(), &others()).unwrap();
     (metrics, text)
 }
 
@@ -107,9 +126,36 @@ fn what_happens_is_counted() {
     let resident =
         text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
     assert!(resident.and_then(|bytes| bytes.parse().ok()).unwrap_or(0) > 1_000_000, "{text}");
-    let without = Metrics::new().text(&facts(), None).unwrap();
+    let without = Metrics::new().text(&facts(), &Others::default()).unwrap();
     assert!(!without.contains("kubernetes_up"), "{without}");
     let _open = Counted::new((), Way::In, metrics.clone());
-    let text = metrics.text(&facts(), None).unwrap();
+    let text = metrics.text(&facts(), &Others::default()).unwrap();
     assert!(text.contains("mercato_kubelet_streams_open{direction=\"in\"} 1"), "{text}");
+}
+
+#[test]
+fn what_tunnels_drop_is_counted_once() {
+    let metrics = Metrics::new();
+    let text = |tunnels: &[TunnelState]| {
+        let others = Others { tunnels: Some(tunnels.to_vec()), ..Others::default() };
+        metrics.text(&facts(), &others).unwrap()
+    };
+    let has = |text: &str, line: String| text.lines().any(|written| written == line);
+    let dropped = |n: u64| format!("mercato_tunnel_dropped_packets_total{{reason=\"source\"}} {n}");
+    let first = text(&[tunnel(7, Some(12))]);
+    assert!(has(&first, dropped(7)), "{first}");
+    assert!(has(&first, format!("mercato_tunnel_up{{peer=\"{PEER}\"}} 1")), "{first}");
+    let trip = format!("mercato_tunnel_round_trip_seconds{{peer=\"{PEER}\"}} 0.012");
+    assert!(has(&first, trip), "{first}");
+    let down = text(&[tunnel(9, None)]);
+    assert!(has(&down, dropped(9)) && !down.contains("round_trip_seconds{"), "{down}");
+    assert!(has(&down, format!("mercato_tunnel_up{{peer=\"{PEER}\"}} 0")), "{down}");
+    let unknown = metrics.text(&facts(), &Others::default()).unwrap();
+    assert!(has(&unknown, dropped(9)) && !unknown.contains("tunnel_up{"), "{unknown}");
+    assert!(has(&text(&[tunnel(9, None)]), dropped(9)), "it is not counted again");
+    // Begun anew.
+    assert!(has(&text(&[tunnel(2, None)]), dropped(11)));
+    let gone = text(&[]);
+    assert!(has(&gone, dropped(11)) && !gone.contains("tunnel_up{"), "{gone}");
+    assert!(has(&text(&[tunnel(1, None)]), dropped(12)));
 }

@@ -29,8 +29,10 @@ use super::machine::{self, GatewaySettings, Running};
 use super::own::Content;
 use super::peer::Peer;
 use super::secrets::Secrets;
+use super::seen::Seen;
 use super::table::Table;
-use super::words::{Asked, Heard, Said, Tunnels};
+use super::words::{Asked, Heard, Said, TunnelHandle};
+use crate::admin::{OwnGateway, Tunnels};
 use crate::driver::{Handle, clock::Clock};
 use crate::kubernetes::{Kubernetes, PodPlace};
 use crate::limits;
@@ -64,6 +66,7 @@ pub(crate) struct Keeper {
     marks: Marks,
     secrets: Secrets,
     heard: Heard,
+    seen: Arc<Seen>,
     events: mpsc::Receiver<Event>,
     tell: mpsc::Sender<Event>,
     links: SyncSender<LinkEvent>,
@@ -96,7 +99,7 @@ pub(crate) struct Parts<'a> {
 
 /// Opens what is kept and finds out whether a gateway can run here; gives the way to the task, the
 /// task, which [`Keeper::run`] starts, and why there is no gateway, if so.
-pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(Tunnels, Before)> {
+pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(TunnelHandle, Before)> {
     let Parts { config, data_dir, gateway } = parts;
     let secrets = Secrets::open(data_dir, config.copied)?;
     let marks = Marks::default();
@@ -104,8 +107,15 @@ pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(Tunnels, Before)> {
         let probed = block_in_place(|| machine::probe(&settings, &marks));
         probed.map(|()| settings).map_err(|error| format!("{error:#}"))
     });
-    let (tunnels, heard) = Tunnels::new();
-    Ok((tunnels, Before { config, gateway, marks, secrets, heard }))
+    let (tunnels, heard) = TunnelHandle::new();
+    let own = OwnGateway {
+        enabled: gateway.is_ok(),
+        port: gateway.as_ref().ok().map(|settings| settings.port),
+        pool: gateway.as_ref().ok().map(|settings| settings.pool),
+        reason: gateway.as_ref().err().cloned(),
+    };
+    let seen = Arc::new(Seen::new(own));
+    Ok((tunnels, Before { config, gateway, marks, secrets, heard, seen }))
 }
 
 /// The task before the driver is there.
@@ -115,9 +125,15 @@ pub(crate) struct Before {
     marks: Marks,
     secrets: Secrets,
     heard: Heard,
+    seen: Arc<Seen>,
 }
 
 impl Before {
+    /// What people are to see of it.
+    pub(crate) fn seen(&self) -> Arc<dyn Tunnels> {
+        self.seen.clone()
+    }
+
     /// Why there is no gateway here, if so.
     pub(crate) fn off(&self) -> Option<&str> {
         self.gateway.as_ref().err().map(String::as_str)
@@ -125,7 +141,7 @@ impl Before {
 
     /// The task of this driver, which has it from then on.
     pub(crate) async fn begin(self, driver: Handle, kubernetes: Arc<dyn Kubernetes>) -> Keeper {
-        let Self { config, gateway, marks, secrets, heard } = self;
+        let Self { config, gateway, marks, secrets, heard, seen } = self;
         let (tell, events) = mpsc::channel(limits::TUNNEL_EVENTS);
         let (links, told) = sync_channel(limits::TUNNEL_EVENTS);
         let passed_on = tell.clone();
@@ -157,6 +173,7 @@ impl Before {
             marks,
             secrets,
             heard,
+            seen,
             events,
             tell,
             links,

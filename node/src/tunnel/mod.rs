@@ -12,9 +12,10 @@ mod machine;
 mod own;
 mod peer;
 mod secrets;
+mod seen;
 mod table;
 mod words;
 
 pub(crate) use keeper::{Before, Parts, start};
 pub(crate) use machine::GatewaySettings;
-pub(crate) use words::Tunnels;
+pub(crate) use words::TunnelHandle;

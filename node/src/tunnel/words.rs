@@ -17,7 +17,7 @@ use crate::limits;
 
 /// The way to the gateway's task. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Tunnels {
+pub(crate) struct TunnelHandle {
     said: Arc<Mutex<Said>>,
     changed: Arc<Notify>,
     asked: mpsc::Sender<Asked>,
@@ -71,7 +71,7 @@ pub(super) struct Asked {
     pub(super) responder: TunnelResponder,
 }
 
-impl Tunnels {
+impl TunnelHandle {
     pub(super) fn new() -> (Self, Heard) {
         let (asked, asks) = mpsc::channel(limits::TUNNEL_ASKS);
         let this = Self { said: Arc::default(), changed: Arc::default(), asked };

@@ -182,7 +182,8 @@ fn fields_of(value: &Value, into: &mut BTreeSet<String>) {
         Value::Array(all) => all.iter().for_each(|one| fields_of(one, into)),
         Value::Object(all) => {
             for (field, value) in all {
-                let is_map = matches!(field.as_str(), "gpus" | "namespaces" | "amounts" | "units");
+                let is_map =
+                    matches!(field.as_str(), "gpus" | "namespaces" | "amounts" | "units" | "drops");
                 let named = !field.starts_with(|c: char| c.is_ascii_uppercase());
                 into.extend(named.then(|| field.clone()));
                 match value {
@@ -285,6 +286,12 @@ fn lengthened(answer: Answer) -> Answer {
     lengthen(&mut value, "");
     if let Some(status) = value.get_mut("status") {
         status["attention"] = json!([attention()]);
+        for text in ["/gateway/reason", "/tunnels/0/reason"] {
+            *status.pointer_mut(text).unwrap() = json!("words ".repeat(LINE_BYTES / 6).trim());
+        }
+        status["tunnels"][0]["link"] = json!("down");
+        status["tunnels"][0]["drops"] = json!({ "x": u64::MAX, "y": 1 });
+        status["tunnels"][0]["address"] = json!("[2001:db8:1111:2222:3333:4444:5555:6666]:65535");
     }
     serde_json::from_value(value).unwrap_or(answer)
 }

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{ORDER, Script, TURIN, deal, federation, market, mercato};
 use crate::admin::{
-    Answer, Attention, AttentionKind, Change, Deal, EventPeer, OperatorApi, Pong, Problem, Request,
-    Status,
+    Answer, Attention, AttentionKind, Change, Deal, EventPeer, OperatorApi, OwnGateway, Peer, Pong,
+    Problem, Request, Status, TunnelLink, TunnelState,
 };
 
 const EVIL: &str = "a\u{202e}b\u{200b}\u{1b}[31mc\nFORGED";
@@ -47,7 +47,7 @@ const LINES: [&str; 21] = [
 ];
 
 /// The fields of answers that can hold any text: a new one stands here before it is shown.
-const FIELDS: [&str; 48] = [
+const FIELDS: [&str; 51] = [
     "deals/change/reason",
     "deals/change/what",
     "deals/node",
@@ -77,6 +77,7 @@ const FIELDS: [&str; 48] = [
     "peers/addresses",
     "peers/connected",
     "peers/name",
+    "peers/tunnel/reason",
     "pong/name",
     "providers/name",
     "share/onSale/pool/gpus/computeCapability",
@@ -93,8 +94,10 @@ const FIELDS: [&str; 48] = [
     "status/attention/reason",
     "status/attention/text",
     "status/dataDir",
+    "status/gateway/reason",
     "status/health",
     "status/name",
+    "status/tunnels/reason",
     "status/version",
 ];
 
@@ -110,6 +113,7 @@ impl OperatorApi for Evil {
         async move {
             let answer = match request {
                 Request::Status => Answer::Status(status()),
+                Request::Peers => Answer::Peers(vec![known()]),
                 Request::Deals => Answer::Deals(vec![over(), asked()]),
                 Request::Rfq { .. } => Answer::Asked { round: ORDER, providers: 1 },
                 Request::Events(_) => read(json!({ "events": [
@@ -198,7 +202,16 @@ fn status() -> Status {
         reason: Some("x".to_owned()),
         ..Attention::of(AttentionKind::FirmOfferWaiting, "x").command("x")
     };
-    Status { attention: vec![attention], ..super::status() }
+    let gateway = OwnGateway { reason: Some("x".to_owned()), ..super::status().gateway };
+    Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }
+}
+
+fn down() -> TunnelState {
+    TunnelState { reason: Some("x".to_owned()), ..super::tunnel(TunnelLink::Down) }
+}
+
+fn known() -> Peer {
+    Peer { tunnel: Some(down()), ..super::peer() }
 }
 
 fn pong() -> Pong {

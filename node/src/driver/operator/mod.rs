@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use super::{Domains, Driver, Gone, Handle, events::Events, records, view};
 use crate::admin::{
     Answer, Attention, Class, Event, EventKind, Offload, OnSale, OperatorApi, Peer, Pong, Problem,
-    Provider, Request, Share,
+    Provider, Request, Share, Tunnels,
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
@@ -32,7 +32,7 @@ use crate::limits;
 use crate::resources::Ruling;
 
 /// What a daemon knows of itself.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct About {
     /// What its owner calls it.
     pub(crate) name: String,
@@ -45,6 +45,8 @@ pub(crate) struct About {
     pub(crate) listed: Vec<Address>,
     /// The parts of the daemon that are off, and why.
     pub(crate) off: Vec<Attention>,
+    /// Whoever runs the tunnels.
+    pub(crate) tunnels: Arc<dyn Tunnels>,
     /// Starts the daemon again; none: whoever started it has to.
     pub(crate) restart: Option<Arc<Notify>>,
 }
@@ -170,7 +172,13 @@ impl OperatorService {
         let links: BTreeMap<PublicKey, PeerInfo> =
             self.driver.net().peers().into_iter().map(|peer| (peer.peer, peer)).collect();
         let look = move |driver: &Driver| view::peers(driver, &links);
-        Ok(self.driver.look(look).await?)
+        let mut peers = self.driver.look(look).await?;
+        let tunnels = self.about.tunnels.states().await;
+        for peer in &mut peers {
+            let tunnel = tunnels.iter().find(|tunnel| Some(tunnel.cluster) == peer.cluster);
+            peer.tunnel = tunnel.cloned();
+        }
+        Ok(peers)
     }
 
     /// Dials, says who answered, and the round trip that the network measured last.

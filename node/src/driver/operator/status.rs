@@ -47,6 +47,8 @@ impl OperatorService {
             data_dir: self.about.data_dir.clone(),
             health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
+            gateway: self.about.tunnels.own(),
+            tunnels: self.about.tunnels.states().await,
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             attention,
         }))

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use mercato_agent::{Input, LeaseInput, MappedRange, TunnelInput, TunnelNews};
 use mercato_broker::Side;
+use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_session::{Change, Role, SharedSecret};
@@ -17,6 +18,7 @@ use crate::driver::clock::wall_ms;
 use crate::limits;
 use crate::tunnel::machine::{self, Running};
 use crate::tunnel::own::{Content, blocks, callable};
+use crate::tunnel::seen::{Now, PeerSeen};
 use crate::tunnel::table::{Difference, KnownGateway, Row, Table};
 use crate::tunnel::words::SaidLease;
 
@@ -30,6 +32,7 @@ impl Keeper {
         self.mind_machine(said);
         self.tell_news(said).await;
         self.tell_mapped(said).await;
+        self.show(said);
     }
 
     /// It runs as long as there is a lease.
@@ -251,6 +254,18 @@ impl Keeper {
         }
     }
 
+    /// What people see of it.
+    fn show(&self, said: &Said) {
+        let peers = self.peers.iter().map(|(cluster, peer)| PeerSeen {
+            cluster: *cluster,
+            keys: peer.agreed().map(|agreed| agreed.keys.clone()).unwrap_or_default(),
+            leases: said.with(*cluster).map(|(id, _)| *id).collect(),
+            reason: self.gateway.as_ref().err().cloned().or(peer.news().1),
+        });
+        let gateway = self.running.as_ref().map(|running| running.handle.clone());
+        self.seen.set(Now { peers: peers.collect(), gateway });
+    }
+
     /// How it is with the tunnel of each lease.
     async fn tell_news(&mut self, said: &Said) {
         let mut told = Vec::new();
@@ -268,14 +283,21 @@ impl Keeper {
                 let before = self.news.insert(*id, (lease.said, news)).map(|(_, before)| before);
                 if before != Some(news) {
                     let contract = id.short();
-                    tracing::info!(%contract, ?news, why, "the tunnel of a lease");
+                    tracing::info!(%contract, ?news, ?why, "the tunnel of a lease");
                 }
-                told.push((*id, news));
+                let word = match news {
+                    TunnelNews::Awaited => TunnelWord::Awaited,
+                    TunnelNews::Carries => TunnelWord::Up,
+                    TunnelNews::Off => TunnelWord::Off { reason: why.unwrap_or_default() },
+                };
+                told.push((*id, news, word));
             }
         }
         self.news.retain(|id, _| said.leases.contains_key(id));
-        for (id, news) in told {
+        for (id, news, word) in told {
             self.driver.tell(Input::Lease(id, LeaseInput::Tunnel(news))).await;
+            // An error says that the daemon is stopping.
+            let _ = self.driver.look(move |driver| driver.set_tunnel(&id, word)).await;
         }
     }
 

@@ -1,0 +1,78 @@
+//! What is known of the tunnels by which pods of two clusters call each other.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+use ipnet::IpNet;
+use mercato_protocol::id::ClusterId;
+use serde::{Deserialize, Serialize};
+
+/// Whoever runs the tunnels.
+pub(crate) trait Tunnels: Send + Sync {
+    /// How the tunnel to each peer with a lease in force is.
+    fn states(&self) -> BoxFuture<'static, Vec<TunnelState>>;
+
+    /// This cluster's end of them.
+    fn own(&self) -> OwnGateway;
+}
+
+/// A daemon without tunnels.
+pub(crate) struct NoTunnels;
+
+impl Tunnels for NoTunnels {
+    fn states(&self) -> BoxFuture<'static, Vec<TunnelState>> {
+        ready(Vec::new()).boxed()
+    }
+
+    fn own(&self) -> OwnGateway {
+        OwnGateway::default()
+    }
+}
+
+/// How the tunnel to a peer with a lease in force is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TunnelState {
+    /// To which cluster.
+    pub(crate) cluster: ClusterId,
+    /// Whether packets pass.
+    pub(crate) link: TunnelLink,
+    /// Since when it is so, wall clock; none: that is not known.
+    pub(crate) since_ms: Option<u64>,
+    /// Where its gateway was last heard.
+    pub(crate) address: Option<SocketAddr>,
+    /// The last round trip, in ms.
+    pub(crate) round_trip_ms: Option<u64>,
+    /// Why it is not up, and what to do; perhaps in the peer's words.
+    pub(crate) reason: Option<String>,
+    /// Packets that did not pass since the tunnel began, by reason.
+    pub(crate) drops: BTreeMap<String, u64>,
+}
+
+/// Whether packets pass a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TunnelLink {
+    /// They do.
+    Up,
+    /// The gateways know of each other, and do not hear each other.
+    Down,
+    /// There is none, or none yet.
+    None,
+}
+
+/// This cluster's end of all tunnels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OwnGateway {
+    /// Whether there is one.
+    pub(crate) enabled: bool,
+    /// Its UDP port.
+    pub(crate) port: Option<u16>,
+    /// The range by whose addresses pods are known in tunnels.
+    pub(crate) pool: Option<IpNet>,
+    /// Why there is none, and what to do.
+    pub(crate) reason: Option<String>,
+}

@@ -1,0 +1,65 @@
+//! How tunnels are shown: a column of the peers, and a table of their own on the overview.
+
+use mercato_protocol::text::shown;
+
+use super::global::now_ms;
+use super::table::{Table, wrapped};
+use crate::admin::{Deal, OwnGateway, Peer, TunnelLink, TunnelState};
+use crate::present::text::{round_trip, span};
+
+/// The tunnels, with what keeps those that are not up from it.
+pub(super) fn section(
+    tunnels: &[TunnelState],
+    peers: &[Peer],
+    deals: &[Deal],
+    wide: bool,
+) -> String {
+    let name = |tunnel: &TunnelState| {
+        let cluster = tunnel.cluster;
+        let peer = peers.iter().find(|peer| peer.cluster == Some(cluster));
+        let deal = || deals.iter().find(|deal| deal.peer == cluster);
+        let name = peer.and_then(|peer| peer.name.clone());
+        name.or_else(|| deal()?.peer_name.clone()).unwrap_or_else(|| cluster.short())
+    };
+    let mut table = Table::new(["TUNNEL TO", "LINK", "SINCE", "RTT", "DROPPED", "ADDRESS"]);
+    let mut reasons = String::new();
+    for tunnel in tunnels {
+        let dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let dropped = tunnel.drops.values().fold(0, |sum: u64, more| sum.saturating_add(*more));
+        table.row([
+            name(tunnel),
+            link(Some(tunnel)).to_owned(),
+            dash(tunnel.since_ms.map(|since_ms| span(now_ms().saturating_sub(since_ms)))),
+            dash(tunnel.round_trip_ms.map(|ms| round_trip(ms.saturating_mul(1_000)))),
+            dropped.to_string(),
+            dash(tunnel.address.map(|address| address.to_string())),
+        ]);
+        if let Some(reason) = tunnel.reason.as_ref().filter(|_| tunnel.link != TunnelLink::Up) {
+            let text = format!("{}: {}", shown(&name(tunnel)), shown(reason));
+            reasons += &format!("  {}\n", wrapped(&text, 4));
+        }
+    }
+    if table.is_empty() { String::new() } else { format!("\n{}{reasons}", table.render(wide)) }
+}
+
+/// A word for the tunnel to a peer.
+pub(super) fn link(tunnel: Option<&TunnelState>) -> &'static str {
+    match tunnel.map(|tunnel| tunnel.link) {
+        Some(TunnelLink::Up) => "up",
+        Some(TunnelLink::Down) => "down",
+        Some(TunnelLink::None) => "none",
+        None => "-",
+    }
+}
+
+/// This cluster's own gateway, in a line.
+pub(super) fn gateway(own: &OwnGateway) -> String {
+    if !own.enabled {
+        let why = own.reason.as_ref().map(|why| format!(": {}", shown(why)));
+        return format!("off{}", why.unwrap_or_default());
+    }
+    let at = own.port.map_or("no port".to_owned(), |port| format!("UDP port {port}"));
+    let pool = own.pool.map(|pool| format!(", pods as {pool}"));
+    let why = own.reason.as_ref().map(|why| format!("; {}", shown(why)));
+    [Some(at), pool, why].into_iter().flatten().collect()
+}

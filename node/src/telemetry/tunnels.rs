@@ -1,0 +1,60 @@
+//! What is told of tunnels, from what is known of them at the moment when it is asked for.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+use mercato_protocol::id::ClusterId;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::labels::{Counters, Gauges, Labels, add};
+use crate::admin::{TunnelLink, TunnelState};
+
+/// The metrics of tunnels. Those of a peer go with the last lease.
+pub(super) struct Tunnels {
+    up: Gauges<1>,
+    round_trip: Family<Labels<1>, Gauge<f64, AtomicU64>>,
+    drops: Counters<1>,
+    /// What each tunnel had dropped when that was last counted, by reason.
+    counted: BTreeMap<ClusterId, BTreeMap<String, u64>>,
+}
+
+impl Tunnels {
+    pub(super) fn register(all: &mut Registry) -> Self {
+        let up = "1 while the tunnel to a peer with a contract in force is up, by its fingerprint";
+        let drops = "Packets that passed no tunnel, by reason";
+        let trip = "Last round trip of tunnels, by the fingerprint of the peer";
+        Self {
+            up: add(all, "tunnel_up", up, Family::default()),
+            round_trip: add(all, "tunnel_round_trip_seconds", trip, Family::default()),
+            drops: add(all, "tunnel_dropped_packets", drops, Family::default()),
+            counted: BTreeMap::new(),
+        }
+    }
+
+    /// Sets them; without tunnels what is known of them was not told.
+    pub(super) fn set(&mut self, tunnels: Option<&[TunnelState]>) {
+        self.up.clear();
+        self.round_trip.clear();
+        let Some(tunnels) = tunnels else { return };
+        for tunnel in tunnels {
+            let peer = [("peer", tunnel.cluster.to_string())];
+            let is_up = tunnel.link == TunnelLink::Up;
+            self.up.get_or_create(&peer).set(i64::from(is_up));
+            if let Some(ms) = tunnel.round_trip_ms.filter(|_| is_up) {
+                let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
+                self.round_trip.get_or_create(&peer).set(seconds);
+            }
+            let before = self.counted.insert(tunnel.cluster, tunnel.drops.clone());
+            let before = before.unwrap_or_default();
+            for (reason, count) in &tunnel.drops {
+                // A tunnel that begins anew counts from zero.
+                let counted = before.get(reason).copied().filter(|before| before <= count);
+                let more = count - counted.unwrap_or(0);
+                self.drops.get_or_create(&[("reason", reason.clone())]).inc_by(more);
+            }
+        }
+        self.counted.retain(|peer, _| tunnels.iter().any(|tunnel| tunnel.cluster == *peer));
+    }
+}
