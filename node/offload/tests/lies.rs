@@ -2,7 +2,7 @@
 
 mod told;
 
-use mercato_offload::address::Reach;
+use mercato_offload::address::{Reach, Tunnel};
 use mercato_offload::guest::{self, Failure, Life, Record};
 use mercato_offload::home;
 use mercato_offload::key::{Item, ObjectKind, PodId, Uid, key};
@@ -245,4 +245,28 @@ fn what_finds_the_lease_full_waits_a_minute_for_others_to_leave() {
     tries(&mut asked, &web, 3);
     let made = asked.does(guest::Input::Written(web));
     assert!(matches!(made[..], [guest::Effect::Persist(Record::Pod(_, Life::Made))]), "{made:?}");
+}
+
+#[test]
+fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
+    let mut lied = Lied::to();
+    lied.takes(home::Input::Tunnel(Tunnel::Awaited));
+    lied.says(vec![ToHome::HaveEnd]);
+    let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
+    lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
+    lied.takes(home::Input::Written(Uid("u1".to_owned())));
+    lied.effects.clear();
+    let range = "10.200.0.0/24".parse().unwrap();
+    lied.takes(home::Input::Tunnel(Tunnel::Agreed(range)));
+    let address = [10, 200, 0, 1].into();
+    let record = home::Record::Address(pod("u1", "web"), address);
+    assert_eq!(lied.effects, [home::Effect::Persist(record)], "nothing is written yet");
+    assert_eq!(lied.told.last(), Some(&ToGuest::Address { pod: pod("u1", "web"), address }));
+    lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: Some(address) }]);
+    let write = home::Write::Status {
+        status: Some(Digest::of(b"running")),
+        outcome: None,
+        reach: Reach::At(address),
+    };
+    assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
 }

@@ -144,3 +144,22 @@ fn a_bare_list_deletes_nothing() {
     assert!(world.guest_runs(0));
     world.assert_agreement();
 }
+
+#[test]
+fn an_address_of_before_is_said_once_the_tunnel_is_known_again() {
+    let mut world = World::new(0);
+    let (awaited, agreed) = (1, 2);
+    for action in [Action::Tunnel(agreed), Action::RaiseLink, Action::Create(0)] {
+        world.act(action);
+    }
+    world.settle();
+    for action in
+        [Action::CrashHome, Action::CrashGuest, Action::Tunnel(awaited), Action::RaiseLink]
+    {
+        world.act(action);
+    }
+    world.settle();
+    world.act(Action::Tunnel(agreed));
+    world.settle();
+    world.assert_agreement();
+}

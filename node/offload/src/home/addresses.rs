@@ -53,6 +53,7 @@ impl HomeSession {
             pod.in_force = None;
             pod.address = self.addresses.take(range, uid);
             if let Some(address) = pod.address {
+                self.unsaid.insert(Item::Pod(pod.id.clone()));
                 out.push(Effect::Persist(Record::Address(pod.id.clone(), address)));
             } else if before.is_some() {
                 out.push(Effect::Erase(RecordKey::Address(uid.clone())));

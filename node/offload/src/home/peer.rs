@@ -214,8 +214,11 @@ impl HomeSession {
         self.call(uid, out);
         let agreed = matches!(self.tunnel, Tunnel::Agreed(_));
         let pod = self.pods.get_mut(uid)?;
-        let statement = pod.statement(&self.config);
-        let statement = statement.or_else(|| pod.address_statement().filter(|_| agreed))?;
+        let mut statement = pod.statement(&self.config);
+        if statement.is_none() && agreed {
+            statement = pod.address_statement();
+        }
+        let statement = statement?;
         if matches!(statement, ToGuest::Forget(_)) {
             out.push(Effect::Erase(RecordKey::Tombstone(uid.clone())));
             self.remove(uid, out);

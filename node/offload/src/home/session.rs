@@ -253,6 +253,8 @@ impl HomeSession {
     }
 
     pub(super) fn write(&mut self, uid: &Uid, out: &mut Vec<Effect>) {
+        // Whether it is to wait for an address shows once it has had its chance of one.
+        self.call(uid, out);
         let Some(pod) = self.pods.get_mut(uid) else { return };
         if self.retries.waits(uid) {
             return;

@@ -217,8 +217,12 @@ impl World {
     pub(crate) fn heal(&mut self) {
         self.faults = 0;
         let tunnel = [0, 2, 3][self.roll(3)];
-        self.home.tunnel(self.now, tunnel);
+        if self.roll(2) == 0 {
+            self.home.tunnel(self.now, tunnel);
+        }
         self.raise();
+        self.settle();
+        self.home.tunnel(self.now, tunnel);
         self.settle();
     }
 
