@@ -189,3 +189,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_pod_has_an_address_of_its_own_until_it_has_ended() {
+    let mut cluster = cluster();
+    for name in ["a", "b"] {
+        cluster.create(at(0), pod(name, "500m", "Always")).unwrap();
+    }
+    let address =
+        |cluster: &Cluster, name| cluster.get(&key(name)).unwrap()["status"]["podIP"].clone();
+    run(&mut cluster, 1_000);
+    assert_eq!(address(&cluster, "a"), "10.42.0.1");
+    assert_eq!(address(&cluster, "b"), "10.42.0.2");
+    assert!(cluster.renew_sandbox(at(1_000), &key("a")));
+    assert_eq!(address(&cluster, "a"), "10.42.0.3", "a new sandbox has another one");
+    assert!(!cluster.renew_sandbox(at(1_000), &key("a")), "it is on its way already");
+    run(&mut cluster, 2_000);
+    let status = &cluster.get(&key("a")).unwrap()["status"];
+    assert_eq!(status["podIPs"], json!([{ "ip": "10.42.0.3" }]));
+    assert_eq!(status["containerStatuses"][0]["restartCount"], 1);
+    cluster.delete(at(2_000), &key("b"), None, Some(1)).unwrap();
+    run(&mut cluster, 4_000);
+    cluster.create(at(4_000), pod("c", "500m", "Always")).unwrap();
+    run(&mut cluster, 5_000);
+    assert_eq!(address(&cluster, "c"), "10.42.0.4", "one that was given back rests for a while");
+}

@@ -234,6 +234,7 @@ impl Cluster {
         let event = if self.is_complete(&key, &object) {
             self.objects.remove(&key);
             self.due.remove(&key);
+            self.addresses.give_back(&object);
             Event::Deleted(object.clone())
         } else {
             self.objects.insert(key.clone(), object.clone());

@@ -31,10 +31,14 @@ impl Cluster {
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if phase == "Pending" || phase == "Running" {
                 end(&mut pod, now, script.stop_code);
+                self.addresses.give_back(&pod);
             }
             pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
         } else if phase == "Pending" || is_waiting(&pod) {
             start(&mut pod, now);
+            if pod["status"]["podIP"].is_null() {
+                self.address(&mut pod);
+            }
             if let Some((run_ms, _)) = script.ends {
                 self.due.insert(key.clone(), now.mono_ms + run_ms);
             }
@@ -42,12 +46,35 @@ impl Cluster {
             let policy = pod["spec"]["restartPolicy"].as_str().unwrap_or("Always");
             if policy == "Never" || policy == "OnFailure" && code == 0 {
                 end(&mut pod, now, code);
+                self.addresses.give_back(&pod);
             } else {
                 restart(&mut pod, now, code);
                 self.bound(now, key);
             }
         }
         self.store(now, key.clone(), pod);
+    }
+
+    /// The pod's sandbox is lost, and made anew: its containers start again, and it has another
+    /// address. False if no kubelet of the model runs it now.
+    pub fn renew_sandbox(&mut self, now: Now, key: &Key) -> bool {
+        let found = self.objects.get(key).filter(|pod| {
+            let stays = pod["metadata"]["deletionTimestamp"].is_null();
+            stays && pod["status"]["phase"] == "Running" && !is_waiting(pod)
+        });
+        let Some(mut pod) = found.cloned().filter(|_| self.runs_here(key)) else { return false };
+        restart(&mut pod, now, LOST_CODE);
+        self.address(&mut pod);
+        self.bound(now, key);
+        self.store(now, key.clone(), pod);
+        true
+    }
+
+    /// Gives a pod an address that no other one has.
+    fn address(&mut self, pod: &mut Value) {
+        let address = self.addresses.give(pod).map(|address| address.to_string());
+        pod["status"]["podIPs"] = address.iter().map(|ip| json!({ "ip": ip })).collect();
+        pod["status"]["podIP"] = json!(address);
     }
 
     pub(crate) fn simulated_logs(
@@ -84,6 +111,9 @@ impl Cluster {
         image.and_then(|image| self.scripts.get(image)).cloned().unwrap_or_default()
     }
 }
+
+/// The exit code of containers whose sandbox is lost.
+const LOST_CODE: i32 = 137;
 
 fn start(pod: &mut Value, now: Now) {
     let at = text::time(now.wall_ms);

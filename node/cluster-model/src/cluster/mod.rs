@@ -1,6 +1,7 @@
 //! The cluster as one value: what its API server holds, and when its scheduler and kubelets next
 //! have something to do. What each of the three does is in a file of its own.
 
+mod addresses;
 mod api;
 mod kubelet;
 mod scheduler;
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use mercato_protocol::time::Now;
 use serde_json::Value;
 
+use self::addresses::Addresses;
 use crate::{ApiError, limits};
 
 /// An object's place: kind, namespace (empty for what has none) and name.
@@ -75,6 +77,8 @@ pub struct Cluster {
     due: BTreeMap<Key, u64>,
     /// What containers do, by their image.
     scripts: BTreeMap<String, Script>,
+    /// Of the pods that its kubelets run.
+    addresses: Addresses,
 }
 
 impl Cluster {
@@ -90,6 +94,7 @@ impl Cluster {
             kubelets: BTreeSet::new(),
             due: BTreeMap::new(),
             scripts: BTreeMap::new(),
+            addresses: Addresses::default(),
         }
     }
 
