@@ -21,9 +21,9 @@ mod verify;
 
 pub use engine::packet::Kind;
 pub use engine::trace::TraceHash;
+pub use explore::bug::Bug;
 pub use explore::faults::{Fate, Strike};
 pub use explore::federation::{Federation, Progress, Run};
-pub use explore::sabotage::Bug;
 pub use explore::sweep;
 pub use explore::trial::{Failure, Outcome, Trial, Trouble};
 pub use people::Alone;

@@ -82,6 +82,7 @@ impl Course {
                 world.tell(at, *input)
             }
             Event::Answer { .. } => Ok(()),
+            Event::Gateway { at, run, step } => world.on_gateway(at, run, *step),
             Event::Dialled(dial) => world.on_dialled(&dial),
             Event::Lost { at, peer, connection } => world.on_lost(at, peer, connection),
             Event::Start { at } => world.on_start(at),

@@ -4,6 +4,7 @@ use mercato_agent::{GuestWork, HomeWork, Input};
 use mercato_discovery::Address;
 use mercato_protocol::id::{ContractId, PublicKey};
 
+use crate::engine::gateway::Step;
 use crate::engine::parcel::{Parcel, Word};
 
 /// What is yet to happen, at a place.
@@ -16,6 +17,7 @@ pub(crate) enum Event {
     Advance { at: usize },
     Work { at: usize, run: u32, contract: ContractId, work: Work },
     Answer { at: usize, run: u32, input: Box<Input> },
+    Gateway { at: usize, run: u32, step: Box<Step> },
     Dialled(Dial),
     Lost { at: usize, peer: usize, connection: u64 },
     Start { at: usize },
@@ -66,6 +68,7 @@ impl Event {
             Self::End(nth) => (15, *nth),
             Self::People => (16, 0),
             Self::Untaken(word) => (17, word.from),
+            Self::Gateway { at, .. } => (18, *at),
         }
     }
 }

@@ -48,6 +48,11 @@ impl Lease {
         Self { desire, side, told: None }
     }
 
+    /// What is to be of it.
+    pub(crate) fn desire(&self) -> &LeaseDesire {
+        &self.desire
+    }
+
     /// The agent wants it otherwise. What was said to be over never goes on.
     pub(crate) fn change(&mut self, desire: LeaseDesire) -> Result<(), Violation> {
         let (was, is) = (self.desire.phase, desire.phase);

@@ -9,6 +9,7 @@ use mercato_agent::{Agent, Change, Config, Effect, Gate, Records};
 use mercato_cluster_model::sides::{Client, Outcome};
 use mercato_cluster_model::{Cluster, Key, Script};
 use mercato_gossip::Interner;
+use mercato_offload::key::PodId;
 use mercato_offload::placement::allocatable;
 use mercato_protocol::codec::CodecError;
 use mercato_protocol::envelope::KeyPair;
@@ -21,6 +22,7 @@ use crate::engine::agenda::{Agenda, Alarm};
 use crate::engine::bodies::Bodies;
 use crate::engine::dice::Dice;
 use crate::engine::event::Event;
+use crate::engine::gateway::Gateway;
 use crate::engine::lease::Lease;
 use crate::hostile::Attack;
 use crate::people::{MESH, images, namespaces};
@@ -29,6 +31,9 @@ use crate::verify::Violation;
 
 /// The wall clock of a run begins here: 2026-01-01.
 const START_WALL_MS: u64 = 1_767_225_600_000;
+
+/// The one node of each cluster that is not virtual.
+pub(crate) const NODE: &str = "node-1";
 
 /// One cluster of a run: its agent, disk and Kubernetes.
 pub(crate) struct Site {
@@ -47,6 +52,8 @@ pub(crate) struct Site {
     pub(crate) kube: Cluster,
     pub(crate) bodies: Bodies,
     pub(crate) leases: BTreeMap<ContractId, Lease>,
+    /// None: it has no part in any tunnel.
+    pub(crate) gateway: Option<Gateway>,
     /// Effects performed so far, of all runs.
     pub(crate) effects: u64,
     /// When the agent wants to be woken.
@@ -114,6 +121,7 @@ impl Site {
             kube: Cluster::new(name),
             bodies: Bodies::default(),
             leases: BTreeMap::new(),
+            gateway: None,
             effects: 0,
             wake: Alarm::default(),
             advance: Alarm::default(),
@@ -136,7 +144,7 @@ impl Site {
         let room = allocatable(&cluster.has);
         let room: Vec<(&str, &str)> =
             room.iter().map(|(name, amount)| (name.as_str(), amount.as_str())).collect();
-        self.kube.add_node(now, "node-1", &room, &json!({ "type": "home" }));
+        self.kube.add_node(now, NODE, &room, &json!({ "type": "home" }));
         for namespace in namespaces() {
             self.kube.create(now, namespace).expect("the cluster is empty");
         }
@@ -192,7 +200,7 @@ impl Site {
         self.gate = Gate::new(records);
         self.agent = None;
         self.bodies = Bodies::default();
-        self.leases.clear();
+        self.leave_leases();
         self.wake = Alarm::default();
     }
 
@@ -284,6 +292,26 @@ impl Site {
         self.rebuilt.1
     }
 
+    /// Its agent begins anew with all leases, and so does its gateway.
+    fn leave_leases(&mut self) {
+        self.leases.clear();
+        self.gateway = self.gateway.take().map(|_| Gateway::default());
+    }
+
+    /// No packets are brought to a guest any more.
+    pub(crate) fn unmap(&mut self, contract: ContractId, pod: &PodId) {
+        if let Some(gateway) = &mut self.gateway {
+            gateway.unmap(contract, pod);
+        }
+    }
+
+    /// Nothing is to be done for a lease any more.
+    pub(crate) fn forget(&mut self, contract: ContractId) -> Result<(), Violation> {
+        self.leases.remove(&contract);
+        let forgets = self.gateway.as_mut().map(|gateway| gateway.forget(contract));
+        forgets.unwrap_or(Ok(()))
+    }
+
     /// What its clocks show at this time of the run.
     pub(crate) fn now(&self, at_ms: u64) -> Now {
         Now { mono_ms: at_ms - self.started_ms, wall_ms: self.clock.wall_ms(at_ms) }
@@ -293,10 +321,19 @@ impl Site {
     /// why no more can be written, if so.
     pub(crate) fn rebuild(&mut self, seed: [u8; 32], degraded: Option<String>) {
         self.run += 1;
-        self.leases.clear();
+        self.leave_leases();
         self.wake = Alarm::default();
         self.gate.failed();
         self.agent = Some(self.restore(seed, self.gate.records(), degraded));
+    }
+
+    /// One of its running pods, whichever the lot says, gets a new sandbox; false if none runs.
+    pub(crate) fn renew_sandbox(&mut self, at_ms: u64, lot: usize) -> bool {
+        let pods = self.kube.objects("Pod").filter(|(_, pod)| !pod["status"]["podIP"].is_null());
+        let here = pods.filter(|(_, pod)| pod["spec"]["nodeName"] == NODE);
+        let running: Vec<Key> = here.map(|(key, _)| key.clone()).collect();
+        let chosen = lot.checked_rem(running.len()).map(|nth| running[nth].clone());
+        chosen.is_some_and(|key| self.kube.renew_sandbox(cluster_now(at_ms), &key))
     }
 
     fn restore(&self, seed: [u8; 32], records: &Records, degraded: Option<String>) -> Agent {

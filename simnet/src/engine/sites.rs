@@ -12,11 +12,15 @@ use mercato_protocol::id::{ClusterId, PublicKey};
 
 use crate::engine::address::address;
 use crate::engine::dice::Dice;
+use crate::engine::gateway::{self, Gateway};
 use crate::engine::site::{Clock, Site};
 use crate::explore::faults::Faults;
 use crate::hostile::{Attack, Scene, Wants, attack};
 use crate::people::People;
 use crate::plan::Plan;
+
+/// So many clusters of a thousand have no gateway, if faults come by chance.
+const WITHOUT_GATEWAY: u32 = 200;
 
 /// The clusters in the order of the plan.
 pub(crate) struct Sites {
@@ -34,7 +38,7 @@ impl Sites {
         faults: &Faults,
         people: &People,
     ) -> Result<Self, CodecError> {
-        let mut skews = Dice::new(seed, "clocks");
+        let (mut skews, mut gateways) = (Dice::new(seed, "clocks"), Dice::new(seed, "gateways"));
         let interner = Interner::new(seed);
         let mut all = Vec::new();
         for (at, cluster) in plan.clusters.iter().enumerate() {
@@ -43,6 +47,8 @@ impl Sites {
             let skew_ms = cluster.character.map_or(skew_ms, |character| character.skew_ms());
             let clock = Clock { skew_ms, ..Clock::default() };
             let mut site = Site::new(at, &cluster.name, seeds.seed(), clock, interner.clone())?;
+            let has_gateway = !faults.is_mixed() || !gateways.chance(WITHOUT_GATEWAY);
+            site.gateway = has_gateway.then(Gateway::default);
             site.furnish(cluster, plan.metering_s);
             site.attack = cluster.character.map(|character| attack(character, seed));
             all.push(site);
@@ -62,6 +68,8 @@ impl Sites {
         let mut inputs =
             vec![Input::Tick, Input::Inventory(has), Input::Addresses(own.into_iter().collect())];
         let knows = plan.clusters[at].knows.iter().copied().filter(|peer| is_reachable(*peer));
+        let tunnel = gateway::greeting(self[at].gateway.is_some());
+        inputs.extend(tunnel.into_iter().map(Input::Tunnel));
         inputs.extend(knows.map(|peer| Input::Sighted(Report::Seen(self.sighting(peer)))));
         inputs
     }

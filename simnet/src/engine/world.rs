@@ -15,6 +15,7 @@ use crate::engine::network::Network;
 use crate::engine::openings::Openings;
 use crate::engine::sites::Sites;
 use crate::engine::trace::{Trace, note};
+use crate::engine::tunnels::{Ground, Tunnels};
 use crate::explore::faults::Faults;
 use crate::explore::sabotage::Sabotage;
 use crate::limits;
@@ -36,6 +37,7 @@ pub(crate) struct World {
     pub(crate) measures: Measures,
     pub(crate) sabotage: Option<Sabotage>,
     openings: Openings,
+    tunnels: Tunnels,
     dice: Streams,
 }
 
@@ -62,6 +64,7 @@ impl World {
             checks: Checks::default(),
             openings: Openings::default(),
             measures: Measures::new(&plan),
+            tunnels: Tunnels::new(seed),
             dice: Streams { kube: Dice::new(seed, "kube"), disk: Dice::new(seed, "disk"), seeds },
             people,
             faults,
@@ -212,6 +215,12 @@ impl World {
             self.tell(at, Input::Connected { peer, dialled })?;
         }
         Ok(())
+    }
+
+    /// The gateways, and between whom they are.
+    fn tunnels(&mut self) -> (&mut Tunnels, Ground<'_>) {
+        let Self { tunnels, sites, network, agenda, .. } = self;
+        (tunnels, Ground { sites, network, agenda })
     }
 
     /// Something changed in a cluster: its own controllers go on, and watches will tell.

@@ -94,6 +94,8 @@ pub(crate) struct Faults {
     /// Jumps of a wall clock, and full disks, of one cluster in ten thousand seconds.
     jumps: u32,
     full_disks: u32,
+    /// Pods that get a new sandbox, of one cluster in a thousand seconds.
+    sandboxes: u32,
     /// Links have the quality that the plan gives them.
     planned: bool,
     mixed: bool,
@@ -118,6 +120,7 @@ impl Faults {
             drift_ppm: 0,
             jumps: 0,
             full_disks: 0,
+            sandboxes: 0,
             planned: false,
             mixed: false,
             on: false,
@@ -158,6 +161,7 @@ impl Faults {
             drift_ppm: more.within(0..=200),
             jumps: more.within(0..=30) as u32,
             full_disks: more.within(0..=30) as u32,
+            sandboxes: more.within(0..=15) as u32,
             planned: false,
             mixed: true,
             on: true,
@@ -211,6 +215,12 @@ impl Faults {
     pub(crate) fn disk_full(&mut self) -> Option<u64> {
         let full = self.on && self.dice.within(0..=9_999) < u64::from(self.full_disks);
         full.then(|| self.dice.within(500..=20_000))
+    }
+
+    /// The lot that says which pod gets a new sandbox in this second, if one does.
+    pub(crate) fn sandbox(&mut self) -> Option<usize> {
+        let lost = self.on && self.dice.within(0..=999) < u64::from(self.sandboxes);
+        lost.then(|| self.dice.within(0..=999) as usize)
     }
 
     /// Whether a daemon dies before this effect, and for how many ms it stays down.

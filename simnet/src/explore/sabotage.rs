@@ -1,13 +1,11 @@
-//! Planted bugs: each corrupts what goes into an agent or what comes out, at its
+//! Planted bugs at work: each corrupts what goes into an agent or what comes out, at its
 //! vocabulary, or the facts from which a lease in a cluster is decided, so that no code of the
-//! product carries a switch for it. The tests demand
-//! that the invariants catch every one.
+//! product carries a switch for it.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a bug concerns few words of many")]
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+use std::net::IpAddr;
 
 use mercato_agent::{
     Change, Effect, Frame, GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, Phase, Record,
@@ -22,108 +20,7 @@ use mercato_protocol::contract::Contract;
 use mercato_protocol::id::{ContractId, PublicKey};
 use mercato_protocol::negotiation::State;
 
-/// A bug that somebody might write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bug {
-    /// What is said goes out before it is on disk.
-    SendBeforePersist,
-    /// An empty list of pods is taken for "all deleted", at home.
-    EmptyListDeletesAtHome,
-    /// An empty list of guests is taken for "all gone", at the provider.
-    EmptyListDeletesGuests,
-    /// A contract's record is not kept: what was held for it is forgotten in a crash, and
-    /// it is signed anew.
-    HoldForgotten,
-    /// That a pod was removed at home is not remembered.
-    TombstoneForgotten,
-    /// That a pod has run is not remembered: it may run again.
-    LifeForgotten,
-    /// Our finalizer is taken off before the pod's end is on record.
-    ReleasedEarly,
-    /// Numbers of advertisements are not reserved on disk.
-    AdNumberReused,
-    /// Epochs of links are not kept: a new run says things anew under an old one.
-    EpochReused,
-    /// A receipt is overwritten by an earlier one.
-    ReceiptShrinks,
-    /// A pod that is over is made once more.
-    UidRunsAgain,
-    /// A link that is down is taken for a node that is down: its pods are finished off.
-    LinkDownIsNodeDown,
-    /// Home finishes a deletion before the guest is over.
-    DeletionFinishedEarly,
-    /// A new link is not noticed: nothing is said again.
-    ResyncForgotten,
-    /// The end of a lease is not remembered.
-    EndForgotten,
-    /// A firm offer is not kept: it is made anew after a crash.
-    OfferForgotten,
-    /// A change that is signed is not kept.
-    ChangeForgotten,
-    /// A lease goes on as it was once its contract has changed.
-    LeaseUnchanged,
-    /// Frames are said again though nothing was lost.
-    SaidTwice,
-    /// The first words to a peer that has come back go over the connection of before, and count as
-    /// said.
-    DeadLinkKept,
-    /// An object at the provider is overwritten though it is not the lease's.
-    OverwritesOthers,
-    /// Guests take more than the contract has.
-    RoomIgnored,
-    /// Pods leave a namespace that did not opt in.
-    OptInIgnored,
-    /// A lease of which nothing is to be left goes back to being drained.
-    EndTakenBack,
-    /// An agent is not told that its records cannot be written.
-    FullDiskIgnored,
-}
-
-impl Bug {
-    /// All planted bugs that there are.
-    pub const ALL: [Self; 25] = [
-        Self::SendBeforePersist,
-        Self::EmptyListDeletesAtHome,
-        Self::EmptyListDeletesGuests,
-        Self::HoldForgotten,
-        Self::TombstoneForgotten,
-        Self::LifeForgotten,
-        Self::ReleasedEarly,
-        Self::AdNumberReused,
-        Self::EpochReused,
-        Self::ReceiptShrinks,
-        Self::UidRunsAgain,
-        Self::LinkDownIsNodeDown,
-        Self::DeletionFinishedEarly,
-        Self::ResyncForgotten,
-        Self::EndForgotten,
-        Self::OfferForgotten,
-        Self::ChangeForgotten,
-        Self::LeaseUnchanged,
-        Self::SaidTwice,
-        Self::DeadLinkKept,
-        Self::OverwritesOthers,
-        Self::RoomIgnored,
-        Self::OptInIgnored,
-        Self::EndTakenBack,
-        Self::FullDiskIgnored,
-    ];
-}
-
-impl fmt::Display for Bug {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{self:?}"))
-    }
-}
-
-impl FromStr for Bug {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|bug| bug.to_string() == text);
-        found.ok_or_else(|| format!("{text:?} is no bug that can be planted: simnet bugs"))
-    }
-}
+use crate::explore::bug::Bug;
 
 /// A bug at work, in every cluster.
 #[derive(Debug)]
@@ -143,6 +40,10 @@ pub(crate) struct Sabotage {
     beside: Vec<Effect>,
     /// By cluster and peer: how many more words go over the connection of before.
     dead: BTreeMap<(usize, PublicKey), u32>,
+    /// By cluster: what it hears before it is so.
+    early: BTreeMap<usize, Vec<Input>>,
+    /// By cluster and lease: the first address of any of its pods.
+    addresses: BTreeMap<(usize, ContractId), IpAddr>,
 }
 
 impl Sabotage {
@@ -156,6 +57,8 @@ impl Sabotage {
             made: BTreeMap::new(),
             beside: Vec::new(),
             dead: BTreeMap::new(),
+            early: BTreeMap::new(),
+            addresses: BTreeMap::new(),
         }
     }
 
@@ -215,6 +118,10 @@ impl Sabotage {
                 self.beside.extend(again.map(|work| Effect::Guest(*of, work)));
                 vec![input]
             }
+            (Bug::ReadyBeforeReached, _) => {
+                let early = self.early.remove(&at).unwrap_or_default();
+                std::iter::once(input).chain(early).collect()
+            }
             (_, _) => vec![input],
         }
     }
@@ -268,15 +175,11 @@ impl Sabotage {
             Bug::ReceiptShrinks => answer.into_iter().map(|e| self.old_receipt(at, e)).collect(),
             Bug::ReleasedEarly => answer.into_iter().flat_map(release_early).collect(),
             Bug::UidRunsAgain => {
-                for effect in &answer {
-                    if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), ..)) =
-                        effect
-                    {
-                        self.made.insert(item.clone(), work.clone());
-                    }
-                }
+                answer.iter().for_each(|effect| self.remember_made(effect));
                 answer.into_iter().chain(self.beside.drain(..)).collect()
             }
+            Bug::ReadyBeforeReached => self.believed_early(at, answer),
+            Bug::AddressGivenTwice => answer.into_iter().map(|e| self.one_address(at, e)).collect(),
             Bug::DeletionFinishedEarly => {
                 let finish = self.finish_early(at);
                 answer.into_iter().chain(finish).collect()
@@ -298,7 +201,7 @@ impl Sabotage {
                 let deleting = pod.deletion_grace_s.is_some();
                 self.pods.entry((at, *of)).or_default().insert(pod.pod.clone(), deleting);
             }
-            Input::Connected { peer, .. } => drop(self.dead.insert((at, peer.key), 3)),
+            Input::Connected { peer, .. } => drop(self.dead.insert((at, peer.key), 6)),
             Input::Lease(of, LeaseInput::Home(home::Input::PodGone(uid))) => {
                 self.pods.entry((at, *of)).or_default().retain(|pod, _| pod.uid != *uid);
             }
@@ -340,6 +243,32 @@ impl Sabotage {
         let first = self.contracts.entry((at, desire.contract.id));
         desire.contract = first.or_insert(desire.contract.clone()).clone();
         Effect::Lease(desire)
+    }
+
+    fn remember_made(&mut self, effect: &Effect) {
+        if let Effect::Guest(_, work @ GuestWork::Apply(item @ Item::Pod(_), ..)) = effect {
+            self.made.insert(item.clone(), work.clone());
+        }
+    }
+
+    fn believed_early(&mut self, at: usize, answer: Vec<Effect>) -> Vec<Effect> {
+        let asked = answer.iter().filter_map(|effect| match effect {
+            Effect::Map(of, guest) => Some((*of, guest.clone())),
+            _ => None,
+        });
+        let done =
+            |(of, guest)| Input::Lease(of, LeaseInput::Guest(guest::Input::Mapped(guest, true)));
+        self.early.entry(at).or_default().extend(asked.map(done));
+        answer
+    }
+
+    fn one_address(&mut self, at: usize, mut effect: Effect) -> Effect {
+        if let Effect::Persist(Change::Put(Record::Home(of, home::Record::Address(_, address)))) =
+            &mut effect
+        {
+            *address = *self.addresses.entry((at, *of)).or_insert(*address);
+        }
+        effect
     }
 
     fn finish_early(&self, at: usize) -> Vec<Effect> {

@@ -8,9 +8,10 @@ use mercato_broker::{Deal, Meter, Side};
 use mercato_cluster_model::Key;
 use mercato_offload::forge::labels;
 use mercato_protocol::negotiation::State;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Violation, disk, ensure};
+use crate::engine::gateway::Gateway;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
 use crate::people::{STAYS, settings_key};
@@ -110,6 +111,7 @@ impl View<'_> {
                 ensure(phase == "Running" && guest["status"]["phase"] == "Running", || {
                     format!("{name} is {phase}, its guest {}", guest["status"]["phase"])
                 })?;
+                self.is_reached(site, &self.sites[*at], pod, guest)?;
                 let image = |pod: &Value| pod["spec"]["containers"][0]["image"].clone();
                 ensure(image(pod) == image(guest), || format!("{name} has another image there"))?;
                 let namespace = guest["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -128,6 +130,28 @@ impl View<'_> {
         ensure(live == wanted, || format!("{live} guests run, {wanted} are wanted"))
     }
 
+    /// A live pod is shown where the provider's gateway brings packets to its guest.
+    fn is_reached(
+        &self,
+        home: &Site,
+        provider: &Site,
+        pod: &Value,
+        guest: &Value,
+    ) -> Result<(), Violation> {
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        let gateways = home.gateway.as_ref().and(provider.gateway.as_ref());
+        let brings = gateways.and_then(|gateway| gateway.brings_to(uid));
+        let (name, shown) = (&pod["metadata"]["name"], &pod["status"]["podIP"]);
+        let Some(brings) = brings else {
+            return ensure(gateways.is_none() && shown.is_null(), || {
+                format!("{name} of {} is shown at {shown}, and not reached", home.name)
+            });
+        };
+        let there = &guest["status"]["podIP"];
+        let holds = *shown == json!(brings.address) && *there == json!(brings.guest);
+        ensure(holds, || format!("{name} is shown at {shown} and is at {there}: {brings:?}"))
+    }
+
     fn nothing_is_left(&self) -> Result<(), Violation> {
         let guests = self.guests();
         ensure(guests.is_empty(), || format!("{} guests are left", guests.len()))?;
@@ -141,6 +165,8 @@ impl View<'_> {
             ensure(left == 0, || format!("{left} virtual nodes are left at {}", site.name))?;
             let held = disk::deals(site.gate.records()).filter(|deal| disk::takes(deal)).count();
             ensure(held == 0, || format!("{held} deals hold capacity at {}", site.name))?;
+            let unmapped = site.gateway.as_ref().is_none_or(Gateway::is_empty);
+            ensure(unmapped, || format!("{} still brings packets to guests", site.name))?;
             let orphan = site.gate.records().iter().find(|record| {
                 // The provider keeps its side for a while, for home to ask.
                 let of = match record {

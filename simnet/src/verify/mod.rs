@@ -5,12 +5,14 @@ mod disk;
 mod goal;
 mod pods;
 mod prompt;
+mod reach;
 mod streams;
 mod violation;
 mod wire;
 
 use mercato_agent::{Change, Effect};
-use mercato_cluster_model::Cluster;
+use mercato_cluster_model::{Cluster, Key};
+use mercato_offload::forge::labels;
 use mercato_protocol::id::{ClusterId, NegotiationId};
 use mercato_protocol::resources::Resources;
 
@@ -20,6 +22,8 @@ pub use violation::Violation;
 pub(crate) use violation::ensure;
 pub(crate) use wire::Actor;
 
+use crate::engine::gateway::Gateway;
+use crate::engine::lease::Lease;
 use crate::engine::openings::Openings;
 use crate::engine::site::Site;
 use crate::engine::sites::Sites;
@@ -52,6 +56,17 @@ impl pods::Clusters for Sites {
     fn is_over(&self, at: usize, contract: &str) -> bool {
         disk::is_over(self[at].gate.records(), contract)
     }
+
+    fn expects_tunnel(&self, at: usize, node: &str) -> bool {
+        let site = &self[at];
+        let node = site.kube.get(&Key::new("Node", "", node));
+        let contract = node.and_then(|node| node["metadata"]["labels"][labels::CONTRACT].as_str());
+        let lease = contract.and_then(|id| site.leases.get(&id.parse().ok()?));
+        lease.map(Lease::desire).is_some_and(|desire| {
+            let expects = |gateway: &Gateway| gateway.expects(desire.contract.id);
+            !desire.ranges.is_empty() && site.gateway.as_ref().is_some_and(expects)
+        })
+    }
 }
 
 impl Checks {
@@ -74,6 +89,7 @@ impl Checks {
         changes: &[Change],
     ) -> Result<(), Violation> {
         self.wire.on_written(at, changes);
+        self.pods.reach.on_written(at, changes)?;
         self.look_at_deals(at, site, plan, &disk::touched(changes))
     }
 

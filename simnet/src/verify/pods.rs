@@ -11,7 +11,9 @@ use mercato_protocol::id::ClusterId;
 use mercato_protocol::resources::Resources;
 use serde_json::Value;
 
+use super::reach::Reach;
 use super::{Violation, ensure};
+use crate::engine::site::NODE;
 use crate::people::STAYS;
 
 /// A pod, by its cluster's place in the topology and its uid.
@@ -35,6 +37,8 @@ pub(crate) struct Pods {
     forced: BTreeSet<String>,
     /// Guests that the provider's own people take away.
     evicted: BTreeSet<Place>,
+    /// By which addresses they are known.
+    pub(crate) reach: Reach,
 }
 
 /// The clusters, as far as this needs them.
@@ -45,6 +49,8 @@ pub(crate) trait Clusters {
     fn bought(&self, at: usize, contract: &str) -> Option<Resources>;
     /// Whether the provider at `at` is free of the contract, or on its way there.
     fn is_over(&self, at: usize, contract: &str) -> bool;
+    /// Whether the lease of this virtual node has a tunnel, or may come to have one.
+    fn expects_tunnel(&self, at: usize, node: &str) -> bool;
 }
 
 impl Pods {
@@ -90,6 +96,9 @@ impl Pods {
         let ended = phase == "Succeeded" || phase == "Failed";
         if ended {
             self.ended.insert(place.clone(), phase);
+        }
+        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| *node != NODE) {
+            self.reach.on_shown(pod, world.expects_tunnel(at, node))?;
         }
         match home_uid(pod) {
             Some(home) => self.on_guest(world, &place, &home, pod),

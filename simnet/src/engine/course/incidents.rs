@@ -83,6 +83,13 @@ impl Course {
             world.sites[at].disk_full = true;
             world.agenda.plan(for_ms, Event::DiskFine { at })?;
         }
+        let at_ms = world.agenda.at_ms();
+        if let Some(lot) = world.faults.sandbox()
+            && world.sites[at].renew_sandbox(at_ms, lot)
+        {
+            note!(world, at, "a pod gets a new sandbox");
+            world.kube_changed(at)?;
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use mercato_protocol::id::ContractId;
 
 use super::World;
 use crate::engine::event::{Dial, Event, Work};
+use crate::engine::gateway::Step;
 use crate::engine::lease::Lease;
 use crate::engine::packet::{Packet, carried};
 use crate::engine::site::cluster_now;
@@ -54,22 +55,31 @@ impl World {
             Effect::Lease(desire) => self.on_desire(at, *desire),
             Effect::Forget(contract) => {
                 note!(self, at, "forgets lease {contract:.8}");
-                self.sites[at].leases.remove(&contract);
-                Ok(())
+                self.sites[at].forget(contract)
             }
             // Lines here are of peers: a lease has none of its own.
             Effect::CloseStreams(_) => Ok(()),
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
-            // No pool is known here, of which it could have an address.
-            Effect::Carry(..) => Ok(()),
-            Effect::Map(contract, of) => {
-                let no = LeaseInput::Guest(guest::Input::Mapped(of, false));
-                let input = Box::new(Input::Lease(contract, no));
-                let run = self.sites[at].run;
-                self.agenda.plan(1, Event::Answer { at, run, input })
+            Effect::Carry(contract, pod, address) => {
+                note!(self, at, "asks the gateway to carry for {}: {address}", pod.key());
+                let (tunnels, mut ground) = self.tunnels();
+                tunnels.later(&mut ground, at, Step::Carry(contract, pod, address))
             }
-            Effect::Unmap(..) | Effect::OwnRanges(_) => Ok(()),
+            Effect::Map(contract, of) => {
+                note!(self, at, "asks the gateway: {of:?}");
+                let (tunnels, mut ground) = self.tunnels();
+                tunnels.on_map(&mut ground, at, contract, of)
+            }
+            Effect::Unmap(contract, pod) => {
+                note!(self, at, "asks the gateway to forget {}", pod.key());
+                self.sites[at].unmap(contract, &pod);
+                Ok(())
+            }
+            Effect::OwnRanges(own) => {
+                let (tunnels, mut ground) = self.tunnels();
+                tunnels.on_own_ranges(&mut ground, at, &own)
+            }
             Effect::Reply(number, reply) => {
                 note!(self, at, "reply {number}: {reply:?}");
                 self.on_reply(at, number, &reply);
@@ -156,6 +166,8 @@ impl World {
         } else {
             let lie = self.sabotage.as_ref().and_then(Sabotage::lie);
             leases.insert(contract, Lease::new(desire, lie));
+            let (tunnels, mut ground) = self.tunnels();
+            tunnels.on_new_lease(&mut ground, at, contract)?;
         }
         self.tend(at, contract)?;
         self.kube_changed(at)

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use mercato_agent::{Input, LeaseInput};
+use mercato_agent::{Input, LeaseInput, TunnelInput};
 use mercato_gossip::Opened;
+use mercato_offload::{guest, home};
 use mercato_protocol::gossip::Message as Gossip;
 use mercato_protocol::id::PublicKey;
 
 use super::World;
 use crate::engine::event::Dial;
+use crate::engine::gateway::Step;
 use crate::engine::network::Road;
 use crate::engine::packet::Packet;
 use crate::engine::parcel::{Parcel, Word};
@@ -43,7 +45,45 @@ impl World {
             let peer = self.sites[peer].owner.clone();
             self.tell(at, Input::Connected { peer, dialled })?;
         }
-        Ok(())
+        let (tunnels, mut ground) = self.tunnels();
+        tunnels.meet(&mut ground, at, Some(other))?;
+        tunnels.meet(&mut ground, other, Some(at))
+    }
+
+    /// The time has come for what a gateway does or learns.
+    pub(in crate::engine) fn on_gateway(
+        &mut self,
+        at: usize,
+        run: u32,
+        step: Step,
+    ) -> Result<(), Violation> {
+        if !self.sites[at].runs(run) {
+            return Ok(());
+        }
+        note!(self, at, "the gateway: {step:?}");
+        let gateway = self.sites[at].gateway.as_mut();
+        let mapped = |of, done| LeaseInput::Guest(guest::Input::Mapped(of, done));
+        let input = match step {
+            Step::Carry(contract, pod, address) => {
+                Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))
+            }
+            Step::Map(contract, of) => {
+                if !gateway.map_or(Ok(false), |gateway| gateway.map(contract, &of))? {
+                    return Ok(());
+                }
+                self.checks.pods.reach.on_brought(&of);
+                Input::Lease(contract, mapped(of, true))
+            }
+            Step::Refuse(contract, of) => Input::Lease(contract, mapped(of, false)),
+            Step::News(contract, news) => {
+                if let Some(gateway) = gateway {
+                    gateway.say(contract, news);
+                }
+                Input::Lease(contract, LeaseInput::Tunnel(news))
+            }
+            Step::Ranges(cluster, ranges) => Input::Tunnel(TunnelInput::Peer(cluster, ranges)),
+        };
+        self.tell(at, input)
     }
 
     pub(in crate::engine) fn cut(&mut self, a: usize, b: usize) -> Result<(), Violation> {
