@@ -85,8 +85,7 @@ pub(super) fn make(place: &Place, cluster: &str, index: u8, number: u8) -> Resul
     control_groups(place.name(), &name(cluster, number))
 }
 
-/// Routes to the pods of the cluster's other machines, and the rule that hides
-/// pods behind their machine's address outside the cluster, as common CNIs do.
+/// Routes to the pods of the cluster's other machines.
 pub(super) fn connect(place: &Place, layout: &Layout, number: u8, machines: u8) -> Result<()> {
     let mut script = String::from("set -eu\n");
     for other in (1..=machines).filter(|&other| other != number) {
@@ -98,15 +97,6 @@ pub(super) fn connect(place: &Place, layout: &Layout, number: u8, machines: u8) 
             script += &format!("ip route replace {pods} via {via}\n");
         }
     }
-    script += "nft -f - <<RULES\ntable inet machine {\n  chain postrouting {\n";
-    script += "    type nat hook postrouting priority srcnat;\n";
-    for pods in &layout.pods {
-        let family = if pods.addr().is_ipv4() { "ip" } else { "ip6" };
-        script += &format!(
-            "    oifname \"eth0\" {family} saddr {pods} {family} daddr != {pods} masquerade\n"
-        );
-    }
-    script += "  }\n}\nRULES\n";
     let process = process(place, &layout.name, number)?;
     let done = place.command(process, "sh").args(["-c", &script]).output()?;
     ensure!(

@@ -131,12 +131,21 @@ disabled_plugins = [
         )
     }
 
-    /// `ptp` routes every packet of a pod, so that what filters IP sees it.
+    /// `ptp` routes every packet of a pod, so that what filters IP sees it. It hides pods behind
+    /// their node outside of the cluster's range, by a rule of its own for each, whatever the
+    /// device: the common case, and the hardest for who shows pods to others.
     fn network(&self, layout: &Layout) -> String {
         let (mut ranges, mut routes) = (Vec::new(), Vec::new());
-        for pods in layout.node_pods(self.number) {
-            let every = if pods.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-            ranges.push(json!([{"subnet": pods}]));
+        for (all, here) in layout.pods.iter().zip(layout.node_pods(self.number)) {
+            let every = if all.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+            // The subnet is the whole range, since within it `ptp` masquerades nothing.
+            let mut hosts = here.hosts().filter(|host| *host != here.network());
+            ranges.push(json!([{
+                "subnet": all.trunc(),
+                "gateway": hosts.next(),
+                "rangeStart": hosts.next(),
+                "rangeEnd": hosts.next_back(),
+            }]));
             routes.push(json!({"dst": every}));
         }
         json!({
@@ -145,7 +154,7 @@ disabled_plugins = [
             "plugins": [
                 {
                     "type": "ptp",
-                    "ipMasq": false,
+                    "ipMasq": true,
                     "ipam": {
                         "type": "host-local",
                         "dataDir": self.path("ipam"),
