@@ -23,7 +23,8 @@ const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/deploy");
 const FILES: [&str; 3] = ["crds.yaml", "rbac.yaml", "policies.yaml"];
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A daemon, and the command line that talks to it.
+/// A daemon, and the command line that talks to it. It runs on the cluster's first machine: in
+/// the network and the mounts of that node, as root there, beside its API server.
 #[derive(Debug)]
 pub struct Daemon<'a> {
     /// Where it runs.

@@ -1,7 +1,7 @@
 //! The container images of the bed, as one OCI archive made from the toolchain.
 //!
 //! busybox is Debian's static binary; agnhost is the Kubernetes project's test
-//! server; pause is ours. Each goes by a name of ours and by the names that the
+//! server; pause and courier are ours. Each goes by a name of ours and by the names that the
 //! end-to-end suite asks for, so that nothing is ever pulled.
 
 use std::fs::{self, File};
@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::courier;
 use crate::run;
 use crate::toolchain::{Progress, Toolchain};
 
@@ -46,16 +47,19 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     let mut recipe = Sha256::new();
     recipe.update(include_bytes!("image.rs"));
     recipe.update(&busybox);
+    recipe.update(courier::SOURCE);
     let recipe = hex::encode(recipe.finalize());
     let stamp = toolchain.dir().join("images.recipe");
     if fs::read_to_string(&stamp).is_ok_and(|made| made == recipe) && archive(toolchain).exists() {
         return Ok(());
     }
     progress("making the container images");
+    let courier = courier::compile(&toolchain.programs())?;
     let layers = [
         base(&busybox)?,
         layer(&[("pause", &fs::read(toolchain.dir().join("pause"))?)], &[], &[])?,
         agnhost(toolchain)?,
+        layer(&[("courier", &fs::read(courier)?)], &[], &[])?,
     ];
     let partial = toolchain.dir().join("images.partial");
     write_archive(File::create(&partial)?, &layers, &images())?;
@@ -64,7 +68,7 @@ pub fn build(toolchain: &Toolchain, progress: Progress) -> Result<()> {
     Ok(())
 }
 
-fn images() -> [Image; 5] {
+fn images() -> [Image; 6] {
     let ours = |name: &str| format!("{REGISTRY}/{name}:1");
     let e2e = |name: &str| format!("{E2E}/{name}");
     [
@@ -82,6 +86,11 @@ fn images() -> [Image; 5] {
             names: vec![ours("agnhost"), e2e("agnhost:2.59"), e2e("agnhost:2.55")],
             layers: &[0, 2],
             config: json!({"Entrypoint": ["/agnhost"], "Cmd": ["pause"]}),
+        },
+        Image {
+            names: vec![courier::IMAGE.into()],
+            layers: &[0, 3],
+            config: json!({"Entrypoint": ["/courier"], "Cmd": ["serve", courier::PORT.to_string()]}),
         },
         Image {
             names: vec![ours("nginx"), e2e("nginx:1.15-4"), e2e("nginx:1.14-4")],

@@ -13,8 +13,10 @@
     reason = "the bed lives on the real machine: it waits in real time"
 )]
 
+pub mod capture;
 pub mod cluster;
 pub mod conformance;
+pub mod courier;
 pub mod daemon;
 pub mod fault_proxy;
 pub mod image;

@@ -140,8 +140,14 @@ impl Place {
     /// # Errors
     /// When not root.
     pub fn enter_network(&self) -> Result<()> {
-        let net = fs::File::open(format!("/proc/{}/ns/net", self.supervisor.pid()))?;
+        let net = fs::File::open(self.network())?;
         setns(net, CloneFlags::CLONE_NEWNET).context("enter the bed's network")
+    }
+
+    /// The path of the namespace of the bed's network, in which the LAN is.
+    #[must_use]
+    pub fn network(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.supervisor.pid()).into()
     }
 
     /// Runs `body` on a thread that lives in the bed's network, and so those it starts.

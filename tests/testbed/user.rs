@@ -1,14 +1,17 @@
 //! What a person does to pods with kubectl, and what then has to be seen: the same on a
 //! node of the cluster's own and on one that stands for another cluster.
 
+use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Output};
+use crate::courier;
 use crate::wait;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +43,15 @@ impl<'a> User<'a> {
     /// # Errors
     /// When it fails, with what it said.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        self.cluster.kubectl(&[&["-n", self.namespace], args].concat()).await?.ok()
+        self.output(args).await?.ok()
+    }
+
+    /// Runs kubectl in the namespace; its own failure is in the answer.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn output(&self, args: &[&str]) -> Result<Output> {
+        self.cluster.kubectl(&[&["-n", self.namespace], args].concat()).await
     }
 
     /// Makes a pod of busybox that runs a script, and waits until it is ready.
@@ -80,6 +91,48 @@ impl<'a> User<'a> {
         let script = ["--command", "--", "sh", "-c", script];
         self.kubectl(&[&run, flags, &there, &script].concat()).await?;
         Ok(())
+    }
+
+    /// Makes a pod of the bed's courier, which serves, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready within two minutes.
+    pub async fn serves(&self, name: &str) -> Result<()> {
+        // The courier is the first process of its pod, which ends by no other signal.
+        let mut spec = json!({ "terminationGracePeriodSeconds": 0 });
+        if let Some(node) = self.node {
+            spec["nodeName"] = node.into();
+        }
+        let overrides = format!("--overrides={}", json!({ "spec": spec }));
+        let image = format!("--image={}", courier::IMAGE);
+        self.kubectl(&["run", name, &image, &overrides]).await?;
+        let pod = format!("pod/{name}");
+        self.kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]).await?;
+        Ok(())
+    }
+
+    /// The address that a pod shows, once it shows one.
+    ///
+    /// # Errors
+    /// When it shows none within a minute.
+    pub async fn address_of(&self, pod: &str) -> Result<IpAddr> {
+        let get = ["get", "pod", pod, "-o", "jsonpath={.status.podIP}"];
+        wait::until(&format!("{pod} shows an address"), PATIENCE, || async {
+            Ok(!self.kubectl(&get).await?.is_empty())
+        })
+        .await?;
+        let address = self.kubectl(&get).await?;
+        address.parse().with_context(|| format!("{pod} shows {address:?}"))
+    }
+
+    /// What a pod answers through its cluster's API server, as anybody may ask who has the
+    /// rights.
+    ///
+    /// # Errors
+    /// When kubectl fails, with what it said.
+    pub async fn proxied(&self, pod: &str, port: u16, path: &str) -> Result<String> {
+        let of = format!("/api/v1/namespaces/{}/pods/{pod}:{port}/proxy/{path}", self.namespace);
+        self.cluster.kubectl(&["get", "--raw", &of]).await?.ok()
     }
 
     /// What a pod says is followed as it is said.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use super::{Cluster, PATIENCE, control_plane, machine};
+use super::{Cluster, Machine, PATIENCE, control_plane, machine};
 use crate::wait;
 
 /// What a program printed, and how it ended.
@@ -37,6 +37,16 @@ impl Output {
     pub fn ok(self) -> Result<String> {
         ensure!(self.code == Some(0), "exit code {:?}: {}{}", self.code, self.stdout, self.stderr);
         Ok(self.stdout)
+    }
+}
+
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
     }
 }
 
@@ -73,10 +83,21 @@ impl Cluster {
         Ok(command)
     }
 
+    /// One of the cluster's machines, counted from 1: the node's network and mounts.
+    #[must_use]
+    pub fn machine(&self, number: u8) -> Machine {
+        Machine::new(&self.place, &self.layout, number)
+    }
+
+    /// The path of a program of the toolchain.
+    #[must_use]
+    pub fn program_path(&self, name: &str) -> PathBuf {
+        self.toolchain.program(name)
+    }
+
     /// A program on one of the cluster's machines, counted from 1.
     pub(super) fn system_command(&self, number: u8, program: impl AsRef<OsStr>) -> Result<Command> {
-        let process = machine::process(&self.place, self.name(), number)?;
-        Ok(self.place.command(process, program).into())
+        self.machine(number).command(program)
     }
 
     /// Runs a script of `sh` on the cluster's first machine, which has mounts of its own.
@@ -135,12 +156,7 @@ impl Cluster {
             drop(stdin);
         };
         let (output, ()) = futures::join!(child.wait_with_output(), write);
-        let output = output?;
-        Ok(Output {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Ok(output?.into())
     }
 
     /// Applies manifests, as `kubectl apply -f -` does.
@@ -232,7 +248,8 @@ impl Cluster {
     }
 
     /// Starts a program of the caller's own beside the cluster's parts, on its
-    /// first machine; paused, killed and restarted like them.
+    /// first machine, in the network and the mounts of that node; paused, killed and
+    /// restarted like them.
     ///
     /// # Errors
     /// When one of that name runs.

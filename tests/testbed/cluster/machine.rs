@@ -1,10 +1,12 @@
 //! A machine of a cluster: a network and a mount namespace on the bed's LAN.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
 
 use super::PATIENCE;
 use super::spec::Layout;
@@ -14,6 +16,68 @@ use crate::testbed::Place;
 use crate::wait;
 
 const SCRIPT: &str = include_str!("machine.sh");
+
+/// A machine of a cluster and so its node: a network and mounts of its own. The cluster's
+/// parts run there, on the first machine also the API server and the daemon.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    place: Place,
+    cluster: String,
+    index: u8,
+    number: u8,
+}
+
+impl Machine {
+    pub(super) fn new(place: &Place, layout: &Layout, number: u8) -> Self {
+        Self { place: place.clone(), cluster: layout.name.clone(), index: layout.index, number }
+    }
+
+    /// The name of its node.
+    #[must_use]
+    pub fn name(&self) -> String {
+        name(&self.cluster, self.number)
+    }
+
+    /// Its address on the bed's LAN, which its node shows as its own.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        address(self.index, self.number).into()
+    }
+
+    /// The path of its network's namespace, as it can be opened from outside the bed.
+    ///
+    /// # Errors
+    /// When the machine is not up.
+    pub fn network(&self) -> Result<PathBuf> {
+        let process = process(&self.place, &self.cluster, self.number)?;
+        Ok(self.place.from_outside(format!("/proc/{process}/ns/net").as_ref()))
+    }
+
+    /// A program to run in its network, with the host's files. It ends with the thread that
+    /// starts it.
+    ///
+    /// # Errors
+    /// When the machine is not up.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command> {
+        let process = process(&self.place, &self.cluster, self.number)?;
+        Ok(self.place.command(process, program).into())
+    }
+
+    /// The device by which it sends to an address: a pod's own, where the pod is here.
+    ///
+    /// # Errors
+    /// When there is no route.
+    pub async fn device_to(&self, to: IpAddr) -> Result<String> {
+        let route = self.command("ip")?.args(["-o", "route", "get", &to.to_string()]).output();
+        let route = route.await?;
+        let said = String::from_utf8_lossy(&route.stdout).into_owned();
+        let mut words = said.split_whitespace().skip_while(|word| *word != "dev").skip(1);
+        let device = words
+            .next()
+            .with_context(|| format!("{to}: {said}{}", String::from_utf8_lossy(&route.stderr)))?;
+        Ok(device.to_owned())
+    }
+}
 
 /// The name of a cluster's machine, counted from 1; also its node's name.
 pub(super) fn name(cluster: &str, number: u8) -> String {

@@ -30,6 +30,7 @@ use kube::api::ListParams;
 use serde::{Deserialize, Serialize};
 
 pub use access::Output;
+pub use machine::Machine;
 pub use spec::{Cidrs, ClusterSpec};
 pub use usage::Usage;
 
