@@ -5,6 +5,7 @@
 //! none, is there to be broken.
 
 mod faults;
+mod packets;
 mod scale;
 mod workloads;
 
@@ -33,6 +34,13 @@ fn main() -> ExitCode {
         Test::ci("files_are_copied_both_ways", |s| Box::pin(workloads::copy(s))),
         Test::ci("a_port_is_forwarded", |s| Box::pin(workloads::port_forward(s))),
         Test::ci("pods_and_services_have_both_families", |s| Box::pin(workloads::dual_stack(s))),
+        Test::ci("bytes_are_counted_and_captured_on_a_node", |s| {
+            Box::pin(packets::within_a_node(s))
+        }),
+        Test::ci("a_pod_has_its_own_address_in_its_cluster_alone", |s| {
+            Box::pin(packets::between_nodes(s))
+        }),
+        Test::ci("a_program_is_in_its_nodes_network", |s| Box::pin(packets::in_its_network(s))),
         Test::ci("kubelet_certificates_are_verified", |s| Box::pin(workloads::verified(s))),
         Test::ci("a_part_is_paused_killed_and_restarted", |s| Box::pin(faults::parts(s))),
         Test::ci("kubectl_tells_its_exit_code", |s| Box::pin(faults::exit_code(s))),
