@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use super::bench::Bench;
 use super::deals::Contracts;
 use super::federation::Federation;
+use super::gateway::Gateway;
 use super::global::Global;
 use super::key::Key;
 use super::look::Events;
@@ -82,6 +83,12 @@ pub(crate) enum Command {
 
 Exit code 1 when a check fails. Without a daemon only this machine is checked.")]
     Doctor,
+    /// The tunnel's gateway on this machine
+    #[command(subcommand)]
+    #[command(after_help = "Examples:
+  mercato gateway clean
+  mercato gateway clean -o json")]
+    Gateway(Gateway),
     /// Measure what this machine can carry
     Bench(Bench),
     /// Write the whole state to a file, including the key

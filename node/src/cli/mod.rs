@@ -17,6 +17,7 @@ mod demand;
 mod doctor;
 mod federation;
 mod focus;
+mod gateway;
 mod global;
 mod key;
 mod look;
@@ -98,6 +99,7 @@ fn perform(cli: Cli, screen: &Screen) -> Result<(), Problem> {
             Command::Run(run) => run.perform(&global).await,
             Command::Demo(demo) => demo.perform(&global, screen).await,
             Command::Doctor => doctor::doctor(&global, screen).await,
+            Command::Gateway(gateway) => gateway.perform(screen),
             Command::Bench(bench) => bench.perform(screen).await,
             Command::Export(export) => export.perform(&global, screen).await,
             Command::Import(import) => import.perform(&global, screen),

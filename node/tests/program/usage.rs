@@ -4,7 +4,7 @@ use tempfile::TempDir;
 
 use crate::kit::{run, stderr, stdout};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "run",
     "status",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 15] = [
     "offload",
     "unoffload",
     "completion",
+    "gateway",
 ];
 
 #[test]

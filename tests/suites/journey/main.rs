@@ -1,6 +1,7 @@
 //! The whole way on real clusters: two daemons, as programs with the ServiceAccount of
 //! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
 
+mod calls;
 mod changes;
 mod demo;
 mod ending;
@@ -52,6 +53,12 @@ async fn journey(stage: &Stage) -> Result<()> {
     pods::deployment(rome, turin).await.context("a deployment")?;
     pods::told_of(rome).await.context("events of guests")?;
     timer.step("a deployment runs over there");
+    rome.kubectl(&["create", "namespace", "calls"]).await?.ok()?;
+    home.offload("calls", "Both").await?;
+    calls::each_other(rome, turin).await.context("pods call each other")?;
+    timer.step("pods have called each other");
+    calls::followed(rome).await.context("pods come and go")?;
+    timer.step("addresses follow pods");
     pods::used(rome).await.context("kubectl on the pods")?;
     timer.step("logs, exec, attach, cp, port-forward");
     pods::rolled(rome).await.context("scaled and rolled")?;

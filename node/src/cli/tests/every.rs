@@ -32,7 +32,7 @@ enum Prints {
 use Prints::{Else, Objects, Sentence};
 
 /// Every command that there is.
-const COMMANDS: [(&str, Prints); 55] = [
+const COMMANDS: [(&str, Prints); 57] = [
     ("bench tunnel", Else),
     ("browse", Objects("browse --explain --for 4h")),
     ("completion", Else),
@@ -59,6 +59,8 @@ const COMMANDS: [(&str, Prints); 55] = [
     ("federation revoke", Objects("federation revoke 4f --yes")),
     ("federation rotate", Else),
     ("federation token", Objects("federation token")),
+    ("gateway", Else),
+    ("gateway clean", Else),
     ("import", Else),
     ("key rotate", Else),
     ("offer show", Objects("offer show 4f")),
@@ -107,7 +109,7 @@ fn every_command_is_listed_here_and_explained() {
     assert_eq!(there, listed);
     let page = page();
     for (path, prints) in &COMMANDS {
-        let holds = matches!(*path, "bench" | "key" | "offer" | "peer" | "help");
+        let holds = matches!(*path, "bench" | "gateway" | "key" | "offer" | "peer" | "help");
         assert!(holds || page.contains(&format!("`mercato {path}`")), "{path} is not explained");
         let line = page.lines().find(|line| line.contains(&format!("`mercato {path}`")));
         let silent = line.is_some_and(|line| line.ends_with("| nothing: the exit code says it |"));

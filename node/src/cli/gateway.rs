@@ -1,0 +1,43 @@
+//! `mercato gateway`: what the tunnel's gateway has set up on this machine.
+
+use clap::Subcommand;
+use mercato_host::{HostError, Marks};
+
+use super::screen::Screen;
+use crate::admin::Problem;
+
+/// What can be done about it, with the daemon or without.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Gateway {
+    /// Remove what a killed daemon has left: routes, rule and packet filter of the tunnel
+    #[command(after_help = "Examples:
+  mercato gateway clean
+  mercato gateway clean -o json
+
+A daemon that starts again does the same, unless a contract still needs it; one that runs with a
+contract sets it up again.")]
+    Clean,
+}
+
+impl Gateway {
+    pub(crate) fn perform(&self, screen: &Screen) -> Result<String, Problem> {
+        match self {
+            Self::Clean => clean(&Marks::default()).map(|done| screen.done(done.to_owned())),
+        }
+    }
+}
+
+fn clean(marks: &Marks) -> Result<&'static str, Problem> {
+    let failed = |error: HostError| {
+        Problem::failed(format!("what the tunnel has set up cannot be removed: {error}"))
+            .todo("run it as root, or with CAP_NET_ADMIN")
+            .because(&error)
+    };
+    let found = mercato_host::read(marks).map_err(failed)?;
+    let steps = mercato_host::clean_plan(&found, marks);
+    if steps.is_empty() {
+        return Ok("nothing of the tunnel is set up on this machine");
+    }
+    mercato_host::apply(&steps).map_err(failed)?;
+    Ok("removed what the tunnel had set up on this machine")
+}

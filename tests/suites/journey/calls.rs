@@ -1,0 +1,94 @@
+//! Pods of two clusters with equal pod ranges call each other through the tunnel of the lease.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use mercato_tests::capture::Capture;
+use mercato_tests::cluster::Cluster;
+use mercato_tests::courier::{self, Carried, Sender};
+use mercato_tests::user::User;
+use mercato_tests::wait;
+
+const NODE: &str = "mercato-turin";
+const NAMESPACE: &str = "calls";
+/// The same, in turin.
+const GUESTS: &str = "calls-rome";
+const FIVE_MEGABYTES: u64 = 5_000_000;
+const DATAGRAMS: u64 = 40;
+const PINGS: u64 = 3;
+/// What is looked for in packets.
+const MARKER: &str = "from-one-cluster-to-the-other";
+const DEVICE: &str = "mercato0";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// From a pod at home and from home's node to a guest, and back; and what passes is seen on the
+/// tunnel's device, and in clear on no wire.
+pub(crate) async fn each_other(rome: &Cluster, turin: &Cluster) -> Result<()> {
+    let calls = User::new(rome, NAMESPACE);
+    let (at_home, over_there) = (calls.on("rome-1"), calls.on(NODE));
+    futures::try_join!(at_home.serves("near"), over_there.serves("far"))?;
+    let (near, far) = (calls.address_of("near").await?, calls.address_of("far").await?);
+    let guest = User::new(turin, GUESTS).address_of("far").await?;
+    ensure!(pooled(far) && !pooled(guest), "{far} stands for {guest}");
+    let wires = [rome.machine(1).network()?, turin.machine(1).network()?];
+    let mut captures = Vec::new();
+    for wire in &wires {
+        captures.push(Capture::begin(wire, MARKER)?);
+    }
+    let seen_as = carried(Sender::Pod(calls, "near"), far).await.context("from home's pod")?;
+    ensure!(pooled(seen_as) && seen_as != far, "home's pod is seen as {seen_as}");
+    let node = carried(Sender::Node(rome, 1), far).await.context("from home's node")?;
+    ensure!(pooled(node) && node != seen_as, "home's node is seen as {node}");
+    let proxied = courier::by_pod_proxy(&calls, "far", FIVE_MEGABYTES, MARKER).await;
+    let proxied = proxied.context("by home's API server")?;
+    ensure!(proxied.seen_as == node && proxied.back == FIVE_MEGABYTES, "{proxied:?}");
+    // The guest calls home's pod by the address that it was called from.
+    let back = carried(Sender::Pod(calls, "far"), seen_as).await.context("from the guest")?;
+    ensure!(back == far, "home's pod {near} sees the guest as {back}");
+    for capture in captures {
+        let seen = capture.end()?;
+        let inside = seen.get(DEVICE).with_context(|| format!("no {DEVICE} in {seen:?}"))?;
+        ensure!(inside.marked > 1_000, "{DEVICE}: {inside:?}");
+        let wire = seen.get("eth0").with_context(|| format!("no eth0 in {seen:?}"))?;
+        ensure!(wire.marked == 0 && wire.packets > 1_000, "in clear on the wire: {wire:?}");
+    }
+    Ok(())
+}
+
+/// A second pod has another address, and one that is deleted answers no more.
+pub(crate) async fn followed(rome: &Cluster) -> Result<()> {
+    let calls = User::new(rome, NAMESPACE);
+    calls.on(NODE).serves("second").await?;
+    let (far, second) = (calls.address_of("far").await?, calls.address_of("second").await?);
+    ensure!(far != second, "both are {far}");
+    let near = Sender::Pod(calls, "near");
+    let first = near.tcp(second, 1, MARKER).await.context("at the first try")?;
+    ensure!(first.back == 1, "{first:?}");
+    calls.kubectl(&["delete", "pod", "far", "--grace-period=1"]).await?;
+    wait::until("who is deleted answers no more", PATIENCE, || async {
+        Ok(near.ping(far, 1).await? == 0)
+    })
+    .await?;
+    let still = near.tcp(second, 1, MARKER).await.context("the other")?;
+    ensure!(still.back == 1, "{still:?}");
+    rome.kubectl(&["delete", "namespace", NAMESPACE]).await?.ok().map(drop)
+}
+
+/// By everything; gives as whom the other end has seen the sender.
+async fn carried(from: Sender<'_>, to: IpAddr) -> Result<IpAddr> {
+    let tcp = from.tcp(to, FIVE_MEGABYTES, MARKER).await?;
+    let seen_as = tcp.seen_as;
+    let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as };
+    ensure!(tcp == all, "by TCP {tcp:?}");
+    let udp = from.udp(to, DATAGRAMS, MARKER).await?;
+    ensure!(udp == Carried { there: DATAGRAMS, back: DATAGRAMS, seen_as }, "by UDP {udp:?}");
+    let answered = from.ping(to, PINGS).await?;
+    ensure!(answered == PINGS, "{answered} of {PINGS} pings were answered");
+    Ok(seen_as)
+}
+
+/// Whether it is of the pool of addresses of tunnels.
+fn pooled(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(address) if address.octets()[0] == 10 && (200..208).contains(&address.octets()[1]))
+}
