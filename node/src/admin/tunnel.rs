@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use mercato_protocol::id::ClusterId;
 use serde::{Deserialize, Serialize};
 
-/// Whoever runs the tunnels.
+/// Whoever runs the tunnels of a daemon.
 pub(crate) trait Tunnels: Send + Sync {
     /// How the tunnel to each peer with a lease in force is.
     fn states(&self) -> BoxFuture<'static, Vec<TunnelState>>;
@@ -18,7 +18,7 @@ pub(crate) trait Tunnels: Send + Sync {
     fn own(&self) -> OwnGateway;
 }
 
-/// A daemon without tunnels.
+/// In a daemon that has no tunnels.
 pub(crate) struct NoTunnels;
 
 impl Tunnels for NoTunnels {
@@ -35,9 +35,9 @@ impl Tunnels for NoTunnels {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TunnelState {
-    /// To which cluster.
+    /// The cluster at the other end.
     pub(crate) cluster: ClusterId,
-    /// Whether packets pass.
+    /// Whether packets pass it now.
     pub(crate) link: TunnelLink,
     /// Since when it is so, wall clock; none: that is not known.
     pub(crate) since_ms: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct TunnelState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TunnelLink {
-    /// They do.
+    /// They pass in both directions.
     Up,
     /// The gateways know of each other, and do not hear each other.
     Down,
@@ -67,9 +67,9 @@ pub(crate) enum TunnelLink {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OwnGateway {
-    /// Whether there is one.
+    /// Whether there is one at all.
     pub(crate) enabled: bool,
-    /// Its UDP port.
+    /// The UDP port of the gateway.
     pub(crate) port: Option<u16>,
     /// The range by whose addresses pods are known in tunnels.
     pub(crate) pool: Option<IpNet>,

@@ -101,7 +101,7 @@ impl Gauges {
         }
     }
 
-    /// Sets them.
+    /// Sets them to what is known now.
     pub(super) fn set(&mut self, facts: &Facts, others: &Others) {
         for (side, state) in [Side::Consumer, Side::Provider]
             .into_iter()

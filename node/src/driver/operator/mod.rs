@@ -45,7 +45,7 @@ pub(crate) struct About {
     pub(crate) listed: Vec<Address>,
     /// The parts of the daemon that are off, and why.
     pub(crate) off: Vec<Attention>,
-    /// Whoever runs the tunnels.
+    /// Whoever runs the tunnels of the daemon.
     pub(crate) tunnels: Arc<dyn Tunnels>,
     /// Starts the daemon again; none: whoever started it has to.
     pub(crate) restart: Option<Arc<Notify>>,

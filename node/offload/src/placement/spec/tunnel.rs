@@ -15,7 +15,7 @@ pub enum TunnelWord {
     Awaited,
     /// Pods of the two clusters reach each other.
     Up,
-    /// They do not.
+    /// They do not reach each other.
     Off {
         /// Why, and what can be done about it; perhaps in the words of the other side.
         reason: String,
@@ -43,7 +43,7 @@ impl TunnelWord {
         }
     }
 
-    /// The condition, times aside.
+    /// The condition of the node, times aside.
     pub(super) fn condition(&self) -> Value {
         let status = match self {
             Self::Awaited => "Unknown",
