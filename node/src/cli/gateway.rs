@@ -22,7 +22,7 @@ contract sets it up again.")]
 impl Gateway {
     pub(crate) fn perform(&self, screen: &Screen) -> Result<String, Problem> {
         match self {
-            Self::Clean => clean(&Marks::default()).map(|done| screen.done(done.to_owned())),
+            Self::Clean => clean(&Marks::default()).map(|done| screen.done(done)),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! step.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mercato_agent::{Agent, Config, Effect, Gate, Input, LeaseInput, Notice, Records, TunnelInput};
@@ -9,6 +10,7 @@ use mercato_broker::{Command, Refusal, Reply};
 use mercato_discovery::{DialFailure, Report, Sighting, SightingId, Source};
 use mercato_gossip::{Interner, Opened};
 use mercato_offload::home;
+use mercato_offload::key::PodId;
 use mercato_protocol::envelope::{KeyPair, Signed, Signers, Trust};
 use mercato_protocol::id::{ClusterId, ContractId, FederationId, PublicKey};
 use mercato_protocol::identity::{Identity, Owner};
@@ -336,9 +338,7 @@ impl World {
             Effect::CloseStreams(of) => self.is_silent(node, of),
             Effect::Home(contract, work) => this.cluster.at_home(contract, work),
             Effect::Guest(contract, work) => this.cluster.at_provider(contract, work),
-            Effect::Carry(contract, pod, address) => {
-                vec![Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))]
-            }
+            Effect::Carry(contract, pod, address) => carried(contract, pod, address),
             Effect::Map(contract, of) => this.cluster.map(contract, of),
             Effect::Unmap(_, pod) => this.cluster.unmap(&pod),
             Effect::OwnRanges(own) => this.cluster.name_own(own),
@@ -362,6 +362,11 @@ impl World {
         };
         inputs.into_iter().for_each(|input| self.tell(node, input));
     }
+}
+
+/// Home's gateway does what it is asked at once.
+fn carried(contract: ContractId, pod: PodId, address: IpAddr) -> Vec<Input> {
+    vec![Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))]
 }
 
 pub(crate) fn at(ms: u64) -> Now {

@@ -62,9 +62,7 @@ impl World {
             Effect::Home(contract, work) => self.on_home_work(at, contract, work),
             Effect::Guest(contract, work) => self.ask(at, contract, Work::Guest(work)),
             Effect::Carry(contract, pod, address) => {
-                note!(self, at, "asks the gateway to carry for {}: {address}", pod.key());
-                let (tunnels, mut ground) = self.tunnels();
-                tunnels.later(&mut ground, at, Step::Carry(contract, pod, address))
+                self.later(at, Step::Carry(contract, pod, address))
             }
             Effect::Map(contract, of) => {
                 note!(self, at, "asks the gateway: {of:?}");
@@ -97,6 +95,13 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    /// The gateway does so once some time has passed.
+    fn later(&mut self, at: usize, step: Step) -> Result<(), Violation> {
+        note!(self, at, "asks the gateway: {step:?}");
+        let (tunnels, mut ground) = self.tunnels();
+        tunnels.later(&mut ground, at, step)
     }
 
     fn on_home_work(
