@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Health {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Gateway {
-    /// Off: none, pods elsewhere have no address at home.
+    /// Off, which is the default: none, pods elsewhere have no address at home.
     pub enabled: Switch,
     /// Where other gateways reach it, by UDP.
     pub port: u16,
@@ -120,7 +120,7 @@ const POOL: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 13);
 
 impl Default for Gateway {
     fn default() -> Self {
-        Self { enabled: Switch::On, port: GATEWAY_PORT, addresses: Vec::new(), pool: POOL.into() }
+        Self { enabled: Switch::Off, port: GATEWAY_PORT, addresses: Vec::new(), pool: POOL.into() }
     }
 }
 
@@ -266,6 +266,7 @@ mod tests {
             health: Health::At(SocketAddr::from(([127, 0, 0, 1], 7476))),
             dns: Some("192.0.2.53:53".parse().unwrap()),
             gateway: Gateway {
+                enabled: Switch::On,
                 addresses: vec!["203.0.113.7:7475".parse().unwrap()],
                 ..Gateway::default()
             },

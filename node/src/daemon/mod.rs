@@ -22,13 +22,13 @@ use tokio::task::JoinSet;
 use crate::admin::{
     Attention, AttentionKind, Event, EventKind, NoTunnels, OperatorApi, Problem, Server, Tunnels,
 };
-use crate::driver::{self, About, Domains, Driver, Handle, OperatorService, Parts};
+use crate::driver::{self, About, Domains, Driver, Handle, LeaseTunnels, OperatorService, Parts};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::{self, Defaults};
 use crate::store::{Disk, StoreError};
 use crate::telemetry::{self, Metrics};
-use crate::tunnel::{self, Before, GatewaySettings, TunnelHandle};
+use crate::tunnel::{self, Before, GatewaySettings};
 use identity::Identity;
 
 pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
@@ -49,8 +49,8 @@ pub(crate) struct Plan {
     /// The name server that is asked for federations and their peers; none: the system's.
     pub(crate) dns: Option<SocketAddr>,
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
-    /// The gateway of the tunnels, or why there is none; none at all: nothing is said of tunnels.
-    pub(crate) gateway: Option<Result<GatewaySettings, String>>,
+    /// The gateway of the tunnels; none: there are no tunnels.
+    pub(crate) gateway: Option<GatewaySettings>,
     /// Where health and metrics are to be had, if anywhere.
     pub(crate) health: Option<telemetry::At>,
     pub(crate) metrics: Metrics,
@@ -138,7 +138,7 @@ impl Daemon {
         let mut tasks = JoinSet::new();
         let seen = before.as_ref().map(Before::seen);
         if let (Some(before), Some(cluster)) = (before, &kubernetes) {
-            tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.run());
+            tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
         }
         tasks.spawn(driver::wire::listen(driver.clone(), events, tunnels));
         for sighting in peers {
@@ -199,14 +199,16 @@ async fn health(
     Ok(Some(server.with_context(why)?))
 }
 
+type TunnelParts = (Option<Arc<dyn LeaseTunnels>>, Option<Before>);
+
 /// The way to the tunnels' task, and the task before it begins; neither where there is to be none.
 fn tunnels(
-    gateway: Option<Result<GatewaySettings, String>>,
+    gateway: Option<GatewaySettings>,
     has_cluster: bool,
     config: &Config,
     data_dir: &Path,
     off: &mut Vec<Attention>,
-) -> anyhow::Result<(Option<TunnelHandle>, Option<Before>)> {
+) -> anyhow::Result<TunnelParts> {
     let Some(gateway) = gateway.filter(|_| has_cluster) else { return Ok((None, None)) };
     let parts = tunnel::Parts { config: config.clone(), data_dir, gateway };
     let (tunnels, before) = tunnel::start(parts).context("the tunnel's secrets cannot be kept")?;
@@ -214,7 +216,7 @@ fn tunnels(
         let text = format!("pods elsewhere cannot be called: {why}");
         off.push(Attention::of(AttentionKind::TunnelOff, text));
     }
-    Ok((Some(tunnels), Some(before)))
+    Ok((Some(Arc::new(tunnels)), Some(before)))
 }
 
 /// The owner's name server finds the hosts that it names, too.

@@ -201,18 +201,11 @@ async fn cluster(
     }
 }
 
-/// The gateway, unless the owner has turned it off or the cluster is none that packets reach.
-fn gateway(settings: &Settings, is_simulated: bool) -> Option<Result<GatewaySettings, String>> {
+/// The gateway, if the owner has turned it on and the cluster is one that packets reach.
+fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
     let mercato_config::settings::Gateway { enabled, port, addresses, pool } = &settings.gateway;
-    if is_simulated {
-        return None;
-    }
-    Some(match enabled {
-        Switch::On => {
-            Ok(GatewaySettings { port: *port, addresses: addresses.clone(), pool: *pool })
-        }
-        Switch::Off => Err("the gateway is turned off (gateway.enabled)".to_owned()),
-    })
+    let settings = GatewaySettings { port: *port, addresses: addresses.clone(), pool: *pool };
+    (*enabled == Switch::On && !is_simulated).then_some(settings)
 }
 
 /// Where health and metrics are to be had: for this machine alone unless the owner says

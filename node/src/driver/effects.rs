@@ -14,10 +14,10 @@ use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
 use super::outbound::Outbound;
+use super::tunnels::LeaseTunnels;
 use super::{Driver, Streams, news, wire};
 use crate::kubernetes::{LeaseHandle, Work};
 use crate::telemetry::{Queue, Way};
-use crate::tunnel::TunnelHandle;
 
 impl Driver {
     /// Begins one effect; what comes of it is an input. Never waits.
@@ -170,9 +170,9 @@ impl Driver {
     }
 
     /// Tells the tunnels' task something, if there is one.
-    fn tunnel(&self, tell: impl FnOnce(&TunnelHandle)) {
+    fn tunnel(&self, tell: impl FnOnce(&dyn LeaseTunnels)) {
         if let Some(tunnels) = &self.tunnels {
-            tell(tunnels);
+            tell(&**tunnels);
         }
     }
 

@@ -25,6 +25,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 mod told;
+mod tunnels;
 mod view;
 pub(crate) mod wire;
 mod workload;
@@ -49,7 +50,6 @@ use crate::kubernetes::{Kubernetes, LeaseHandle};
 use crate::limits;
 use crate::store::{Store, StoreError};
 use crate::telemetry::Metrics;
-use crate::tunnel::TunnelHandle;
 use clock::Clock;
 use outbound::Outbound;
 use told::Told;
@@ -59,6 +59,7 @@ pub(crate) use domains::Domains;
 pub(crate) use handle::Gone;
 pub(crate) use operator::{About, OperatorService, entry};
 pub(crate) use streams::Streams;
+pub(crate) use tunnels::LeaseTunnels;
 
 /// What a daemon is made of.
 pub(crate) struct Parts {
@@ -68,7 +69,7 @@ pub(crate) struct Parts {
     pub(crate) kubernetes: Option<Arc<dyn Kubernetes>>,
     pub(crate) metrics: Metrics,
     /// The way to the tunnels' task; none: this daemon has none.
-    pub(crate) tunnels: Option<TunnelHandle>,
+    pub(crate) tunnels: Option<Arc<dyn LeaseTunnels>>,
 }
 
 /// What reaches the driver by its handle.
@@ -115,7 +116,7 @@ pub(crate) struct Driver {
     clock: Clock,
     net: Net,
     kubernetes: Option<Arc<dyn Kubernetes>>,
-    tunnels: Option<TunnelHandle>,
+    tunnels: Option<Arc<dyn LeaseTunnels>>,
     handle: Handle,
     leases: BTreeMap<ContractId, LeaseHandle>,
     outbound: BTreeMap<ContractId, Outbound>,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use mercato_kubelet::TooMuch;
 use mercato_net::{Held, TunnelResponder};
 use mercato_protocol::id::PublicKey;
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 
 use super::Handle;
 use super::inbound::Limits;
-use super::wire::hang_up;
-use crate::tunnel::TunnelHandle;
+use super::tunnels::LeaseTunnels;
 
 /// A question, and the way to its answer.
 pub(super) struct Question {
@@ -25,7 +25,7 @@ impl Question {
         self,
         handle: Handle,
         limits: Arc<Limits>,
-        tunnels: Option<TunnelHandle>,
+        tunnels: Option<Arc<dyn LeaseTunnels>>,
     ) {
         let Self { peer, ask, responder, held } = self;
         let connection = held.connection();
@@ -34,12 +34,19 @@ impl Question {
             match (limits.request().await, tunnels) {
                 (Ok(()), Some(tunnels)) => tunnels.ask(peer, ask, responder),
                 (Ok(()), None) => {
-                    let text = "no lease between the two clusters is in force here".to_owned();
-                    responder.respond(Answer::Refused { reason: RefusedReason::NoLease, text });
+                    let text = "its owner has turned no gateway on (gateway.enabled)".to_owned();
+                    let reason = RefusedReason::Unavailable;
+                    responder.respond(Answer::Refused { reason, text });
                 }
                 (Err(too_much), _) => hang_up(&handle, peer, too_much).await,
             }
         };
         connection.during(passing).await;
     }
+}
+
+/// A peer that says far more than it may, and does not wait.
+pub(super) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
+    tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
+    handle.net().disconnect(peer).await;
 }

@@ -2,12 +2,12 @@
 //! far as what they are on is worth it; how many, and whose, is in `inbound`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use mercato_agent::{Answer, Ask, FederationInput, Input};
 use mercato_discovery::Address;
 use mercato_gossip::Opened;
-use mercato_kubelet::TooMuch;
 use mercato_net::{Event, Responder, Session};
 use mercato_protocol::certificate::Certificate;
 use mercato_protocol::codec::Message as _;
@@ -23,17 +23,17 @@ use tokio::sync::mpsc;
 
 use super::clock;
 use super::inbound::{Inbound, Limits};
-use super::question::Question;
+use super::question::{Question, hang_up};
+use super::tunnels::LeaseTunnels;
 use super::{Driver, Handle, streams, workload};
 use crate::limits;
 use crate::telemetry::{Queue, Way};
-use crate::tunnel::TunnelHandle;
 
 /// Takes the network's events for as long as it lives.
 pub(crate) async fn listen(
     handle: Handle,
     mut events: mpsc::Receiver<Event>,
-    tunnels: Option<TunnelHandle>,
+    tunnels: Option<Arc<dyn LeaseTunnels>>,
 ) {
     let mut inbound = Inbound::new();
     while let Some(event) = events.recv().await {
@@ -99,12 +99,6 @@ pub(crate) async fn listen(
             }
         }
     }
-}
-
-/// A peer that says far more than it may, and does not wait.
-pub(super) async fn hang_up(handle: &Handle, peer: PublicKey, too_much: TooMuch) {
-    tracing::debug!(peer = %peer.short(), %too_much, "is hung up on");
-    handle.net().disconnect(peer).await;
 }
 
 async fn tell_addresses(handle: &Handle) {

@@ -56,7 +56,7 @@ pub(super) enum Outcome {
     Unsupported,
 }
 
-/// The task's state.
+/// All that the task knows and does.
 pub(crate) struct Keeper {
     driver: Handle,
     config: Config,
@@ -79,7 +79,7 @@ pub(crate) struct Keeper {
     table: Table,
     version: u64,
     refused: BTreeSet<(ContractId, IpAddr)>,
-    /// What the machine has.
+    /// What the machine has, once it was set up.
     machine: Option<Wanted>,
     pods: Vec<PodPlace>,
     blocks: BTreeSet<IpNet>,
@@ -93,20 +93,18 @@ pub(crate) struct Keeper {
 pub(crate) struct Parts<'a> {
     pub(crate) config: Config,
     pub(crate) data_dir: &'a Path,
-    /// What the owner says; why there is to be no gateway.
-    pub(crate) gateway: Result<GatewaySettings, String>,
+    /// What the owner says of it.
+    pub(crate) gateway: GatewaySettings,
 }
 
 /// Opens what is kept and finds out whether a gateway can run here; gives the way to the task, the
-/// task, which [`Keeper::run`] starts, and why there is no gateway, if so.
+/// task, which [`Keeper::keep`] starts, and why there is no gateway, if so.
 pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(TunnelHandle, Before)> {
-    let Parts { config, data_dir, gateway } = parts;
+    let Parts { config, data_dir, gateway: settings } = parts;
     let secrets = Secrets::open(data_dir, config.copied)?;
     let marks = Marks::default();
-    let gateway = gateway.and_then(|settings| {
-        let probed = block_in_place(|| machine::probe(&settings, &marks));
-        probed.map(|()| settings).map_err(|error| format!("{error:#}"))
-    });
+    let probed = block_in_place(|| machine::probe(&settings, &marks));
+    let gateway = probed.map(|()| settings).map_err(|error| format!("{error:#}"));
     let (tunnels, heard) = TunnelHandle::new();
     let own = OwnGateway {
         enabled: gateway.is_ok(),
@@ -196,7 +194,7 @@ impl Before {
 
 impl Keeper {
     /// Keeps everything in step until it is dropped.
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn keep(mut self) {
         self.begin().await;
         loop {
             let said = self.heard.now();

@@ -29,7 +29,7 @@ pub(crate) struct GatewaySettings {
     pub(crate) pool: IpNet,
 }
 
-/// A gateway that runs.
+/// A gateway that runs on this machine.
 pub(super) struct Running {
     pub(super) handle: GatewayHandle,
     pub(super) key: PublicKey,

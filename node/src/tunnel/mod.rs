@@ -18,4 +18,3 @@ mod words;
 
 pub(crate) use keeper::{Before, Parts, start};
 pub(crate) use machine::GatewaySettings;
-pub(crate) use words::TunnelHandle;

@@ -37,7 +37,7 @@ impl Content {
         Self { gateway, ranges: ranges.into_iter().take(RANGES).collect() }
     }
 
-    /// The list, signed.
+    /// The list as peers get it, signed.
     pub(super) fn sign(
         &self,
         keys: &KeyPair,

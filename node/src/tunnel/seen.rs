@@ -19,7 +19,7 @@ pub(crate) struct Seen {
     now: Mutex<Now>,
 }
 
-/// As it is now.
+/// What they see of them now.
 #[derive(Clone, Default)]
 pub(super) struct Now {
     pub(super) peers: Vec<PeerSeen>,

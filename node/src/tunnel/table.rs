@@ -31,7 +31,7 @@ pub(super) struct KnownGateway {
 pub(super) struct Row {
     pub(super) cluster: ClusterId,
     pub(super) role: Role,
-    /// Wall clock.
+    /// When it ends, by the wall clock.
     pub(super) until_ms: u64,
     /// Addresses of this cluster, and what they are called between the gateways.
     pub(super) locals: BTreeMap<IpAddr, IpAddr>,

@@ -13,6 +13,7 @@ use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
 use mercato_protocol::tunnel::{Answer, Ask, RefusedReason};
 use tokio::sync::{Notify, mpsc};
 
+use crate::driver::LeaseTunnels;
 use crate::limits;
 
 /// The way to the gateway's task. Clones are the same.
@@ -79,8 +80,18 @@ impl TunnelHandle {
         (this, heard)
     }
 
-    /// How a lease is to be.
-    pub(crate) fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>) {
+    fn say(&self, change: impl FnOnce(&mut Said, u64)) {
+        let mut said = lock(&self.said);
+        said.count += 1;
+        let number = said.count;
+        change(&mut said, number);
+        drop(said);
+        self.changed.notify_one();
+    }
+}
+
+impl LeaseTunnels for TunnelHandle {
+    fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>) {
         let id = desire.contract.id;
         self.say(|said, number| {
             if desire.phase == Phase::Ended {
@@ -103,21 +114,18 @@ impl TunnelHandle {
         });
     }
 
-    /// Nothing of a lease is left here.
-    pub(crate) fn forget(&self, contract: ContractId) {
+    fn forget(&self, contract: ContractId) {
         self.say(|said, _| said.end(&contract));
     }
 
-    /// Packets for this pod are to be carried, or brought to it, and that is to be answered.
-    pub(crate) fn map(&self, contract: ContractId, of: GuestAddress) {
+    fn map(&self, contract: ContractId, of: GuestAddress) {
         self.say(|said, number| {
             let pods = said.pods.entry(contract).or_default();
             pods.insert(of.pod.uid.clone(), SaidPod { of, said: number });
         });
     }
 
-    /// No longer.
-    pub(crate) fn unmap(&self, contract: ContractId, pod: &PodId) {
+    fn unmap(&self, contract: ContractId, pod: &PodId) {
         self.say(|said, _| {
             if let Some(pods) = said.pods.get_mut(&contract) {
                 pods.remove(&pod.uid);
@@ -125,39 +133,26 @@ impl TunnelHandle {
         });
     }
 
-    /// By which addresses this cluster's own pods are known.
-    pub(crate) fn own(&self, own: OwnRanges) {
+    fn own(&self, own: OwnRanges) {
         self.say(|said, _| said.own = own);
     }
 
-    /// A peer is connected, anew perhaps.
-    pub(crate) fn connected(&self, cluster: ClusterId, key: PublicKey) {
+    fn connected(&self, cluster: ClusterId, key: PublicKey) {
         self.say(|said, number| {
             said.peers.insert(cluster, SaidPeer { key, said: number });
         });
     }
 
-    /// A peer has gone.
-    pub(crate) fn disconnected(&self, key: PublicKey) {
+    fn disconnected(&self, key: PublicKey) {
         self.say(|said, _| said.peers.retain(|_, peer| peer.key != key));
     }
 
-    /// A peer asks about the tunnel.
-    pub(crate) fn ask(&self, peer: PublicKey, ask: Ask, responder: TunnelResponder) {
+    fn ask(&self, peer: PublicKey, ask: Ask, responder: TunnelResponder) {
         if let Err(unsent) = self.asked.try_send(Asked { peer, ask, responder }) {
             let Asked { responder, .. } = unsent.into_inner();
             let (reason, text) = (RefusedReason::Unavailable, "too many ask at once".to_owned());
             responder.respond(Answer::Refused { reason, text });
         }
-    }
-
-    fn say(&self, change: impl FnOnce(&mut Said, u64)) {
-        let mut said = lock(&self.said);
-        said.count += 1;
-        let number = said.count;
-        change(&mut said, number);
-        drop(said);
-        self.changed.notify_one();
     }
 }
 

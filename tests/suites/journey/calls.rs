@@ -12,7 +12,7 @@ use mercato_tests::wait;
 
 const NODE: &str = "mercato-turin";
 const NAMESPACE: &str = "calls";
-/// The same, in turin.
+/// What that namespace is called in turin.
 const GUESTS: &str = "calls-rome";
 const FIVE_MEGABYTES: u64 = 5_000_000;
 const DATAGRAMS: u64 = 40;

@@ -25,7 +25,9 @@ fn main() -> ExitCode {
 }
 
 /// Usage is signed so often that the test sees it.
-const OFTEN: &str = "meteringInterval: 5s";
+const OFTEN: &str = "meteringInterval: 5s\ngateway:\n  enabled: on";
+/// So that pods of the two call each other.
+const GATEWAY: &str = "gateway:\n  enabled: on";
 
 async fn journey(stage: &Stage) -> Result<()> {
     let (rome, turin) = (stage.cluster("rome"), stage.cluster("turin"));
@@ -34,7 +36,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     let mut timer = StepTimer::start();
     demo::leaves_nothing(rome, turin, &program).await.context("the demo")?;
     timer.step("a demo has come and gone, twice");
-    let home = Daemon::start(rome, &program, "").await?;
+    let home = Daemon::start(rome, &program, GATEWAY).await?;
     let provider = Daemon::start(turin, &program, OFTEN).await?;
     timer.step("both daemons answer");
     let before = (rome.objects().await?, turin.objects().await?);

@@ -69,6 +69,10 @@ impl Lied {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
             for effect in self.home.handle(NOW, input) {
+                if let home::Effect::Carry(pod, address) = effect {
+                    inputs.push(home::Input::Carried(pod, address));
+                    continue;
+                }
                 let home::Effect::Send(frame) = effect else {
                     self.effects.push(effect);
                     continue;

@@ -1,0 +1,37 @@
+//! What the driver tells whoever keeps the tunnels of leases. None of it waits.
+
+use std::sync::{Arc, OnceLock};
+
+use mercato_agent::{LeaseDesire, OwnRanges};
+use mercato_net::TunnelResponder;
+use mercato_offload::address::GuestAddress;
+use mercato_offload::key::PodId;
+use mercato_protocol::id::{ClusterId, ContractId, PublicKey};
+use mercato_protocol::tunnel::Ask;
+
+/// Whoever keeps the tunnels of leases.
+pub(crate) trait LeaseTunnels: Send + Sync {
+    /// How a lease is to be; its virtual node is called as will be known there.
+    fn lease(&self, desire: &LeaseDesire, node: &Arc<OnceLock<String>>);
+
+    /// Nothing of a lease is left here.
+    fn forget(&self, contract: ContractId);
+
+    /// Packets for this pod are to be carried, or brought to it, and that is to be answered.
+    fn map(&self, contract: ContractId, of: GuestAddress);
+
+    /// Packets for this pod are carried no longer.
+    fn unmap(&self, contract: ContractId, pod: &PodId);
+
+    /// By which addresses this cluster's own pods are known.
+    fn own(&self, own: OwnRanges);
+
+    /// A peer is connected, anew perhaps.
+    fn connected(&self, cluster: ClusterId, key: PublicKey);
+
+    /// A peer is connected no longer.
+    fn disconnected(&self, key: PublicKey);
+
+    /// A peer asks about the tunnel.
+    fn ask(&self, peer: PublicKey, ask: Ask, responder: TunnelResponder);
+}
