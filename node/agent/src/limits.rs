@@ -24,6 +24,9 @@ pub const MOVE_MS: u64 = 5_000;
 /// Blocks of this cluster's pod network with addresses of the pool: beside the range of its nodes as
 /// many as are told to a peer.
 pub const OWN_BLOCKS: usize = RANGES - 1;
+/// Addresses of one range that a peer says its pods are known by, as a power of two: four times those
+/// of the blocks that this release has. A guess.
+pub const PEER_RANGE_BITS: u8 = 10;
 /// The least number of pods for which a lease's range has addresses, twice: a lease may grow, and
 /// ended pods keep theirs for a while. A guess.
 pub const RANGE_PODS: u64 = 128;

@@ -35,7 +35,9 @@ impl Leases {
                 if ids.is_empty() {
                     return;
                 }
-                self.of_peers.insert(cluster, ranges.into_iter().take(limits::RANGES).collect());
+                // As a peer of any size needs them: a larger one would leave the others nothing.
+                let ranges = ranges.into_iter().filter(|it| bits(*it) <= limits::PEER_RANGE_BITS);
+                self.of_peers.insert(cluster, ranges.take(limits::RANGES).collect());
                 for id in ids {
                     self.reach(id, turn);
                 }
