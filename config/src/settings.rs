@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -106,13 +107,19 @@ pub struct Gateway {
     /// Off, which is the default: none, pods elsewhere have no address at home.
     pub enabled: Switch,
     /// Where other gateways reach it, by UDP.
-    pub port: u16,
+    pub port: NonZeroU16,
     /// Where they are told that it is, `IP:PORT`; empty: at the addresses of this machine, with the
     /// port above.
     pub addresses: Vec<SocketAddr>,
-    /// By addresses of this range pods are known inside tunnels: nothing else here may use it.
+    /// By addresses of this range pods are known inside tunnels: nothing else here may use it. Of
+    /// IPv4, and of [`POOL_PREFIXES`].
+    #[serde(deserialize_with = "pool")]
     pub pool: IpNet,
 }
+
+/// How long the prefix of a pool is: a wider one is of the Internet's, a narrower one has no room for
+/// two leases.
+pub const POOL_PREFIXES: std::ops::RangeInclusive<u8> = 8..=22;
 
 /// Nobody's on the Internet, and seldom anybody's elsewhere: flannel, k3s, Calico and kubeadm have
 /// other ranges of 10/8 by default.
@@ -125,7 +132,7 @@ impl Default for Gateway {
 }
 
 /// Where other gateways reach it, unless the owner says otherwise.
-pub const GATEWAY_PORT: u16 = 7475;
+pub const GATEWAY_PORT: NonZeroU16 = NonZeroU16::new(7475).expect("it is not zero");
 
 /// The Kubernetes cluster that a daemon works for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -214,6 +221,19 @@ impl Settings {
         }
         serde_saphyr::from_str(yaml).map_err(|error| SettingsError(format!("{name}: {error}")))
     }
+}
+
+fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {
+    let text = String::deserialize(from)?;
+    let is_good =
+        |pool: &IpNet| pool.addr().is_ipv4() && POOL_PREFIXES.contains(&pool.prefix_len());
+    let pool = text.parse::<IpNet>().ok().filter(is_good).filter(|pool| *pool == pool.trunc());
+    pool.ok_or_else(|| {
+        let (wide, narrow) = (POOL_PREFIXES.start(), POOL_PREFIXES.end());
+        serde::de::Error::custom(format!(
+            "expected an IPv4 range of /{wide} to /{narrow} by its first address, for example {POOL}"
+        ))
+    })
 }
 
 fn name_servers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpAddr>, D::Error> {
@@ -311,8 +331,11 @@ mod tests {
         assert_eq!(Settings::parse("x", "health: off").unwrap().health, Health::Off);
         let said = refused("kubernetes:\n  guests:\n    nameServers: [::1, ::2, ::3, ::4]\n");
         assert!(said.contains("at most 3 name servers"), "{said}");
-        let said = refused("gateway:\n  pool: 10.200.0.0\n");
-        assert!(said.contains("line 2"), "{said}");
+        for pool in ["10.200.0.0", "10.200.0.1/13", "10.0.0.0/7", "10.200.0.0/24", "fd00::/48"] {
+            let said = refused(&format!("gateway:\n  pool: {pool}\n"));
+            assert!(said.contains("line 2") && said.contains("10.200.0.0/13"), "{said}");
+        }
+        assert!(refused("gateway:\n  port: 0\n").contains("line 2"));
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
         let said = refused("share:\n  cpu: 130%\n");

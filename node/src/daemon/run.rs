@@ -204,7 +204,7 @@ async fn cluster(
 /// The gateway, if the owner has turned it on and the cluster is one that packets reach.
 fn gateway(settings: &Settings, is_simulated: bool) -> Option<GatewaySettings> {
     let mercato_config::settings::Gateway { enabled, port, addresses, pool } = &settings.gateway;
-    let settings = GatewaySettings { port: *port, addresses: addresses.clone(), pool: *pool };
+    let settings = GatewaySettings { port: port.get(), addresses: addresses.clone(), pool: *pool };
     (*enabled == Switch::On && !is_simulated).then_some(settings)
 }
 
