@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use ipnet::IpNet;
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use mercato_discovery::{Address, Host, Transport};
@@ -62,6 +63,14 @@ pub(crate) fn plausible(own: &[Multiaddr], reached: Option<&Address>) -> Vec<Add
     own.iter().filter_map(address).filter(usable).take(limits::ADDRESSES).collect()
 }
 
+/// Whether an address is one of a range's; a name is in none.
+pub(crate) fn is_in(address: &Address, range: IpNet) -> bool {
+    match &address.host {
+        Host::Ip(ip) => range.contains(ip),
+        Host::Name(_) => false,
+    }
+}
+
 /// The multiaddrs of an address: several for a name, none if it is not known.
 pub(crate) async fn resolve(names: &Names, address: &Address) -> Vec<Multiaddr> {
     match &address.host {
@@ -84,6 +93,17 @@ pub(crate) async fn resolve(names: &Names, address: &Address) -> Vec<Multiaddr> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_in_a_range_and_a_name_in_none() {
+        let range = "10.200.0.0/13".parse().unwrap();
+        let parsed = |text: &str| text.parse().unwrap();
+        assert!(is_in(&parsed("/ip4/10.207.1.2/tcp/7474"), range));
+        for text in ["/ip4/10.208.1.2/tcp/7474", "/ip6/2001:db8::1/tcp/1", "/dns/hub.example/tcp/1"]
+        {
+            assert!(!is_in(&parsed(text), range), "{text}");
+        }
+    }
 
     #[test]
     fn an_address_survives_the_way_there_and_back() {

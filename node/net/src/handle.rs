@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use ipnet::IpNet;
 use libp2p::PeerId;
 use libp2p::identity::Keypair;
 use mercato_discovery::{Address, PublicAddress, published};
@@ -40,6 +41,8 @@ pub struct NetConfig {
     pub listen: Vec<Listen>,
     /// Where the owner says that we can be reached; empty: see [`published`].
     pub public: Vec<PublicAddress>,
+    /// Addresses of this machine that no peer is told: those of tunnels.
+    pub hidden: Option<IpNet>,
     /// How the names of peers are found.
     pub names: Names,
     /// What to grant.
@@ -49,7 +52,7 @@ pub struct NetConfig {
 impl NetConfig {
     /// Names are found by the system; others are told of all addresses that they can reach.
     pub fn new(seed: [u8; 32], listen: Vec<Listen>, limits: Limits) -> Self {
-        Self { seed, listen, public: Vec::new(), names: system_names(), limits }
+        Self { seed, listen, public: Vec::new(), hidden: None, names: system_names(), limits }
     }
 }
 
@@ -62,6 +65,7 @@ pub struct Net {
     ranks: Ranks,
     names: Names,
     public: Arc<[PublicAddress]>,
+    hidden: Option<IpNet>,
 }
 
 impl Net {
@@ -84,8 +88,8 @@ impl Net {
         let opener = Opener::new(&commands);
         let task = Task::new(swarm, peers.clone(), shares, events, opener.clone(), first);
         tokio::spawn(task.run(asked));
-        let (names, public) = (config.names, config.public.into());
-        Ok((Self { commands, opener, peers, ranks, names, public }, happened))
+        let (names, public, hidden) = (config.names, config.public.into(), config.hidden);
+        Ok((Self { commands, opener, peers, ranks, names, public, hidden }, happened))
     }
 
     /// Dials until somebody proves a key: that of `peer`, if one is expected. Names are
@@ -259,7 +263,9 @@ impl Net {
 
     /// Where others are told to connect, now.
     pub fn published_addresses(&self) -> Vec<Address> {
-        published(&self.local_addresses(), &self.public)
+        let local = self.local_addresses().into_iter();
+        let told = local.filter(|one| !self.hidden.is_some_and(|it| address::is_in(one, it)));
+        published(&told.collect::<Vec<_>>(), &self.public)
     }
 
     /// Where we listen now: for this machine alone.

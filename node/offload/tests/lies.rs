@@ -270,3 +270,28 @@ fn a_pod_waits_for_its_address_also_if_the_tunnel_comes_up_after_it() {
     };
     assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
 }
+
+/// Neither the provider nor home's own gateway can keep a pod from getting ready.
+#[test]
+fn a_pod_for_which_nobody_carries_packets_gets_ready_without_an_address() {
+    for says_provider in [false, true] {
+        let mut lied = Lied::to();
+        lied.takes(home::Input::Tunnel(Tunnel::Agreed("10.200.0.0/24".parse().unwrap())));
+        lied.says(vec![ToHome::HaveEnd]);
+        let report = Report { status: Some(Digest::of(b"running")), stage: Stage::Live };
+        lied.says(vec![ToHome::Status { pod: pod("u1", "web"), report }]);
+        lied.takes(home::Input::Written(Uid("u1".to_owned())));
+        if says_provider {
+            lied.says(vec![ToHome::InForce { pod: pod("u1", "web"), address: None }]);
+        } else {
+            let address = [10, 200, 0, 1].into();
+            lied.takes(home::Input::Carried(pod("u1", "web"), address, false));
+        }
+        let write = home::Write::Status {
+            status: Some(Digest::of(b"running")),
+            outcome: None,
+            reach: Reach::Not,
+        };
+        assert_eq!(lied.effects.last(), Some(&home::Effect::Write(pod("u1", "web"), write)));
+    }
+}

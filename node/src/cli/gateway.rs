@@ -14,8 +14,8 @@ pub(crate) enum Gateway {
   mercato gateway clean
   mercato gateway clean -o json
 
-A daemon that starts again does the same, unless a contract still needs it; one that runs with a
-contract sets it up again.")]
+A daemon with a gateway does the same as it starts, unless a contract needs it.
+One that runs and has a contract sets all of it up again within seconds.")]
     Clean,
 }
 

@@ -115,13 +115,13 @@ impl Daemon {
         let store = Disk::open(&data_dir.join(portable::RECORDS)).map_err(unopened)?;
         let dns = dns.map(Dns::at);
         let mut net = NetConfig::new(*identity.seed(), listen, Limits::default());
-        net.public = plan.public;
+        (net.public, net.hidden) = (plan.public, plan.gateway.as_ref().map(|it| it.pool));
         net.names = dns.iter().flatten().next().cloned().map_or(net.names, names_at);
         let (net, events) = Net::start(net).map_err(unstarted)?;
         let name = identity.name().to_owned();
         let key = config.key.public();
         let (tunnels, before) =
-            tunnels(plan.gateway, kubernetes.is_some(), &config, &data_dir, &mut off)?;
+            tunnels(plan.gateway, kubernetes.is_some(), &config, &data_dir, &mut off);
         let parts = Parts {
             tunnels: tunnels.clone(),
             config,
@@ -208,15 +208,22 @@ fn tunnels(
     config: &Config,
     data_dir: &Path,
     off: &mut Vec<Attention>,
-) -> anyhow::Result<TunnelParts> {
-    let Some(gateway) = gateway.filter(|_| has_cluster) else { return Ok((None, None)) };
+) -> TunnelParts {
+    let Some(gateway) = gateway.filter(|_| has_cluster) else { return (None, None) };
     let parts = tunnel::Parts { config: config.clone(), data_dir, gateway };
-    let (tunnels, before) = tunnel::start(parts).context("the tunnel's secrets cannot be kept")?;
-    if let Some(why) = before.off() {
-        let text = format!("pods elsewhere cannot be called: {why}");
-        off.push(Attention::of(AttentionKind::TunnelOff, text));
-    }
-    Ok((Some(Arc::new(tunnels)), Some(before)))
+    let said = |why: &str| {
+        Attention::of(AttentionKind::TunnelOff, format!("pods elsewhere cannot be called: {why}"))
+    };
+    let (tunnels, before) = match tunnel::start(parts) {
+        Ok(started) => started,
+        // All else goes on, on a disk that cannot be written, too.
+        Err(error) => {
+            off.push(said(&format!("{error:#}")));
+            return (None, None);
+        }
+    };
+    off.extend(before.off().map(said));
+    (Some(Arc::new(tunnels)), Some(before))
 }
 
 /// The owner's name server finds the hosts that it names, too.

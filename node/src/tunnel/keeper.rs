@@ -4,17 +4,16 @@ mod peers;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Instant;
+use std::sync::mpsc::sync_channel;
 
 use futures::StreamExt as _;
 use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_discovery::Host;
-use mercato_host::{Marks, Wanted};
+use mercato_host::Marks;
 use mercato_offload::key::Uid;
 use mercato_protocol::envelope::Verified;
 use mercato_protocol::id::{ClusterId, ContractId};
@@ -24,13 +23,13 @@ use mercato_tunnel::LinkEvent;
 use tokio::sync::mpsc;
 use tokio::task::block_in_place;
 
+use super::end::End;
 use super::exchange::said;
-use super::machine::{self, GatewaySettings, Running};
+use super::machine::{self, GatewaySettings};
 use super::own::Content;
 use super::peer::Peer;
 use super::secrets::Secrets;
 use super::seen::Seen;
-use super::table::Table;
 use super::words::{Asked, Heard, Said, TunnelHandle};
 use crate::admin::{OwnGateway, Tunnels};
 use crate::driver::{Handle, clock::Clock};
@@ -63,24 +62,16 @@ pub(crate) struct Keeper {
     clock: Clock,
     /// What the owner says; the reason why no gateway can run here.
     gateway: Result<GatewaySettings, String>,
-    marks: Marks,
     secrets: Secrets,
     heard: Heard,
     seen: Arc<Seen>,
     events: mpsc::Receiver<Event>,
     tell: mpsc::Sender<Event>,
-    links: SyncSender<LinkEvent>,
     peers: BTreeMap<ClusterId, Peer>,
     own: Option<(Content, Verified<Gateways>)>,
-    running: Option<Running>,
-    /// When a gateway that failed is tried again.
-    again: Option<Instant>,
-    /// What the gateway knows, in which version, and what it refused of that.
-    table: Table,
-    version: u64,
-    refused: BTreeSet<(ContractId, IpAddr)>,
-    /// What the machine has, once it was set up.
-    machine: Option<Wanted>,
+    end: End,
+    /// Peers whose secrets cannot be read, and why.
+    unread: BTreeMap<ClusterId, String>,
     pods: Vec<PodPlace>,
     blocks: BTreeSet<IpNet>,
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
@@ -168,21 +159,15 @@ impl Before {
             config,
             clock: Clock::start(),
             gateway,
-            marks,
             secrets,
             heard,
             seen,
             events,
             tell,
-            links,
             peers: BTreeMap::new(),
             own: None,
-            running: None,
-            again: None,
-            table: Table::default(),
-            version: 0,
-            refused: BTreeSet::new(),
-            machine: None,
+            end: End::new(marks, links),
+            unread: BTreeMap::new(),
             pods: Vec::new(),
             blocks: BTreeSet::new(),
             ranges_told: BTreeMap::new(),
@@ -195,11 +180,11 @@ impl Before {
 impl Keeper {
     /// Keeps everything in step until it is dropped.
     pub(crate) async fn keep(mut self) {
-        self.begin().await;
+        self.begin();
         loop {
             let said = self.heard.now();
             self.step(&said).await;
-            let pause = if self.peers.is_empty() && self.running.is_none() {
+            let pause = if self.peers.is_empty() && self.end.key().is_none() {
                 limits::TUNNEL_IDLE
             } else {
                 limits::TUNNEL_LOOK
@@ -214,7 +199,7 @@ impl Keeper {
     }
 
     /// What a run before this one has left goes, unless a lease needs it.
-    async fn begin(&mut self) {
+    fn begin(&mut self) {
         let said = self.heard.now();
         let partners = said.partners();
         if let Err(error) = block_in_place(|| self.secrets.retain(&partners)) {
@@ -222,15 +207,7 @@ impl Keeper {
             tracing::warn!("{error:#}");
         }
         if partners.is_empty() && self.gateway.is_ok() {
-            self.clean();
-        }
-    }
-
-    fn clean(&mut self) {
-        self.machine = None;
-        if let Err(error) = block_in_place(|| mercato_host::clean(&self.marks)) {
-            // Once for each end of all leases.
-            tracing::warn!(%error, "what the tunnel had set up stays: mercato gateway clean");
+            self.end.clean();
         }
     }
 

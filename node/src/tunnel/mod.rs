@@ -6,6 +6,7 @@
 //! Which address is whose is the agent's to say; packets are carried by `node/tunnel/`, and what
 //! the machine must have is set up by `node/host/`.
 
+mod end;
 mod exchange;
 mod keeper;
 mod machine;

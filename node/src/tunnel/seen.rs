@@ -1,7 +1,7 @@
 //! What people see of the tunnels.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
@@ -17,6 +17,9 @@ use crate::limits;
 pub(crate) struct Seen {
     own: OwnGateway,
     now: Mutex<Now>,
+    /// Since when each tunnel is as it is, as it was told: of a duration and a clock it would be
+    /// another millisecond each time.
+    since: Arc<Mutex<BTreeMap<ClusterId, u64>>>,
 }
 
 /// What they see of them now.
@@ -38,7 +41,7 @@ pub(super) struct PeerSeen {
 
 impl Seen {
     pub(super) fn new(own: OwnGateway) -> Self {
-        Self { own, now: Mutex::default() }
+        Self { own, now: Mutex::default(), since: Arc::default() }
     }
 
     /// It is so from now on.
@@ -54,13 +57,32 @@ impl Tunnels for Seen {
             return ready(Vec::new()).boxed();
         }
         // A gateway answers within milliseconds, but waiting for it is waiting.
-        async move { tokio::task::spawn_blocking(move || states(now)).await.unwrap_or_default() }
-            .boxed()
+        let since = self.since.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut states = states(now);
+            steady(&mut states, &mut since.lock().unwrap_or_else(PoisonError::into_inner));
+            states
+        });
+        async move { asked.await.unwrap_or_default() }.boxed()
     }
 
     fn own(&self) -> OwnGateway {
         self.own.clone()
     }
+}
+
+/// Times that differ by less than a link takes to come up and go are one.
+fn steady(states: &mut [TunnelState], told: &mut BTreeMap<ClusterId, u64>) {
+    let now: BTreeMap<ClusterId, u64> = states
+        .iter_mut()
+        .filter_map(|state| {
+            let since = state.since_ms.as_mut()?;
+            let before = told.get(&state.cluster).copied();
+            *since = before.filter(|it| it.abs_diff(*since) < 500).unwrap_or(*since);
+            Some((state.cluster, *since))
+        })
+        .collect();
+    *told = now;
 }
 
 fn states(now: Now) -> Vec<TunnelState> {
@@ -98,5 +120,30 @@ fn state(peer: PeerSeen, known: &[PeerState], traffic: &Traffic) -> TunnelState 
         round_trip_ms: known.and_then(|known| known.round_trip).map(millis),
         reason,
         drops,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_stays_as_it_was_told_until_it_is_another() {
+        let of = |since_ms| TunnelState {
+            cluster: ClusterId([1; 32]),
+            link: TunnelLink::Up,
+            since_ms: Some(since_ms),
+            address: None,
+            round_trip_ms: None,
+            reason: None,
+            drops: BTreeMap::new(),
+        };
+        let mut told = BTreeMap::new();
+        let shown = [10_000, 10_001, 9_999, 40_000].map(|since_ms| {
+            let mut states = [of(since_ms)];
+            steady(&mut states, &mut told);
+            states[0].since_ms
+        });
+        assert_eq!(shown, [10_000, 10_000, 10_000, 40_000].map(Some));
     }
 }

@@ -41,6 +41,31 @@ pub(super) struct Row {
     pub(super) ranges: BTreeMap<IpNet, IpNet>,
 }
 
+/// A cluster says that a gateway is its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim {
+    pub(super) key: PublicKey,
+    pub(super) cluster: ClusterId,
+    /// A session was agreed with it, which takes the key's private half.
+    pub(super) was_up: bool,
+}
+
+/// Whose each gateway is. Anybody can name another's key, and with a secret of its own would cut that
+/// one off: who has shown that the key is its own has it, and nobody has ours.
+pub(super) fn owners(
+    claims: impl Iterator<Item = Claim>,
+    own: Option<PublicKey>,
+) -> BTreeMap<PublicKey, ClusterId> {
+    let mut owners: BTreeMap<PublicKey, Claim> = BTreeMap::new();
+    for claim in claims.filter(|claim| own != Some(claim.key)) {
+        let first = owners.entry(claim.key).or_insert(claim);
+        if claim.was_up && !first.was_up {
+            *first = claim;
+        }
+    }
+    owners.into_iter().map(|(key, claim)| (key, claim.cluster)).collect()
+}
+
 /// What has to be told, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
@@ -175,6 +200,22 @@ mod tests {
         let told = Table::default().since(&all, 20_000);
         assert_eq!(told.changes, [Change::RemoveLease(LEASE), Change::RemoveLink(ROME)]);
         assert_eq!(told.removed, [KEY].into());
+    }
+
+    #[test]
+    fn nobody_takes_a_gateway_from_whom_it_is() {
+        let claim = |cluster: u8, key: u8, was_up| Claim {
+            key: PublicKey::new([key; 32]),
+            cluster: ClusterId([cluster; 32]),
+            was_up,
+        };
+        let whose =
+            |claims: &[Claim]| owners(claims.iter().copied(), Some(PublicKey::new([7; 32])));
+        let owner = |of: u8| ClusterId([of; 32]);
+        let [liar, has] = [claim(1, 9, false), claim(2, 9, true)];
+        assert_eq!(whose(&[liar, has])[&PublicKey::new([9; 32])], owner(2));
+        assert_eq!(whose(&[has, claim(3, 9, false)])[&PublicKey::new([9; 32])], owner(2));
+        assert!(whose(&[claim(1, 7, false)]).is_empty(), "it is our own");
     }
 
     #[test]

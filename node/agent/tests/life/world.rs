@@ -366,7 +366,7 @@ impl World {
 
 /// Home's gateway does what it is asked at once.
 fn carried(contract: ContractId, pod: PodId, address: IpAddr) -> Vec<Input> {
-    vec![Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))]
+    vec![Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address, true)))]
 }
 
 pub(crate) fn at(ms: u64) -> Now {

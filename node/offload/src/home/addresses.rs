@@ -35,10 +35,16 @@ impl HomeSession {
         self.write(&id.uid, out);
     }
 
-    pub(super) fn on_carried(&mut self, id: &PodId, address: IpAddr, out: &mut Vec<Effect>) {
+    pub(super) fn on_carried(
+        &mut self,
+        id: &PodId,
+        address: IpAddr,
+        done: bool,
+        out: &mut Vec<Effect>,
+    ) {
         let Some(pod) = self.pods.get_mut(&id.uid).filter(|pod| pod.id == *id) else { return };
         if pod.asked == Some(address) {
-            pod.carried = Some(address);
+            pod.carried = Some(done.then_some(address));
             self.write(&id.uid, out);
         }
     }

@@ -91,8 +91,8 @@ pub enum Input {
     },
     /// How it is with the tunnel to the provider.
     Tunnel(Tunnel),
-    /// The answer to [`Effect::Carry`]: packets for this pod go to the provider.
-    Carried(PodId, IpAddr),
+    /// The answer to [`Effect::Carry`]: packets for this pod go to the provider, or cannot.
+    Carried(PodId, IpAddr, bool),
     /// The deadline of `wakeup` has come.
     Wake,
 }

@@ -36,8 +36,8 @@ pub(super) struct Pod {
     pub(super) address: Option<IpAddr>,
     /// By which address home was asked to carry packets for it, in this run,
     pub(super) asked: Option<IpAddr>,
-    /// and by which one it does so.
-    pub(super) carried: Option<IpAddr>,
+    /// and by which one it does so; none of them: it cannot.
+    pub(super) carried: Option<Option<IpAddr>>,
     /// What the provider does with packets for it, by its word on this link.
     pub(super) in_force: Option<Option<IpAddr>>,
 }
@@ -207,7 +207,8 @@ impl Pod {
         let same = self.address.is_some() && self.address == seen.pod_ip;
         match (tunnel, self.in_force) {
             (Tunnel::Off, _) | (Tunnel::Agreed(_), Some(None)) => Reach::Not,
-            (Tunnel::Agreed(_), Some(address)) if address == self.carried => {
+            (Tunnel::Agreed(_), _) if self.carried == Some(None) => Reach::Not,
+            (Tunnel::Agreed(_), Some(address)) if Some(address) == self.carried => {
                 address.map_or(Reach::Not, Reach::At)
             }
             // It is what is shown since earlier, and stays.

@@ -126,7 +126,7 @@ impl HomeSession {
             Input::NotWritten { uid, missing } => {
                 self.on_not_written(now, &uid, missing, &mut out);
             }
-            Input::Carried(pod, address) => self.on_carried(&pod, address, &mut out),
+            Input::Carried(pod, address, done) => self.on_carried(&pod, address, done, &mut out),
             Input::Tunnel(tunnel) => self.on_tunnel(tunnel, &mut out),
             Input::Wake => self.on_wake(now, &mut out),
         }

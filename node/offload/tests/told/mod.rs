@@ -70,7 +70,7 @@ impl Lied {
         while let Some(input) = inputs.pop() {
             for effect in self.home.handle(NOW, input) {
                 if let home::Effect::Carry(pod, address) = effect {
-                    inputs.push(home::Input::Carried(pod, address));
+                    inputs.push(home::Input::Carried(pod, address, true));
                     continue;
                 }
                 let home::Effect::Send(frame) = effect else {

@@ -197,7 +197,7 @@ impl Home {
             Effect::Write(id, _) if !self.pods.contains_key(&id.uid) => Input::PodGone(id.uid),
             Effect::Write(id, _) if fails => Input::NotWritten { uid: id.uid, missing: false },
             Effect::Write(id, write) => self.write(&id, write),
-            Effect::Carry(id, address) => Input::Carried(id, address),
+            Effect::Carry(id, address) => Input::Carried(id, address, true),
             Effect::ObjectRefused(key, _) => return self.refused.push(key),
             _ => return,
         };

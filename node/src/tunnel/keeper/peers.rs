@@ -21,10 +21,16 @@ impl Keeper {
         for cluster in &partners {
             if !self.peers.contains_key(cluster) {
                 match self.known(*cluster) {
-                    Ok(exchange) => drop(self.peers.insert(*cluster, Peer::new(exchange))),
+                    Ok(exchange) => {
+                        self.unread.remove(cluster);
+                        self.peers.insert(*cluster, Peer::new(exchange));
+                    }
                     Err(error) => {
-                        // Once for each lease that begins, and each start.
-                        tracing::warn!(peer = %cluster.short(), "no tunnel: {error:#}");
+                        let why = format!("{error:#}");
+                        if self.unread.insert(*cluster, why.clone()).as_ref() != Some(&why) {
+                            // Once for each reason.
+                            tracing::warn!(peer = %cluster.short(), "no tunnel: {why}");
+                        }
                         continue;
                     }
                 }
@@ -48,6 +54,7 @@ impl Keeper {
         }
         let ended: Vec<_> =
             self.peers.keys().filter(|it| !partners.contains(it)).copied().collect();
+        self.unread.retain(|cluster, _| partners.contains(cluster));
         for cluster in ended {
             self.drive(cluster, Input::LeaseEnded);
             self.peers.remove(&cluster);

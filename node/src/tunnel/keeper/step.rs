@@ -2,24 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Instant;
 
-use mercato_agent::{Input, LeaseInput, MappedRange, TunnelInput, TunnelNews};
+use mercato_agent::{Input, LeaseInput, TunnelInput, TunnelNews};
 use mercato_broker::Side;
 use mercato_offload::placement::spec::TunnelWord;
 use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
-use mercato_session::{Change, Role, SharedSecret};
-use mercato_tunnel::Command;
-use tokio::task::block_in_place;
+use mercato_session::Role;
 
 use super::{Keeper, Said};
 use crate::driver::clock::wall_ms;
-use crate::limits;
-use crate::tunnel::machine::{self, Running};
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
-use crate::tunnel::table::{Difference, KnownGateway, Row, Table};
+use crate::tunnel::table::{Claim, KnownGateway, Row, Table, owners};
 use crate::tunnel::words::SaidLease;
 
 impl Keeper {
@@ -37,51 +32,13 @@ impl Keeper {
 
     /// It runs as long as there is a lease.
     fn mind_gateway(&mut self, said: &Said) {
-        if self.running.as_ref().is_some_and(Running::has_ended)
-            && let Some(ended) = self.running.take()
-        {
-            self.forget_gateway();
-            let why = block_in_place(|| ended.stop()).err();
-            // Once for each end; it is started again.
-            tracing::warn!(why = why.map(tracing::field::display), "the gateway has ended");
-            self.again = Some(Instant::now() + limits::TUNNEL_AGAIN);
-        }
         let Ok(settings) = &self.gateway else { return };
-        if said.leases.is_empty() {
-            if let Some(running) = self.running.take() {
-                self.forget_gateway();
-                if let Err(error) = block_in_place(|| running.stop()) {
-                    tracing::debug!("the gateway ended badly: {error:#}");
-                }
-                self.clean();
-            }
-            return;
+        if !said.leases.is_empty() {
+            self.end.begin(settings.port, &self.secrets);
+        } else if self.end.key().is_some() {
+            self.end.finish();
+            self.mapped.clear();
         }
-        let waits = self.again.is_some_and(|again| Instant::now() < again);
-        if self.running.is_some() || waits {
-            return;
-        }
-        let (port, links) = (settings.port, self.links.clone());
-        let started = block_in_place(|| {
-            let keys = self.secrets.gateway(wall_ms())?;
-            Running::start(port, keys, links)
-        });
-        match started {
-            Ok(running) => self.running = Some(running),
-            Err(error) => {
-                // Once for each try.
-                tracing::warn!("the gateway does not start: {error:#}");
-                self.again = Some(Instant::now() + limits::TUNNEL_AGAIN);
-            }
-        }
-    }
-
-    fn forget_gateway(&mut self) {
-        self.table = Table::default();
-        self.version = 0;
-        self.refused.clear();
-        self.mapped.clear();
-        self.machine = None;
     }
 
     /// What peers get to know of this cluster.
@@ -96,9 +53,9 @@ impl Keeper {
                 self.driver.tell(Input::Tunnel(TunnelInput::Own(now))).await;
             }
         }
-        let gateway = match (&self.gateway, &self.running) {
+        let gateway = match (&self.gateway, self.end.key()) {
             (Err(why), _) => Err(why.clone()),
-            (Ok(settings), Some(running)) => Ok((running.key, self.addresses(settings))),
+            (Ok(settings), Some(key)) => Ok((key, self.addresses(settings))),
             (Ok(_), None) => return,
         };
         self.say_own(Content::new(gateway, &said.own));
@@ -128,66 +85,32 @@ impl Keeper {
     }
 
     fn mind_table(&mut self, said: &Said) {
-        let Some(handle) = self.running.as_ref().map(|running| running.handle.clone()) else {
-            return;
-        };
         let wanted = self.wanted_table(said);
-        let Difference { added, changes, removed } = wanted.since(&self.table, wall_ms());
-        if added.is_empty() && changes.is_empty() && removed.is_empty() {
-            return;
-        }
-        for key in added {
-            let Some(known) = wanted.gateways.get(&key) else { continue };
-            let agreed = self.peers.get(&known.cluster).and_then(|peer| peer.agreed());
-            let Some(agreed) = agreed else { continue };
-            let secret = SharedSecret::new(*agreed.secret.expose());
-            let addresses = known.addresses.clone();
-            if let Err(error) = handle.send(Command::AddPeer { key, secret, addresses }) {
-                return tracing::debug!(%error, "the gateway is told later");
-            }
-        }
-        if !changes.is_empty() {
-            let places = changes.clone();
-            self.version += 1;
-            let version = self.version;
-            let applied = block_in_place(|| {
-                let done = handle.apply(version, changes).ok()?;
-                done.recv_timeout(limits::TUNNEL_APPLY).ok()
-            });
-            let Some(applied) = applied else {
-                return tracing::debug!("the gateway is told later");
-            };
-            for change in &places {
-                if let Some(place) = address_of(change) {
-                    self.refused.remove(&place);
-                }
-            }
-            for (place, why) in applied.refused {
-                // Once for each change of what the gateway should know.
-                tracing::warn!(%why, change = ?places.get(place), "the gateway refuses an address");
-                self.refused.extend(places.get(place).and_then(address_of));
-            }
-        }
-        for key in removed {
-            // One that has stopped knows nobody.
-            let _ = handle.send(Command::RemovePeer(key));
-        }
-        self.table = wanted;
+        let Self { end, peers, .. } = self;
+        end.know(wanted, |known| Some(peers.get(&known.cluster)?.agreed()?.secret.clone()));
     }
 
     fn wanted_table(&self, said: &Said) -> Table {
         let mut table = Table::default();
         let now_ms = wall_ms();
-        for (cluster, peer) in &self.peers {
-            let Some(agreed) = peer.agreed() else { continue };
-            let secret = agreed.secret.hash(self.config.cluster(), *cluster);
-            for (key, addresses) in agreed.keys.iter().zip(&agreed.gateways) {
-                let addresses = addresses.clone();
-                let known = KnownGateway { cluster: *cluster, secret, addresses };
+        let agreed = || self.peers.iter().filter_map(|(of, peer)| Some((*of, peer.agreed()?)));
+        let claims = agreed().flat_map(|(cluster, agreed)| {
+            agreed.keys.iter().map(move |key| Claim { key: *key, cluster, was_up: agreed.was_up })
+        });
+        let owners = owners(claims, self.end.key());
+        for (cluster, agreed) in agreed() {
+            let secret = agreed.secret.hash(self.config.cluster(), cluster);
+            let (mut keys, all) = (Vec::new(), agreed.keys.iter().zip(&agreed.gateways));
+            for (key, addresses) in all.filter(|(key, _)| owners.get(key) == Some(&cluster)) {
+                let known = KnownGateway { cluster, secret, addresses: addresses.clone() };
                 table.gateways.insert(*key, known);
+                keys.push(*key);
             }
-            table.clusters.insert(*cluster, agreed.keys.clone());
-            for (id, lease) in said.with(*cluster).filter(|(_, it)| it.until_ms > now_ms) {
+            if keys.is_empty() {
+                continue;
+            }
+            table.clusters.insert(cluster, keys);
+            for (id, lease) in said.with(cluster).filter(|(_, it)| it.until_ms > now_ms) {
                 table.leases.insert(*id, self.row(said, id, lease));
             }
         }
@@ -226,32 +149,11 @@ impl Keeper {
         callable(&self.pods, node, &said.own, settings.pool)
     }
 
-    /// The machine has what the gateway's table needs.
+    /// What leases reach by the tunnel is reached by the machine.
     fn mind_machine(&mut self, said: &Said) {
-        let (Ok(settings), Some(_), Some(node)) = (&self.gateway, &self.running, said.own.nodes)
-        else {
-            return;
-        };
-        let mut ranges = BTreeSet::new();
-        let mut pods = BTreeSet::new();
-        for (id, row) in &self.table.leases {
-            let Some(lease) = said.leases.get(id) else { continue };
-            let local = |range: &MappedRange| range.local;
-            ranges.extend(lease.ranges.iter().map(local));
-            pods.extend(row.locals.keys().filter(|local| !settings.pool.contains(*local)));
-        }
-        let wanted = machine::wanted(&self.marks, settings.pool, node, ranges, pods);
-        if self.machine.as_ref() == Some(&wanted) {
-            return;
-        }
-        match block_in_place(|| machine::set_up(&wanted)) {
-            Ok(()) => self.machine = Some(wanted),
-            Err(error) => {
-                self.machine = None;
-                // Once for each try, and each is a second after the last.
-                tracing::warn!("the machine is not set up for the tunnel: {error:#}");
-            }
-        }
+        let (Ok(settings), Some(node)) = (&self.gateway, said.own.nodes) else { return };
+        let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
+        self.end.stand(settings.pool, node, ranges.map(|range| range.local).collect());
     }
 
     /// What people see of it.
@@ -260,25 +162,40 @@ impl Keeper {
             cluster: *cluster,
             keys: peer.agreed().map(|agreed| agreed.keys.clone()).unwrap_or_default(),
             leases: said.with(*cluster).map(|(id, _)| *id).collect(),
-            reason: self.gateway.as_ref().err().cloned().or(peer.news().1),
+            reason: self
+                .gateway
+                .as_ref()
+                .err()
+                .cloned()
+                .or(peer.news().1)
+                .or_else(|| self.end.trouble().map(str::to_owned)),
         });
-        let gateway = self.running.as_ref().map(|running| running.handle.clone());
-        self.seen.set(Now { peers: peers.collect(), gateway });
+        self.seen.set(Now { peers: peers.collect(), gateway: self.end.handle() });
+    }
+
+    /// How it is with the tunnel of a lease, and why it is not there.
+    fn news_of(&self, id: &ContractId, lease: &SaidLease) -> (TunnelNews, Option<String>) {
+        let off = |why: &str| (TunnelNews::Off, Some(why.to_owned()));
+        if let Err(why) = &self.gateway {
+            return off(why);
+        }
+        let Some(peer) = self.peers.get(&lease.cluster) else {
+            let unread = self.unread.get(&lease.cluster);
+            return unread.map_or((TunnelNews::Awaited, None), |why| off(why));
+        };
+        let (news, why) = peer.news();
+        if news != TunnelNews::Carries || self.end.row(id).is_some() {
+            return (news, why);
+        }
+        // Whoever waits for an address does not wait for a machine that is in trouble.
+        self.end.trouble().map_or((TunnelNews::Awaited, None), off)
     }
 
     /// How it is with the tunnel of each lease.
     async fn tell_news(&mut self, said: &Said) {
         let mut told = Vec::new();
         for (id, lease) in &said.leases {
-            let (mut news, why) = match (&self.gateway, self.peers.get(&lease.cluster)) {
-                (Err(why), _) => (TunnelNews::Off, Some(why.clone())),
-                (Ok(_), Some(peer)) => peer.news(),
-                (Ok(_), None) => (TunnelNews::Awaited, None),
-            };
-            let is_ready = self.table.leases.contains_key(id) && self.machine.is_some();
-            if news == TunnelNews::Carries && !is_ready {
-                news = TunnelNews::Awaited;
-            }
+            let (news, why) = self.news_of(id, lease);
             if self.news.get(id) != Some(&(lease.said, news)) {
                 let before = self.news.insert(*id, (lease.said, news)).map(|(_, before)| before);
                 if before != Some(news) {
@@ -307,7 +224,7 @@ impl Keeper {
         for (id, pods) in &said.pods {
             let Some(side) = said.leases.get(id).map(|lease| lease.side) else { continue };
             let is_off = matches!(self.news.get(id), Some((_, TunnelNews::Off)));
-            let row = self.table.leases.get(id).filter(|_| self.machine.is_some());
+            let row = self.end.row(id);
             for (uid, pod) in pods {
                 let local = match side {
                     Side::Provider => pod.of.guest,
@@ -320,14 +237,14 @@ impl Keeper {
                     };
                     of.get(&local) == Some(&pod.of.address)
                 });
-                let done = known && !self.refused.contains(&(*id, local));
+                let done = known && !self.end.refuses(*id, local);
                 if !known && !is_off {
                     continue;
                 }
                 let key = (*id, uid.clone());
                 if self.mapped.get(&key) != Some(&(pod.said, done)) {
                     self.mapped.insert(key, (pod.said, done));
-                    told.extend(answer(*id, side, pod.of.clone(), done));
+                    told.push(answer(*id, side, pod.of.clone(), done));
                 }
             }
         }
@@ -341,32 +258,16 @@ impl Keeper {
     }
 }
 
-/// At home a pod for which packets cannot be carried has no address: that is the provider's to say.
+/// Whether packets are carried for a pod, or brought to it.
 fn answer(
     id: ContractId,
     side: Side,
     of: mercato_offload::address::GuestAddress,
     done: bool,
-) -> Option<Input> {
+) -> Input {
     let input = match side {
         Side::Provider => LeaseInput::Guest(guest::Input::Mapped(of, done)),
-        Side::Consumer if done => LeaseInput::Home(home::Input::Carried(of.pod, of.address)),
-        Side::Consumer => return None,
+        Side::Consumer => LeaseInput::Home(home::Input::Carried(of.pod, of.address, done)),
     };
-    Some(Input::Lease(id, input))
-}
-
-/// Which address a change adds, and to which lease.
-fn address_of(change: &Change) -> Option<(ContractId, IpAddr)> {
-    match change {
-        Change::AddLocal(entry) | Change::AddRemote(entry) => Some((entry.lease, entry.local)),
-        Change::Link { .. }
-        | Change::RemoveLink(_)
-        | Change::Lease { .. }
-        | Change::RemoveLease(_)
-        | Change::RemoveLocal { .. }
-        | Change::RemoveRemote { .. }
-        | Change::AddRemoteRange(_)
-        | Change::RemoveRemoteRange { .. } => None,
-    }
+    Input::Lease(id, input)
 }

@@ -65,7 +65,7 @@ impl World {
         let mapped = |of, done| LeaseInput::Guest(guest::Input::Mapped(of, done));
         let input = match step {
             Step::Carry(contract, pod, address) => {
-                Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address)))
+                Input::Lease(contract, LeaseInput::Home(home::Input::Carried(pod, address, true)))
             }
             Step::Map(contract, of) => {
                 if !gateway.map_or(Ok(false), |gateway| gateway.map(contract, &of))? {
