@@ -1,12 +1,13 @@
 //! Pods of two clusters with equal pod ranges call each other through the tunnel of the lease.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use mercato_tests::capture::Capture;
 use mercato_tests::cluster::Cluster;
 use mercato_tests::courier::{self, Carried, Sender};
+use mercato_tests::daemon::{Daemon, PART};
 use mercato_tests::user::User;
 use mercato_tests::wait;
 
@@ -20,6 +21,10 @@ const PINGS: u64 = 3;
 /// What is looked for in packets.
 const MARKER: &str = "from-one-cluster-to-the-other";
 const DEVICE: &str = "mercato0";
+/// Some seconds' worth through the tunnel of a test build,
+const MANY_BYTES: u64 = 400_000_000;
+/// and when a daemon is killed of them.
+const WELL_UNDER_WAY: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// From a pod at home and from home's node to a guest, and back; and what passes is seen on the
@@ -56,6 +61,56 @@ pub(crate) async fn each_other(rome: &Cluster, turin: &Cluster) -> Result<()> {
     }
     Ok(())
 }
+
+/// A connection goes on through the death of each daemon, and no byte is missing or doubled. While a
+/// daemon is dead nothing goes out in clear.
+pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
+    let calls = User::new(home.cluster, NAMESPACE);
+    let far = calls.address_of("far").await?;
+    let near = Sender::Pod(calls, "near");
+    for daemon in [home, provider] {
+        let ((sent, ended), back) = futures::join!(
+            async { (near.tcp(far, MANY_BYTES, MARKER).await, Instant::now()) },
+            async {
+                tokio::time::sleep(WELL_UNDER_WAY).await;
+                daemon.kill().await?;
+                Ok::<_, anyhow::Error>(Instant::now())
+            }
+        );
+        let (sent, back, name) = (sent?, back?, daemon.cluster.name());
+        ensure!(ended > back, "{name}: all bytes had come before the daemon was back");
+        println!("{name}: all bytes had come {:.1?} after the daemon was back", ended - back);
+        ensure!((sent.there, sent.back) == (MANY_BYTES, MANY_BYTES), "{name}: {sent:?}");
+    }
+    home.cluster.kill(PART)?;
+    let capture = Capture::begin(&home.cluster.machine(1).network()?, MARKER)?;
+    let sent = near.udp(far, DATAGRAMS, MARKER).await;
+    let seen = capture.end()?;
+    home.cluster.restart(PART)?;
+    home.answers().await?;
+    ensure!(sent.is_err(), "somebody has answered: {sent:?}");
+    let asked = seen.values().any(|of| of.marked >= 1);
+    let wire = seen.get("eth0").with_context(|| format!("no eth0 in {seen:?}"))?;
+    ensure!(asked && wire.marked == 0, "in clear on the wire: {seen:?}");
+    wait::until("the guest answers again", PATIENCE, || async { Ok(near.ping(far, 1).await? == 1) })
+        .await
+}
+
+/// Of all that the tunnel had set up nothing is left on the machine.
+pub(crate) async fn left_nothing(cluster: &Cluster) -> Result<()> {
+    let what = format!("nothing of the tunnel is left in {}", cluster.name());
+    wait::until(&what, PATIENCE, || async {
+        cluster.on_machine(NOTHING_LEFT).await?;
+        Ok(true)
+    })
+    .await
+}
+
+/// It says what is there, and fails if anything is.
+const NOTHING_LEFT: &str = "
+    left=$(ip link show mercato0 2>/dev/null; ip route show table 7475 2>/dev/null
+        ip rule show | grep 7475; nft list table ip mercato 2>/dev/null) || true
+    [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
 /// A second pod has another address, and one that is deleted answers no more.
 pub(crate) async fn followed(rome: &Cluster) -> Result<()> {

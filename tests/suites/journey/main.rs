@@ -1,5 +1,6 @@
 //! The whole way on real clusters: two daemons, as programs with the ServiceAccount of
 //! `config/deploy`, find each other on the LAN, trade, and pods of one run on the other.
+#![allow(clippy::disallowed_methods, reason = "recoveries take time")]
 
 mod calls;
 mod changes;
@@ -59,6 +60,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     home.offload("calls", "Both").await?;
     calls::each_other(rome, turin).await.context("pods call each other")?;
     timer.step("pods have called each other");
+    calls::outlive(&home, &provider).await.context("a connection outlives the daemons")?;
+    timer.step("a connection has outlived both daemons");
     calls::followed(rome).await.context("pods come and go")?;
     timer.step("addresses follow pods");
     pods::used(rome).await.context("kubectl on the pods")?;
@@ -77,6 +80,8 @@ async fn journey(stage: &Stage) -> Result<()> {
     timer.step("extended and resized twenty times");
     ending::cancel(&home, &provider, &contract).await.context("cancel")?;
     changes::ready(&home, &provider).await.context("ready after the contract")?;
+    calls::left_nothing(rome).await.context("of the tunnel, in rome")?;
+    calls::left_nothing(turin).await.context("of the tunnel, in turin")?;
     timer.step("cancelled, drained");
     pods::clean_up(rome).await?;
     timer.step("the test has tidied up after itself");
