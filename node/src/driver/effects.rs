@@ -10,6 +10,7 @@ use mercato_discovery::{Address, DialFailure};
 use mercato_net::DialError;
 use mercato_offload::address::GuestAddress;
 use mercato_offload::guest;
+use mercato_offload::placement::spec::TunnelWord;
 use mercato_protocol::codec::Message as _;
 use mercato_protocol::id::{ContractId, PublicKey};
 
@@ -152,7 +153,10 @@ impl Driver {
         let report = Arc::new(move |input| handle.tell(input));
         let peer = Arc::new(Streams(self.handle.clone()));
         let lease = LeaseHandle::start(&**cluster, desire, report, peer);
-        self.tunnel(|tunnels| tunnels.lease(&said, lease.node_cell()));
+        match &self.tunnels {
+            Some(tunnels) => tunnels.lease(&said, lease.node_cell()),
+            None => lease.set_tunnel(TunnelWord::Off { reason: NO_GATEWAY.to_owned() }),
+        }
         self.leases.insert(contract, lease);
         self.grant();
         self.handle.begin();
@@ -225,6 +229,10 @@ impl Driver {
         }
     }
 }
+
+/// What a virtual node says where nobody carries packets.
+const NO_GATEWAY: &str = "pods elsewhere cannot be called: the gateway of this cluster is not turned on \
+                          (gateway.enabled), or cannot run: mercato status";
 
 /// INFO tells the story of a lease.
 fn log(notice: &Notice) {

@@ -34,6 +34,9 @@ pub(crate) async fn each_other(rome: &Cluster, turin: &Cluster) -> Result<()> {
     let (at_home, over_there) = (calls.on("rome-1"), calls.on(NODE));
     futures::try_join!(at_home.serves("near"), over_there.serves("far"))?;
     let (near, far) = (calls.address_of("near").await?, calls.address_of("far").await?);
+    let ready = "jsonpath={.status.conditions[?(@.type=='mercato.dev/TunnelReady')].reason}";
+    let ready = rome.kubectl(&["get", "node", NODE, "-o", ready]).await?.ok()?;
+    ensure!(ready == "TunnelUp", "the node says of its tunnel {ready:?}");
     let guest = User::new(turin, GUESTS).address_of("far").await?;
     ensure!(pooled(far) && !pooled(guest), "{far} stands for {guest}");
     let wires = [rome.machine(1).network()?, turin.machine(1).network()?];
