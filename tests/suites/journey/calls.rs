@@ -115,8 +115,9 @@ const NOTHING_LEFT: &str = "
         ip rule show | grep 7475; nft list table ip mercato 2>/dev/null) || true
     [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
-/// A second pod has another address, and one that is deleted answers no more.
-pub(crate) async fn followed(rome: &Cluster) -> Result<()> {
+/// A second pod has another address, one that gets another over there keeps its own at home, and
+/// one that is deleted answers no more.
+pub(crate) async fn followed(rome: &Cluster, turin: &Cluster) -> Result<()> {
     let calls = User::new(rome, NAMESPACE);
     calls.on(NODE).serves("second").await?;
     let (far, second) = (calls.address_of("far").await?, calls.address_of("second").await?);
@@ -124,6 +125,21 @@ pub(crate) async fn followed(rome: &Cluster) -> Result<()> {
     let near = Sender::Pod(calls, "near");
     let first = near.tcp(second, 1, MARKER).await.context("at the first try")?;
     ensure!(first.back == 1, "{first:?}");
+    let guests = User::new(turin, GUESTS);
+    let before = guests.address_of("second").await?;
+    turin.loses_network_of(GUESTS, "second").await?;
+    wait::until("the guest has another address", PATIENCE, || async {
+        Ok(guests.address_of("second").await? != before)
+    })
+    .await?;
+    let another = Instant::now();
+    wait::until("it answers by the one at home", PATIENCE, || async {
+        Ok(near.tcp(second, 1, MARKER).await?.back == 1)
+    })
+    .await?;
+    println!("with another address it answers after {:.1?}", another.elapsed());
+    let shown = calls.address_of("second").await?;
+    ensure!(shown == second, "home shows {shown} now, not {second}");
     calls.kubectl(&["delete", "pod", "far", "--grace-period=1"]).await?;
     wait::until("who is deleted answers no more", PATIENCE, || async {
         Ok(near.ping(far, 1).await? == 0)

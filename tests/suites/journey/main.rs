@@ -62,7 +62,7 @@ async fn journey(stage: &Stage) -> Result<()> {
     timer.step("pods have called each other");
     calls::outlive(&home, &provider).await.context("a connection outlives the daemons")?;
     timer.step("a connection has outlived both daemons");
-    calls::followed(rome).await.context("pods come and go")?;
+    calls::followed(rome, turin).await.context("pods come and go")?;
     timer.step("addresses follow pods");
     pods::used(rome).await.context("kubectl on the pods")?;
     timer.step("logs, exec, attach, cp, port-forward");

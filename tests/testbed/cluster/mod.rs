@@ -2,7 +2,7 @@
 //!
 //! The parts: `spec` says what a cluster shall be; `machine` makes namespaces,
 //! `pki` keys; `control_plane`, `node`, `dns`, `metrics` and `simulated` start programs; `usage` is
-//! what they cost.
+//! what they cost; `sandbox` ends what they hold.
 
 mod access;
 pub mod audit;
@@ -14,6 +14,7 @@ mod metrics;
 mod node;
 mod objects;
 mod pki;
+mod sandbox;
 mod simulated;
 mod spec;
 mod usage;
