@@ -3,7 +3,8 @@
 //!
 //! `serve` sends back whatever comes by TCP and UDP, with what was counted here and who seemed
 //! to send it, and answers HTTP with as many bytes as are asked for. `tcp` and `udp` send, and
-//! say what came there, what came back, and as whom they were seen. Content is a marker over and
+//! say what came there, what came back, and as whom they were seen; `tcp` also for how many
+//! milliseconds nothing came back, at the most. Content is a marker over and
 //! over, for captures to look for.
 //!
 //! It uses the standard library alone: the bed compiles this file by itself, static, into an
@@ -15,7 +16,7 @@ use std::io::{self, Error, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: courier serve PORT
        courier tcp ADDRESS:PORT BYTES MARKER
@@ -164,11 +165,25 @@ fn by_tcp(to: SocketAddr, bytes: u64, marker: &str) -> io::Result<String> {
         out.shutdown(Shutdown::Write)
     });
     let mut received = Vec::new();
-    let read = stream.read_to_end(&mut received);
+    let silence = read_all(&mut stream, &mut received);
     let ended = |error| Error::other(format!("after {} bytes: {error}", received.len()));
-    read.map_err(ended)?;
+    let silence_ms = silence.map_err(ended)?.as_millis();
     writer.join().map_err(|_| Error::other("a writer panicked"))??;
-    told(&received, marker)
+    Ok(format!("{} {silence_ms}", told(&received, marker)?))
+}
+
+/// Reads to the end; for how long nothing came, at the most.
+fn read_all(stream: &mut TcpStream, to: &mut Vec<u8>) -> io::Result<Duration> {
+    let (mut room, mut silence, mut heard) = (vec![0; 256 << 10], Duration::ZERO, Instant::now());
+    loop {
+        let length = stream.read(&mut room)?;
+        silence = silence.max(heard.elapsed());
+        heard = Instant::now();
+        if length == 0 {
+            return Ok(silence);
+        }
+        to.extend_from_slice(&room[..length]);
+    }
 }
 
 /// What the last line tells, with the count of what came before it, all of which was right.

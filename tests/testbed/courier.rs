@@ -8,6 +8,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -33,6 +34,8 @@ pub struct Carried {
     pub back: u64,
     /// The address from which they came, as it was seen over there.
     pub seen_as: IpAddr,
+    /// By TCP: for how long nothing came back, at the most.
+    pub silence: Duration,
 }
 
 /// From where something is sent.
@@ -123,7 +126,9 @@ impl Carried {
     fn parse(said: &str) -> Result<Self> {
         let mut words = said.split_whitespace();
         let mut next = || words.next().context("it said too little");
-        Ok(Self { there: next()?.parse()?, back: next()?.parse()?, seen_as: next()?.parse()? })
+        let (there, back) = (next()?.parse()?, next()?.parse()?);
+        let (seen_as, silence_ms) = (next()?.parse()?, words.next().unwrap_or("0").parse()?);
+        Ok(Self { there, back, seen_as, silence: Duration::from_millis(silence_ms) })
     }
 }
 
@@ -158,6 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_told_is_read() {
+        let carried = Carried::parse("5 4 10.42.1.2 70\n").expect("four words");
+        assert_eq!(carried.silence.as_millis(), 70);
         let carried = Carried::parse("5 4 10.42.1.2\n").expect("three words");
         assert_eq!((carried.there, carried.back), (5, 4));
         assert_eq!(carried.seen_as.to_string(), "10.42.1.2");

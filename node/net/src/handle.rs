@@ -261,6 +261,11 @@ impl Net {
         self.peers.snapshot()
     }
 
+    /// The other end of a peer's first connection, while it is connected.
+    pub fn address_of(&self, peer: PublicKey) -> Option<Address> {
+        self.peers.address(peer)
+    }
+
     /// Where others are told to connect, now.
     pub fn published_addresses(&self) -> Vec<Address> {
         let local = self.local_addresses().into_iter();

@@ -1,7 +1,7 @@
 //! One peer with a lease: what was agreed with it, and how its link is.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +21,8 @@ pub(super) struct Peer {
     pub(super) connection: Option<u64>,
     /// Whether the exchange knows of a lease.
     pub(super) in_force: bool,
+    /// Where it was met last: its gateway is looked for there first.
+    pub(super) met_at: Option<IpAddr>,
     pub(super) state: State,
     /// Since when a tunnel could be there.
     pub(super) waits_since: Instant,
@@ -51,6 +53,7 @@ impl Peer {
             exchange,
             connection: None,
             in_force: false,
+            met_at: None,
             state: State::Off(Off::NoLease),
             waits_since: Instant::now(),
         }
@@ -72,6 +75,14 @@ impl Peer {
             secret: secrets.begin.clone(),
             was_up,
         });
+    }
+
+    /// Where one of its gateways may be, the likeliest first: among the addresses that a machine has
+    /// are some by which only its own pods reach it, and another cluster may have the same.
+    pub(super) fn nearest_first(&self, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+        let mut all = addresses.to_vec();
+        all.sort_by_key(|address| Some(address.ip()) != self.met_at);
+        all
     }
 
     pub(super) fn agreed(&self) -> Option<&Agreed> {

@@ -25,6 +25,9 @@ const DEVICE: &str = "mercato0";
 const MANY_BYTES: u64 = 400_000_000;
 /// and when a daemon is killed of them.
 const WELL_UNDER_WAY: Duration = Duration::from_millis(700);
+/// For how long nothing passes when a daemon is killed and starts again: a second or two, and what
+/// TCP then waits.
+const OUTAGE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// From a pod at home and from home's node to a guest, and back; and what passes is seen on the
@@ -82,7 +85,9 @@ pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<
         );
         let (sent, back, name) = (sent?, back?, daemon.cluster.name());
         ensure!(ended > back, "{name}: all bytes had come before the daemon was back");
-        println!("{name}: all bytes had come {:.1?} after the daemon was back", ended - back);
+        let silence = sent.silence;
+        println!("{name}: nothing came for {silence:.1?}");
+        ensure!(silence < OUTAGE, "{name}: nothing came for {silence:.1?}");
         ensure!((sent.there, sent.back) == (MANY_BYTES, MANY_BYTES), "{name}: {sent:?}");
     }
     home.cluster.kill(PART)?;
@@ -154,10 +159,10 @@ pub(crate) async fn followed(rome: &Cluster, turin: &Cluster) -> Result<()> {
 async fn carried(from: Sender<'_>, to: IpAddr) -> Result<IpAddr> {
     let tcp = from.tcp(to, FIVE_MEGABYTES, MARKER).await?;
     let seen_as = tcp.seen_as;
-    let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as };
+    let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, ..tcp };
     ensure!(tcp == all, "by TCP {tcp:?}");
     let udp = from.udp(to, DATAGRAMS, MARKER).await?;
-    ensure!(udp == Carried { there: DATAGRAMS, back: DATAGRAMS, seen_as }, "by UDP {udp:?}");
+    ensure!(udp == Carried { there: DATAGRAMS, back: DATAGRAMS, seen_as, ..udp }, "by UDP {udp:?}");
     let answered = from.ping(to, PINGS).await?;
     ensure!(answered == PINGS, "{answered} of {PINGS} pings were answered");
     Ok(seen_as)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mercato_discovery::Host;
 use mercato_net::TunnelError;
 use mercato_protocol::id::{ClusterId, PublicKey};
 use mercato_protocol::tunnel::{Answer, PairSecret, RefusedReason};
@@ -36,6 +37,7 @@ impl Keeper {
                 }
             }
             let own = self.own.as_ref().map(|(_, list)| list.clone());
+            let met_at = |key| Some(self.driver.net().address_of(key)?.host);
             let Some(peer) = self.peers.get_mut(cluster) else { continue };
             let now = said.peers.get(cluster).map(|peer| peer.said);
             let mut inputs = Vec::new();
@@ -43,6 +45,10 @@ impl Keeper {
                 peer.connection = now;
                 peer.waits_since = std::time::Instant::now();
                 inputs.push(if now.is_some() { Input::Connected } else { Input::Disconnected });
+                let key = said.peers.get(cluster).map(|peer| peer.key);
+                if let Some(Host::Ip(ip)) = key.and_then(met_at) {
+                    peer.met_at = Some(ip);
+                }
             }
             if !std::mem::replace(&mut peer.in_force, true) {
                 inputs.push(Input::LeaseBegan);

@@ -93,16 +93,18 @@ impl Keeper {
     fn wanted_table(&self, said: &Said) -> Table {
         let mut table = Table::default();
         let now_ms = wall_ms();
-        let agreed = || self.peers.iter().filter_map(|(of, peer)| Some((*of, peer.agreed()?)));
-        let claims = agreed().flat_map(|(cluster, agreed)| {
+        let agreed =
+            || self.peers.iter().filter_map(|(of, peer)| Some((*of, peer, peer.agreed()?)));
+        let claims = agreed().flat_map(|(cluster, _, agreed)| {
             agreed.keys.iter().map(move |key| Claim { key: *key, cluster, was_up: agreed.was_up })
         });
         let owners = owners(claims, self.end.key());
-        for (cluster, agreed) in agreed() {
+        for (cluster, peer, agreed) in agreed() {
             let secret = agreed.secret.hash(self.config.cluster(), cluster);
             let (mut keys, all) = (Vec::new(), agreed.keys.iter().zip(&agreed.gateways));
             for (key, addresses) in all.filter(|(key, _)| owners.get(key) == Some(&cluster)) {
-                let known = KnownGateway { cluster, secret, addresses: addresses.clone() };
+                let addresses = peer.nearest_first(addresses);
+                let known = KnownGateway { cluster, secret, addresses };
                 table.gateways.insert(*key, known);
                 keys.push(*key);
             }

@@ -12,6 +12,9 @@ pub const REKEY_ATTEMPT_MS: u64 = 90_000;
 pub const REKEY_TIMEOUT_MS: u64 = 5_000;
 /// At most this is added to [`REKEY_TIMEOUT_MS`], so that two ends do not keep colliding.
 pub const REKEY_JITTER_MS: u64 = 333;
+/// While it is not known where a peer is, the next of its addresses is tried so soon. A guess: above
+/// round trips that people bear.
+pub const NEXT_ADDRESS_MS: u64 = 1_000;
 /// Who received and had nothing to send answers with an empty packet after so long.
 pub const KEEPALIVE_MS: u64 = 10_000;
 /// Initiations of one peer that are answered are at least so far apart (20 a second).

@@ -44,6 +44,12 @@ impl Tries {
         Self { began_ms: mono_ms, again_ms: mono_ms, count: 0, is_hurried: false }
     }
 
+    /// How long an answer to the next one is waited for, of a peer in one of so many places: not for
+    /// long while there are others that were never tried.
+    pub(super) fn patience_ms(&self, places: usize) -> u64 {
+        if self.count + 1 < places { limits::NEXT_ADDRESS_MS } else { limits::REKEY_TIMEOUT_MS }
+    }
+
     /// It was said, and is said again then.
     pub(super) fn one_more(self, again_ms: u64) -> Self {
         Self { again_ms, count: self.count + 1, ..self }
@@ -57,5 +63,24 @@ impl Tries {
             // To the same address: there the cookie is good.
             self.count -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_place_is_tried_soon_and_then_in_peace() {
+        let waits = |places| {
+            let mut tries = Tries::first(0);
+            [(); 4].map(|()| {
+                let patience_ms = tries.patience_ms(places);
+                tries = tries.one_more(tries.again_ms + patience_ms);
+                patience_ms
+            })
+        };
+        assert_eq!(waits(3), [1_000, 1_000, 5_000, 5_000]);
+        assert_eq!(waits(1), [5_000; 4]);
     }
 }

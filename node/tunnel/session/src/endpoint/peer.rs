@@ -125,7 +125,8 @@ impl Peer {
         let (initiator, noise) = begun.ok()?;
         let mut message = message::initiation(own_index, &noise);
         self.stamper.stamp(&mut message, mono_ms);
-        let again_ms = mono_ms + limits::REKEY_TIMEOUT_MS + jitter_ms;
+        let places = if self.roaming.via().is_none() { self.candidates.len() } else { 1 };
+        let again_ms = mono_ms + tries.patience_ms(places) + jitter_ms;
         let tries = tries.one_more(again_ms);
         self.attempt = Some(Attempt { own_index, initiator, via, tries });
         Some((via, message))
