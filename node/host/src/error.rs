@@ -86,6 +86,10 @@ fn advice(error: &io::Error) -> &'static str {
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "; the kernel needs nf_tables, and policy routing (CONFIG_IP_MULTIPLE_TABLES)"
         }
+        Some(libc::EAGAIN) => {
+            "; the kernel does not answer: look at its log (dmesg), and at what else changes the \
+             network of this machine"
+        }
         Some(libc::ENFILE | libc::EMFILE) => "; raise the limit of open files",
         Some(_) | None => "",
     }

@@ -1,5 +1,7 @@
 //! Every bound of this crate. Those without a source are guesses.
 
+use std::time::Duration;
+
 /// Pods of this node that are mapped. The kubelet runs 110 unless told otherwise, and nobody has
 /// shown one with more than some 1,000.
 pub(crate) const PODS: usize = 4_096;
@@ -10,5 +12,8 @@ pub(crate) const RANGES: usize = 4_096;
 pub(crate) const NETWORKS: usize = 65_536;
 /// Set elements in one message: an attribute is of 65,535 bytes at most, an element takes 20.
 pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
+/// How long an answer of the kernel is waited for. It answers within milliseconds, unless it is stuck:
+/// then whoever asks says so, and is not stuck as well.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 /// How often a list is asked for again that changed while it was read.
 pub(crate) const READS: usize = 8;

@@ -3,6 +3,7 @@
 use std::io;
 
 use netlink_sys::{Socket, SocketAddr, protocols};
+use socket2::SockRef;
 
 use super::message::{Attributes, HEADER_BYTES, Message, number};
 use crate::error::KernelError;
@@ -48,6 +49,7 @@ impl Conversation {
     fn open(protocol: isize) -> Result<Self, KernelError> {
         let mut socket = Socket::new(protocol).map_err(failed)?;
         socket.bind_auto().map_err(failed)?;
+        SockRef::from(&socket).set_read_timeout(Some(limits::ANSWER)).map_err(failed)?;
         // Kernels before 4.20 know less: their errors have no words, their lists are longer, and
         // both are read as well.
         for wish in [

@@ -206,8 +206,10 @@ impl Kubernetes for Real {
     }
 
     fn examine(&self) -> BoxFuture<'static, Vec<Finding>> {
+        // Before the link is looked at: whoever looks twice waits for a change that waits for it.
+        let described = self.describe();
         let link = self.link.borrow();
-        examine::examine(self.describe(), link.shared.clone(), link.trouble.clone())
+        examine::examine(described, link.shared.clone(), link.trouble.clone())
     }
 
     fn resources(&self) -> BoxFuture<'static, Option<Cluster>> {
