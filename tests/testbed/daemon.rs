@@ -176,6 +176,16 @@ impl<'a> Daemon<'a> {
         self.cluster.run(&self.program, &[&["--socket", &socket], args].concat(), "").await
     }
 
+    /// Removes what a gateway has left on the daemon's machine, as whoever works there does.
+    ///
+    /// # Errors
+    /// When it fails, with what it said.
+    pub async fn cleans_the_gateway(&self) -> Result<()> {
+        let clean =
+            self.cluster.machine(1).command(&self.program)?.args(["gateway", "clean"]).output();
+        Output::from(clean.await?).ok().map(drop)
+    }
+
     /// What `mercato` answers with `-o json`.
     ///
     /// # Errors

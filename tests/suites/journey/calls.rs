@@ -69,7 +69,8 @@ pub(crate) async fn each_other(rome: &Cluster, turin: &Cluster) -> Result<()> {
 }
 
 /// A connection goes on through the death of each daemon, and no byte is missing or doubled. While a
-/// daemon is dead nothing goes out in clear.
+/// daemon is dead nothing goes out in clear, and who cleans up after it finds all of it; once it
+/// lives again, so does all of it.
 pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<()> {
     let calls = User::new(home.cluster, NAMESPACE);
     let far = calls.address_of("far").await?;
@@ -94,6 +95,8 @@ pub(crate) async fn outlive(home: &Daemon<'_>, provider: &Daemon<'_>) -> Result<
     let capture = Capture::begin(&home.cluster.machine(1).network()?, MARKER)?;
     let sent = near.udp(far, DATAGRAMS, MARKER).await;
     let seen = capture.end()?;
+    home.cleans_the_gateway().await?;
+    left_nothing(home.cluster).await?;
     home.cluster.restart(PART)?;
     home.answers().await?;
     ensure!(sent.is_err(), "somebody has answered: {sent:?}");
