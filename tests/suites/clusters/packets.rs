@@ -47,10 +47,10 @@ impl<'a> Pods<'a> {
     /// From one to the other by everything, which sees the first as this.
     async fn carries(&self, from: Sender<'_>, seen_as: IpAddr) -> Result<()> {
         let tcp = from.tcp(self.far, FIVE_MEGABYTES, self.marker).await?;
-        let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as };
+        let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as, ..tcp };
         ensure!(tcp == all, "by TCP {tcp:?} instead of {all:?}");
         let udp = from.udp(self.far, DATAGRAMS, self.marker).await?;
-        let all = Carried { there: DATAGRAMS, back: DATAGRAMS, seen_as };
+        let all = Carried { there: DATAGRAMS, back: DATAGRAMS, seen_as, ..udp };
         ensure!(udp == all, "by UDP {udp:?} instead of {all:?}");
         let answered = from.ping(self.far, PINGS).await?;
         ensure!(answered == PINGS, "{answered} of {PINGS} pings were answered");
@@ -80,7 +80,7 @@ pub(crate) async fn within_a_node(stage: &Stage) -> Result<()> {
     let gateway = gateway(pods.near)?;
     pods.carries(Sender::Node(turin, 1), gateway).await.context("from the node")?;
     let proxied = courier::by_pod_proxy(&pods.user, "far", FIVE_MEGABYTES, ON_A_NODE).await?;
-    let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as: gateway };
+    let all = Carried { there: FIVE_MEGABYTES, back: FIVE_MEGABYTES, seen_as: gateway, ..proxied };
     ensure!(proxied == all, "by the pod proxy {proxied:?}");
     let seen = capture.end()?;
     ensure!(seen.get(&far).is_some_and(|of| of.marked >= at_least), "{far}: {seen:?}");
@@ -116,7 +116,10 @@ pub(crate) async fn between_nodes(stage: &Stage) -> Result<()> {
     .await?;
     let seen_as = rome.machine(1).address();
     for carried in [near.tcp(there, 1, ON_THE_LAN).await?, near.udp(there, 1, ON_THE_LAN).await?] {
-        ensure!(carried == Carried { there: 1, back: 1, seen_as }, "outside: {carried:?}");
+        ensure!(
+            carried == Carried { there: 1, back: 1, seen_as, ..carried },
+            "outside: {carried:?}"
+        );
     }
     turin.kill(ON_NODE)?;
     rome.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]).await?.ok().map(drop)
