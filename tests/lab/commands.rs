@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork};
 use mercato_tests::toolchain::Toolchain;
 use mercato_tests::{Testbed, requirements, runtime};
 
@@ -39,6 +39,9 @@ pub(crate) struct Up {
     /// metrics-server, so that kubectl top works
     #[arg(long)]
     metrics: bool,
+    /// How packets of pods find their way
+    #[arg(long, value_enum, default_value_t = PodNetwork::Routed)]
+    pod_network: PodNetwork,
 }
 
 impl Up {
@@ -51,6 +54,7 @@ impl Up {
             dual_stack: self.dual_stack,
             verify_kubelets: self.verify_kubelets,
             metrics: self.metrics,
+            pod_network: self.pod_network,
             ..ClusterSpec::named(name)
         }
     }

@@ -1,11 +1,11 @@
-//! Three real clusters with equal ranges, as one installer makes them: two buy of one, and that one
-//! buys of one of them. Each reaches its own guests, is reached by them, and nobody else.
+//! Three real clusters with equal ranges, as one installer makes them, and three pod networks: two
+//! buy of one, and that one buys of one of them. Each reaches its own guests, is reached by them, and nobody else.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec};
+use mercato_tests::cluster::{Cidrs, Cluster, ClusterSpec, PodNetwork};
 use mercato_tests::courier::Sender;
 use mercato_tests::daemon::Daemon;
 use mercato_tests::step_timer::StepTimer;
@@ -19,8 +19,15 @@ const BYTES: u64 = 5_000_000;
 const MARKER: &str = "for-its-own-home-alone";
 
 fn main() -> ExitCode {
-    let same = |name| ClusterSpec { cidrs: Some(Cidrs::same()), ..ClusterSpec::named(name) };
-    let clusters = vec![same("milan"), same("rome"), same("turin")];
+    let same = |name, pod_network| {
+        let cidrs = Some(Cidrs::same());
+        ClusterSpec { cidrs, pod_network, ..ClusterSpec::named(name) }
+    };
+    let clusters = vec![
+        same("milan", PodNetwork::Bridged),
+        same("rome", PodNetwork::Plain),
+        same("turin", PodNetwork::Routed),
+    ];
     let tests = vec![Test::ci("each_reaches_its_own_guests", |s| Box::pin(each_its_own(s)))];
     suite::run("scopes", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }

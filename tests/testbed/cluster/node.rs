@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::control_plane::flags;
-use super::spec::Layout;
+use super::spec::{Layout, PodNetwork};
 use super::{Cluster, machine};
 use crate::image;
 
@@ -18,7 +18,7 @@ pub(super) async fn start_runtime(cluster: &Cluster, number: u8) -> Result<()> {
     let files = Files::new(cluster, number);
     fs::create_dir_all(cluster.data_outside().join(format!("node-{number}/cni")))?;
     files.put("containerd.toml", &files.containerd())?;
-    files.put("cni/10-pods.conflist", &files.network(&cluster.layout))?;
+    files.put("cni/10-pods.conflist", &files.network(&cluster.layout, cluster.spec.pod_network))?;
     let config = format!("--config={}", files.path("containerd.toml"));
     cluster.start_system(
         number,
@@ -131,39 +131,44 @@ disabled_plugins = [
         )
     }
 
-    /// `ptp` routes every packet of a pod, so that what filters IP sees it. It hides pods behind
-    /// their node outside of the cluster's range, by a rule of its own for each, whatever the
-    /// device: the common case, and the hardest for who shows pods to others.
-    fn network(&self, layout: &Layout) -> String {
+    fn network(&self, layout: &Layout, kind: PodNetwork) -> String {
         let (mut ranges, mut routes) = (Vec::new(), Vec::new());
         for (all, here) in layout.pods.iter().zip(layout.node_pods(self.number)) {
             let every = if all.addr().is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-            // The subnet is the whole range, since within it `ptp` masquerades nothing.
+            let subnet = match kind {
+                // The whole range, since within its subnet `ptp` masquerades nothing.
+                PodNetwork::Routed | PodNetwork::Plain => all.trunc(),
+                // All of the subnet is on the bridge.
+                PodNetwork::Bridged => here,
+            };
             let mut hosts = here.hosts().filter(|host| *host != here.network());
             ranges.push(json!([{
-                "subnet": all.trunc(),
+                "subnet": subnet,
                 "gateway": hosts.next(),
                 "rangeStart": hosts.next(),
                 "rangeEnd": hosts.next_back(),
             }]));
             routes.push(json!({"dst": every}));
         }
+        let mut plugin = match kind {
+            PodNetwork::Routed => json!({"type": "ptp", "ipMasq": true}),
+            PodNetwork::Plain => json!({"type": "ptp", "ipMasq": false}),
+            PodNetwork::Bridged => json!({
+                "type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+                "ipMasq": true,
+            }),
+        };
+        plugin["ipam"] = json!({
+            "type": "host-local",
+            "dataDir": self.path("ipam"),
+            "ranges": ranges,
+            "routes": routes,
+        });
+        let ports = json!({"type": "portmap", "capabilities": {"portMappings": true}});
         json!({
             "cniVersion": "1.0.0",
             "name": format!("pods-{}", layout.name),
-            "plugins": [
-                {
-                    "type": "ptp",
-                    "ipMasq": true,
-                    "ipam": {
-                        "type": "host-local",
-                        "dataDir": self.path("ipam"),
-                        "ranges": ranges,
-                        "routes": routes,
-                    },
-                },
-                {"type": "portmap", "capabilities": {"portMappings": true}},
-            ],
+            "plugins": [plugin, ports],
         })
         .to_string()
     }

@@ -1,6 +1,7 @@
 //! What a cluster shall be, and the addresses that follow from it.
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,8 @@ pub struct ClusterSpec {
     pub gpu_nodes: u32,
     /// Pod and service ranges; `None`: ranges that no other cluster of the bed has.
     pub cidrs: Option<Cidrs>,
+    /// How packets of pods find their way.
+    pub pod_network: PodNetwork,
     /// IPv6 beside IPv4, where `cidrs` does not say.
     pub dual_stack: bool,
     /// The API server verifies the kubelets' certificates, which come by request.
@@ -25,6 +28,20 @@ pub struct ClusterSpec {
     pub metrics: bool,
     /// Further flags of the API server.
     pub api_server_flags: Vec<String>,
+}
+
+/// How packets of pods find their way on a node. Outside of the range of pods, two of them hide a
+/// pod behind its node, as most pod networks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum PodNetwork {
+    /// A link of its own for each pod, routed by the node, so that what filters IP sees every
+    /// packet; hidden by a rule of its own for each pod, whatever the device. The hardest for who
+    /// shows pods to others.
+    Routed,
+    /// The same, hidden by nobody.
+    Plain,
+    /// One bridge for all pods of a node, as flannel and k3s have it.
+    Bridged,
 }
 
 /// Ranges of a cluster: one of each family at most.
@@ -46,6 +63,7 @@ impl ClusterSpec {
             simulated: 0,
             gpu_nodes: 0,
             cidrs: None,
+            pod_network: PodNetwork::Routed,
             dual_stack: false,
             verify_kubelets: false,
             metrics: false,
