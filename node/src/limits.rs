@@ -32,6 +32,11 @@ pub(crate) const TUNNEL_MTU: usize = 1_420;
 pub(crate) const TUNNEL_WAIT: Duration = Duration::from_secs(5);
 /// How soon a gateway that ended is started again.
 pub(crate) const TUNNEL_AGAIN: Duration = Duration::from_secs(5);
+/// How soon it is looked at again why no gateway can run here, and how soon a peer's other reason
+/// is told.
+pub(crate) const TUNNEL_PROBE: Duration = Duration::from_secs(10);
+/// How long a link is down before that is told: a daemon that is started again is back before.
+pub(crate) const TUNNEL_DOWN: Duration = Duration::from_secs(10);
 /// How long the gateway has for a change of its addresses, which is a matter of milliseconds.
 pub(crate) const TUNNEL_APPLY: Duration = Duration::from_secs(5);
 /// How long it has to tell what it knows.

@@ -72,7 +72,7 @@ impl<'a> Daemon<'a> {
         let this = Self { cluster, program: program.to_owned() };
         fs::write(cluster.data_outside().join(KUBECONFIG), this.account().await?)?;
         if !config.is_empty() {
-            fs::write(cluster.data_outside().join(CONFIG), config)?;
+            this.configure(config)?;
         }
         Ok(this)
     }
@@ -98,6 +98,14 @@ impl<'a> Daemon<'a> {
     /// # Errors
     /// When it cannot be started.
     pub fn run(&self) -> Result<()> {
+        self.run_under(&[])
+    }
+
+    /// The same under a program that takes something from it or gives it, such as `setpriv`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_under(&self, wrapper: &[&str]) -> Result<()> {
         let cluster = self.cluster;
         let kubeconfig = cluster.data().join(KUBECONFIG);
         let mut args: Vec<String> =
@@ -109,7 +117,9 @@ impl<'a> Daemon<'a> {
             args.extend(["--config".to_owned(), file.display().to_string()]);
         }
         let log = std::env::var("MERCATO_LOG").unwrap_or_else(|_| "info,mercato=debug".to_owned());
-        let mut all = vec![format!("MERCATO_LOG={log}"), self.program.display().to_string()];
+        let mut all = vec![format!("MERCATO_LOG={log}")];
+        all.extend(wrapper.iter().copied().map(str::to_owned));
+        all.push(self.program.display().to_string());
         all.append(&mut args);
         cluster.start_program(PART, Path::new("/usr/bin/env"), &all)
     }
@@ -118,6 +128,14 @@ impl<'a> Daemon<'a> {
     #[must_use]
     pub fn attach(cluster: &'a Cluster, program: &Path) -> Self {
         Self { cluster, program: program.to_owned() }
+    }
+
+    /// Its configuration from its next start on.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn configure(&self, config: &str) -> Result<()> {
+        Ok(fs::write(self.cluster.data_outside().join(CONFIG), config)?)
     }
 
     /// Whether a daemon runs in the cluster.

@@ -76,7 +76,10 @@ fn spoken(words: &Option<String>) -> String {
 /// What to do, for what the owner of a node can do something about.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EPERM) => "; the gateway needs CAP_NET_ADMIN in the node's network namespace",
+        Some(libc::EPERM) => {
+            "; the daemon needs CAP_NET_ADMIN on the node's network: start it as root, or in a pod \
+             with hostNetwork: true and securityContext.capabilities.add: [NET_ADMIN]"
+        }
         Some(libc::ENODEV) => "; the gateway's device is gone: it makes it anew when it starts",
         // Also what a kernel says of a module that it does not have.
         Some(libc::ENOENT) => {

@@ -40,13 +40,16 @@ pub struct Overlap {
 /// that says nothing of any address.
 const LONGEST_DEFAULT_PREFIX: u8 = 1;
 
-/// The network that has addresses of the pool; the most specific one, if there are several.
+/// The network that has addresses of the pool. Of several it is one that this machine has an
+/// address of, since that has routes of its own, and else the most specific one.
 pub fn overlap(pool: IpNet, networks: &[Network]) -> Option<Overlap> {
     let overlaps = |network: &&Network| {
         network.net.prefix_len() > LONGEST_DEFAULT_PREFIX
             && (pool.contains(&network.net) || network.net.contains(&pool))
     };
-    let found = networks.iter().filter(overlaps).max_by_key(|network| network.net.prefix_len())?;
+    let specific =
+        |network: &&Network| (network.kind == NetworkKind::Address, network.net.prefix_len());
+    let found = networks.iter().filter(overlaps).max_by_key(specific)?;
     Some(Overlap { pool, network: found.clone() })
 }
 
@@ -68,7 +71,7 @@ impl fmt::Display for Overlap {
         write!(
             f,
             "the pool {} overlaps with {} on this node: packets to one would go to the other; set \
-             gateway.pool to a range that nothing here uses",
+             gateway.pool to a range that nothing here uses, and start the daemon again",
             self.pool, self.network
         )
     }
@@ -102,6 +105,14 @@ mod tests {
         for part in ["10.200.0.0/13", "10.203.1.0/24", "eth0", "gateway.pool"] {
             assert!(said.contains(part), "{said}");
         }
+    }
+
+    #[test]
+    fn an_address_is_named_before_the_routes_that_come_with_it() {
+        let net = "10.203.1.1/24".parse().unwrap();
+        let address = Network { net, kind: NetworkKind::Address, device: None };
+        let networks = [route("10.203.1.255/32"), address.clone(), route("10.203.1.0/24")];
+        assert_eq!(overlap(pool(), &networks).unwrap().network, address);
     }
 
     #[test]

@@ -50,6 +50,7 @@ kinds! {
     ROLE_BINDING = "rbac.authorization.k8s.io" "v1" "RoleBinding" "rolebindings";
     SECRET = "" "v1" "Secret" "secrets";
     SERVICE = "" "v1" "Service" "services";
+    SERVICE_CIDR = "networking.k8s.io" "v1" "ServiceCIDR" "servicecidrs";
     SERVICE_ACCOUNT = "" "v1" "ServiceAccount" "serviceaccounts";
     SELF_REVIEW = "authentication.k8s.io" "v1" "SelfSubjectReview" "selfsubjectreviews";
     SUBJECT_ACCESS_REVIEW = "authorization.k8s.io" "v1" "SubjectAccessReview" "subjectaccessreviews";

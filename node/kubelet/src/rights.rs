@@ -78,6 +78,7 @@ const DOCTOR: &str = "for mercato doctor, to find what would land on virtual nod
 const SPOT: &str = "to let guests of spot contracts give way to others";
 const WEBHOOK: &str = "to let pods of offloaded namespaces leave home";
 const RESOURCES: &str = "to do what Orders, MarketPolicies and NamespaceOffloads say";
+const POOL: &str = "to see whether the tunnels' pool overlaps with the range of Services";
 const MIRROR: &str = "to show what was agreed";
 
 /// Every cluster-wide right, with its purpose; `config/deploy` grants these.
@@ -96,6 +97,7 @@ const NEEDS: &[Need] = &[
     need(NAMESPACES, "", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     need(NAMESPACES, "rbac.authorization.k8s.io", "rolebindings", &["create"]),
     need(DOCTOR, "apps", "daemonsets", &["list"]),
+    need(POOL, "networking.k8s.io", "servicecidrs", &["list"]),
     need(SPOT, "scheduling.k8s.io", "priorityclasses", &["create"]),
     need(WEBHOOK, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", &["create"]),
     need(RESOURCES, "mercato.dev", "marketpolicies", &["list", "watch", "patch"]),

@@ -65,6 +65,11 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
+    /// There is no tunnel, and why.
+    pub(crate) fn tunnel_off(why: &str) -> Self {
+        Self::of(AttentionKind::TunnelOff, format!("pods elsewhere cannot be called: {why}"))
+    }
+
     /// Of no peer and no contract so far.
     pub(crate) fn of(kind: AttentionKind, text: impl Into<String>) -> Self {
         Self {

@@ -211,19 +211,14 @@ fn tunnels(
 ) -> TunnelParts {
     let Some(gateway) = gateway.filter(|_| has_cluster) else { return (None, None) };
     let parts = tunnel::Parts { config: config.clone(), data_dir, gateway };
-    let said = |why: &str| {
-        Attention::of(AttentionKind::TunnelOff, format!("pods elsewhere cannot be called: {why}"))
-    };
-    let (tunnels, before) = match tunnel::start(parts) {
-        Ok(started) => started,
+    match tunnel::start(parts) {
+        Ok((tunnels, before)) => (Some(Arc::new(tunnels)), Some(before)),
         // All else goes on, on a disk that cannot be written, too.
         Err(error) => {
-            off.push(said(&format!("{error:#}")));
-            return (None, None);
+            off.push(Attention::tunnel_off(&format!("{error:#}")));
+            (None, None)
         }
-    };
-    off.extend(before.off().map(said));
-    (Some(Arc::new(tunnels)), Some(before))
+    }
 }
 
 /// The owner's name server finds the hosts that it names, too.

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use mercato_agent::{GuestWork, HomeWork, Input, LeaseDesire, LeaseInput, LeaseNews};
 use mercato_broker::Inventory;
-pub(crate) use mercato_kubelet::inventory::PodPlace;
+pub(crate) use mercato_kubelet::inventory::{ClusterRange, PodPlace};
 use mercato_kubelet::stream::{Opened, PeerStreams, Refused};
 use mercato_kubelet::{Bodies, Cluster};
 pub(crate) use mercato_offload::placement::spec::TunnelWord;
@@ -41,6 +41,10 @@ pub(crate) trait Kubernetes: Send + Sync + 'static {
     /// Where its pods are, now and whenever that changes: of all that are bound to a node, not
     /// over, and not on the host network.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>>;
+
+    /// Which addresses it has given to pods and Services, as far as it tells, once it answers; or
+    /// why it does not tell.
+    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>>;
 
     /// Whether guests can be kept apart on its network.
     fn isolates(&self) -> bool;

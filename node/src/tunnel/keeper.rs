@@ -1,5 +1,6 @@
 //! The task that keeps the gateway, the machine and each peer in step with leases and pods.
 
+mod gateway;
 mod peers;
 mod step;
 
@@ -8,8 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::Instant;
 
-use futures::StreamExt as _;
 use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
 use mercato_discovery::Host;
@@ -25,15 +26,16 @@ use tokio::task::block_in_place;
 
 use super::end::End;
 use super::exchange::said;
-use super::machine::{self, GatewaySettings};
+use super::ground::Ground;
+use super::machine::GatewaySettings;
 use super::own::Content;
 use super::peer::Peer;
 use super::secrets::Secrets;
 use super::seen::Seen;
 use super::words::{Asked, Heard, Said, TunnelHandle};
-use crate::admin::{OwnGateway, Tunnels};
+use crate::admin::Tunnels;
 use crate::driver::{Handle, clock::Clock};
-use crate::kubernetes::{Kubernetes, PodPlace};
+use crate::kubernetes::{ClusterRange, Kubernetes, PodPlace};
 use crate::limits;
 
 /// What happens to the task, besides what the driver says.
@@ -46,6 +48,7 @@ pub(super) enum Event {
     },
     Link(LinkEvent),
     Pods(Vec<PodPlace>),
+    Ranges(Vec<ClusterRange>),
 }
 
 /// What came of a question.
@@ -60,8 +63,10 @@ pub(crate) struct Keeper {
     driver: Handle,
     config: Config,
     clock: Clock,
-    /// What the owner says; the reason why no gateway can run here.
-    gateway: Result<GatewaySettings, String>,
+    kubernetes: Arc<dyn Kubernetes>,
+    ground: Ground,
+    /// The agent knows of this pool.
+    pool: Option<IpNet>,
     secrets: Secrets,
     heard: Heard,
     seen: Arc<Seen>,
@@ -73,11 +78,31 @@ pub(crate) struct Keeper {
     /// Peers whose secrets cannot be read, and why.
     unread: BTreeMap<ClusterId, String>,
     pods: Vec<PodPlace>,
+    watches_pods: bool,
+    asks_ranges: bool,
     blocks: BTreeSet<IpNet>,
     ranges_told: BTreeMap<ClusterId, BTreeSet<IpNet>>,
-    /// What the agent was told, and for which of its words.
-    news: BTreeMap<ContractId, (u64, TunnelNews)>,
+    news: BTreeMap<ContractId, Told>,
     mapped: BTreeMap<(ContractId, Uid), (u64, bool)>,
+}
+
+/// What was told of the tunnel of a lease.
+struct Told {
+    /// For which of the agent's words.
+    said: u64,
+    news: TunnelNews,
+    /// Why no packets pass, if so.
+    why: Option<String>,
+    at: Instant,
+}
+
+impl Told {
+    /// Whether there is nothing to tell yet besides: a peer may give one reason after the other.
+    fn holds(&self, news: TunnelNews, why: &Option<String>) -> bool {
+        let is_another = self.why.is_some() && why.is_some();
+        let is_early = is_another && self.at.elapsed() < limits::TUNNEL_PROBE;
+        self.news == news && (self.why == *why || is_early)
+    }
 }
 
 /// What the task is made of.
@@ -88,30 +113,21 @@ pub(crate) struct Parts<'a> {
     pub(crate) gateway: GatewaySettings,
 }
 
-/// Opens what is kept and finds out whether a gateway can run here; gives the way to the task, the
-/// task, which [`Keeper::keep`] starts, and why there is no gateway, if so.
+/// Opens what is kept and finds out whether a gateway can run here; gives the way to the task, and
+/// the task, which [`Keeper::keep`] starts.
 pub(crate) fn start(parts: Parts<'_>) -> anyhow::Result<(TunnelHandle, Before)> {
     let Parts { config, data_dir, gateway: settings } = parts;
     let secrets = Secrets::open(data_dir, config.copied)?;
-    let marks = Marks::default();
-    let probed = block_in_place(|| machine::probe(&settings, &marks));
-    let gateway = probed.map(|()| settings).map_err(|error| format!("{error:#}"));
+    let ground = Ground::look(settings, Marks::default());
     let (tunnels, heard) = TunnelHandle::new();
-    let own = OwnGateway {
-        enabled: gateway.is_ok(),
-        port: gateway.as_ref().ok().map(|settings| settings.port),
-        pool: gateway.as_ref().ok().map(|settings| settings.pool),
-        reason: gateway.as_ref().err().cloned(),
-    };
-    let seen = Arc::new(Seen::new(own));
-    Ok((tunnels, Before { config, gateway, marks, secrets, heard, seen }))
+    let seen = Arc::new(Seen::new(ground.own()));
+    Ok((tunnels, Before { config, ground, secrets, heard, seen }))
 }
 
 /// The task before the driver is there.
 pub(crate) struct Before {
     config: Config,
-    gateway: Result<GatewaySettings, String>,
-    marks: Marks,
+    ground: Ground,
     secrets: Secrets,
     heard: Heard,
     seen: Arc<Seen>,
@@ -123,14 +139,9 @@ impl Before {
         self.seen.clone()
     }
 
-    /// Why there is no gateway here, if so.
-    pub(crate) fn off(&self) -> Option<&str> {
-        self.gateway.as_ref().err().map(String::as_str)
-    }
-
     /// The task of this driver, which has it from then on.
     pub(crate) async fn begin(self, driver: Handle, kubernetes: Arc<dyn Kubernetes>) -> Keeper {
-        let Self { config, gateway, marks, secrets, heard, seen } = self;
+        let Self { config, ground, secrets, heard, seen } = self;
         let (tell, events) = mpsc::channel(limits::TUNNEL_EVENTS);
         let (links, told) = sync_channel(limits::TUNNEL_EVENTS);
         let passed_on = tell.clone();
@@ -142,23 +153,15 @@ impl Before {
                 }
             }
         });
-        let pool = gateway.as_ref().ok().map(|settings| settings.pool);
+        let pool = ground.pool();
         driver.tell(Input::Tunnel(TunnelInput::Pool(pool))).await;
-        if pool.is_some() {
-            let (mut pods, tell) = (kubernetes.pods(), tell.clone());
-            tokio::spawn(async move {
-                while let Some(pods) = pods.next().await {
-                    if tell.send(Event::Pods(pods)).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
         Keeper {
             driver,
             config,
             clock: Clock::start(),
-            gateway,
+            kubernetes,
+            ground,
+            pool,
             secrets,
             heard,
             seen,
@@ -166,9 +169,11 @@ impl Before {
             tell,
             peers: BTreeMap::new(),
             own: None,
-            end: End::new(marks, links),
+            end: End::new(Marks::default(), links),
             unread: BTreeMap::new(),
             pods: Vec::new(),
+            watches_pods: false,
+            asks_ranges: false,
             blocks: BTreeSet::new(),
             ranges_told: BTreeMap::new(),
             news: BTreeMap::new(),
@@ -184,10 +189,10 @@ impl Keeper {
         loop {
             let said = self.heard.now();
             self.step(&said).await;
-            let pause = if self.peers.is_empty() && self.end.key().is_none() {
-                limits::TUNNEL_IDLE
-            } else {
-                limits::TUNNEL_LOOK
+            let pause = match (self.peers.is_empty() && self.end.key().is_none(), self.pool) {
+                (false, _) => limits::TUNNEL_LOOK,
+                (true, None) => limits::TUNNEL_PROBE,
+                (true, Some(_)) => limits::TUNNEL_IDLE,
             };
             tokio::select! {
                 () = self.heard.more() => {}
@@ -206,9 +211,13 @@ impl Keeper {
             // Once at the start.
             tracing::warn!("{error:#}");
         }
-        if partners.is_empty() && self.gateway.is_ok() {
-            self.end.clean();
+        if self.pool.is_some() {
+            if partners.is_empty() {
+                self.end.clean();
+            }
+            self.watch_pods();
         }
+        self.ask_ranges();
     }
 
     fn on_event(&mut self, event: Event) {
@@ -218,8 +227,14 @@ impl Keeper {
             }
             Event::Link(LinkEvent { key, link: Link::Up }) => self.on_up(&key),
             // That it is down is no news for a lease: pods stay where they are.
-            Event::Link(LinkEvent { link: Link::Down, .. }) => {}
+            Event::Link(LinkEvent { key, link: Link::Down }) => {
+                self.peers.values_mut().for_each(|peer| peer.on_down(&key));
+            }
             Event::Pods(pods) => self.pods = pods,
+            Event::Ranges(ranges) => {
+                self.asks_ranges = false;
+                self.ground.take_ranges(ranges);
+            }
         }
     }
 

@@ -2,11 +2,12 @@
 //! for as long.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
 use mercato_host::{Finding, Marks, Wanted};
 use mercato_session::{PublicKey, Suite, Suites};
@@ -52,7 +53,7 @@ impl Running {
             start: keys.start,
             seed: rand::random(),
         };
-        let (mut gateway, handle) = Gateway::new(config, devices, sockets)?;
+        let (mut gateway, handle) = Gateway::new(config, devices, sockets).map_err(whole)?;
         gateway.tell_links(links);
         let named = std::thread::Builder::new().name("tunnel-0".to_owned());
         let thread = named.spawn(|| gateway.run()).context("cannot start a thread")?;
@@ -69,7 +70,7 @@ impl Running {
         // It may have ended by itself, which its result says.
         let _ = self.handle.send(Command::Stop);
         match self.thread.join() {
-            Ok(ended) => Ok(ended?),
+            Ok(ended) => ended.map_err(whole),
             Err(_) => bail!("the gateway panicked"),
         }
     }
@@ -78,8 +79,8 @@ impl Running {
 /// Whether a gateway can run here, before one is needed: its port is free, there may be a TUN
 /// device, the pool is nobody's. Nothing of it stays.
 pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result<()> {
-    let found = mercato_host::read(marks)?;
-    let networks = mercato_host::networks(marks)?;
+    let found = mercato_host::read(marks).map_err(whole)?;
+    let networks = mercato_host::networks(marks).map_err(whole)?;
     if let Some(overlap) = mercato_host::overlap(settings.pool, &networks) {
         bail!("{overlap}");
     }
@@ -100,14 +101,19 @@ pub(super) fn probe(settings: &GatewaySettings, marks: &Marks) -> anyhow::Result
 fn open(port: u16, shards: u8) -> anyhow::Result<(Vec<Device>, Vec<DatagramSocket>)> {
     let offloads = OffloadState::new(Offloads::ALL);
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let sockets = DatagramSocket::bind(address, shards, &offloads).with_context(|| {
-        format!(
-            "UDP port {port} cannot be had for the tunnel; set another one (gateway.port), or end \
-             who has it (ss -ulpn sport = :{port})"
+    let sockets = DatagramSocket::bind(address, shards, &offloads).map_err(|error| {
+        anyhow!(
+            "UDP port {port} cannot be had for the tunnel: {error}; end who has it (ss -ulpn sport \
+             = :{port}), or set another one (gateway.port) and start the daemon again"
         )
     })?;
-    let devices = Device::create(&Marks::default().device, sockets.len(), &offloads)?;
-    Ok((devices, sockets))
+    let devices = Device::create(&Marks::default().device, sockets.len(), &offloads);
+    Ok((devices.map_err(whole)?, sockets))
+}
+
+/// These say all by themselves: told with their sources they would say it again.
+fn whole(error: impl Error) -> anyhow::Error {
+    anyhow!("{error}")
 }
 
 /// What the machine must have for the gateway, as of now.
@@ -123,7 +129,7 @@ pub(super) fn wanted(
 
 /// Brings the machine to what is wanted.
 pub(super) fn set_up(wanted: &Wanted) -> anyhow::Result<()> {
-    let found = mercato_host::read(&wanted.marks)?;
+    let found = mercato_host::read(&wanted.marks).map_err(whole)?;
     let steps = mercato_host::plan(&found, wanted)?;
-    Ok(mercato_host::apply(&steps)?)
+    mercato_host::apply(&steps).map_err(whole)
 }

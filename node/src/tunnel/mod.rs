@@ -8,6 +8,7 @@
 
 mod end;
 mod exchange;
+mod ground;
 mod keeper;
 mod machine;
 mod own;

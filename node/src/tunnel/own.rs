@@ -50,7 +50,7 @@ impl Content {
                 let key = GatewayKey(*key.as_bytes());
                 (vec![Gateway { key, addresses: addresses.clone() }], None)
             }
-            Err(why) => (Vec::new(), Some(why.chars().take(LINE_BYTES / 4).collect())),
+            Err(why) => (Vec::new(), Some(why[..why.floor_char_boundary(LINE_BYTES)].to_owned())),
         };
         let ranges = self.ranges.clone();
         let list = Gateways { cluster, issued_ms, gateways, ranges, reason };
@@ -118,6 +118,19 @@ mod tests {
     fn pod(namespace: &str, node: &str, address: Option<&str>) -> PodPlace {
         let address = address.map(|text| text.parse().unwrap());
         PodPlace { namespace: namespace.to_owned(), node: node.to_owned(), address }
+    }
+
+    #[test]
+    fn a_peer_hears_what_to_do_to_the_end() {
+        let keys = KeyPair::from_seed(&[1; 32]);
+        let now = Now { mono_ms: 0, wall_ms: 1_000 };
+        let said = |why: &str| {
+            let content = Content::new(Err(why.to_owned()), &OwnRanges::default());
+            content.sign(&keys, ClusterId([1; 32]), 1_000, now).unwrap().reason.clone().unwrap()
+        };
+        let why = "why ".repeat(100) + "what to do";
+        assert_eq!(said(&why), why);
+        assert_eq!(said(&"€".repeat(400)).len(), LINE_BYTES - 2, "it is cut between characters");
     }
 
     #[test]

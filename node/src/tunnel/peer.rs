@@ -45,6 +45,8 @@ pub(super) struct Agreed {
     pub(super) secret: Arc<PairSecret>,
     /// The link was up since these gateways were agreed on.
     pub(super) was_up: bool,
+    /// Since when it is not up any more, if so.
+    down_since: Option<Instant>,
 }
 
 impl Peer {
@@ -63,8 +65,9 @@ impl Peer {
     pub(super) fn agree(&mut self, list: &Verified<Gateways>, secrets: &Agreement) {
         let key = |gateway: &mercato_protocol::tunnel::Gateway| PublicKey::new(gateway.key.0);
         let keys: Vec<_> = list.gateways.iter().map(key).collect();
-        let was_up =
-            matches!(&self.state, State::Agreed(before) if before.was_up && before.keys == keys);
+        let before = self.agreed().filter(|before| before.keys == keys);
+        let was_up = before.is_some_and(|before| before.was_up);
+        let down_since = before.and_then(|before| before.down_since);
         if !was_up {
             self.waits_since = Instant::now();
         }
@@ -74,6 +77,7 @@ impl Peer {
             ranges: list.ranges.iter().copied().collect(),
             secret: secrets.begin.clone(),
             was_up,
+            down_since,
         });
     }
 
@@ -96,35 +100,116 @@ impl Peer {
     pub(super) fn on_up(&mut self, key: &PublicKey) -> Option<Arc<PairSecret>> {
         match &mut self.state {
             State::Agreed(agreed) if agreed.keys.contains(key) => {
-                agreed.was_up = true;
+                (agreed.was_up, agreed.down_since) = (true, None);
                 Some(agreed.secret.clone())
             }
             State::Agreed(_) | State::Off(_) => None,
         }
     }
 
-    /// How it is with the tunnel, and why it is not there.
+    /// The link to one of its gateways is up no longer.
+    pub(super) fn on_down(&mut self, key: &PublicKey) {
+        match &mut self.state {
+            State::Agreed(agreed) if agreed.keys.contains(key) => {
+                agreed.down_since.get_or_insert_with(Instant::now);
+            }
+            State::Agreed(_) | State::Off(_) => {}
+        }
+    }
+
+    /// How it is with the tunnel, and why packets do not pass.
     pub(super) fn news(&self) -> (TunnelNews, Option<String>) {
         let early = self.waits_since.elapsed() < limits::TUNNEL_WAIT;
         match &self.state {
-            State::Agreed(agreed) if agreed.was_up => (TunnelNews::Carries, None),
+            State::Agreed(agreed) if agreed.was_up => {
+                let is_long = |since: Instant| since.elapsed() >= limits::TUNNEL_DOWN;
+                let is_down = agreed.down_since.is_some_and(is_long);
+                (TunnelNews::Carries, is_down.then(|| agreed.silent()))
+            }
             State::Agreed(_)
             | State::Off(Off::NoLease | Off::Starting | Off::NotMet | Off::NoSecret)
                 if early =>
             {
                 (TunnelNews::Awaited, None)
             }
-            State::Agreed(agreed) => {
-                let addresses = agreed.gateways.iter().flatten().map(ToString::to_string);
-                let addresses = addresses.collect::<Vec<_>>().join(", ");
-                let text = format!(
-                    "the other cluster's gateway does not answer at {addresses}: let UDP to one of \
-                     the two gateways through (firewall, NAT), and say where it is reached \
-                     (gateway.addresses)"
-                );
-                (TunnelNews::Off, Some(text))
-            }
+            State::Agreed(agreed) => (TunnelNews::Off, Some(agreed.silent())),
             State::Off(off) => (TunnelNews::Off, Some(off.to_string())),
         }
+    }
+}
+
+impl Agreed {
+    /// A gateway that is not the one that is called says nothing, so that nobody can tell the one
+    /// cause from the other.
+    fn silent(&self) -> String {
+        let addresses = self.gateways.iter().flatten().map(ToString::to_string);
+        let addresses = addresses.collect::<Vec<_>>().join(", ");
+        format!(
+            "the other cluster's gateway does not answer at {addresses}: UDP is dropped on the way, \
+             or another gateway is there; let UDP to one of the two gateways through (firewall, \
+             NAT), and have its owner say where it is reached (gateway.addresses)"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mercato_protocol::id::ClusterId;
+    use zeroize::Zeroizing;
+
+    use super::super::exchange::Pair;
+    use super::*;
+
+    const KEY: PublicKey = PublicKey::new([9; 32]);
+
+    fn peer(was_up: bool) -> Peer {
+        let exchange = Exchange::new(ClusterId([1; 32]), ClusterId([2; 32]), Pair::default());
+        let agreed = Agreed {
+            gateways: vec![vec!["192.0.2.7:7475".parse().unwrap()]],
+            keys: vec![KEY],
+            ranges: BTreeSet::new(),
+            secret: Arc::new(PairSecret::new(Zeroizing::new([3; 32]))),
+            was_up,
+            down_since: None,
+        };
+        Peer { state: State::Agreed(agreed), ..Peer::new(exchange) }
+    }
+
+    /// As if so much time had passed.
+    fn passes(peer: &mut Peer, time: Duration) {
+        peer.waits_since = peer.waits_since.checked_sub(time).unwrap();
+        if let State::Agreed(agreed) = &mut peer.state {
+            agreed.down_since = agreed.down_since.map(|at| at.checked_sub(time).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_gateway_that_never_answers_is_waited_for_no_longer_than_that() {
+        let mut peer = peer(false);
+        assert_eq!(peer.news(), (TunnelNews::Awaited, None));
+        passes(&mut peer, limits::TUNNEL_WAIT);
+        let (news, why) = peer.news();
+        let why = why.unwrap();
+        assert_eq!(news, TunnelNews::Off);
+        for part in ["at 192.0.2.7:7475", "another gateway", "firewall", "gateway.addresses"] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_down_for_long_is_told_and_takes_no_address() {
+        let mut peer = peer(true);
+        passes(&mut peer, limits::TUNNEL_WAIT);
+        assert_eq!(peer.news(), (TunnelNews::Carries, None));
+        peer.on_down(&PublicKey::new([8; 32]));
+        peer.on_down(&KEY);
+        assert_eq!(peer.news(), (TunnelNews::Carries, None), "it may be back at once");
+        passes(&mut peer, limits::TUNNEL_DOWN);
+        peer.on_down(&KEY);
+        assert!(matches!(peer.news(), (TunnelNews::Carries, Some(_))));
+        peer.on_up(&KEY);
+        assert_eq!(peer.news(), (TunnelNews::Carries, None));
     }
 }

@@ -15,7 +15,6 @@ use crate::limits;
 
 /// What people see of the tunnels, as the gateway's task knows it.
 pub(crate) struct Seen {
-    own: OwnGateway,
     now: Mutex<Now>,
     /// Since when each tunnel is as it is, as it was told: of a duration and a clock it would be
     /// another millisecond each time.
@@ -25,6 +24,8 @@ pub(crate) struct Seen {
 /// What they see of them now.
 #[derive(Clone, Default)]
 pub(super) struct Now {
+    /// This cluster's end of them.
+    pub(super) own: OwnGateway,
     pub(super) peers: Vec<PeerSeen>,
     pub(super) gateway: Option<GatewayHandle>,
 }
@@ -41,7 +42,8 @@ pub(super) struct PeerSeen {
 
 impl Seen {
     pub(super) fn new(own: OwnGateway) -> Self {
-        Self { own, now: Mutex::default(), since: Arc::default() }
+        let now = Now { own, ..Now::default() };
+        Self { now: Mutex::new(now), since: Arc::default() }
     }
 
     /// It is so from now on.
@@ -67,7 +69,7 @@ impl Tunnels for Seen {
     }
 
     fn own(&self) -> OwnGateway {
-        self.own.clone()
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).own.clone()
     }
 }
 
@@ -86,7 +88,7 @@ fn steady(states: &mut [TunnelState], told: &mut BTreeMap<ClusterId, u64>) {
 }
 
 fn states(now: Now) -> Vec<TunnelState> {
-    let Now { peers, gateway } = now;
+    let Now { peers, gateway, .. } = now;
     let known = gateway.as_ref().and_then(|gateway| gateway.peers(limits::TUNNEL_ANSWER).ok());
     let traffic = gateway.as_ref().and_then(|gateway| gateway.traffic().ok());
     let (known, traffic) = (known.unwrap_or_default(), traffic.unwrap_or_default());

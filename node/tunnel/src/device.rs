@@ -47,16 +47,46 @@ pub enum DeviceError {
     #[error("{0:?} is no name of a device: at most 15 bytes, none of them zero")]
     Name(String),
     /// The file of all TUN devices cannot be opened.
-    #[error("cannot open {PATH}: {0}; the tunnel needs the module tun and CAP_NET_ADMIN")]
-    Open(#[source] io::Error),
+    #[error("cannot open {PATH}: {source}; {}", how_to_open(.source))]
+    Open {
+        /// What the kernel says to that.
+        source: io::Error,
+    },
     /// The kernel refuses to make this one.
-    #[error("cannot make the device {name}: {source}; the tunnel needs CAP_NET_ADMIN")]
+    #[error("cannot make the device {name}: {source}; {}", how_to_make(.source))]
     Make {
         /// What it would be called.
         name: String,
         /// The kernel's word.
         source: io::Error,
     },
+}
+
+/// What to do where the file is not there, or may not be opened.
+fn how_to_open(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "let the daemon's user, and the container that it runs in, use that device"
+        }
+        Some(_) | None => {
+            "load its module (modprobe tun), and where the daemon runs in a container give it the \
+             device (in a pod by a volume: hostPath: {path: /dev/net/tun})"
+        }
+    }
+}
+
+/// What to do where the kernel makes no device.
+fn how_to_make(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "the daemon needs CAP_NET_ADMIN on the node's network: start it as root, or in a pod \
+             with hostNetwork: true and securityContext.capabilities.add: [NET_ADMIN]"
+        }
+        Some(libc::EBUSY) => "a device has that name already: is another daemon running?",
+        Some(_) | None => {
+            "the file that was opened is no TUN device, or the kernel has none (modprobe tun)"
+        }
+    }
 }
 
 impl Device {
@@ -82,7 +112,7 @@ impl Device {
     fn open(name: &str, is_one_of_many: bool, offloads: OffloadState) -> Result<Self, DeviceError> {
         let path =
             || OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
-        let file = path().map_err(DeviceError::Open)?;
+        let file = path().map_err(|source| DeviceError::Open { source })?;
         let request = request(name, is_one_of_many)?;
         let make =
             |error: nix::Error| DeviceError::Make { name: name.to_owned(), source: error.into() };
@@ -177,6 +207,27 @@ fn request(name: &str, is_one_of_many: bool) -> Result<libc::ifreq, DeviceError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_has_no_device_hears_what_to_do() {
+        let open = |number| {
+            let source = io::Error::from_raw_os_error(number);
+            DeviceError::Open { source }.to_string()
+        };
+        let make = |number| {
+            let source = io::Error::from_raw_os_error(number);
+            DeviceError::Make { name: "mercato0".to_owned(), source }.to_string()
+        };
+        for (said, part) in [
+            (open(libc::ENOENT), "modprobe tun"),
+            (open(libc::EACCES), "let the daemon's user"),
+            (make(libc::EPERM), "CAP_NET_ADMIN"),
+            (make(libc::EBUSY), "another daemon"),
+            (make(libc::ENOTTY), "no TUN device"),
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
 
     #[test]
     fn a_name_that_the_kernel_does_not_take_is_refused() {

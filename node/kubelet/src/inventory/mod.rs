@@ -1,16 +1,19 @@
 //! What the own cluster has, uses and could lend: nodes and pods are watched,
 //! the few numbers that matter of each are kept, and summed by pool. What of it
-//! is for sale is the broker's to say. Beside it, where the pods are.
+//! is for sale is the broker's to say. Beside it, where the pods are, and which
+//! addresses the cluster has given out.
 
 mod node;
 mod place;
 mod pod;
+mod ranges;
 mod sum;
 mod watch;
 
 pub use node::{NodeView, user_namespaces};
 pub use place::{PodPlace, places};
 pub use pod::PodView;
+pub use ranges::{ClusterRange, RangeUse, ranges};
 pub use sum::{Inventory, Pool, sum};
 pub use watch::watch;
 

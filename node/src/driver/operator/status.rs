@@ -26,7 +26,10 @@ impl OperatorService {
             .borrow()
             .absent
             .then(|| Attention::of(Kind::ResourcesMissing, ABSENT).command(INSTALL));
+        let gateway = self.about.tunnels.own();
+        let no_tunnel = gateway.reason.as_deref().map(Attention::tunnel_off);
         let attention = degraded.into_iter().chain(all).chain(self.about.off.clone());
+        let attention = attention.chain(no_tunnel);
         let (listens, addresses) =
             (self.driver.net().local_addresses(), self.driver.net().published_addresses());
         let unreachable = (!listens.is_empty() && addresses.is_empty()).then(|| {
@@ -47,7 +50,7 @@ impl OperatorService {
             data_dir: self.about.data_dir.clone(),
             health: self.about.health.clone(),
             addresses: addresses.iter().map(ToString::to_string).collect(),
-            gateway: self.about.tunnels.own(),
+            gateway,
             tunnels: self.about.tunnels.states().await,
             kubernetes: self.kubernetes.as_ref().map(|kubernetes| kubernetes.describe()),
             attention,

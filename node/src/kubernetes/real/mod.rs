@@ -29,7 +29,7 @@ use mercato_protocol::stream::{RefusedReason, Request, Usage};
 use mercato_protocol::workload::{Uid, is_reserved};
 use tokio::sync::watch;
 
-use super::{Kubernetes, LeaseTask, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, PodPlace};
 use crate::admin::{Attention, AttentionKind, Offload};
 use crate::doctor::Finding;
 use crate::telemetry::Metrics;
@@ -132,6 +132,16 @@ impl Kubernetes for Real {
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
         let known = stream::once(self.known()).filter_map(ready);
         known.flat_map(|shared| inventory::places(&shared.cluster)).boxed()
+    }
+
+    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {
+        let known = self.known();
+        async move {
+            let Some(shared) = known.await else { return Ok(Vec::new()) };
+            let told = inventory::ranges(&shared.cluster).await;
+            told.map_err(|failure| failure.to_string())
+        }
+        .boxed()
     }
 
     /// There is no gateway yet that could enforce it, and a CNI is not taken at its word.

@@ -20,7 +20,7 @@ use mercato_protocol::terms::Platform;
 use mercato_protocol::workload::Uid;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{Kubernetes, LeaseTask, PodPlace};
+use super::{ClusterRange, Kubernetes, LeaseTask, PodPlace};
 use crate::admin::{Attention, Offload};
 use crate::doctor::Finding;
 
@@ -46,6 +46,10 @@ impl Kubernetes for Simulated {
     /// They have no addresses that anybody could call.
     fn pods(&self) -> BoxStream<'static, Vec<PodPlace>> {
         stream::iter([Vec::new()]).chain(stream::pending()).boxed()
+    }
+
+    fn ranges(&self) -> BoxFuture<'static, Result<Vec<ClusterRange>, String>> {
+        ready(Ok(Vec::new())).boxed()
     }
 
     /// There is no network in the model.

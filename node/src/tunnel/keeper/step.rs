@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Instant;
 
 use mercato_agent::{Input, LeaseInput, TunnelInput, TunnelNews};
 use mercato_broker::Side;
@@ -10,7 +11,7 @@ use mercato_offload::{guest, home};
 use mercato_protocol::id::ContractId;
 use mercato_session::Role;
 
-use super::{Keeper, Said};
+use super::{Keeper, Said, Told};
 use crate::driver::clock::wall_ms;
 use crate::tunnel::own::{Content, blocks, callable};
 use crate::tunnel::seen::{Now, PeerSeen};
@@ -19,6 +20,7 @@ use crate::tunnel::words::SaidLease;
 
 impl Keeper {
     pub(super) async fn step(&mut self, said: &Said) {
+        self.mind_ground(said).await;
         self.mind_gateway(said);
         self.mind_own(said).await;
         self.mind_peers(said);
@@ -30,20 +32,9 @@ impl Keeper {
         self.show(said);
     }
 
-    /// It runs as long as there is a lease.
-    fn mind_gateway(&mut self, said: &Said) {
-        let Ok(settings) = &self.gateway else { return };
-        if !said.leases.is_empty() {
-            self.end.begin(settings.port, &self.secrets);
-        } else if self.end.key().is_some() {
-            self.end.finish();
-            self.mapped.clear();
-        }
-    }
-
     /// What peers get to know of this cluster.
     async fn mind_own(&mut self, said: &Said) {
-        if let Ok(settings) = &self.gateway {
+        if let Ok(settings) = self.ground.gateway() {
             let nodes = said.leases.values().filter(|lease| lease.side == Side::Consumer);
             let nodes: BTreeSet<&str> =
                 nodes.filter_map(|lease| lease.node.get().map(String::as_str)).collect();
@@ -53,10 +44,10 @@ impl Keeper {
                 self.driver.tell(Input::Tunnel(TunnelInput::Own(now))).await;
             }
         }
-        let gateway = match (&self.gateway, self.end.key()) {
-            (Err(why), _) => Err(why.clone()),
-            (Ok(settings), Some(key)) => Ok((key, self.addresses(settings))),
-            (Ok(_), None) => return,
+        let gateway = match (self.ground.gateway(), self.end.key(), self.end.trouble()) {
+            (Err(why), ..) | (Ok(_), None, Some(why)) => Err(why.to_owned()),
+            (Ok(settings), Some(key), _) => Ok((key, self.addresses(settings))),
+            (Ok(_), None, None) => return,
         };
         self.say_own(Content::new(gateway, &said.own));
     }
@@ -146,14 +137,14 @@ impl Keeper {
     }
 
     fn callable(&self, said: &Said, lease: &SaidLease) -> BTreeMap<IpAddr, IpAddr> {
-        let Ok(settings) = &self.gateway else { return BTreeMap::new() };
+        let Ok(settings) = self.ground.gateway() else { return BTreeMap::new() };
         let node = lease.node.get().map(String::as_str);
         callable(&self.pods, node, &said.own, settings.pool)
     }
 
     /// What leases reach by the tunnel is reached by the machine.
     fn mind_machine(&mut self, said: &Said) {
-        let (Ok(settings), Some(node)) = (&self.gateway, said.own.nodes) else { return };
+        let (Ok(settings), Some(node)) = (self.ground.gateway(), said.own.nodes) else { return };
         let ranges = said.leases.values().flat_map(|lease| &lease.ranges);
         self.end.stand(settings.pool, node, ranges.map(|range| range.local).collect());
     }
@@ -165,20 +156,21 @@ impl Keeper {
             keys: peer.agreed().map(|agreed| agreed.keys.clone()).unwrap_or_default(),
             leases: said.with(*cluster).map(|(id, _)| *id).collect(),
             reason: self
-                .gateway
-                .as_ref()
+                .ground
+                .gateway()
                 .err()
-                .cloned()
-                .or(peer.news().1)
+                .map(str::to_owned)
+                .or_else(|| peer.news().1)
                 .or_else(|| self.end.trouble().map(str::to_owned)),
         });
-        self.seen.set(Now { peers: peers.collect(), gateway: self.end.handle() });
+        let (peers, own) = (peers.collect(), self.ground.own());
+        self.seen.set(Now { own, peers, gateway: self.end.handle() });
     }
 
     /// How it is with the tunnel of a lease, and why it is not there.
     fn news_of(&self, id: &ContractId, lease: &SaidLease) -> (TunnelNews, Option<String>) {
         let off = |why: &str| (TunnelNews::Off, Some(why.to_owned()));
-        if let Err(why) = &self.gateway {
+        if let Err(why) = self.ground.gateway() {
             return off(why);
         }
         let Some(peer) = self.peers.get(&lease.cluster) else {
@@ -198,19 +190,23 @@ impl Keeper {
         let mut told = Vec::new();
         for (id, lease) in &said.leases {
             let (news, why) = self.news_of(id, lease);
-            if self.news.get(id) != Some(&(lease.said, news)) {
-                let before = self.news.insert(*id, (lease.said, news)).map(|(_, before)| before);
-                if before != Some(news) {
-                    let contract = id.short();
-                    tracing::info!(%contract, ?news, ?why, "the tunnel of a lease");
-                }
-                let word = match news {
-                    TunnelNews::Awaited => TunnelWord::Awaited,
-                    TunnelNews::Carries => TunnelWord::Up,
-                    TunnelNews::Off => TunnelWord::Off { reason: why.unwrap_or_default() },
-                };
-                told.push((*id, news, word));
+            let before = self.news.get(id);
+            if before.is_some_and(|told| told.said == lease.said && told.holds(news, &why)) {
+                continue;
             }
+            if before.is_none_or(|told| (told.news, &told.why) != (news, &why)) {
+                let contract = id.short();
+                tracing::info!(%contract, ?news, ?why, "the tunnel of a lease");
+            }
+            let word = match (news, &why) {
+                (TunnelNews::Awaited, _) => TunnelWord::Awaited,
+                (TunnelNews::Carries, None) => TunnelWord::Up,
+                (TunnelNews::Carries | TunnelNews::Off, _) => {
+                    TunnelWord::Off { reason: why.clone().unwrap_or_default() }
+                }
+            };
+            self.news.insert(*id, Told { said: lease.said, news, why, at: Instant::now() });
+            told.push((*id, news, word));
         }
         self.news.retain(|id, _| said.leases.contains_key(id));
         for (id, news, word) in told {
@@ -225,7 +221,7 @@ impl Keeper {
         let mut told = Vec::new();
         for (id, pods) in &said.pods {
             let Some(side) = said.leases.get(id).map(|lease| lease.side) else { continue };
-            let is_off = matches!(self.news.get(id), Some((_, TunnelNews::Off)));
+            let is_off = self.news.get(id).is_some_and(|told| told.news == TunnelNews::Off);
             let row = self.end.row(id);
             for (uid, pod) in pods {
                 let local = match side {

@@ -73,7 +73,10 @@ fn a_peer_without_a_tunnel_is_told_of() {
     };
     let effects = handle(&mut both, 0, Input::Unsupported { number: *number });
     assert_eq!(effects, [Effect::Off(Off::EarlierVersion)]);
-    assert!(Off::EarlierVersion.to_string().contains("earlier version"));
+    let said = Off::EarlierVersion.to_string();
+    for part in ["earlier version, which has no tunnel", "ask its operator to update mercato"] {
+        assert!(said.contains(part), "{said}");
+    }
     assert_eq!(both.sides[0].exchange.wakeup(), None, "it is not asked again");
     // It comes back, and is asked again; updated, it is known for what it is.
     assert_eq!(handle(&mut both, 0, Input::Disconnected), []);

@@ -1,0 +1,83 @@
+//! Whether there is a gateway: it runs from the first lease to the end of the last, if one can.
+
+use futures::StreamExt as _;
+use mercato_agent::{Input, TunnelInput};
+
+use super::{Event, Keeper, Said};
+use crate::limits;
+
+impl Keeper {
+    /// A gateway may be able to run that could not before, or the other way round.
+    pub(super) async fn mind_ground(&mut self, said: &Said) {
+        if self.ground.look_again() {
+            self.ask_ranges();
+        }
+        let pool = self.ground.pool();
+        if pool == self.pool {
+            return;
+        }
+        self.pool = pool;
+        if pool.is_some() {
+            self.watch_pods();
+            if said.leases.is_empty() {
+                self.end.clean();
+            }
+        } else {
+            self.finish();
+        }
+        self.driver.tell(Input::Tunnel(TunnelInput::Pool(pool))).await;
+    }
+
+    /// It runs as long as there is a lease.
+    pub(super) fn mind_gateway(&mut self, said: &Said) {
+        let Ok(settings) = self.ground.gateway() else { return };
+        if said.leases.is_empty() {
+            self.finish();
+        } else {
+            self.end.begin(settings.port, &self.secrets);
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.end.key().is_some() {
+            self.end.finish();
+            self.mapped.clear();
+        }
+    }
+
+    /// Where the cluster's pods are is told from now on.
+    pub(super) fn watch_pods(&mut self) {
+        if std::mem::replace(&mut self.watches_pods, true) {
+            return;
+        }
+        let (mut pods, tell) = (self.kubernetes.pods(), self.tell.clone());
+        tokio::spawn(async move {
+            while let Some(pods) = pods.next().await {
+                if tell.send(Event::Pods(pods)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// What the cluster has given out is told once it answers.
+    pub(super) fn ask_ranges(&mut self) {
+        if std::mem::replace(&mut self.asks_ranges, true) {
+            return;
+        }
+        let (kubernetes, tell) = (self.kubernetes.clone(), self.tell.clone());
+        tokio::spawn(async move {
+            loop {
+                match kubernetes.ranges().await {
+                    // An error says that the daemon is stopping.
+                    Ok(ranges) => return drop(tell.send(Event::Ranges(ranges)).await),
+                    Err(error) => tracing::debug!(error, "the cluster's ranges are not known"),
+                }
+                if tell.is_closed() {
+                    return;
+                }
+                tokio::time::sleep(limits::TUNNEL_PROBE).await;
+            }
+        });
+    }
+}
