@@ -5,7 +5,6 @@ mod peers;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -13,7 +12,6 @@ use std::time::Instant;
 
 use ipnet::IpNet;
 use mercato_agent::{Config, Input, TunnelInput, TunnelNews};
-use mercato_discovery::Host;
 use mercato_host::Marks;
 use mercato_offload::key::Uid;
 use mercato_protocol::envelope::Verified;
@@ -236,23 +234,5 @@ impl Keeper {
                 self.ground.take_ranges(ranges);
             }
         }
-    }
-
-    /// Where other gateways reach this one.
-    fn addresses(&self, settings: &GatewaySettings) -> Vec<SocketAddr> {
-        if !settings.addresses.is_empty() {
-            return settings.addresses.clone();
-        }
-        let (mut of, net) = (BTreeSet::new(), self.driver.net());
-        for address in net.published_addresses().into_iter().chain(net.local_addresses()) {
-            if let Host::Ip(ip) = address.host
-                && !ip.is_loopback()
-                && !ip.is_unspecified()
-                && !settings.pool.contains(&ip)
-            {
-                of.insert(SocketAddr::new(ip, settings.port));
-            }
-        }
-        of.into_iter().collect()
     }
 }

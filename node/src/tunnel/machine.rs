@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
+use mercato_discovery::Host;
 use mercato_host::{Finding, Marks, Wanted};
+use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
     Command, DatagramSocket, Device, Gateway, GatewayConfig, GatewayError, GatewayHandle,
@@ -28,6 +30,26 @@ pub(crate) struct GatewaySettings {
     pub(crate) addresses: Vec<SocketAddr>,
     /// By addresses of this range pods are known.
     pub(crate) pool: IpNet,
+}
+
+impl GatewaySettings {
+    /// Where others are told that it is.
+    pub(super) fn told(&self, net: &Net) -> Vec<SocketAddr> {
+        if !self.addresses.is_empty() {
+            return self.addresses.clone();
+        }
+        let mut of = BTreeSet::new();
+        for address in net.published_addresses().into_iter().chain(net.local_addresses()) {
+            if let Host::Ip(ip) = address.host
+                && !ip.is_loopback()
+                && !ip.is_unspecified()
+                && !self.pool.contains(&ip)
+            {
+                of.insert(SocketAddr::new(ip, self.port));
+            }
+        }
+        of.into_iter().collect()
+    }
 }
 
 /// A gateway that runs on this machine.

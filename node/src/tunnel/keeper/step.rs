@@ -46,7 +46,7 @@ impl Keeper {
         }
         let gateway = match (self.ground.gateway(), self.end.key(), self.end.trouble()) {
             (Err(why), ..) | (Ok(_), None, Some(why)) => Err(why.to_owned()),
-            (Ok(settings), Some(key), _) => Ok((key, self.addresses(settings))),
+            (Ok(settings), Some(key), _) => Ok((key, settings.told(self.driver.net()))),
             (Ok(_), None, None) => return,
         };
         self.say_own(Content::new(gateway, &said.own));
