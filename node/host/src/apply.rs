@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
 use crate::found::{Found, Link};
 use crate::limits;
 use crate::netlink::{
     Conversation, all_routes, change, change_pods, own_routes, read_addresses, read_devices,
-    read_forwarding, read_packets, read_rules, remove_packets, replace_packets,
+    read_dropping, read_forwarding, read_packets, read_rules, remove_packets, replace_packets,
 };
 use crate::networks::{Network, NetworkKind};
+use crate::packets::Table;
 use crate::plan::clean_plan;
 use crate::step::Step;
 use crate::wanted::Marks;
@@ -95,6 +97,20 @@ fn perform(
 /// When the kernel does not say what is there, or refuses.
 pub fn clean(marks: &Marks) -> Result<(), HostError> {
     apply(&clean_plan(&read(marks)?, marks))
+}
+
+/// The chains of others, seen by nf_tables, that drop what is forwarded and spoken of by none of their
+/// rules, and that do not accept whatever comes and goes by our device. Whatever has its rules
+/// elsewhere (iptables' legacy tables) is not seen.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn dropping(marks: &Marks) -> Result<Vec<Dropping>, HostError> {
+    let kernel = Conversation::about_packets();
+    let all = kernel.and_then(|mut kernel| read_dropping(&mut kernel, &marks.device));
+    let mut all = all.map_err(reading("nf_tables"))?;
+    all.retain(|one| one.table != Table::NAME);
+    Ok(all)
 }
 
 /// Each network that this machine has an address of or a route to, in all its tables, but for

@@ -8,6 +8,7 @@
 //! IPv4 alone is set up so far; types have both families.
 
 mod apply;
+mod dropping;
 mod error;
 mod found;
 mod limits;
@@ -18,7 +19,8 @@ mod plan;
 mod step;
 mod wanted;
 
-pub use apply::{apply, clean, networks, read};
+pub use apply::{apply, clean, dropping, networks, read};
+pub use dropping::{Dropping, PacketFamily};
 pub use error::{HostError, KernelError};
 pub use found::{DeviceSetting, Finding, Found, Link, Route, RouteKind, Rule};
 pub use networks::{Network, NetworkKind, Overlap, overlap};

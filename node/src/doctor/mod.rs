@@ -1,10 +1,11 @@
 //! `mercato doctor`: what stands in the way, or may, with what to do about it. Only what can
 //! be known is said; nothing is changed.
 //!
-//! The daemon looks at itself, its machine (`machine`), its peers (`peers`) and its cluster
-//! ([`crate::kubernetes::Kubernetes::examine`]). Where there is no daemon, the command line
+//! The daemon looks at itself, its machine (`machine`, `gateway`), its peers (`peers`) and its
+//! cluster ([`crate::kubernetes::Kubernetes::examine`]). Where there is no daemon, the command line
 //! looks at the machine alone.
 
+pub(crate) mod gateway;
 pub(crate) mod machine;
 pub(crate) mod peers;
 

@@ -11,7 +11,9 @@ mod routing;
 mod words;
 
 pub(crate) use self::conversation::Conversation;
-pub(crate) use self::packets::{change_pods, read_packets, remove_packets, replace_packets};
+pub(crate) use self::packets::{
+    change_pods, read_dropping, read_packets, remove_packets, replace_packets,
+};
 pub(crate) use self::routing::{
     all_routes, change, own_routes, read_addresses, read_devices, read_forwarding, read_rules,
 };

@@ -7,12 +7,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::conversation::{Conversation, list_flags};
 use super::message::{Attributes, Message, number};
 use super::words;
+use crate::dropping::{Dropping, PacketFamily};
 use crate::error::KernelError;
 use crate::limits;
 use crate::packets::{Base, Chain, Hook, PacketRule, Table};
 
 /// A family, a version and a number (`struct nfgenmsg`).
 const HEADER_BYTES: usize = 4;
+// Families of packets (`NFPROTO_...`).
+const ANY_FAMILY: u8 = 0;
+const INET: u8 = 1;
 const IPV4: u8 = 2;
 
 // Messages (`NFT_MSG_...`).
@@ -129,6 +133,62 @@ pub(crate) fn read_packets(kernel: &mut Conversation) -> Result<Option<Table>, K
     }
     table.sets = read_sets(kernel, name)?;
     Ok(Some(table))
+}
+
+/// The chains that drop what is forwarded and spoken of by none of their rules, unless they let
+/// through whatever comes and goes by this device.
+pub(crate) fn read_dropping(
+    kernel: &mut Conversation,
+    device: &str,
+) -> Result<Vec<Dropping>, KernelError> {
+    let mut found = Vec::new();
+    for bytes in kernel.list(|| header(GET_CHAIN, list_flags(), ANY_FAMILY))? {
+        let family = match bytes.first() {
+            Some(&INET) => PacketFamily::Inet,
+            Some(&IPV4) => PacketFamily::Ip,
+            Some(_) | None => continue,
+        };
+        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
+        let drops = |base: Base| base.hook == Hook::Forward && !base.accepts;
+        if attributes.of(CHAIN_HOOK).is_none() || !base(&attributes)?.is_some_and(drops) {
+            continue;
+        }
+        let table = attributes.text(OF_TABLE).unwrap_or_default();
+        let chain = attributes.text(CHAIN_NAME).unwrap_or_default();
+        let found_here = Dropping { family, table, chain };
+        if !lets_through(kernel, &found_here, device)? {
+            found.push(found_here);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether rules of the chain accept what comes by the device, and what goes.
+fn lets_through(
+    kernel: &mut Conversation,
+    chain: &Dropping,
+    device: &str,
+) -> Result<bool, KernelError> {
+    let family = match chain.family {
+        PacketFamily::Inet => INET,
+        PacketFamily::Ip => IPV4,
+    };
+    let mut ways = BTreeSet::new();
+    let request = || {
+        let mut request = header(GET_RULE, list_flags(), family);
+        request.put_text(OF_TABLE, &chain.table);
+        request.put_text(RULE_CHAIN, &chain.chain);
+        request
+    };
+    for bytes in kernel.list(request)? {
+        let attributes = Attributes::after(HEADER_BYTES, &bytes)?;
+        if attributes.text(OF_TABLE).as_deref() == Some(&chain.table)
+            && attributes.text(RULE_CHAIN).as_deref() == Some(&chain.chain)
+        {
+            ways.extend(rule(&attributes)?.accepts_by(device));
+        }
+    }
+    Ok(ways.len() == 2)
 }
 
 fn read_sets(
@@ -264,18 +324,18 @@ fn elements(kind: u16, flags: u16, set: &str, members: &BTreeSet<IpAddr>) -> Vec
 
 /// A message about a table, or about something in it.
 fn message(kind: u16, flags: u16, table: &str) -> Message {
-    let mut message = header(kind, flags);
+    let mut message = header(kind, flags, IPV4);
     message.put_text(OF_TABLE, table);
     message
 }
 
 fn get(kind: u16) -> Message {
-    header(kind, list_flags())
+    header(kind, list_flags(), IPV4)
 }
 
-fn header(kind: u16, flags: u16) -> Message {
+fn header(kind: u16, flags: u16, family: u8) -> Message {
     let subsystem = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8;
-    Message::new(subsystem | kind, flags, &[IPV4, 0, 0, 0])
+    Message::new(subsystem | kind, flags, &[family, 0, 0, 0])
 }
 
 fn is_of(messages: &[Vec<u8>], table: &str) -> Result<bool, KernelError> {

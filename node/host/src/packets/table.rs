@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::expression::Expression;
+use super::expression::{Expression, Verdict};
 
 /// A table of nf_tables, of the family `ip`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +60,30 @@ pub struct PacketRule {
     pub comment: String,
     /// Conditions and what is done, in order; one that is not met ends it.
     pub expressions: Vec<Expression>,
+}
+
+/// Which way packets go by a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+impl PacketRule {
+    /// The way by a device in which it accepts everything, if it does that and nothing else.
+    pub(crate) fn accepts_by(&self, device: &str) -> Option<Way> {
+        let words = self.expressions.iter().filter(|word| **word != Expression::Count);
+        let [way, Expression::Is(name), Expression::Verdict(Verdict::Accept)] =
+            words.collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        let ways = [(Expression::InputName, Way::In), (Expression::OutputName, Way::Out)];
+        let (_, way) = ways.into_iter().find(|(word, _)| word == way)?;
+        // `nft` compares all of the kernel's room for a name, `iptables` up to its end.
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        (&name[..end] == device.as_bytes()).then_some(way)
+    }
 }
 
 impl Table {

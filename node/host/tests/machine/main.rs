@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a deadline ends a test that hangs")]
 
 mod cluster;
+mod dropping;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
 mod namespace;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         trial("many_pods_and_ranges_are_set_up", state::many_of_all),
         trial("a_refusal_says_what_and_why", state::refusals_say_why),
         trial("networks_of_others_are_listed", state::networks_of_others),
+        trial("chains_that_drop_are_named_with_a_cure", dropping::chains_are_named),
         trial("pods_keep_their_address_and_others_have_the_nodes", packets::sources_are_right),
         trial("other_clusters_reach_pods_that_are_mapped_alone", packets::nobody_else_is_reached),
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),

@@ -26,7 +26,7 @@ use crate::admin::{
 };
 use crate::daemon::identity::Identity;
 use crate::daemon::portable::State;
-use crate::doctor::{Finding, machine, peers};
+use crate::doctor::{Finding, gateway, machine, peers};
 use crate::kubernetes::Kubernetes;
 use crate::limits;
 use crate::resources::Ruling;
@@ -280,6 +280,9 @@ impl OperatorService {
         findings.extend(peers::clocks(&known));
         findings.extend(machine::names(listed, self.driver.net().names()).await);
         findings.push(machine::offloads());
+        let own = self.about.tunnels.own();
+        let looked = || gateway::gateway(&own, mercato_host::dropping);
+        findings.extend(tokio::task::block_in_place(looked));
         match &self.kubernetes {
             Some(kubernetes) => findings.extend(kubernetes.examine().await),
             None => findings.push(

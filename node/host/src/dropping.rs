@@ -1,0 +1,42 @@
+//! What others do with packets that no rule of theirs speaks of: our own rules cannot undo it, since
+//! every chain of a hook is asked.
+
+use std::fmt;
+
+/// A chain of somebody else's through which forwarded packets go, and which drops those that none of
+/// its rules accepts: Docker and firewalld make such chains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropping {
+    /// Of which packets it is asked.
+    pub family: PacketFamily,
+    /// What its table is called.
+    pub table: String,
+    /// What it is called itself.
+    pub chain: String,
+}
+
+/// The family of a table of nf_tables that sees packets of IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketFamily {
+    /// It sees packets of IPv4 alone.
+    Ip,
+    /// It sees IPv4 and IPv6.
+    Inet,
+}
+
+impl Dropping {
+    /// Commands that let the packets of a device through, one for each direction.
+    pub fn cures(&self, device: &str) -> [String; 2] {
+        ["iifname", "oifname"].map(|name| format!("nft insert rule {self} {name} {device} accept"))
+    }
+}
+
+impl fmt::Display for Dropping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = match self.family {
+            PacketFamily::Ip => "ip",
+            PacketFamily::Inet => "inet",
+        };
+        write!(f, "{family} {} {}", self.table, self.chain)
+    }
+}
