@@ -10,6 +10,7 @@ mod deal;
 mod idle;
 mod lease;
 mod memory;
+mod reach;
 mod stage;
 mod table;
 
@@ -39,6 +40,8 @@ const EXAMPLES: &str = "Examples:
 enum Scene {
     /// From two strangers to the first guest pod
     Deal,
+    /// What the gateways add to a deal and to a pod's start, and the first packet to each pod
+    Reach,
     /// 300 pods at once, with Mercato and without
     Burst,
     /// 1,000 pods at once, likewise
@@ -72,6 +75,7 @@ fn measure(scene: Scene, quick: bool) -> Result<()> {
     let pick = |small, whole| if quick { small } else { whole };
     match scene {
         Scene::Deal => deal::measure(rounds),
+        Scene::Reach => reach::measure(rounds, pick(5, 20)),
         Scene::Burst => burst::measure(pick(100, 300), rounds),
         Scene::LargeBurst => burst::measure(pick(300, 1_000), rounds),
         Scene::Memory => memory::measure(pick(100, 1_000), pick(500, 5_000)),
