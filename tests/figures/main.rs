@@ -1,5 +1,6 @@
 //! `figures`: how fast Mercato is and what it costs, measured on beds of real clusters
-//! with simulated nodes, so that what is measured is the control planes' and ours.
+//! with simulated nodes, so that what is measured is the control planes' and ours; pods that are
+//! called run on a real one.
 //!
 //! `tests/run figures` builds it and runs it. What it prints goes to docs/benchmarks.md.
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
@@ -26,13 +27,13 @@ use clap::{Parser, ValueEnum};
 struct Cli {
     /// What to measure, all by default
     scenes: Vec<Scene>,
-    /// Few rounds and small counts: shows that all of it works, in some five minutes
+    /// Few rounds and small counts: shows that all of it works, in some seven minutes
     #[arg(long)]
     quick: bool,
 }
 
 const EXAMPLES: &str = "Examples:
-  tests/run figures                     all of it; three quarters of an hour
+  tests/run figures                     all of it; under an hour
   tests/run figures --quick
   tests/run figures burst large-burst   two scenes of it, one after the other";
 

@@ -71,7 +71,7 @@ pub(crate) fn measure(rounds: usize, pods: usize) -> Result<()> {
     let what = "first bytes from home's node to a pod, sent as soon as it is Ready, that come";
     table::row(what, &format!("{all} of {all}"), &passed);
     let took = format!("{} ms", short(quantile(&with.first, 1.0)));
-    table::row("the longest of them, there and back", "", &took);
+    table::row("the longest of them, with the start of the program that sends it", "", &took);
     Ok(())
 }
 
