@@ -74,7 +74,7 @@ async fn round(rome: &Cluster, turin: &Cluster) -> Result<Round> {
     provider.mercato(&["share", "set", "--approve", "ask"]).await?.ok()?;
     let before = nodes(rome).await?;
     home.mercato(&order).await?.ok()?;
-    let request = request(&provider).await?;
+    let request = lease::request(&provider).await?;
     let start = Instant::now();
     provider.mercato(&["requests", "accept", &request]).await?.ok()?;
     wait::until("a further node is ready", PATIENCE, || async { Ok(nodes(rome).await? > before) })
@@ -97,16 +97,6 @@ async fn guest_pod(turin: &Cluster) -> Result<()> {
         Ok(!pods.list(&ListParams::default()).await?.items.is_empty())
     })
     .await
-}
-
-/// The request that waits for its owner.
-async fn request(provider: &Daemon<'_>) -> Result<String> {
-    wait::until("a request waits for an answer", PATIENCE, || async {
-        Ok(provider.json(&["requests"]).await?[0]["id"].is_string())
-    })
-    .await?;
-    let requests = provider.json(&["requests"]).await?;
-    Ok(requests[0]["id"].as_str().context("a request has an id")?.to_owned())
 }
 
 /// How many virtual nodes are ready.

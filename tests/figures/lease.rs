@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::PostParams;
@@ -19,13 +19,15 @@ pub(crate) const NAMESPACE: &str = "shop";
 pub(crate) const GUESTS: &str = "shop-rome";
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Both daemons, each in its cluster; Rome's first.
+/// Both daemons, each in its cluster, with this configuration; Rome's first.
 pub(crate) async fn daemons<'a>(
     rome: &'a Cluster,
     turin: &'a Cluster,
+    config: &str,
 ) -> Result<(Daemon<'a>, Daemon<'a>)> {
     let program = stage::program("mercato")?;
-    Ok((Daemon::start(rome, &program, "").await?, Daemon::start(turin, &program, "").await?))
+    let home = Daemon::start(rome, &program, config).await?;
+    Ok((home, Daemon::start(turin, &program, config).await?))
 }
 
 /// A lease with room for so many pods; those of the namespace go there.
@@ -34,11 +36,21 @@ pub(crate) async fn start<'a>(
     turin: &'a Cluster,
     pods: usize,
 ) -> Result<(Daemon<'a>, Daemon<'a>)> {
-    let (home, provider) = daemons(rome, turin).await?;
+    let (home, provider) = daemons(rome, turin, "").await?;
     home.leases_from(&provider, pods).await?;
     namespace(rome).await?;
     home.offload(NAMESPACE, "Remote").await?;
     Ok((home, provider))
+}
+
+/// The request that waits for its owner.
+pub(crate) async fn request(provider: &Daemon<'_>) -> Result<String> {
+    wait::until("a request waits for an answer", PATIENCE, || async {
+        Ok(provider.json(&["requests"]).await?[0]["id"].is_string())
+    })
+    .await?;
+    let requests = provider.json(&["requests"]).await?;
+    Ok(requests[0]["id"].as_str().context("a request has an id")?.to_owned())
 }
 
 /// Makes the namespace of the pods.

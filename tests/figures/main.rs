@@ -1,5 +1,6 @@
 //! `figures`: how fast Mercato is and what it costs, measured on beds of real clusters
-//! with simulated nodes, so that what is measured is the control planes' and ours.
+//! with simulated nodes, so that what is measured is the control planes' and ours; pods that are
+//! called run on a real one.
 //!
 //! `tests/run figures` builds it and runs it. What it prints goes to docs/benchmarks.md.
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
@@ -10,6 +11,7 @@ mod deal;
 mod idle;
 mod lease;
 mod memory;
+mod reach;
 mod stage;
 mod table;
 
@@ -25,13 +27,13 @@ use clap::{Parser, ValueEnum};
 struct Cli {
     /// What to measure, all by default
     scenes: Vec<Scene>,
-    /// Few rounds and small counts: shows that all of it works, in some five minutes
+    /// Few rounds and small counts: shows that all of it works, in some seven minutes
     #[arg(long)]
     quick: bool,
 }
 
 const EXAMPLES: &str = "Examples:
-  tests/run figures                     all of it; three quarters of an hour
+  tests/run figures                     all of it; under an hour
   tests/run figures --quick
   tests/run figures burst large-burst   two scenes of it, one after the other";
 
@@ -39,6 +41,8 @@ const EXAMPLES: &str = "Examples:
 enum Scene {
     /// From two strangers to the first guest pod
     Deal,
+    /// What the gateways add to a deal and to a pod's start, and the first packet to each pod
+    Reach,
     /// 300 pods at once, with Mercato and without
     Burst,
     /// 1,000 pods at once, likewise
@@ -72,6 +76,7 @@ fn measure(scene: Scene, quick: bool) -> Result<()> {
     let pick = |small, whole| if quick { small } else { whole };
     match scene {
         Scene::Deal => deal::measure(rounds),
+        Scene::Reach => reach::measure(rounds, pick(5, 20)),
         Scene::Burst => burst::measure(pick(100, 300), rounds),
         Scene::LargeBurst => burst::measure(pick(300, 1_000), rounds),
         Scene::Memory => memory::measure(pick(100, 1_000), pick(500, 5_000)),

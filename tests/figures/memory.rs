@@ -20,7 +20,7 @@ const NODES: u32 = 50;
 pub(crate) fn measure(some: usize, many: usize) -> Result<()> {
     table::head("Memory (RSS), home and provider");
     on_bed(2, async |rome, turin| {
-        let (home, provider) = lease::daemons(rome, turin).await?;
+        let (home, provider) = lease::daemons(rome, turin, "").await?;
         print("no lease", "60 MB", &home, &provider).await
     })?;
     on_bed(NODES, async |rome, turin| {

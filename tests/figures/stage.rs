@@ -12,17 +12,31 @@ pub(crate) fn on_bed<T: Send>(
     nodes: u32,
     body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
 ) -> Result<T> {
+    let spec = |name| ClusterSpec { nodes: 0, simulated: nodes, ..ClusterSpec::named(name) };
+    on_clusters(spec("rome"), spec("turin"), body)
+}
+
+/// The same where guests are real: Turin has a node with a kubelet, and Rome has none.
+pub(crate) fn on_real_bed<T: Send>(
+    body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
+) -> Result<T> {
+    let rome = ClusterSpec { nodes: 0, ..ClusterSpec::named("rome") };
+    on_clusters(rome, ClusterSpec::named("turin"), body)
+}
+
+fn on_clusters<T: Send>(
+    rome: ClusterSpec,
+    turin: ClusterSpec,
+    body: impl AsyncFnOnce(&Cluster, &Cluster) -> Result<T> + Send,
+) -> Result<T> {
     let toolchain = Toolchain::build(&mut |line| eprintln!("{line}"))?;
     let bed = Testbed::start_anonymous(&program("lab")?)?;
-    let spec = |name| ClusterSpec {
-        nodes: 0,
-        simulated: nodes,
+    let cluster = |spec| {
         // One file, whatever is written to it.
-        api_server_flags: vec!["--audit-log-maxsize=4096".to_owned()],
-        ..ClusterSpec::named(name)
+        let api_server_flags = vec!["--audit-log-maxsize=4096".to_owned()];
+        Cluster::new(&bed, &toolchain, ClusterSpec { api_server_flags, ..spec })
     };
-    let rome = Cluster::new(&bed, &toolchain, spec("rome"))?;
-    let turin = Cluster::new(&bed, &toolchain, spec("turin"))?;
+    let (rome, turin) = (cluster(rome)?, cluster(turin)?);
     let done = bed.scope(|| {
         runtime()?.block_on(async {
             futures::try_join!(rome.up(), turin.up())?;

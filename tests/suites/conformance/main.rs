@@ -37,24 +37,28 @@ const BEYOND: Group = Group {
 };
 const NODE_CONFORMANCE: &str = r"\[sig-node\].*(Pods|Container Runtime|InitContainer|Downward API|ConfigMap|Secrets).*\[NodeConformance\]";
 
-/// Those of [`NODE`] that run with every change: each goes another way through the node.
-const SIX: [&str; 6] = [
+/// Those of [`NODE`] and [`APPS`] that run with every change: each goes another way through the
+/// node. The last two call pods by their addresses, through the tunnel.
+const EIGHT: [&str; 8] = [
     "Pods should be submitted and removed",
     "Pods should allow activeDeadlineSeconds to be updated",
     "Pods should support pod readiness gates",
     "Pods should support remote command execution over websockets",
     "InitContainer .* should not start app containers if init containers fail on a RestartAlways pod",
     "Pods should support retrieving logs from the container over websockets",
+    "ReplicationController should serve a basic image on each replica",
+    "ReplicaSet should serve a basic image on each replica",
 ];
 
-/// What a daemon of a cluster says that leaves all to its scheduler.
-const OPEN: &str = "kubernetes: {offload: all}";
+/// What home's daemon is told: to leave all to its cluster's scheduler, and to reach guests.
+const HOME: &str = "kubernetes: {offload: all}\ngateway: {enabled: on}";
+const AWAY: &str = "gateway: {enabled: on}";
 
 fn main() -> ExitCode {
     let home = ClusterSpec { nodes: 0, ..ClusterSpec::named("home") };
     let mut clusters = vec![home, ClusterSpec::named("away")];
     let tests = match suite::level() {
-        Level::Ci => vec![Test::ci("six_specs_through_a_virtual_node", |s| Box::pin(six(s)))],
+        Level::Ci => vec![Test::ci("eight_specs_through_a_virtual_node", |s| Box::pin(eight(s)))],
         Level::Full => {
             clusters.push(ClusterSpec::named("plain"));
             vec![
@@ -66,11 +70,12 @@ fn main() -> ExitCode {
     suite::run("conformance", env!("CARGO_BIN_EXE_lab"), clusters, tests)
 }
 
-async fn six(stage: &Stage) -> Result<()> {
+async fn eight(stage: &Stage) -> Result<()> {
     buy_all(stage).await?;
-    let outcomes = e2e(stage, stage.cluster("home"), &SIX.join("|"), NODE.skip).await?;
-    ensure!(outcomes.len() == SIX.len(), "{} specs ran, not {}", outcomes.len(), SIX.len());
+    let outcomes = e2e(stage, stage.cluster("home"), &EIGHT.join("|"), NODE.skip).await?;
+    ensure!(outcomes.len() == EIGHT.len(), "{} specs ran, not {}", outcomes.len(), EIGHT.len());
     let mut expected = conformance::expected(NODE.expected, Column::Virtual)?;
+    expected.extend(conformance::expected(APPS.expected, Column::Virtual)?);
     expected.retain(|name, _| outcomes.iter().any(|outcome| outcome.spec == *name));
     let differing = conformance::compare(&outcomes, expected);
     ensure!(differing.is_empty(), "other than expected:\n{}", differing.join("\n"));
@@ -105,8 +110,8 @@ async fn buy_all(stage: &Stage) -> Result<()> {
     let program = stage.program("mercato")?;
     deploy(stage.cluster("home")).await?;
     deploy_file(stage.cluster("home"), "optional/offload-all.yaml").await?;
-    let home = Daemon::prepared(stage.cluster("home"), &program, OPEN).await?;
-    let away = Daemon::start(stage.cluster("away"), &program, "").await?;
+    let home = Daemon::prepared(stage.cluster("home"), &program, HOME).await?;
+    let away = Daemon::start(stage.cluster("away"), &program, AWAY).await?;
     deploy_file(stage.cluster("away"), "optional/privileged-guests.yaml").await?;
     let share = ["share", "set", "--cpu", "100%", "--memory", "100%", "--pods", "100%"];
     let terms = ["--price", "free", "--network-isolation", "none", "--approve", "ask"];

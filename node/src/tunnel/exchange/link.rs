@@ -25,9 +25,27 @@ pub(super) struct Link {
 pub(super) struct Pending {
     pub(super) number: u64,
     pub(super) list: Option<Digest>,
+    /// The peer has introduced itself since: a refusal is older than that.
+    pub(super) is_overtaken: bool,
 }
 
 impl Link {
+    /// What was put off is asked now.
+    pub(super) fn go_on(&mut self) {
+        (self.wait_ms, self.failures) = (None, 0);
+        if let Some(pending) = &mut self.pending {
+            pending.is_overtaken = true;
+        }
+    }
+
+    /// The peer has refused what was asked.
+    pub(super) fn on_refused(&mut self, now: Now, text: String, pending: &Pending) {
+        self.refused = Some(text);
+        if !pending.is_overtaken {
+            self.put_off(now);
+        }
+    }
+
     /// Nothing came of what was asked: it is asked again later, and later each time.
     pub(super) fn put_off(&mut self, now: Now) {
         let longer = limits::TUNNEL_RETRY_MS.saturating_mul(1 << self.failures.min(6));

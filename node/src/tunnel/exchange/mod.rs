@@ -165,7 +165,7 @@ impl Exchange {
     /// Something has changed: what was put off is asked now.
     fn go_on(&mut self) {
         if let Some(link) = &mut self.link {
-            (link.wait_ms, link.failures) = (None, 0);
+            link.go_on();
         }
     }
 
@@ -265,10 +265,7 @@ impl Exchange {
                 }
                 link.put_off(now);
             }
-            Heard::Refused { text } => {
-                link.refused = Some(text);
-                link.put_off(now);
-            }
+            Heard::Refused { text } => link.on_refused(now, text, &pending),
         }
     }
 
@@ -365,7 +362,7 @@ impl Exchange {
         let number = self.asked;
         if let Some(link) = &mut self.link {
             link.wait_ms = None;
-            link.pending = Some(Pending { number, list });
+            link.pending = Some(Pending { number, list, is_overtaken: false });
         }
         effects.push(Effect::Ask { number, ask });
     }

@@ -165,3 +165,26 @@ fn what_has_no_answer_is_asked_again_later_and_later() {
     assert!(waits.is_sorted() && waits[0] == 1, "{waits:?}");
     assert_eq!(*waits.last().unwrap(), 60);
 }
+
+/// It comes by another stream than the peer's own word, and was said before the peer had the lease.
+#[test]
+fn a_refusal_that_the_peers_own_word_has_overtaken_puts_nothing_off() {
+    let mut both = Both::new();
+    handle(&mut both, 0, Input::Connected);
+    let effects = handle(&mut both, 0, Input::LeaseBegan);
+    let Some(Effect::Ask { number, .. }) = effects.last() else { panic!("{effects:?}") };
+    let list = both.sides[1].list.clone().unwrap();
+    let ask = Ask::Introduce { gateways: list, secret_hash: None };
+    let said = Speaker { cluster: IDS[1], keys: &both.keys }.asks(ask, both.now(0)).unwrap();
+    let answered = handle(&mut both, 0, Input::Asked(said));
+    assert!(matches!(answered[0], Effect::Answer(Answer::Introduced { .. })), "{answered:?}");
+    let refused =
+        |number| Input::Answered { number, answer: Heard::Refused { text: "no lease".into() } };
+    let effects = handle(&mut both, 0, refused(*number));
+    let [Effect::Ask { number, ask: Ask::Introduce { .. } }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    // That one was asked after the peer's word.
+    assert_eq!(handle(&mut both, 0, refused(*number)), []);
+    assert!(both.sides[0].exchange.wakeup().is_some());
+}
