@@ -209,3 +209,8 @@ pub(crate) const AGAIN_MS: u64 = 5_000;
 pub(crate) const AGAIN_MOST_MS: u64 = 600_000;
 /// A Contract that is over is shown for so long, as a finished Job may be.
 pub(crate) const CONTRACT_SHOWN_MS: u64 = 3_600_000;
+/// Between two looks at where the peers with leases are met.
+pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
+/// Peers of whom that is kept: a guess, four times as many as ever had leases with one cluster in
+/// the simulation.
+pub(crate) const PARTNERS: usize = 4_096;

@@ -2,6 +2,7 @@
 //! together, and taken apart in good order. `mercato run` starts one, the demo two.
 
 pub(crate) mod identity;
+mod partners;
 pub(crate) mod portable;
 mod run;
 
@@ -13,7 +14,7 @@ use anyhow::Context as _;
 use futures::{FutureExt as _, StreamExt as _};
 use mercato_agent::{Config, Input};
 use mercato_broker::Command;
-use mercato_discovery::{Address, PublicAddress, Report, Transport};
+use mercato_discovery::{Address, PublicAddress, Report, Sighting, Transport};
 use mercato_net::{Limits, Listen, Names, Net, NetConfig, StartError};
 use mercato_sources::{DEFAULT_SKIPPED, Dns, Lan, LanConfig};
 use tokio::sync::{Notify, watch};
@@ -30,6 +31,7 @@ use crate::store::{Disk, StoreError};
 use crate::telemetry::{self, Metrics};
 use crate::tunnel::{self, Before, GatewaySettings};
 use identity::Identity;
+use partners::Partners;
 
 pub(crate) use run::{HEALTH_PORT, Options, PORT, run};
 
@@ -141,9 +143,7 @@ impl Daemon {
             tasks.spawn(before.begin(driver.clone(), cluster.clone()).await.keep());
         }
         tasks.spawn(driver::wire::listen(driver.clone(), events, tunnels));
-        for sighting in peers {
-            driver.tell(Input::Sighted(Report::Seen(sighting))).await;
-        }
+        seek(&driver, peers, &data_dir, &mut tasks).await;
         if let Some(cluster) = &kubernetes {
             driver.tell(Input::Isolation(cluster.isolates())).await;
             tasks.spawn(tell_inventory(driver.clone(), cluster.clone()));
@@ -287,6 +287,15 @@ async fn tell_trouble(driver: Handle, cluster: Arc<dyn Kubernetes>) {
         before = trouble.is_some();
         tokio::time::sleep(limits::CLUSTER_LOOK).await;
     }
+}
+
+/// Tells of the peers of the owner's list, and of those with whom there were leases before.
+async fn seek(driver: &Handle, listed: Vec<Sighting>, data_dir: &Path, tasks: &mut JoinSet<()>) {
+    let partners = Partners::open(data_dir);
+    for sighting in listed.into_iter().chain(partners.sightings()) {
+        driver.tell(Input::Sighted(Report::Seen(sighting))).await;
+    }
+    tasks.spawn(partners.keep(driver.clone()));
 }
 
 /// Announces us on the local network, at the ports that we got.

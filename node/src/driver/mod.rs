@@ -31,12 +31,13 @@ pub(crate) mod wire;
 mod workload;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mercato_agent::{Agent, Answer, Ask, Config, FederationInput, Gate, Input, Records};
 use mercato_broker::{Command, Refusal, Reply};
+use mercato_discovery::Address;
 use mercato_gossip::Interner;
 use mercato_kubelet::Repeated;
 use mercato_net::{Net, Session};
@@ -347,6 +348,17 @@ impl Driver {
     /// The part of a lease in this cluster, to look at.
     pub(crate) fn lease(&self, contract: &ContractId) -> Option<&LeaseHandle> {
         self.leases.get(contract)
+    }
+
+    /// The keys of the peers with which there are leases.
+    pub(crate) fn partners(&self) -> BTreeSet<PublicKey> {
+        self.leases.values().map(LeaseHandle::peer).collect()
+    }
+
+    /// Where those of them are met that are connected.
+    pub(crate) fn met(&self) -> BTreeMap<PublicKey, Address> {
+        let partners = self.partners().into_iter();
+        partners.filter_map(|peer| Some((peer, self.net.address_of(peer)?))).collect()
     }
 
     /// A lease's virtual node says so of its tunnel.
