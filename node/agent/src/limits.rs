@@ -27,6 +27,9 @@ pub const OWN_BLOCKS: usize = RANGES - 1;
 /// Addresses of one range that a peer says its pods are known by, as a power of two: four times those
 /// of the blocks that this release has. A guess.
 pub const PEER_RANGE_BITS: u8 = 10;
+/// Ranges in which the guests of one lease are known by their home: it has one, and another when it
+/// has grown.
+pub const GUEST_RANGES: usize = 4;
 /// The least number of pods for which a lease's range has addresses, twice: a lease may grow, and
 /// ended pods keep theirs for a while. A guess.
 pub const RANGE_PODS: u64 = 128;

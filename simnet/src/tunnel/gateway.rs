@@ -10,8 +10,8 @@ use mercato_protocol::id::{ClusterId, ContractId, NegotiationId};
 use mercato_protocol::time::Now;
 use mercato_session::{
     AddressTable, Carrier, Change, Checksum, Config, DataPath, DropReason, Entry, Ignored, KeyPair,
-    Link, OffloadHeader, Order, Outbox, PeerConfig, PeerIndex, Role, Route, Say, ShardError,
-    Shards, SharedSecret, Start, Suite, Suites, Via, limits,
+    Link, OffloadHeader, Order, Outbound, Outbox, PeerConfig, PeerIndex, Role, Route, Say,
+    ShardError, Shards, SharedSecret, Start, Suite, Suites, Via, limits,
 };
 
 use super::bug::TunnelBug;
@@ -142,7 +142,8 @@ impl Gateway {
     /// A packet of its cluster's.
     pub(super) fn send(&mut self, now: Now, mut packet: Vec<u8>) {
         let routed = self.table.outbound(now.mono_ms, &mut packet, Checksum::Complete);
-        let route = routed.expect("what is sent is between two pods of a lease");
+        let route = routed.ok().and_then(Outbound::through);
+        let route = route.expect("what is sent is between pods of two clusters");
         let (header, key_ms) = (OffloadHeader::default(), self.only.key_ms(now.mono_ms));
         self.only.path.send(key_ms, route, &header, &packet, &mut self.only.outbox);
         self.settle(now);

@@ -235,6 +235,7 @@ pub(crate) const TABLES: &[(&str, &str, &str)] = &[
     ("node/agent", "ADDRESSES", "papers with more are refused"),
     ("node/agent", "CHAIN", "papers with more are refused"),
     ("node/agent", "FEDERATIONS", "the owner's next one is refused"),
+    ("node/agent", "GUEST_RANGES", "guests in more of them do not call each other"),
     ("node/agent", "KNOWN_PUBLISHERS", "members, not partners, are left out"),
     ("node/agent", "LIVE_CERTIFICATES", "the member's own next one"),
     ("node/agent", "NAMESPACES", "the lease's own idle one, then the newcomer"),

@@ -123,8 +123,8 @@ const NOTHING_LEFT: &str = "
         ip rule show | grep 7475; nft list table ip mercato 2>/dev/null) || true
     [ -z \"$left\" ] || { echo \"$left\"; exit 1; }";
 
-/// A second pod has another address, one that gets another over there keeps its own at home, and
-/// one that is deleted answers no more.
+/// A second pod has another address, and the two call each other by them; one that gets another over
+/// there keeps its own at home, and one that is deleted answers no more.
 pub(crate) async fn followed(rome: &Cluster, turin: &Cluster) -> Result<()> {
     let calls = User::new(rome, NAMESPACE);
     calls.on(NODE).serves("second").await?;
@@ -133,6 +133,11 @@ pub(crate) async fn followed(rome: &Cluster, turin: &Cluster) -> Result<()> {
     let near = Sender::Pod(calls, "near");
     let first = near.tcp(second, 1, MARKER).await.context("at the first try")?;
     ensure!(first.back == 1, "{first:?}");
+    for (from, to, seen_as) in [("far", second, far), ("second", far, second), ("far", far, far)] {
+        let is = carried(Sender::Pod(calls, from), to).await;
+        let is = is.with_context(|| format!("two guests there, {from} to {to}"))?;
+        ensure!(is == seen_as, "{from}, which is {seen_as} at home, is seen as {is}");
+    }
     let guests = User::new(turin, GUESTS);
     let before = guests.address_of("second").await?;
     turin.loses_network_of(GUESTS, "second").await?;

@@ -75,7 +75,7 @@ impl Agent {
     ) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let Restored { of_broker, of_federations, leases, peers, news } =
-            Restored::of(records, degraded.is_some());
+            Restored::of(config.cluster(), records, degraded.is_some());
         let own = config.key.public();
         let mut publishers = Publishers::default();
         publishers.change();

@@ -1,5 +1,7 @@
 //! What the records tell each part of the agent.
 
+use mercato_protocol::id::ClusterId;
+
 use crate::lease::table::Leases;
 use crate::notice::DealNews;
 use crate::peers::{Keys, Peers};
@@ -16,11 +18,11 @@ pub(super) struct Restored {
 
 impl Restored {
     /// Reads all of them. Leases of an agent that is degraded rest as they are.
-    pub(super) fn of(records: &Records, is_degraded: bool) -> Self {
+    pub(super) fn of(own: ClusterId, records: &Records, is_degraded: bool) -> Self {
         let mut all = Self {
             of_broker: Vec::new(),
             of_federations: Vec::new(),
-            leases: Leases::new(is_degraded),
+            leases: Leases::new(own, is_degraded),
             peers: Peers::default(),
             news: DealNews::default(),
         };

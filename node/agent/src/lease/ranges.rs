@@ -6,18 +6,24 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_protocol::id::Digest;
+use mercato_protocol::id::{ClusterId, Digest};
 
 use crate::record::{Change, RangeOwner, Record, RecordKey};
 
 /// The pool, and what was given of it.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
+    /// Of this cluster: another one draws other ranges for the same owners.
+    lot: Vec<u8>,
     pool: Option<IpNet>,
     given: BTreeMap<RangeOwner, IpNet>,
 }
 
 impl Ranges {
+    pub(super) fn of(own: ClusterId) -> Self {
+        Self { lot: own.0.to_vec(), ..Self::default() }
+    }
+
     pub(super) fn set_pool(&mut self, pool: Option<IpNet>) {
         self.pool = pool;
     }
@@ -65,7 +71,8 @@ impl Ranges {
         wish.or_else(|| {
             let more = u32::from(length.checked_sub(pool.prefix_len())?).min(TRIES_BITS);
             let places = 1_u128 << more;
-            let lot = Digest::of(&RecordKey::Range(owner).to_bytes()).0;
+            let owner = RecordKey::Range(owner).to_bytes();
+            let lot = Digest::of(&[&self.lot[..], &owner].concat()).0;
             let lot = u128::from_be_bytes(lot[..16].try_into().ok()?);
             let mut turn = (0..places).map(|step| nth(pool, length, (lot + step) % places));
             turn.find(is_free)
@@ -115,12 +122,16 @@ const TRIES_BITS: u32 = 20;
 
 #[cfg(test)]
 mod tests {
-    use mercato_protocol::id::ClusterId;
-
     use super::*;
 
     fn book(pool: &str) -> Ranges {
-        Ranges { pool: Some(pool.parse().unwrap()), given: BTreeMap::new() }
+        book_of(1, pool)
+    }
+
+    fn book_of(cluster: u8, pool: &str) -> Ranges {
+        let mut book = Ranges::of(ClusterId([cluster; 32]));
+        book.set_pool(Some(pool.parse().unwrap()));
+        book
     }
 
     fn range(text: &str) -> IpNet {
@@ -146,6 +157,16 @@ mod tests {
         assert!(again.range == seen[2] && again.record.is_none(), "it keeps its range");
         assert!(book.give_back(peer(2, "10.1.0.0/31")).is_some());
         assert_eq!(book.give(peer(9, "10.1.0.0/31"), 1, None).unwrap().range, seen[2]);
+    }
+
+    #[test]
+    fn two_clusters_draw_other_ranges_for_the_same_owners() {
+        let drawn = [1, 2].map(|cluster| {
+            let mut book = book_of(cluster, "10.200.0.0/13");
+            let owners = [RangeOwner::Nodes, RangeOwner::Own(range("10.42.0.0/24"))];
+            owners.map(|owner| book.give(owner, 8, None).unwrap().range)
+        });
+        assert!(drawn[0].iter().all(|range| !drawn[1].contains(range)), "{drawn:?}");
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(crate) fn new(rests: bool) -> Self {
-        Self { rests, ..Self::default() }
+    pub(crate) fn new(own: ClusterId, rests: bool) -> Self {
+        Self { ranges: Ranges::of(own), rests, ..Self::default() }
     }
 
     /// One of the records that tell of a lease.
@@ -76,7 +76,9 @@ impl Leases {
             LeaseInput::Tunnel(news) => lease.hear_of_tunnel(news, turn),
             LeaseInput::Home(input) => lease.handle_home(turn.now, input, &mut turn.out),
             LeaseInput::Guest(input) => {
+                let before = turn.out.len();
                 lease.handle_guest(turn.now, input, &mut turn.out);
+                self.know_guests(id, before, turn);
                 self.settle(id, turn);
             }
             LeaseInput::Frame { frame, .. } => match (lease.spec.side, frame) {

@@ -116,6 +116,7 @@ impl People {
         }
         if !buyer.own.blocks.is_empty() {
             let own = self.own.get_or_insert_with(|| buyer.own.clone());
+            assert!(seller.has_ranges_of_guests());
             assert_eq!(*own, buyer.own);
             assert!(own.nodes.is_some() && own.blocks.len() == 1, "{own:?}");
         }

@@ -57,14 +57,8 @@ impl Keeper {
         let mut told = Vec::new();
         for (cluster, peer) in &self.peers {
             let Some(agreed) = peer.agreed() else { continue };
-            let has = said.with(*cluster).filter(|(_, lease)| lease.side == Side::Provider);
-            let is_known = |lease: &SaidLease| {
-                let known = lease.ranges.iter().map(|range| range.inner);
-                known.collect::<BTreeSet<_>>() == agreed.ranges
-            };
-            if has.into_iter().any(|(_, lease)| !is_known(lease))
-                && self.ranges_told.get(cluster) != Some(&agreed.ranges)
-            {
+            let mut has = said.with(*cluster).filter(|(_, lease)| lease.side == Side::Provider);
+            if has.next().is_some() && self.ranges_told.get(cluster) != Some(&agreed.ranges) {
                 told.push((*cluster, agreed.ranges.clone()));
             }
         }

@@ -15,8 +15,10 @@ mod change;
 mod counters;
 mod keyed;
 mod names;
+mod quoted;
 mod ranges;
 mod route;
+mod siblings;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -33,12 +35,12 @@ pub use self::change::{Change, Entry, RangeEntry, Refused, Role};
 pub use self::counters::{Counters, DropReason};
 use self::keyed::{Keyed, Table};
 use self::names::Names;
-pub use self::route::Route;
+pub use self::route::{Outbound, Route};
 use self::slots::{Slot, Slots};
 use crate::limits;
 use crate::packet::Layout;
 use crate::peer_index::PeerIndex;
-use crate::translate::{Checksum, Quoted, translate};
+use crate::translate::{Checksum, translate};
 
 /// Which addresses exist for whom.
 #[derive(Clone)]
@@ -282,7 +284,8 @@ impl AddressTable {
         Ok(())
     }
 
-    /// Translates a packet of this cluster's to go through a gateway. Says through which.
+    /// Translates a packet of this cluster's to go through a gateway, or back to another guest here.
+    /// Says where it goes.
     ///
     /// # Errors
     /// When it may not pass; it was not changed.
@@ -291,15 +294,24 @@ impl AddressTable {
         mono_ms: u64,
         packet: &mut [u8],
         checksum: Checksum,
-    ) -> Result<Route, DropReason> {
+    ) -> Result<Outbound, DropReason> {
         let Layout { source, destination, .. } = Layout::read(packet)?;
         let slot = self.slot_outbound(source, destination).ok_or(DropReason::Destination)?;
-        let remote = self.remotes.inner(slot, destination).ok_or(DropReason::Destination)?;
-        let local = self.locals.inner(slot, source).ok_or(DropReason::Source)?;
+        let remote = self.remotes.inner(slot, destination);
+        let local = self.locals.inner(slot, source);
+        if let Some(guest) = self.guest_here(slot, remote.unwrap_or(destination)) {
+            let (lease, _) = self.in_force(mono_ms, slot)?;
+            let caller = local.ok_or(DropReason::Source)?;
+            self.send_back(slot, packet, [caller, guest], checksum)?;
+            return Ok(Outbound::Back(*lease));
+        }
+        let remote = remote.ok_or(DropReason::Destination)?;
+        let local = local.ok_or(DropReason::Source)?;
         let lease = self.in_force(mono_ms, slot)?;
-        translate(packet, local, remote, checksum, &Outwards { table: self, slot })?;
-        let (contract, Lease { link, .. }) = lease;
-        Ok(Route { lease: *contract, peer: self.links.get(*link).1.active })
+        translate(packet, local, remote, checksum, &self.outwards(slot))?;
+        let (lease, Lease { link, .. }) = *lease;
+        let peer = self.links.get(link).1.active;
+        Ok(Outbound::Through(Route { lease, peer }))
     }
 
     /// Translates a packet that came through a peer's gateway, for this cluster.
@@ -316,9 +328,12 @@ impl AddressTable {
         let Layout { source, destination, .. } = Layout::read(packet)?;
         let slot = self.slot_inbound(peer, source, destination).ok_or(DropReason::Source)?;
         let remote = self.remotes.local(slot, source).ok_or(DropReason::Source)?;
+        if self.guest_here(slot, source).is_some() {
+            return Err(DropReason::Source);
+        }
         let local = self.locals.local(slot, destination).ok_or(DropReason::Destination)?;
         let (contract, _) = self.in_force(mono_ms, slot)?;
-        translate(packet, remote, local, checksum, &Inwards { table: self, slot })?;
+        translate(packet, remote, local, checksum, &self.inwards(slot))?;
         Ok(Route { lease: *contract, peer })
     }
 
@@ -357,35 +372,5 @@ impl AddressTable {
     fn in_force(&self, mono_ms: u64, slot: Slot) -> Result<&(ContractId, Lease), DropReason> {
         let lease = self.leases.get(slot);
         if lease.1.until_ms <= mono_ms { Err(DropReason::Ended) } else { Ok(lease) }
-    }
-}
-
-/// From the names of this cluster to those between the gateways.
-struct Outwards<'a> {
-    table: &'a AddressTable,
-    slot: Slot,
-}
-
-/// From the names between the gateways to those of this cluster.
-struct Inwards<'a> {
-    table: &'a AddressTable,
-    slot: Slot,
-}
-
-impl Quoted for Outwards<'_> {
-    /// What the other side has sent: from one of its addresses to one of ours.
-    fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
-        let Self { table, slot } = self;
-        let remote = table.remotes.inner(*slot, source)?;
-        Some((remote, table.locals.inner(*slot, destination)?))
-    }
-}
-
-impl Quoted for Inwards<'_> {
-    /// What we have sent: from one of our addresses to one of the other side's.
-    fn quoted(&self, source: IpAddr, destination: IpAddr) -> Option<(IpAddr, IpAddr)> {
-        let Self { table, slot } = self;
-        let local = table.locals.local(*slot, source)?;
-        Some((local, table.remotes.local(*slot, destination)?))
     }
 }

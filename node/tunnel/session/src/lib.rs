@@ -55,7 +55,7 @@ mod via;
 
 pub use activity::Activity;
 pub use address_table::{
-    AddressTable, Change, Counters, DropReason, Entry, RangeEntry, Refused, Role, Route,
+    AddressTable, Change, Counters, DropReason, Entry, Outbound, RangeEntry, Refused, Role, Route,
 };
 pub use carrier::{Addresses, Carrier, DataPath, Order, Outbox, Outlet, Say, Shards};
 pub use coalesce::Coalescer;

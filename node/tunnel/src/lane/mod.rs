@@ -199,7 +199,9 @@ impl Lane {
         match device.read(read) {
             Ok(bytes) => {
                 let mut through = Through { mono_ms, path, leases, socket };
-                outgoing.take(&mut read[..bytes], &mut through);
+                if let Some(returning) = outgoing.take(&mut read[..bytes], &mut through) {
+                    returning.deliver(device, leases);
+                }
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),

@@ -5,12 +5,13 @@
 use mercato_protocol::id::ContractId;
 use mercato_session::{
     Checksum, Count, DataPath, DropReason, FairQueue, OFFLOAD_HEADER_BYTES, OffloadHeader, Order,
-    Outlet, PeerIndex, Queued, Route, Say, Via,
+    Outbound, Outlet, PeerIndex, Queued, Route, Say, Via,
 };
 
 use super::backlog::Backlog;
 use super::batch::{Batch, Refused, Way};
 use super::leases::Leases;
+use crate::device::Device;
 use crate::outer::OuterCounters;
 use crate::socket::DatagramSocket;
 
@@ -31,6 +32,13 @@ struct Waiting {
     route: Route,
     header: OffloadHeader,
     bytes: Vec<u8>,
+}
+
+/// A translated packet that goes back to the device.
+pub(super) struct Returning<'a> {
+    pub(super) lease: ContractId,
+    pub(super) header: OffloadHeader,
+    pub(super) bytes: &'a mut [u8],
 }
 
 /// What packets on their way out pass through.
@@ -79,24 +87,29 @@ impl Outgoing {
         self.batch.outer()
     }
 
-    /// Takes a packet as the device gave it, with its header in front.
-    pub(super) fn take(&mut self, read: &mut [u8], through: &mut Through<'_>) {
-        let Some((header, bytes)) = read.split_first_chunk_mut::<OFFLOAD_HEADER_BYTES>() else {
-            return;
-        };
+    /// Takes a packet as the device gave it, with its header in front. Gives one that goes back to
+    /// the device: another guest here is called.
+    pub(super) fn take<'a>(
+        &mut self,
+        read: &'a mut [u8],
+        through: &mut Through<'_>,
+    ) -> Option<Returning<'a>> {
+        let (header, bytes) = read.split_first_chunk_mut::<OFFLOAD_HEADER_BYTES>()?;
         // None: it asks for what was never offered.
-        let Some(header) = OffloadHeader::from_bytes(header) else { return };
+        let header = OffloadHeader::from_bytes(header)?;
         let is_partial = header.checksum.is_some();
         let checksum = if is_partial { Checksum::Partial } else { Checksum::Complete };
         let count = header.count(bytes);
         let addresses = through.path.addresses();
         let route = match addresses.outbound(through.mono_ms, bytes, checksum) {
-            Ok(route) => route,
+            Ok(Outbound::Through(route)) => route,
+            // It is carried to nobody else: no lease counts it.
+            Ok(Outbound::Back(lease)) => return Some(Returning { lease, header, bytes }),
             Err(reason) => {
                 if let Some(lease) = addresses.lease_of_outbound(bytes) {
                     through.leases.drop_outbound(lease, reason, count);
                 }
-                return;
+                return None;
             }
         };
         let may_go = self.way == Way::Open
@@ -107,6 +120,7 @@ impl Outgoing {
         } else {
             self.wait(Waiting { route, header, bytes: bytes.to_vec() }, through.leases);
         }
+        None
     }
 
     /// Seals a packet that may go now; it waits if there is no session.
@@ -193,6 +207,18 @@ impl Outgoing {
     /// Drops what waits for the way out of a lease.
     pub(super) fn remove_lease(&mut self, lease: ContractId) {
         self.queue.remove(lease);
+    }
+}
+
+impl Returning<'_> {
+    /// Writes it to the device.
+    pub(super) fn deliver(self, device: &mut Device, leases: &mut Leases) {
+        let Self { lease, header, bytes } = self;
+        let count = header.count(bytes);
+        if let Err(error) = device.write(header, bytes) {
+            leases.drop_outbound(lease, DropReason::Device, count);
+            tracing::debug!(device = device.name(), %error, "a packet of a guest was not taken");
+        }
     }
 }
 

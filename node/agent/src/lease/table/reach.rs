@@ -1,6 +1,9 @@
 //! By which addresses a lease's pods, and those that may call them, are known: ranges of the
 //! pool, kept on record, and what the session hears of the tunnel.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use mercato_broker::Side;
 use mercato_offload::address::Tunnel;
@@ -15,6 +18,7 @@ use crate::lease::Lease;
 use crate::lease::ranges::Given;
 use crate::limits;
 use crate::record::RangeOwner;
+use crate::request::Request;
 
 impl Leases {
     pub(crate) fn on_tunnel(&mut self, input: TunnelInput, turn: &mut Turn<'_>) {
@@ -58,8 +62,10 @@ impl Leases {
             )],
             Side::Provider => {
                 let ranges = self.of_peers.get(&cluster).into_iter().flatten();
+                // A range of guests is among those of the peer after a restart.
+                let ranges: BTreeSet<&IpNet> = ranges.chain(&lease.reach.guests).collect();
                 let wanted = |it: &IpNet| (RangeOwner::Peer(cluster, *it), bits(*it), Some(*it));
-                ranges.map(wanted).collect()
+                ranges.into_iter().map(wanted).collect()
             }
         };
         let mut ranges = Vec::new();
@@ -71,6 +77,33 @@ impl Leases {
         lease.reach.ranges = ranges;
         lease.hear_of_tunnel(lease.reach.news, turn);
         lease.reconcile(turn);
+    }
+
+    /// Provider: guests call each other, too, by the addresses that their home has for them. In
+    /// which range these are follows from one of them, and from how many there may be: home's choice
+    /// goes by the same rule. `before` is what was asked before the lease was heard.
+    pub(super) fn know_guests(&mut self, id: ContractId, before: usize, turn: &mut Turn<'_>) {
+        let mapped = turn.out.get(before..).unwrap_or_default().iter();
+        let addresses = mapped.filter_map(|request| {
+            let Request::Outside(Effect::Map(_, of)) = request else { return None };
+            Some(of.address)
+        });
+        let addresses: Vec<IpAddr> = addresses.collect();
+        let Some(lease) = self.get_mut(&id) else { return };
+        let (bits, known) = (guest_bits(lease), lease.reach.guests.len());
+        for address in addresses {
+            let guests = &mut lease.reach.guests;
+            let full = guests.len() == limits::GUEST_RANGES;
+            if full || guests.iter().any(|range| range.contains(&address)) {
+                continue;
+            }
+            let whole = IpNet::from(address);
+            let length = whole.max_prefix_len().saturating_sub(bits);
+            guests.extend(IpNet::new(address, length).ok().map(|range| range.trunc()));
+        }
+        if lease.reach.guests.len() != known {
+            self.reach(id, turn);
+        }
     }
 
     fn name_own_ranges(&mut self, turn: &mut Turn<'_>) {
@@ -112,11 +145,11 @@ impl Leases {
         if !needed {
             self.of_peers.remove(&cluster);
         }
-        let told = self.of_peers.get(&cluster);
+        let told = self.of_peers.get(&cluster).into_iter().flatten();
+        let guests = self.with(&cluster).flat_map(|lease| &lease.reach.guests);
+        let known: BTreeSet<IpNet> = told.chain(guests).copied().collect();
         let is_stale = |owner: &RangeOwner| match owner {
-            RangeOwner::Peer(of, range) => {
-                *of == cluster && !told.is_some_and(|told| told.contains(range))
-            }
+            RangeOwner::Peer(of, range) => *of == cluster && !known.contains(range),
             RangeOwner::Lease(_) | RangeOwner::Nodes | RangeOwner::Own(_) => false,
         };
         let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
@@ -151,6 +184,12 @@ impl Lease {
         };
         self.handle_home(turn.now, home::Input::Tunnel(tunnel), &mut turn.out);
     }
+}
+
+/// How large the ranges of a lease's guests are, as a power of two: as the first was taken to be.
+fn guest_bits(lease: &Lease) -> u8 {
+    let first = lease.reach.guests.first().map(|range| bits(*range));
+    first.unwrap_or_else(|| bits_for(lease.spec.contract.terms.quantity.pods))
 }
 
 /// How many addresses a range has, as a power of two.

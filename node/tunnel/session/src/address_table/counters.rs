@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::route::Route;
 use crate::count::Count;
 use crate::crossing::TranslateError;
 use crate::cut::CutError;
@@ -128,15 +127,15 @@ impl Counters {
     }
 
     /// Counts one packet of so many bytes, by what became of it.
-    pub(crate) fn note(
+    pub(crate) fn note<T>(
         &mut self,
         bytes: usize,
-        result: Result<Route, DropReason>,
-    ) -> Result<Route, DropReason> {
+        result: Result<T, DropReason>,
+    ) -> Result<T, DropReason> {
         let count = Count { packets: 1, bytes: bytes as u64 };
-        match result {
+        match &result {
             Ok(_) => self.pass(count),
-            Err(reason) => self.drop(reason, count),
+            Err(reason) => self.drop(*reason, count),
         }
         result
     }

@@ -1,6 +1,7 @@
 //! Leases, links and scopes of the address table. Packets are those of UDP over IPv4.
 
 mod ranges;
+mod siblings;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -60,8 +61,8 @@ fn out(
     destination: Ipv4Addr,
 ) -> Result<([Ipv4Addr; 2], Route), DropReason> {
     let mut packet = udp(source, destination);
-    let route = table.outbound(0, &mut packet, Checksum::Complete)?;
-    Ok((ends(&packet), route))
+    let way = table.outbound(0, &mut packet, Checksum::Complete)?;
+    Ok((ends(&packet), way.through().expect("it goes to another cluster")))
 }
 
 /// The same on its way in, from this gateway.

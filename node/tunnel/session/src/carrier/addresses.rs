@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercato_protocol::id::ContractId;
 
-use crate::address_table::{AddressTable, Counters, DropReason, Route};
+use crate::address_table::{AddressTable, Counters, DropReason, Outbound, Route};
 use crate::peer_index::PeerIndex;
 use crate::translate::Checksum;
 
@@ -24,7 +24,8 @@ impl Addresses {
         self.table = table;
     }
 
-    /// Translates a packet of this cluster's to go through a gateway. Says through which.
+    /// Translates a packet of this cluster's to go through a gateway, or back to another guest here.
+    /// Says where it goes.
     ///
     /// # Errors
     /// When it may not pass; it is counted, and was not changed.
@@ -33,7 +34,7 @@ impl Addresses {
         mono_ms: u64,
         packet: &mut [u8],
         checksum: Checksum,
-    ) -> Result<Route, DropReason> {
+    ) -> Result<Outbound, DropReason> {
         let routed = self.table.outbound(mono_ms, packet, checksum);
         self.counters.note(packet.len(), routed)
     }
