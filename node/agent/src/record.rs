@@ -49,6 +49,8 @@ pub enum RangeOwner {
     Own(IpNet),
     /// What this cluster says its pods are known by, of which something is taken here.
     Peer(ClusterId, IpNet),
+    /// In this range the guests here of this lease are known by their home.
+    Guests(ContractId, IpNet),
 }
 
 /// What a record is kept under.

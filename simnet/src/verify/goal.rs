@@ -180,7 +180,9 @@ impl View<'_> {
                         let with = |deal: &Deal| deal.peer() == *cluster;
                         return !disk::deals(site.gate.records()).any(with);
                     }
-                    Record::Guest(of, _) | Record::Namespaces(of, _) => of,
+                    Record::Guest(of, _)
+                    | Record::Namespaces(of, _)
+                    | Record::Range(RangeOwner::Guests(of, _), _) => of,
                 };
                 disk::deal(site.gate.records(), *of).is_none()
             });

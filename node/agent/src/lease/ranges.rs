@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use mercato_protocol::id::{ClusterId, Digest};
+use mercato_protocol::id::{ClusterId, ContractId, Digest};
 
 use crate::record::{Change, RangeOwner, Record, RecordKey};
 
@@ -85,6 +85,17 @@ impl Ranges {
         Some(Change::Erase(RecordKey::Range(owner)))
     }
 
+    /// The ranges in which the guests here of a lease are known.
+    pub(super) fn of_guests(&self, lease: ContractId) -> impl Iterator<Item = IpNet> {
+        self.owners().filter_map(move |owner| match owner {
+            RangeOwner::Guests(of, range) => (of == lease).then_some(range),
+            RangeOwner::Lease(_)
+            | RangeOwner::Nodes
+            | RangeOwner::Own(_)
+            | RangeOwner::Peer(..) => None,
+        })
+    }
+
     pub(super) fn owners(&self) -> impl Iterator<Item = RangeOwner> {
         self.given.keys().copied()
     }
@@ -99,7 +110,7 @@ pub(super) struct Given {
 /// Whether what it has of a pool stands for addresses of the same family.
 fn is_of_family(owner: RangeOwner, pool: IpNet) -> bool {
     match owner {
-        RangeOwner::Own(range) | RangeOwner::Peer(_, range) => {
+        RangeOwner::Own(range) | RangeOwner::Peer(_, range) | RangeOwner::Guests(_, range) => {
             range.max_prefix_len() == pool.max_prefix_len()
         }
         RangeOwner::Lease(_) | RangeOwner::Nodes => true,

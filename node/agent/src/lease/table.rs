@@ -251,8 +251,10 @@ impl Leases {
         if let Some(lease) = self.all.remove(&id) {
             let cluster = lease.peer().cluster;
             lease.erase(&mut turn.out);
-            let range = self.ranges.give_back(RangeOwner::Lease(id));
-            turn.extend(range.map(Effect::Persist));
+            let guests = self.ranges.of_guests(id).map(|range| RangeOwner::Guests(id, range));
+            for owner in guests.chain([RangeOwner::Lease(id)]).collect::<Vec<_>>() {
+                turn.extend(self.ranges.give_back(owner).map(Effect::Persist));
+            }
             self.forget_ranges(cluster, turn);
             turn.push(Effect::CloseStreams(id));
             turn.push(Request::KeepConnected(cluster));

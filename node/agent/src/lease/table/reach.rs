@@ -1,7 +1,6 @@
 //! By which addresses a lease's pods, and those that may call them, are known: ranges of the
 //! pool, kept on record, and what the session hears of the tunnel.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -62,10 +61,11 @@ impl Leases {
             )],
             Side::Provider => {
                 let ranges = self.of_peers.get(&cluster).into_iter().flatten();
-                // A range of guests is among those of the peer after a restart.
-                let ranges: BTreeSet<&IpNet> = ranges.chain(&lease.reach.guests).collect();
-                let wanted = |it: &IpNet| (RangeOwner::Peer(cluster, *it), bits(*it), Some(*it));
-                ranges.into_iter().map(wanted).collect()
+                let of_peer = ranges.map(|range| (RangeOwner::Peer(cluster, *range), *range));
+                let of_guests = self.ranges.of_guests(id);
+                let of_guests = of_guests.map(|range| (RangeOwner::Guests(id, range), range));
+                let wish = |(owner, range)| (owner, bits(range), Some(range));
+                of_peer.chain(of_guests).map(wish).collect()
             }
         };
         let mut ranges = Vec::new();
@@ -89,19 +89,23 @@ impl Leases {
             Some(of.address)
         });
         let addresses: Vec<IpAddr> = addresses.collect();
-        let Some(lease) = self.get_mut(&id) else { return };
-        let (bits, known) = (guest_bits(lease), lease.reach.guests.len());
+        let Some(lease) = self.get(&id) else { return };
+        let pods = lease.spec.contract.terms.quantity.pods;
+        let mut is_new = false;
         for address in addresses {
-            let guests = &mut lease.reach.guests;
-            let full = guests.len() == limits::GUEST_RANGES;
-            if full || guests.iter().any(|range| range.contains(&address)) {
+            let known: Vec<IpNet> = self.ranges.of_guests(id).collect();
+            let is_full = known.len() == limits::GUEST_RANGES;
+            if is_full || known.iter().any(|range| range.contains(&address)) {
                 continue;
             }
-            let whole = IpNet::from(address);
-            let length = whole.max_prefix_len().saturating_sub(bits);
-            guests.extend(IpNet::new(address, length).ok().map(|range| range.trunc()));
+            // As large as the first was taken to be: such ranges are one or apart.
+            let bits = known.first().map_or_else(|| bits_for(pods), |range| bits(*range));
+            let length = IpNet::from(address).max_prefix_len().saturating_sub(bits);
+            let Ok(range) = IpNet::new(address, length) else { continue };
+            let owner = RangeOwner::Guests(id, range.trunc());
+            is_new |= self.give(owner, bits, Some(range.trunc()), turn).is_some();
         }
-        if lease.reach.guests.len() != known {
+        if is_new {
             self.reach(id, turn);
         }
     }
@@ -145,12 +149,15 @@ impl Leases {
         if !needed {
             self.of_peers.remove(&cluster);
         }
-        let told = self.of_peers.get(&cluster).into_iter().flatten();
-        let guests = self.with(&cluster).flat_map(|lease| &lease.reach.guests);
-        let known: BTreeSet<IpNet> = told.chain(guests).copied().collect();
+        let told = self.of_peers.get(&cluster);
         let is_stale = |owner: &RangeOwner| match owner {
-            RangeOwner::Peer(of, range) => *of == cluster && !known.contains(range),
-            RangeOwner::Lease(_) | RangeOwner::Nodes | RangeOwner::Own(_) => false,
+            RangeOwner::Peer(of, range) => {
+                *of == cluster && !told.is_some_and(|told| told.contains(range))
+            }
+            RangeOwner::Lease(_)
+            | RangeOwner::Nodes
+            | RangeOwner::Own(_)
+            | RangeOwner::Guests(..) => false,
         };
         let stale: Vec<_> = self.ranges.owners().filter(is_stale).collect();
         for owner in stale {
@@ -161,7 +168,7 @@ impl Leases {
     /// Ranges of leases that there are no more.
     pub(super) fn drop_ranges(&mut self, turn: &mut Turn<'_>) {
         let is_stale = |owner: &RangeOwner| match owner {
-            RangeOwner::Lease(id) => self.get(id).is_none(),
+            RangeOwner::Lease(id) | RangeOwner::Guests(id, _) => self.get(id).is_none(),
             RangeOwner::Peer(cluster, _) => self.with(cluster).next().is_none(),
             RangeOwner::Nodes | RangeOwner::Own(_) => false,
         };
@@ -184,12 +191,6 @@ impl Lease {
         };
         self.handle_home(turn.now, home::Input::Tunnel(tunnel), &mut turn.out);
     }
-}
-
-/// How large the ranges of a lease's guests are, as a power of two: as the first was taken to be.
-fn guest_bits(lease: &Lease) -> u8 {
-    let first = lease.reach.guests.first().map(|range| bits(*range));
-    first.unwrap_or_else(|| bits_for(lease.spec.contract.terms.quantity.pods))
 }
 
 /// How many addresses a range has, as a power of two.
