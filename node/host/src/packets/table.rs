@@ -67,16 +67,17 @@ impl Table {
     pub const NAME: &'static str = "mercato";
     /// The set of this node's pods that are mapped.
     pub const PODS: &'static str = "pods";
+    /// At the gateway, the set of other nodes' pods that are mapped.
+    pub const ELSEWHERE: &'static str = "elsewhere";
+    /// The set of other nodes' addresses of the pool.
+    pub const NODES: &'static str = "nodes";
+    /// The set of other nodes' addresses on their network.
+    pub const MACHINES: &'static str = "machines";
 
     /// Whether only elements of sets differ.
     pub fn has_frame_of(&self, other: &Self) -> bool {
         self.name == other.name
             && self.chains == other.chains
             && self.sets.keys().eq(other.sets.keys())
-    }
-
-    /// The pods that are mapped.
-    pub fn pods(&self) -> BTreeSet<IpAddr> {
-        self.sets.get(Self::PODS).cloned().unwrap_or_default()
     }
 }
