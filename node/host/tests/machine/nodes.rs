@@ -144,6 +144,7 @@ impl Nodes {
             (&node, "route add default via 192.0.2.66"),
             (&pod, "address add 10.42.1.9/24 dev eth0"),
             (&stranger, "address add 10.201.4.7/32 dev lo"),
+            (&stranger, "address add 10.203.0.9/32 dev lo"),
             (&stranger, "route add 10.42.1.0/24 via 192.0.2.11"),
         ] {
             at.ip(words)?;

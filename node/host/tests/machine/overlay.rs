@@ -15,6 +15,8 @@ use crate::nodes::{
 };
 use crate::packets::{ANY, MARKED_PORT, PORT, exchange, has_nothing, rises, socket};
 
+/// An address of the pool that is in no range.
+const NOBODYS: Ipv4Addr = Ipv4Addr::new(10, 203, 0, 9);
 /// What the pod network of these tests leads to the overlay's port.
 const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
 
@@ -142,6 +144,12 @@ pub(crate) fn forged_datagrams_are_dropped() -> Result<()> {
     set_up(&nodes.node, &third)?;
     forger.send_to(b"?", (POD, PORT))?;
     pod.recv_from(&mut [0; 1]).context("the forger's device is no good")?;
+    // Of a cluster that nobody has a contract with. What is sent later does not come first.
+    socket(&nodes.stranger, NOBODYS, 0)?.send_to(b"?", (POD, PORT))?;
+    forger.send_to(b"?", (POD, PORT))?;
+    let (_, source) = pod.recv_from(&mut [0; 1])?;
+    ensure!(source.ip() == GUEST, "it came from {source}");
+    has_nothing(&pod)?;
     // From a node, of somebody who is no other cluster.
     let forger = socket(&nodes.stranger, STRANGER, 0)?;
     let dropped = || nodes.dropped(&nodes.node, "arriving", "from a node, of no other cluster");
