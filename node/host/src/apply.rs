@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dropping::Dropping;
 use crate::error::{HostError, KernelError};
-use crate::found::{Found, Link};
+use crate::found::{Found, Link, OverlayLink};
 use crate::limits;
 use crate::netlink::{
-    Conversation, all_routes, change, change_pods, own_routes, read_addresses, read_devices,
-    read_dropping, read_forwarding, read_packets, read_rules, remove_packets, replace_packets,
+    Change, Conversation, Device, add_address, add_endpoint, add_neighbour, add_route, add_rule,
+    add_vxlan, all_routes, change_set, own_routes, read_addresses, read_devices, read_dropping,
+    read_endpoints, read_forwarding, read_neighbours, read_packets, read_rules, remove_address,
+    remove_device, remove_endpoint, remove_neighbour, remove_packets, remove_route, remove_rule,
+    replace_packets, set_device, set_mtu, set_up,
 };
 use crate::networks::{Network, NetworkKind};
 use crate::packets::Table;
@@ -30,8 +33,7 @@ pub fn read(marks: &Marks) -> Result<Found, HostError> {
     let packets = Conversation::about_packets()
         .and_then(|mut kernel| read_packets(&mut kernel))
         .map_err(reading("nf_tables"))?;
-    let device = devices.into_iter().find(|device| device.name == marks.device);
-    let device = device.map(|device| Link {
+    let link = |device: &Device| Link {
         index: device.index,
         up: device.up,
         mtu: device.mtu,
@@ -40,11 +42,41 @@ pub fn read(marks: &Marks) -> Result<Found, HostError> {
             .filter(|address| address.device == device.index)
             .map(|address| address.net)
             .collect(),
-        settings: device.settings,
-    });
+        settings: device.settings.clone(),
+    };
+    let named = |name: &str| devices.iter().find(|device| device.name == name);
+    let overlay = match named(&marks.overlay) {
+        Some(device) => Some(OverlayLink {
+            link: link(device),
+            vxlan: device.vxlan.clone(),
+            neighbours: read_neighbours(&mut kernel, device.index)
+                .map_err(reading("neighbours"))?
+                .into_iter()
+                .collect(),
+            endpoints: read_endpoints(&mut kernel, device.index)
+                .map_err(reading("entries of the overlay"))?
+                .into_iter()
+                .collect(),
+        }),
+        None => None,
+    };
+    let by = |index: u32| {
+        let device = devices.iter().find(|device| device.index == index && device.has_others);
+        device.map(|device| device.name.clone())
+    };
+    let mut own = BTreeMap::new();
+    for address in &addresses {
+        let device = by(address.device);
+        let known = own.entry(address.net.addr()).or_insert_with(|| device.clone());
+        if *known != device {
+            *known = None;
+        }
+    }
     Ok(Found {
         forwarding,
-        device,
+        device: named(&marks.device).map(link),
+        overlay,
+        own,
         routes: routes.into_iter().collect(),
         rules: rules.into_iter().filter(|rule| rule.protocol == marks.protocol).collect(),
         packets,
@@ -75,23 +107,30 @@ fn perform(
     packets: &mut Conversation,
     step: &Step,
 ) -> Result<(), KernelError> {
-    match step {
-        Step::ReplacePackets(table) => replace_packets(packets, table),
-        Step::ChangePods { add, remove } => change_pods(packets, add, remove),
-        Step::RemovePackets => remove_packets(packets),
-        Step::AddRoute(_)
-        | Step::RemoveRoute(_)
-        | Step::AddRule(_)
-        | Step::RemoveRule(_)
-        | Step::SetMtu { .. }
-        | Step::SetDevice { .. }
-        | Step::SetUp { .. }
-        | Step::AddAddress { .. }
-        | Step::RemoveAddress { .. } => change(routing, step),
-    }
+    let change: Change = match step {
+        Step::ReplacePackets(table) => return replace_packets(packets, table),
+        Step::ChangeSet { set, add, remove } => return change_set(packets, set, add, remove),
+        Step::RemovePackets => return remove_packets(packets),
+        Step::AddRoute(route) => add_route(route),
+        Step::RemoveRoute(route) => remove_route(route),
+        Step::AddRule(rule) => add_rule(rule),
+        Step::RemoveRule(rule) => remove_rule(rule),
+        Step::AddOverlay { name, mtu, vxlan } => add_vxlan(Step::OVERLAY, name, *mtu, vxlan),
+        Step::RemoveDevice { device } => remove_device(*device),
+        Step::AddNeighbour { device, neighbour } => add_neighbour(*device, neighbour),
+        Step::RemoveNeighbour { device, neighbour } => remove_neighbour(*device, neighbour),
+        Step::AddEndpoint { device, mac, machine } => add_endpoint(*device, *mac, *machine),
+        Step::RemoveEndpoint { device, mac } => remove_endpoint(*device, *mac),
+        Step::SetMtu { device, mtu } => set_mtu(*device, *mtu),
+        Step::SetDevice { device, setting, value } => set_device(*device, *setting, *value),
+        Step::SetUp { device } => set_up(*device),
+        Step::AddAddress { device, address } => add_address(*device, *address),
+        Step::RemoveAddress { device, address } => remove_address(*device, *address),
+    };
+    routing.perform(change)
 }
 
-/// Removes all that is ours, but for the device, which goes with the gateway.
+/// Removes all that is ours, but for the gateway's device, which goes with the gateway.
 ///
 /// # Errors
 /// When the kernel does not say what is there, or refuses.
@@ -137,7 +176,9 @@ pub fn networks(marks: &Marks) -> Result<Vec<Network>, HostError> {
         kind: NetworkKind::Route { table: route.table },
         device: name(route.device),
     });
-    let is_other = |network: &Network| network.device.as_ref() != Some(&marks.device);
+    let ours = [&marks.device, &marks.overlay];
+    let is_other =
+        |network: &Network| !network.device.as_ref().is_some_and(|device| ours.contains(&device));
     let networks: BTreeSet<Network> =
         of_addresses.chain(of_routes).filter(is_other).take(limits::NETWORKS + 1).collect();
     if networks.len() > limits::NETWORKS {

@@ -1,8 +1,87 @@
-//! What the kernel refused, and what to do.
+//! What cannot be, what the kernel refused, and what to do.
 
 use std::io;
+use std::net::IpAddr;
 
+use ipnet::IpNet;
 use thiserror::Error;
+
+/// Why nothing can be set up as wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WantedError {
+    /// IPv6 is not set up yet.
+    #[error("{0} is not of IPv4, the one family that the gateway sets up so far; leave it out")]
+    Family(IpNet),
+    /// Such an address is looked up by no rule of ours.
+    #[error("{address} is outside of the pool {pool}; choose it from there (gateway.pool)")]
+    Outside {
+        /// What lies outside of it.
+        address: IpNet,
+        /// The pool that it should be in.
+        pool: IpNet,
+    },
+    /// More of the world would be led to the gateway than belongs to any pool.
+    #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
+    Wide(IpNet),
+    /// What such a pod sends would be taken for forged.
+    #[error(
+        "the pod {pod} has an address of the pool {pool}; set a pool that the pod network does \
+         not use (gateway.pool)"
+    )]
+    PodInPool {
+        /// The address of the pod.
+        pod: IpAddr,
+        /// The pool that it is in.
+        pool: IpNet,
+    },
+    /// The kernel takes no such name.
+    #[error("{0:?} is no name of a device: 1 to 15 bytes, without slash, zero or space")]
+    Device(String),
+    /// More than a node is known to have.
+    #[error("{count} {what} are more than the {most} that a node may have here")]
+    Many {
+        /// Of which kind they are.
+        what: &'static str,
+        /// How many there would be.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The kernel keeps these tables and numbers for itself.
+    #[error("{what} {value} is the kernel's own; set another one (gateway)")]
+    Reserved {
+        /// Of which kind they are.
+        what: &'static str,
+        /// The number that was set.
+        value: u32,
+    },
+    /// Datagrams of such an overlay have no place for it.
+    #[error("the {what} {value} is none that VXLAN has; set another one from 1 up")]
+    Overlay {
+        /// Of which kind it is.
+        what: &'static str,
+        /// The number that was set.
+        value: u32,
+    },
+    /// Its packets would go from this node to this node.
+    #[error("the node {0} is said to be among the other ones: leave out this node itself")]
+    Itself(IpAddr),
+    /// No entry says at which machine it is.
+    #[error("{0} is not among the other nodes of the overlay; name it there with its address")]
+    UnknownNode(IpAddr),
+    /// It is not known where packets for it go.
+    #[error("the pod {0} is said to be on this node and on another one")]
+    Twice(IpAddr),
+    /// What is sent with such a source goes nowhere.
+    #[error(
+        "{0} is no address of this machine, so that other nodes do not reach it there; set one \
+         that it has on the network of the nodes"
+    )]
+    NotHere(IpAddr),
+    /// Two things of ours would be taken for each other.
+    #[error("{0} cannot be the mark of two things; set two (gateway)")]
+    OneName(String),
+}
 
 /// Why the machine was not read or changed.
 #[derive(Debug, Error)]
@@ -87,7 +166,11 @@ fn advice(error: &io::Error) -> &'static str {
              nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct)"
         }
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
-            "; the kernel needs nf_tables, and policy routing (CONFIG_IP_MULTIPLE_TABLES)"
+            "; the kernel needs nf_tables, policy routing (CONFIG_IP_MULTIPLE_TABLES), and for \
+             other nodes VXLAN (module vxlan)"
+        }
+        Some(libc::EADDRINUSE) => {
+            "; somebody has the UDP port of the overlay: set another one, the same at all nodes"
         }
         Some(libc::EAGAIN) => {
             "; the kernel does not answer: look at its log (dmesg), and at what else changes the \

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::overlay::Mac;
 use crate::packets::Table;
 
 /// What was read of this machine. The default is one that has nothing.
@@ -15,6 +16,11 @@ pub struct Found {
     pub forwarding: bool,
     /// The gateway's device, if it is there.
     pub device: Option<Link>,
+    /// Whatever has the name of the overlay's device.
+    pub overlay: Option<OverlayLink>,
+    /// Addresses of this machine, each with the device that packets come by; those of loopback
+    /// and dummy devices have none, nor have those of several.
+    pub own: BTreeMap<IpAddr, Option<String>>,
     /// Routes with our protocol, in all tables.
     pub routes: BTreeSet<Route>,
     /// Rules of IPv4 with our protocol.
@@ -36,6 +42,53 @@ pub struct Link {
     pub addresses: BTreeSet<IpNet>,
     /// What it does as a device of IPv4.
     pub settings: BTreeMap<DeviceSetting, u32>,
+}
+
+/// The device of the overlay, with its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlayLink {
+    /// What it is as a device.
+    pub link: Link,
+    /// What it is as one of VXLAN, if it is one.
+    pub vxlan: Option<Vxlan>,
+    /// Its neighbours that stay until they are removed.
+    pub neighbours: BTreeSet<Neighbour>,
+    /// Which machines are behind it.
+    pub endpoints: BTreeSet<Endpoint>,
+}
+
+/// What a device of VXLAN is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vxlan {
+    /// Its network identifier, of 24 bits.
+    pub vni: u32,
+    /// The UDP port of all machines on it.
+    pub port: u16,
+    /// From which address of this machine it sends.
+    pub local: IpAddr,
+    /// Its own address, in frames.
+    pub mac: Mac,
+    /// Whether the rest is as we make one: it learns nothing, asks nobody, sends to no group, and
+    /// its datagrams are not fragmented.
+    pub is_plain: bool,
+}
+
+/// The address of a device on the other side of ours.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Neighbour {
+    /// Its address of the pool.
+    pub address: IpAddr,
+    /// By which frames reach it.
+    pub mac: Mac,
+}
+
+/// A machine that frames to some address go to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The address that frames go to.
+    pub mac: Mac,
+    /// The machine, where no more than its address is said: no port or number of its own.
+    pub machine: Option<IpAddr>,
 }
 
 /// A setting of one device (`net.ipv4.conf.DEVICE`).
@@ -66,6 +119,8 @@ pub struct Route {
     pub device: Option<u32>,
     /// By which machine, if any.
     pub gateway: Option<IpAddr>,
+    /// That machine is behind the device, whatever other routes say.
+    pub onlink: bool,
     /// The source of what this machine itself sends.
     pub source: Option<IpAddr>,
     /// The number of who made it.
@@ -90,6 +145,8 @@ pub struct Rule {
     pub preference: u32,
     /// Packets to where; to everywhere without.
     pub to: Option<IpNet>,
+    /// Packets that come by this device; by any, and from this machine itself, without.
+    pub from_device: Option<String>,
     /// Which table is looked into.
     pub table: u32,
     /// The number of who made it.
@@ -103,7 +160,7 @@ pub struct Rule {
 pub enum Finding {
     /// It forwards nothing, so that no pod reaches the device.
     ForwardingOff,
-    /// The gateway has made no device, or has ended.
+    /// The gateway has made no device, or has ended; on other nodes it makes none.
     NoDevice,
 }
 
@@ -140,7 +197,7 @@ impl DeviceSetting {
     pub const ALL: [Self; 4] =
         [Self::Forwarding, Self::AcceptRedirects, Self::SendRedirects, Self::ReversePath];
 
-    /// What it should be on the gateway's device. Packets come by it from sources that other
+    /// What it should be on our devices. Packets come by it from sources that other
     /// routes may lead to, so that sources are looked up loosely; of this setting the larger one
     /// counts, of `all` and of the device.
     pub fn wanted(self) -> u32 {
@@ -170,6 +227,9 @@ impl fmt::Display for Route {
             RouteKind::Unreachable => write!(f, "unreachable {}", self.net)?,
             RouteKind::Other(kind) => write!(f, "type {kind} {}", self.net)?,
         }
+        if let Some(gateway) = self.gateway {
+            write!(f, " via {gateway}")?;
+        }
         if let Some(source) = self.source {
             write!(f, " src {source}")?;
         }
@@ -182,6 +242,9 @@ impl fmt::Display for Rule {
         write!(f, "{}:", self.preference)?;
         if let Some(to) = self.to {
             write!(f, " to {to}")?;
+        }
+        if let Some(device) = &self.from_device {
+            write!(f, " iif {device}")?;
         }
         write!(f, " lookup {}", self.table)
     }

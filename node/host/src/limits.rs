@@ -7,11 +7,20 @@ use std::time::Duration;
 pub(crate) const PODS: usize = 4_096;
 /// Ranges that are reached by the device: one for each lease.
 pub(crate) const RANGES: usize = 4_096;
+/// Nodes of a cluster: what Kubernetes is made for is 5,000, and the overlay has an entry for each.
+/// With more than this one batch of packet rules would be larger than a socket takes.
+pub(crate) const NODES: usize = 2_000;
+/// Pods of other nodes that are mapped: each is a route at the gateway, and an element of a set.
+pub(crate) const ELSEWHERE: usize = 8_192;
 /// Networks of this node that the pool is compared with. A router with the whole Internet's routes
 /// has a million; it runs no pods.
 pub(crate) const NETWORKS: usize = 65_536;
 /// Set elements in one message: an attribute is of 65,535 bytes at most, an element takes 20.
 pub(crate) const ELEMENTS_PER_MESSAGE: usize = 1_000;
+/// What is sent at once, at most: 20 bytes for each element of all sets, and the rules. The kernel
+/// gives twice what is asked for, which is as much as it does unless told otherwise
+/// (`net.core.wmem_max`).
+pub(crate) const BATCH_BYTES: usize = 212_992;
 /// How long an answer of the kernel is waited for. It answers within milliseconds, unless it is stuck:
 /// then whoever asks says so, and is not stuck as well.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);

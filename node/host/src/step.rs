@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::found::{DeviceSetting, Route, Rule};
+use crate::found::{DeviceSetting, Neighbour, Route, Rule, Vxlan};
+use crate::overlay::Mac;
 use crate::packets::Table;
 
 /// One change. To do it again does no harm.
@@ -14,11 +15,13 @@ use crate::packets::Table;
 pub enum Step {
     /// Puts this table in the place of whatever has its name, at one moment.
     ReplacePackets(Table),
-    /// Changes the set of pods.
-    ChangePods {
-        /// Who becomes one of them.
+    /// Changes who is in a set of the table.
+    ChangeSet {
+        /// What the set is called.
+        set: String,
+        /// Who comes to be in it.
         add: BTreeSet<IpAddr>,
-        /// Who is one no more.
+        /// Who is in it no more.
         remove: BTreeSet<IpAddr>,
     },
     /// Removes the table with all that is in it.
@@ -31,6 +34,50 @@ pub enum Step {
     AddRule(Rule),
     /// Removes a routing rule of ours.
     RemoveRule(Rule),
+    /// Makes the device of the overlay.
+    AddOverlay {
+        /// What the device is called.
+        name: String,
+        /// The largest packet, in bytes.
+        mtu: u32,
+        /// What it is made with.
+        vxlan: Vxlan,
+    },
+    /// Removes a device, and with it all that leads to it.
+    RemoveDevice {
+        /// Which one, by its index.
+        device: u32,
+    },
+    /// Says which frames reach an address of a device's other side.
+    AddNeighbour {
+        /// Of which one, by its index.
+        device: u32,
+        /// The address, and that of frames.
+        neighbour: Neighbour,
+    },
+    /// Removes what is said of an address.
+    RemoveNeighbour {
+        /// Of which one, by its index.
+        device: u32,
+        /// The address, and that of frames.
+        neighbour: Neighbour,
+    },
+    /// Says at which machine a device is.
+    AddEndpoint {
+        /// By which one, by its index.
+        device: u32,
+        /// The address of frames to it.
+        mac: Mac,
+        /// The address of the machine.
+        machine: IpAddr,
+    },
+    /// Removes all that is said of a device on other machines.
+    RemoveEndpoint {
+        /// By which one, by its index.
+        device: u32,
+        /// The address of frames to it.
+        mac: Mac,
+    },
     /// Sets the MTU of a device.
     SetMtu {
         /// Of which one, by index.
@@ -68,32 +115,55 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The index of the overlay's device. It is asked for, so that a plan may speak of a device
+    /// that is not there yet. The kernel counts up from 1: it does not come there by itself.
+    pub const OVERLAY: u32 = 1_747_700_000;
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReplacePackets(table) => write!(f, "write the nf_tables table ip {}", table.name),
-            Self::ChangePods { add, remove } => write!(
-                f,
-                "change the pods in nf_tables ({} more, {} fewer)",
-                add.len(),
-                remove.len()
-            ),
+            Self::ChangeSet { set, add, remove } => {
+                let (more, fewer) = (add.len(), remove.len());
+                write!(f, "change the {set} in nf_tables ({more} more, {fewer} fewer)")
+            }
             Self::RemovePackets => write!(f, "remove the nf_tables table ip {}", Table::NAME),
             Self::AddRoute(route) => write!(f, "add the route {route}"),
             Self::RemoveRoute(route) => write!(f, "remove the route {route}"),
             Self::AddRule(rule) => write!(f, "add the routing rule {rule}"),
             Self::RemoveRule(rule) => write!(f, "remove the routing rule {rule}"),
-            Self::SetMtu { mtu, .. } => write!(f, "set the MTU of the gateway's device to {mtu}"),
-            Self::SetDevice { setting, value, .. } => {
-                write!(f, "set {setting} of the gateway's device to {value}")
+            Self::AddOverlay { name, vxlan, .. } => {
+                let Vxlan { vni, port, local, .. } = vxlan;
+                write!(f, "make the VXLAN device {name} ({vni}, UDP port {port}, from {local})")
             }
-            Self::SetUp { .. } => write!(f, "set the gateway's device up"),
-            Self::AddAddress { address, .. } => {
-                write!(f, "give {address} to the gateway's device")
+            Self::RemoveDevice { .. } => write!(f, "remove the device of the overlay"),
+            Self::AddNeighbour { neighbour, .. } => {
+                write!(f, "say that {} has {}", neighbour.address, neighbour.mac)
             }
-            Self::RemoveAddress { address, .. } => {
-                write!(f, "take {address} from the gateway's device")
+            Self::RemoveNeighbour { neighbour, .. } => {
+                write!(f, "forget that {} has {}", neighbour.address, neighbour.mac)
+            }
+            Self::AddEndpoint { mac, machine, .. } => write!(f, "say that {mac} is at {machine}"),
+            Self::RemoveEndpoint { mac, .. } => write!(f, "forget where {mac} is"),
+            Self::SetMtu { device, mtu } => {
+                write!(f, "set the MTU of {} to {mtu}", called(*device))
+            }
+            Self::SetDevice { device, setting, value } => {
+                write!(f, "set {setting} of {} to {value}", called(*device))
+            }
+            Self::SetUp { device } => write!(f, "set {} up", called(*device)),
+            Self::AddAddress { device, address } => {
+                write!(f, "give {address} to {}", called(*device))
+            }
+            Self::RemoveAddress { device, address } => {
+                write!(f, "take {address} from {}", called(*device))
             }
         }
     }
+}
+
+fn called(device: u32) -> &'static str {
+    if device == Step::OVERLAY { "the device of the overlay" } else { "the gateway's device" }
 }

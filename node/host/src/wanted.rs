@@ -1,12 +1,13 @@
 //! What the gateway wants of its machine, and by which marks its own things are known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use thiserror::Error;
 
+use crate::error::WantedError;
 use crate::limits;
+use crate::overlay::{Overlay, Way};
 
 /// Bytes that the kernel has for the name of a device, with a zero at the end (`IFNAMSIZ`).
 pub(crate) const NAME_BYTES: usize = 16;
@@ -20,9 +21,14 @@ const WIDEST_POOL: u8 = 8;
 pub struct Marks {
     /// What the TUN device is called. It is all the gateway's.
     pub device: String,
+    /// What the device of the overlay is called. It is made and removed here, whoever made one of
+    /// that name before.
+    pub overlay: String,
     /// The number of the routing table.
     pub table: u32,
-    /// The preference of the routing rule: smaller ones come first.
+    /// The number of another one, for what comes by the gateway's device to pods of other nodes.
+    pub elsewhere: u32,
+    /// The preference of the routing rules: smaller ones come first.
     pub preference: u32,
     /// The protocol number of routes and rules (`rtm_protocol`). Each that has it is ours, in
     /// whichever table: so a changed setting leaves nothing behind.
@@ -30,11 +36,18 @@ pub struct Marks {
 }
 
 impl Default for Marks {
-    /// The table is numbered as the tunnel's port; the preference is before Amazon's (512) and
+    /// Tables are numbered as the ports of the tunnel and of the overlay; the preference is before Amazon's (512) and
     /// Tailscale's (5210) and after Cilium's (9 to 110); the protocol is nobody's in iproute2's
     /// list.
     fn default() -> Self {
-        Self { device: "mercato0".to_owned(), table: 7475, preference: 500, protocol: 174 }
+        Self {
+            device: "mercato0".to_owned(),
+            overlay: "mercato1".to_owned(),
+            table: 7475,
+            elsewhere: 7477,
+            preference: 500,
+            protocol: 174,
+        }
     }
 }
 
@@ -43,68 +56,22 @@ impl Default for Marks {
 pub struct Wanted {
     /// By what it will be known.
     pub marks: Marks,
-    /// The MTU of the device.
+    /// The MTU of the gateway's device.
     pub mtu: u32,
-    /// All addresses of all clusters: nothing to them leaves but by the device.
+    /// All addresses of all clusters: nothing to them leaves but by our devices.
     pub pool: IpNet,
     /// The one address of the pool that is this node's.
     pub node: IpAddr,
-    /// What is reached by the device, within the pool.
+    /// What of other clusters is reached, within the pool.
     pub ranges: BTreeSet<IpNet>,
-    /// This node's own pods that are mapped: they keep their source, and are reached from the
-    /// device.
+    /// This node's own pods that are mapped: they keep their source, and are reached from other
+    /// clusters.
     pub pods: BTreeSet<IpAddr>,
-}
-
-/// Why nothing can be set up as wanted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum WantedError {
-    /// IPv6 is not set up yet.
-    #[error("{0} is not of IPv4, the one family that the gateway sets up so far; leave it out")]
-    Family(IpNet),
-    /// Such an address is looked up by no rule of ours.
-    #[error("{address} is outside of the pool {pool}; choose it from there (gateway.pool)")]
-    Outside {
-        /// What lies outside of it.
-        address: IpNet,
-        /// The pool that it should be in.
-        pool: IpNet,
-    },
-    /// More of the world would be led to the gateway than belongs to any pool.
-    #[error("the pool {0} is wider than /8; set a range of your own (gateway.pool)")]
-    Wide(IpNet),
-    /// What such a pod sends would be taken for forged.
-    #[error(
-        "the pod {pod} has an address of the pool {pool}; set a pool that the pod network does \
-         not use (gateway.pool)"
-    )]
-    PodInPool {
-        /// The address of the pod.
-        pod: IpAddr,
-        /// The pool that it is in.
-        pool: IpNet,
-    },
-    /// The kernel takes no such name.
-    #[error("{0:?} is no name of a device: 1 to 15 bytes, without slash, zero or space")]
-    Device(String),
-    /// More than a node is known to have.
-    #[error("{count} {what} are more than the {most} that a node may have here")]
-    Many {
-        /// Of which kind they are.
-        what: &'static str,
-        /// How many there would be.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// The kernel keeps these tables and numbers for itself.
-    #[error("{what} {value} is the kernel's own; set another one (gateway)")]
-    Reserved {
-        /// Of which kind they are.
-        what: &'static str,
-        /// The number that was set.
-        value: u32,
-    },
+    /// By which of our devices, and so whether the gateway runs here.
+    pub way: Way,
+    /// The way to the other nodes; without, this machine is the only one that other clusters
+    /// reach.
+    pub overlay: Option<Overlay>,
 }
 
 impl Wanted {
@@ -119,9 +86,21 @@ impl Wanted {
         };
         bound("pods", self.pods.len(), limits::PODS)?;
         bound("ranges", self.ranges.len(), limits::RANGES)?;
-        let pooled = self.ranges.iter().copied().chain([self.pool, self.node.into()]);
-        let pods = self.pods.iter().copied().map(IpNet::from);
-        if let Some(other) = pooled.clone().chain(pods).find(|net| net.addr().is_ipv6()) {
+        bound("pods of other nodes", self.elsewhere().len(), limits::ELSEWHERE)?;
+        self.overlay.as_ref().map_or(Ok(()), |overlay| overlay.check(self.node))?;
+        self.check_addresses()?;
+        self.check_way()
+    }
+
+    fn check_addresses(&self) -> Result<(), WantedError> {
+        let overlay = || self.overlay.iter().flat_map(|overlay| &overlay.nodes);
+        let nodes = overlay().map(|(pool, _)| IpNet::from(*pool));
+        let pooled = self.ranges.iter().copied().chain([self.pool, self.node.into()]).chain(nodes);
+        let pods = || self.pods.iter().copied().chain(self.elsewhere().into_keys());
+        let local = self.overlay.iter().map(|overlay| overlay.local);
+        let machines = overlay().map(|(_, machine)| *machine).chain(local);
+        let others = pods().chain(machines).map(IpNet::from);
+        if let Some(other) = pooled.clone().chain(others).find(|net| net.addr().is_ipv6()) {
             return Err(WantedError::Family(other));
         }
         if self.pool.prefix_len() < WIDEST_POOL {
@@ -130,23 +109,59 @@ impl Wanted {
         if let Some(address) = pooled.clone().find(|net| !self.pool.contains(net)) {
             return Err(WantedError::Outside { address, pool: self.pool });
         }
-        match self.pods.iter().copied().find(|pod| self.pool.contains(pod)) {
+        match pods().find(|pod| self.pool.contains(pod)) {
             Some(pod) => Err(WantedError::PodInPool { pod, pool: self.pool }),
             None => Ok(()),
+        }
+    }
+
+    /// Whoever is reached by the overlay is a node of it.
+    fn check_way(&self) -> Result<(), WantedError> {
+        let known = |node: &IpAddr| {
+            self.overlay.as_ref().is_some_and(|overlay| overlay.nodes.contains_key(node))
+        };
+        let unknown = match &self.way {
+            Way::Through(gateway) => Some(gateway).filter(|gateway| !known(gateway)),
+            Way::Device { elsewhere } => elsewhere.values().find(|node| !known(node)),
+        };
+        if let Some(node) = unknown {
+            return Err(WantedError::UnknownNode(*node));
+        }
+        match self.elsewhere().into_keys().find(|pod| self.pods.contains(pod)) {
+            Some(pod) => Err(WantedError::Twice(pod)),
+            None => Ok(()),
+        }
+    }
+
+    /// The pods of other nodes that this machine brings packets to.
+    fn elsewhere(&self) -> BTreeMap<IpAddr, IpAddr> {
+        match &self.way {
+            Way::Device { elsewhere } => elsewhere.clone(),
+            Way::Through(_) => BTreeMap::new(),
         }
     }
 }
 
 impl Marks {
     fn check(&self) -> Result<(), WantedError> {
-        let name = self.device.as_bytes();
         let is_bad = |byte: &u8| *byte == 0 || *byte == b'/' || byte.is_ascii_whitespace();
-        if name.is_empty() || name.len() >= NAME_BYTES || name.iter().any(is_bad) {
-            return Err(WantedError::Device(self.device.clone()));
+        let is_name = |name: &str| {
+            (1..NAME_BYTES).contains(&name.len()) && !name.as_bytes().iter().any(is_bad)
+        };
+        let mut names = [&self.device, &self.overlay].into_iter();
+        if let Some(name) = names.find(|name| !is_name(name)) {
+            return Err(WantedError::Device(name.clone()));
+        }
+        if self.device == self.overlay {
+            return Err(WantedError::OneName(self.device.clone()));
         }
         // RT_TABLE_UNSPEC, and DEFAULT, MAIN and LOCAL.
-        if matches!(self.table, 0 | 253..=255) {
-            return Err(WantedError::Reserved { what: "table", value: self.table });
+        let mut tables = [self.table, self.elsewhere].into_iter();
+        if let Some(value) = tables.find(|table| matches!(table, 0 | 253..=255)) {
+            return Err(WantedError::Reserved { what: "table", value });
+        }
+        if self.table == self.elsewhere {
+            return Err(WantedError::OneName(self.table.to_string()));
         }
         // Up to RTPROT_STATIC: the kernel's own, and what people type.
         if self.protocol <= 4 {

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, anyhow, bail};
 use ipnet::IpNet;
 use mercato_discovery::Host;
-use mercato_host::{Finding, Marks, Wanted};
+use mercato_host::{Finding, Marks, Wanted, Way};
 use mercato_net::Net;
 use mercato_session::{PublicKey, Suite, Suites};
 use mercato_tunnel::{
@@ -146,7 +146,16 @@ pub(super) fn wanted(
     ranges: BTreeSet<IpNet>,
     pods: BTreeSet<IpAddr>,
 ) -> Wanted {
-    Wanted { marks: marks.clone(), mtu: limits::TUNNEL_MTU as u32, pool, node, ranges, pods }
+    Wanted {
+        marks: marks.clone(),
+        mtu: limits::TUNNEL_MTU as u32,
+        pool,
+        node,
+        ranges,
+        pods,
+        way: Way::default(),
+        overlay: None,
+    }
 }
 
 /// Brings the machine to what is wanted.

@@ -5,7 +5,7 @@ use std::io;
 use netlink_sys::{Socket, SocketAddr, protocols};
 use socket2::SockRef;
 
-use super::message::{Attributes, HEADER_BYTES, Message, number};
+use super::message::{Attributes, HEADER_BYTES, Message, REQUEST, number};
 use crate::error::KernelError;
 use crate::limits;
 
@@ -13,7 +13,6 @@ use crate::limits;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const DUMP: u16 = libc::NLM_F_DUMP as u16;
-const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
 /// The kernel's words for an error (`NLMSGERR_ATTR_MSG`).
 const WORDS: u16 = 1;
 /// Our request is repeated behind an error only as far as its header (`NLM_F_CAPPED`), and then
@@ -25,6 +24,12 @@ const HAS_ATTRIBUTES: u16 = 0x200;
 pub(crate) struct Conversation {
     socket: Socket,
     sequence: u32,
+}
+
+/// One thing to be done, and the error by which the kernel says that it is so already.
+pub(crate) struct Change {
+    pub(super) message: Message,
+    pub(super) done: Option<i32>,
 }
 
 /// One message of an answer.
@@ -49,7 +54,9 @@ impl Conversation {
     fn open(protocol: isize) -> Result<Self, KernelError> {
         let mut socket = Socket::new(protocol).map_err(failed)?;
         socket.bind_auto().map_err(failed)?;
-        SockRef::from(&socket).set_read_timeout(Some(limits::ANSWER)).map_err(failed)?;
+        let options = SockRef::from(&socket);
+        options.set_read_timeout(Some(limits::ANSWER)).map_err(failed)?;
+        options.set_send_buffer_size(limits::BATCH_BYTES).map_err(failed)?;
         // Kernels before 4.20 know less: their errors have no words, their lists are longer, and
         // both are read as well.
         for wish in [
@@ -113,10 +120,14 @@ impl Conversation {
         }
     }
 
-    /// Has one thing done, and waits for it.
-    pub(super) fn change(&mut self, request: Message) -> Result<(), KernelError> {
-        self.send(vec![request.acknowledged()])?;
-        self.wait_for(self.sequence)
+    /// Has one thing done, and waits for it. Somebody may have been faster, or it is done again:
+    /// then it is as it should be.
+    pub(crate) fn perform(&mut self, change: Change) -> Result<(), KernelError> {
+        self.send(vec![change.message.acknowledged()])?;
+        self.wait_for(self.sequence).or_else(|error| match change.done {
+            Some(number) if error.is(number) => Ok(()),
+            Some(_) | None => Err(error),
+        })
     }
 
     /// Has all of it done at one moment, or nothing.

@@ -1,7 +1,19 @@
 //! Messages and their attributes (linux/netlink.h): each attribute is a length, a kind and a value,
 //! filled up to four bytes.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use crate::error::KernelError;
+
+/// What is asked, what makes something, and what does so alone where, or although, it is there.
+pub(super) const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
+pub(super) const CREATE: u16 = REQUEST | libc::NLM_F_CREATE as u16;
+pub(super) const CREATE_ANEW: u16 = CREATE | libc::NLM_F_EXCL as u16;
+pub(super) const CREATE_OR_REPLACE: u16 = CREATE | libc::NLM_F_REPLACE as u16;
+
+/// The families of addresses that there are.
+pub(super) const INET: u8 = libc::AF_INET as u8;
+pub(super) const INET6: u8 = libc::AF_INET6 as u8;
 
 /// A length, a kind, flags, a sequence number and the sender's port (`struct nlmsghdr`).
 pub(super) const HEADER_BYTES: usize = 16;
@@ -143,6 +155,28 @@ impl<'a> Attributes<'a> {
         let bytes = self.of(kind)?;
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+}
+
+/// The family of an address.
+pub(super) fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { INET } else { INET6 }
+}
+
+/// An address as it stands in a message.
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// The address that these bytes are, in a family.
+pub(super) fn whole(family: u8, bytes: &[u8]) -> Option<IpAddr> {
+    match family {
+        INET => Some(Ipv4Addr::from(number::<4>(bytes)?).into()),
+        INET6 => Some(Ipv6Addr::from(number::<16>(bytes)?).into()),
+        _ => None,
     }
 }
 

@@ -5,15 +5,24 @@
 //! are passed over: kernels add to both.
 
 mod conversation;
+mod devices;
+mod entries;
 mod message;
 mod packets;
 mod routing;
 mod words;
 
-pub(crate) use self::conversation::Conversation;
+pub(crate) use self::conversation::{Change, Conversation};
+pub(crate) use self::devices::{
+    Device, add_vxlan, read_devices, read_forwarding, remove_device, set_device, set_mtu, set_up,
+};
+pub(crate) use self::entries::{
+    add_endpoint, add_neighbour, read_endpoints, read_neighbours, remove_endpoint, remove_neighbour,
+};
 pub(crate) use self::packets::{
-    change_pods, read_dropping, read_packets, remove_packets, replace_packets,
+    change_set, read_dropping, read_packets, remove_packets, replace_packets,
 };
 pub(crate) use self::routing::{
-    all_routes, change, own_routes, read_addresses, read_devices, read_forwarding, read_rules,
+    add_address, add_route, add_rule, all_routes, own_routes, read_addresses, read_rules,
+    remove_address, remove_route, remove_rule,
 };

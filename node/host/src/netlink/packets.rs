@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, Message, number};
+use super::message::{Attributes, CREATE, Message, REQUEST, number};
 use super::words;
 use crate::dropping::{Dropping, PacketFamily};
 use crate::error::KernelError;
@@ -66,8 +66,6 @@ const ELEMENT_KEY: u16 = 1;
 const LIST_ELEMENT: u16 = 1;
 const DATA_VALUE: u16 = 1;
 
-const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
-const CREATE: u16 = REQUEST | libc::NLM_F_CREATE as u16;
 const APPEND: u16 = CREATE | libc::NLM_F_APPEND as u16;
 
 /// Puts a table in the place of whatever has its name. It is made first, so that it can be removed.
@@ -90,14 +88,15 @@ pub(crate) fn replace_packets(kernel: &mut Conversation, table: &Table) -> Resul
     kernel.batch(messages)
 }
 
-/// Changes who is a pod.
-pub(crate) fn change_pods(
+/// Changes what is in a set.
+pub(crate) fn change_set(
     kernel: &mut Conversation,
+    set: &str,
     add: &BTreeSet<IpAddr>,
     remove: &BTreeSet<IpAddr>,
 ) -> Result<(), KernelError> {
-    let mut messages = elements(DELETE_ELEMENTS, REQUEST, Table::PODS, remove);
-    messages.extend(elements(NEW_ELEMENTS, CREATE, Table::PODS, add));
+    let mut messages = elements(DELETE_ELEMENTS, REQUEST, set, remove);
+    messages.extend(elements(NEW_ELEMENTS, CREATE, set, add));
     kernel.batch(messages)
 }
 

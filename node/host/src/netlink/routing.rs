@@ -1,41 +1,25 @@
-//! Devices, addresses, routes and rules (linux/rtnetlink.h, linux/if_link.h, linux/fib_rules.h).
-
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! Addresses, routes and rules (linux/rtnetlink.h, linux/fib_rules.h).
 
 use ipnet::IpNet;
 
-use super::conversation::{Conversation, list_flags};
-use super::message::{Attributes, Message, number};
+use super::conversation::{Change, Conversation, list_flags};
+use super::message::{
+    Attributes, CREATE_ANEW, CREATE_OR_REPLACE, INET, INET6, Message, REQUEST, family, number,
+    octets, whole,
+};
 use crate::error::KernelError;
-use crate::found::{DeviceSetting, Route, RouteKind, Rule};
-use crate::step::Step;
+use crate::found::{Route, RouteKind, Rule};
 
-const LINK_BYTES: usize = 16;
 const ADDRESS_BYTES: usize = 8;
 /// Routes and rules have headers of one shape.
 const ROUTE_BYTES: usize = 12;
 
-const REQUEST: u16 = libc::NLM_F_REQUEST as u16;
-const CREATE: u16 = REQUEST | libc::NLM_F_CREATE as u16;
-const CREATE_ANEW: u16 = CREATE | libc::NLM_F_EXCL as u16;
-const CREATE_OR_REPLACE: u16 = CREATE | libc::NLM_F_REPLACE as u16;
-
-const INET: u8 = libc::AF_INET as u8;
-const INET6: u8 = libc::AF_INET6 as u8;
-
-/// `IFLA_AF_SPEC`, in it a family, in it `IFLA_INET_CONF`: read as numbers in a row, written as
-/// attributes.
-const FAMILIES: u16 = 26;
-const SETTINGS: u16 = 1;
-/// `RTM_GETNETCONF`, `NETCONFA_IFINDEX` and `NETCONFA_FORWARDING`; -1 is all devices.
-const GET_SETTINGS: u16 = 82;
-const OF_DEVICE: u16 = 1;
-const FORWARDING: u16 = 2;
-const ALL_DEVICES: i32 = -1;
+/// The next machine is behind the device, whatever other routes say (`RTNH_F_ONLINK`).
+const ONLINK: u32 = 4;
 
 // Of rules (`FRA_...`).
 const RULE_TO: u16 = 1;
+const RULE_FROM_DEVICE: u16 = 3;
 const RULE_PREFERENCE: u16 = 6;
 const RULE_SUPPRESSED_GROUP: u16 = 13;
 const RULE_SUPPRESSED_PREFIX: u16 = 14;
@@ -43,46 +27,14 @@ const RULE_TABLE: u16 = 15;
 const RULE_PADDING: u16 = 18;
 const RULE_PROTOCOL: u16 = 21;
 const RULE_LOOKUP: u8 = 1;
-
-/// A device, as far as it concerns us.
-#[derive(Debug)]
-pub(crate) struct Device {
-    pub(crate) index: u32,
-    pub(crate) name: String,
-    pub(crate) up: bool,
-    pub(crate) mtu: u32,
-    pub(crate) settings: BTreeMap<DeviceSetting, u32>,
-}
+/// There is no device of that name now (`FIB_RULE_IIF_DETACHED`): that is no condition.
+const RULE_WAITS_FOR_DEVICE: u32 = 8;
 
 /// An address of a device, with the network that it is in.
 #[derive(Debug)]
 pub(crate) struct Address {
     pub(crate) device: u32,
     pub(crate) net: IpNet,
-}
-
-/// All devices of this machine.
-pub(crate) fn read_devices(kernel: &mut Conversation) -> Result<Vec<Device>, KernelError> {
-    let request = || Message::new(libc::RTM_GETLINK, list_flags(), &[0; LINK_BYTES]);
-    kernel.list(request)?.iter().map(|message| device(message)).collect()
-}
-
-fn device(message: &[u8]) -> Result<Device, KernelError> {
-    let attributes = Attributes::after(LINK_BYTES, message)?;
-    let families = attributes.within(FAMILIES)?;
-    let inet = families.within(INET.into())?;
-    let in_a_row = inet.of(SETTINGS).unwrap_or_default();
-    let value = |setting: DeviceSetting| {
-        let at = (usize::from(setting_number(setting)) - 1) * 4;
-        Some((setting, number(in_a_row.get(at..)?).map(u32::from_ne_bytes)?))
-    };
-    Ok(Device {
-        index: number(&message[4..]).map_or(0, u32::from_ne_bytes),
-        name: attributes.text(libc::IFLA_IFNAME).unwrap_or_default(),
-        up: number(&message[8..]).map_or(0, u32::from_ne_bytes) & libc::IFF_UP as u32 != 0,
-        mtu: attributes.u32(libc::IFLA_MTU).unwrap_or_default(),
-        settings: DeviceSetting::ALL.into_iter().filter_map(value).collect(),
-    })
 }
 
 /// All addresses of both families.
@@ -141,6 +93,7 @@ fn route(message: &[u8]) -> Result<Option<Route>, KernelError> {
         },
         device: attributes.u32(libc::RTA_OIF),
         gateway: one(libc::RTA_GATEWAY),
+        onlink: number(&message[8..]).map_or(0, u32::from_ne_bytes) & ONLINK != 0,
         source: one(libc::RTA_PREFSRC),
         protocol: message[5],
     }))
@@ -156,17 +109,19 @@ pub(crate) fn read_rules(kernel: &mut Conversation) -> Result<Vec<Rule>, KernelE
 
 fn rule(message: &[u8]) -> Result<Rule, KernelError> {
     let attributes = Attributes::after(ROUTE_BYTES, message)?;
-    let known = [RULE_TO, RULE_PREFERENCE, RULE_TABLE, RULE_PADDING, RULE_PROTOCOL];
+    let known =
+        [RULE_TO, RULE_FROM_DEVICE, RULE_PREFERENCE, RULE_TABLE, RULE_PADDING, RULE_PROTOCOL];
     // The kernel says these of every rule; all bits set is without.
     let unset = [RULE_SUPPRESSED_GROUP, RULE_SUPPRESSED_PREFIX];
     let is_set = |kind| attributes.u32(kind).is_some_and(|value| value != u32::MAX);
     let [_, to_bytes, from_bytes, tos, .., action] = message[..8] else {
         return Err(KernelError::Garbled);
     };
-    let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes);
+    let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes) & !RULE_WAITS_FOR_DEVICE;
     Ok(Rule {
         preference: attributes.u32(RULE_PREFERENCE).unwrap_or(0),
         to: net(message[0], to_bytes, attributes.of(RULE_TO)),
+        from_device: attributes.text(RULE_FROM_DEVICE),
         table: attributes.u32(RULE_TABLE).unwrap_or(message[4].into()),
         protocol: attributes
             .of(RULE_PROTOCOL)
@@ -178,64 +133,46 @@ fn rule(message: &[u8]) -> Result<Rule, KernelError> {
     })
 }
 
-/// Whether packets of IPv4 are forwarded at all.
-pub(crate) fn read_forwarding(kernel: &mut Conversation) -> Result<bool, KernelError> {
-    let mut request = Message::new(GET_SETTINGS, REQUEST, &[INET, 0, 0, 0]);
-    request.put(OF_DEVICE, &ALL_DEVICES.to_ne_bytes());
-    let answer = kernel.one(request)?;
-    Ok(Attributes::after(4, &answer)?.u32(FORWARDING) == Some(1))
+/// Makes a route, in the place of one to the same network.
+pub(crate) fn add_route(route: &Route) -> Change {
+    Change { message: route_message(libc::RTM_NEWROUTE, CREATE_OR_REPLACE, route), done: None }
 }
 
-/// Does a step that concerns routing. What concerns packets is done elsewhere.
-pub(crate) fn change(kernel: &mut Conversation, step: &Step) -> Result<(), KernelError> {
-    let (message, done) = match step {
-        Step::AddRoute(route) => {
-            (route_message(libc::RTM_NEWROUTE, CREATE_OR_REPLACE, route), None)
-        }
-        Step::RemoveRoute(route) => {
-            (route_message(libc::RTM_DELROUTE, REQUEST, route), Some(libc::ESRCH))
-        }
-        Step::AddRule(rule) => {
-            (rule_message(libc::RTM_NEWRULE, CREATE_ANEW, rule), Some(libc::EEXIST))
-        }
-        Step::RemoveRule(rule) => {
-            (rule_message(libc::RTM_DELRULE, REQUEST, rule), Some(libc::ENOENT))
-        }
-        Step::SetMtu { device, mtu } => {
-            let mut message = device_message(*device, 0);
-            message.put_u32(libc::IFLA_MTU, *mtu);
-            (message, None)
-        }
-        Step::SetDevice { device, setting, value } => {
-            let mut message = device_message(*device, 0);
-            message.nest(FAMILIES, |message| {
-                message.nest(INET.into(), |message| {
-                    message.nest(SETTINGS, |message| {
-                        message.put_u32(setting_number(*setting), *value);
-                    });
-                });
-            });
-            (message, None)
-        }
-        Step::SetUp { device } => (device_message(*device, libc::IFF_UP as u32), None),
-        Step::AddAddress { device, address } => {
-            (address_message(libc::RTM_NEWADDR, CREATE_ANEW, *device, *address), Some(libc::EEXIST))
-        }
-        Step::RemoveAddress { device, address } => (
-            address_message(libc::RTM_DELADDR, REQUEST, *device, *address),
-            Some(libc::EADDRNOTAVAIL),
-        ),
-        Step::ReplacePackets(_) | Step::ChangePods { .. } | Step::RemovePackets => return Ok(()),
-    };
-    // Somebody was faster, or a step is done again: it is as it should be.
-    kernel.change(message).or_else(|error| match done {
-        Some(number) if error.is(number) => Ok(()),
-        Some(_) | None => Err(error),
-    })
+/// Removes a route, of whichever scope.
+pub(crate) fn remove_route(route: &Route) -> Change {
+    let message = route_message(libc::RTM_DELROUTE, REQUEST, route);
+    Change { message, done: Some(libc::ESRCH) }
+}
+
+/// Makes a routing rule that is not there.
+pub(crate) fn add_rule(rule: &Rule) -> Change {
+    let message = rule_message(libc::RTM_NEWRULE, CREATE_ANEW, rule);
+    Change { message, done: Some(libc::EEXIST) }
+}
+
+/// Removes a routing rule, whatever it does.
+pub(crate) fn remove_rule(rule: &Rule) -> Change {
+    let message = rule_message(libc::RTM_DELRULE, REQUEST, rule);
+    Change { message, done: Some(libc::ENOENT) }
+}
+
+/// Gives an address to a device.
+pub(crate) fn add_address(device: u32, address: IpNet) -> Change {
+    let message = address_message(libc::RTM_NEWADDR, CREATE_ANEW, device, address);
+    Change { message, done: Some(libc::EEXIST) }
+}
+
+/// Takes an address from a device.
+pub(crate) fn remove_address(device: u32, address: IpNet) -> Change {
+    let message = address_message(libc::RTM_DELADDR, REQUEST, device, address);
+    Change { message, done: Some(libc::EADDRNOTAVAIL) }
 }
 
 fn route_message(kind: u16, flags: u16, route: &Route) -> Message {
     let (scope, kind_of_route) = match route.kind {
+        RouteKind::Unicast if route.gateway.is_some() => {
+            (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST)
+        }
         RouteKind::Unicast => (libc::RT_SCOPE_LINK, libc::RTN_UNICAST),
         RouteKind::Unreachable => (libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE),
         RouteKind::Other(other) => (libc::RT_SCOPE_UNIVERSE, other),
@@ -243,7 +180,8 @@ fn route_message(kind: u16, flags: u16, route: &Route) -> Message {
     // What is removed may have any scope.
     let scope = if kind == libc::RTM_DELROUTE { libc::RT_SCOPE_NOWHERE } else { scope };
     let (family, prefix) = (family(route.net.addr()), route.net.prefix_len());
-    let header = [family, prefix, 0, 0, 0, route.protocol, scope, kind_of_route, 0, 0, 0, 0];
+    let mut header = [family, prefix, 0, 0, 0, route.protocol, scope, kind_of_route, 0, 0, 0, 0];
+    header[8..].copy_from_slice(&(u32::from(route.onlink) * ONLINK).to_ne_bytes());
     let mut message = Message::new(kind, flags, &header);
     message.put(libc::RTA_DST, &octets(route.net.addr()));
     message.put_u32(libc::RTA_TABLE, route.table);
@@ -270,18 +208,13 @@ fn rule_message(kind: u16, flags: u16, rule: &Rule) -> Message {
     if let Some(to) = rule.to {
         message.put(RULE_TO, &octets(to.addr()));
     }
+    if let Some(device) = &rule.from_device {
+        message.put_text(RULE_FROM_DEVICE, device);
+    }
     message.put_u32(RULE_PREFERENCE, rule.preference);
     message.put_u32(RULE_TABLE, rule.table);
     message.put(RULE_PROTOCOL, &[rule.protocol]);
     message
-}
-
-fn device_message(device: u32, flags: u32) -> Message {
-    let mut header = [0; LINK_BYTES];
-    header[4..8].copy_from_slice(&device.to_ne_bytes());
-    header[8..12].copy_from_slice(&flags.to_ne_bytes());
-    header[12..].copy_from_slice(&flags.to_ne_bytes());
-    Message::new(libc::RTM_SETLINK, REQUEST, &header)
 }
 
 fn address_message(kind: u16, flags: u16, device: u32, address: IpNet) -> Message {
@@ -294,35 +227,6 @@ fn address_message(kind: u16, flags: u16, device: u32, address: IpNet) -> Messag
     message
 }
 
-/// Which of the device's settings it is (`IPV4_DEVCONF_...`, linux/ip.h).
-fn setting_number(setting: DeviceSetting) -> u16 {
-    match setting {
-        DeviceSetting::Forwarding => 1,
-        DeviceSetting::AcceptRedirects => 4,
-        DeviceSetting::SendRedirects => 6,
-        DeviceSetting::ReversePath => 8,
-    }
-}
-
 fn net(family: u8, prefix: u8, address: Option<&[u8]>) -> Option<IpNet> {
     IpNet::new(whole(family, address?)?, prefix).ok()
-}
-
-fn whole(family: u8, bytes: &[u8]) -> Option<IpAddr> {
-    match family {
-        INET => Some(Ipv4Addr::from(number::<4>(bytes)?).into()),
-        INET6 => Some(Ipv6Addr::from(number::<16>(bytes)?).into()),
-        _ => None,
-    }
-}
-
-fn family(address: IpAddr) -> u8 {
-    if address.is_ipv4() { INET } else { INET6 }
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }

@@ -32,12 +32,13 @@ const STATE: u32 = 0;
 const DIRECTION: u32 = 1;
 const DESTINATION_IPV4: u32 = 20;
 const REPLY: &[u8] = &[1];
-// Of `payload`; the second base is the network's header.
+// Of `payload`; the second base is the network's header, the third that of what is in it.
 const PAYLOAD_TO: u16 = 1;
 const PAYLOAD_BASE: u16 = 2;
 const PAYLOAD_OFFSET: u16 = 3;
 const PAYLOAD_BYTES: u16 = 4;
 const NETWORK_HEADER: u32 = 1;
+const TRANSPORT_HEADER: u32 = 2;
 // Of `immediate`.
 const IMMEDIATE_TO: u16 = 1;
 const IMMEDIATE_DATA: u16 = 2;
@@ -59,6 +60,7 @@ const LOOKUP_SET: u16 = 1;
 const LOOKUP_FROM: u16 = 2;
 const LOOKUP_TO: u16 = 3;
 const LOOKUP_FLAGS: u16 = 5;
+const IS_NOT_IN: u32 = 1;
 // Of `nat`.
 const NAT_KIND: u16 = 1;
 const NAT_FAMILY: u16 = 2;
@@ -89,12 +91,10 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_be32(CT_KEY, DESTINATION_IPV4);
             message.put(CT_DIRECTION, REPLY);
         }),
-        Expression::Header { offset, bytes } => word(message, "payload", |message| {
-            message.put_be32(PAYLOAD_TO, REGISTER);
-            message.put_be32(PAYLOAD_BASE, NETWORK_HEADER);
-            message.put_be32(PAYLOAD_OFFSET, *offset);
-            message.put_be32(PAYLOAD_BYTES, *bytes);
-        }),
+        Expression::Header { offset, bytes } => header(message, NETWORK_HEADER, *offset, *bytes),
+        Expression::Transport { offset, bytes } => {
+            header(message, TRANSPORT_HEADER, *offset, *bytes);
+        }
         Expression::Value(bytes) => word(message, "immediate", |message| {
             message.put_be32(IMMEDIATE_TO, REGISTER);
             data(message, IMMEDIATE_DATA, bytes);
@@ -112,6 +112,11 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
             message.put_text(LOOKUP_SET, set);
             message.put_be32(LOOKUP_FROM, REGISTER);
         }),
+        Expression::NotIn(set) => word(message, "lookup", |message| {
+            message.put_text(LOOKUP_SET, set);
+            message.put_be32(LOOKUP_FROM, REGISTER);
+            message.put_be32(LOOKUP_FLAGS, IS_NOT_IN);
+        }),
         Expression::Count => word(message, "counter", |_| {}),
         Expression::Snat => word(message, "nat", |message| {
             message.put_be32(NAT_KIND, SNAT);
@@ -125,6 +130,15 @@ pub(super) fn write(message: &mut Message, expression: &Expression) {
         // The kernel refuses it: a plan has none.
         Expression::Other(name) => word(message, name, |_| {}),
     }
+}
+
+fn header(message: &mut Message, base: u32, offset: u32, bytes: u32) {
+    word(message, "payload", |message| {
+        message.put_be32(PAYLOAD_TO, REGISTER);
+        message.put_be32(PAYLOAD_BASE, base);
+        message.put_be32(PAYLOAD_OFFSET, offset);
+        message.put_be32(PAYLOAD_BYTES, bytes);
+    });
 }
 
 fn compare(message: &mut Message, kind: u32, value: &[u8]) {
@@ -203,8 +217,11 @@ fn read_payload(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, PAYLOAD_TO)?;
     let offset = attributes.be32(PAYLOAD_OFFSET)?;
     let bytes = attributes.be32(PAYLOAD_BYTES)?;
-    (attributes.be32(PAYLOAD_BASE)? == NETWORK_HEADER)
-        .then_some(Expression::Header { offset, bytes })
+    match attributes.be32(PAYLOAD_BASE)? {
+        NETWORK_HEADER => Some(Expression::Header { offset, bytes }),
+        TRANSPORT_HEADER => Some(Expression::Transport { offset, bytes }),
+        _ => None,
+    }
 }
 
 fn read_immediate(attributes: &Attributes<'_>) -> Result<Option<Expression>, KernelError> {
@@ -243,9 +260,12 @@ fn read_compare(attributes: &Attributes<'_>) -> Result<Option<Expression>, Kerne
 
 fn read_lookup(attributes: &Attributes<'_>) -> Option<Expression> {
     is_ours(attributes, LOOKUP_FROM)?;
-    let is_plain =
-        attributes.of(LOOKUP_TO).is_none() && attributes.be32(LOOKUP_FLAGS).unwrap_or(0) == 0;
-    attributes.text(LOOKUP_SET).filter(|_| is_plain).map(Expression::In)
+    let set = attributes.text(LOOKUP_SET).filter(|_| attributes.of(LOOKUP_TO).is_none())?;
+    match attributes.be32(LOOKUP_FLAGS).unwrap_or(0) {
+        0 => Some(Expression::In(set)),
+        IS_NOT_IN => Some(Expression::NotIn(set)),
+        _ => None,
+    }
 }
 
 fn read_nat(attributes: &Attributes<'_>) -> Option<Expression> {
@@ -275,7 +295,9 @@ mod tests {
             Expression::Mask(vec![255, 248, 0, 0]),
             Expression::Is(vec![10, 200, 0, 0]),
             Expression::IsNot(vec![0; 16]),
+            Expression::Transport { offset: 2, bytes: 2 },
             Expression::In("pods".to_owned()),
+            Expression::NotIn("nodes".to_owned()),
             Expression::Count,
             Expression::Snat,
             Expression::Verdict(Verdict::Accept),

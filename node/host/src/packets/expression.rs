@@ -28,6 +28,13 @@ pub enum Expression {
         /// How many there are, up to 16.
         bytes: u32,
     },
+    /// Loads bytes of what the IP packet has in it, from its beginning.
+    Transport {
+        /// Where the first one stands.
+        offset: u32,
+        /// How many there are, up to 16.
+        bytes: u32,
+    },
     /// Loads a value of ours.
     Value(Vec<u8>),
     /// Keeps these bits of the register.
@@ -38,6 +45,8 @@ pub enum Expression {
     IsNot(Vec<u8>),
     /// Goes on if it is in this set.
     In(String),
+    /// Goes on if it is not in this set.
+    NotIn(String),
     /// Counts those that come so far. What was counted is no part of the rule.
     Count,
     /// Gives the connection the source in the register.
@@ -68,6 +77,10 @@ const REPLY: u8 = 1;
 const SOURCE_V4: u32 = 12;
 const DESTINATION_V4: u32 = 16;
 const BYTES_V4: u32 = 4;
+const PROTOCOL_V4: u32 = 9;
+/// Of UDP, where the port stands that it goes to (RFC 768).
+const UDP_DESTINATION: u32 = 2;
+const UDP: u8 = 17;
 
 /// Conditions by the words that people use. Each is a list, to be put together.
 pub(super) fn source() -> Expression {
@@ -78,7 +91,7 @@ pub(super) fn destination() -> Expression {
     Expression::Header { offset: DESTINATION_V4, bytes: BYTES_V4 }
 }
 
-pub(super) fn name(device: &str) -> Vec<u8> {
+fn name(device: &str) -> Vec<u8> {
     let mut bytes = device.as_bytes().to_vec();
     bytes.resize(NAME_BYTES, 0);
     bytes
@@ -95,6 +108,41 @@ pub(crate) fn address(address: IpAddr) -> Vec<u8> {
 /// What is loaded is within this network.
 pub(super) fn within(net: IpNet) -> [Expression; 2] {
     [Expression::Mask(address(net.netmask())), Expression::Is(address(net.network()))]
+}
+
+/// What is loaded is not within this network.
+pub(super) fn outside(net: IpNet) -> [Expression; 2] {
+    [Expression::Mask(address(net.netmask())), Expression::IsNot(address(net.network()))]
+}
+
+/// It is a UDP datagram to this port.
+pub(super) fn is_udp_to(port: u16) -> [Expression; 4] {
+    [
+        Expression::Header { offset: PROTOCOL_V4, bytes: 1 },
+        Expression::Is(vec![UDP]),
+        Expression::Transport { offset: UDP_DESTINATION, bytes: 2 },
+        Expression::Is(port.to_be_bytes().to_vec()),
+    ]
+}
+
+/// It came by this device.
+pub(super) fn from(device: &str) -> [Expression; 2] {
+    [Expression::InputName, Expression::Is(name(device))]
+}
+
+/// It came by another one.
+pub(super) fn not_from(device: &str) -> [Expression; 2] {
+    [Expression::InputName, Expression::IsNot(name(device))]
+}
+
+/// It leaves by this device.
+pub(super) fn by(device: &str) -> [Expression; 2] {
+    [Expression::OutputName, Expression::Is(name(device))]
+}
+
+/// It leaves by another one.
+pub(super) fn not_by(device: &str) -> [Expression; 2] {
+    [Expression::OutputName, Expression::IsNot(name(device))]
 }
 
 pub(super) fn is_established_or_related() -> [Expression; 3] {

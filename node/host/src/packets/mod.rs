@@ -5,6 +5,8 @@
 
 mod expression;
 mod guard;
+mod overlay;
+mod rule;
 mod table;
 
 pub(crate) use self::expression::address;

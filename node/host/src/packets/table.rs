@@ -64,21 +64,21 @@ pub struct PacketRule {
 
 /// Which way packets go by a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Way {
+pub(crate) enum Side {
     In,
     Out,
 }
 
 impl PacketRule {
     /// The way by a device in which it accepts everything, if it does that and nothing else.
-    pub(crate) fn accepts_by(&self, device: &str) -> Option<Way> {
+    pub(crate) fn accepts_by(&self, device: &str) -> Option<Side> {
         let words = self.expressions.iter().filter(|word| **word != Expression::Count);
         let [way, Expression::Is(name), Expression::Verdict(Verdict::Accept)] =
             words.collect::<Vec<_>>()[..]
         else {
             return None;
         };
-        let ways = [(Expression::InputName, Way::In), (Expression::OutputName, Way::Out)];
+        let ways = [(Expression::InputName, Side::In), (Expression::OutputName, Side::Out)];
         let (_, way) = ways.into_iter().find(|(word, _)| word == way)?;
         // `nft` compares all of the kernel's room for a name, `iptables` up to its end.
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
@@ -91,16 +91,17 @@ impl Table {
     pub const NAME: &'static str = "mercato";
     /// The set of this node's pods that are mapped.
     pub const PODS: &'static str = "pods";
+    /// At the gateway, the set of other nodes' pods that are mapped.
+    pub const ELSEWHERE: &'static str = "elsewhere";
+    /// The set of other nodes' addresses of the pool.
+    pub const NODES: &'static str = "nodes";
+    /// The set of other nodes' addresses on their network.
+    pub const MACHINES: &'static str = "machines";
 
     /// Whether only elements of sets differ.
     pub fn has_frame_of(&self, other: &Self) -> bool {
         self.name == other.name
             && self.chains == other.chains
             && self.sets.keys().eq(other.sets.keys())
-    }
-
-    /// The pods that are mapped.
-    pub fn pods(&self) -> BTreeSet<IpAddr> {
-        self.sets.get(Self::PODS).cloned().unwrap_or_default()
     }
 }

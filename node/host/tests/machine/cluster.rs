@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use mercato_host::{Found, Marks, Step, Wanted, apply, plan, read};
+use mercato_host::{Found, Marks, Step, Wanted, Way, apply, plan, read};
 use serde_json::Value;
 
 use crate::namespace::Namespace;
@@ -66,6 +66,8 @@ pub(crate) fn wanted() -> Wanted {
         node: NODE.into(),
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [MAPPED.into()].into(),
+        way: Way::default(),
+        overlay: None,
     }
 }
 
@@ -182,11 +184,11 @@ pub(crate) fn nft(namespace: &Namespace, rules: &str) -> Result<()> {
     namespace.run("nft", vec![rules.to_owned()])
 }
 
-fn sysctl(namespace: &Namespace, setting: &str) -> Result<()> {
+pub(crate) fn sysctl(namespace: &Namespace, setting: &str) -> Result<()> {
     namespace.run("sysctl", vec!["-qw".to_owned(), setting.to_owned()])
 }
 
-fn counted(namespace: &Namespace, chain: &str, comment: &str) -> Result<u64> {
+pub(crate) fn counted(namespace: &Namespace, chain: &str, comment: &str) -> Result<u64> {
     let listed = said(namespace, &format!("nft -j list chain ip {chain}"))?;
     let listed: Value = serde_json::from_str(&listed)?;
     let rules = listed["nftables"].as_array().context("no list")?;

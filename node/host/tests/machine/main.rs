@@ -5,9 +5,12 @@
 
 mod cluster;
 mod dropping;
+mod entries;
 // That of `mercato bench tunnel`, which is no library.
 #[path = "../../../src/bench/namespace.rs"]
 mod namespace;
+mod nodes;
+mod overlay;
 mod packets;
 mod state;
 
@@ -42,6 +45,21 @@ fn main() -> ExitCode {
         trial("a_forged_source_is_dropped", packets::forged_sources_are_dropped),
         trial("services_lead_to_other_clusters", packets::services_lead_there),
         trial("nothing_leaves_in_clear_without_the_device", packets::nothing_leaves_in_clear),
+        trial("pods_of_other_nodes_keep_their_address", overlay::sources_are_right),
+        trial("pods_of_other_nodes_are_reached", overlay::mapped_pods_alone_are_reached),
+        trial("nothing_leaves_in_clear_without_the_overlay", overlay::nothing_leaves_in_clear),
+        trial("datagrams_of_strangers_are_dropped", overlay::forged_datagrams_are_dropped),
+        trial("nodes_send_for_mapped_pods_alone", overlay::nodes_send_for_mapped_pods_alone),
+        trial("pods_have_no_overlay", overlay::pods_have_no_overlay),
+        trial("equal_ranges_do_no_harm", overlay::equal_ranges_do_no_harm),
+        trial("a_large_packet_is_refused", overlay::large_packets_are_refused_by_the_own_node),
+        trial("what_is_there_for_nodes_is_what_was_wanted", entries::wanted_is_there),
+        trial("a_stop_at_any_step_for_nodes_is_mended", entries::stops_are_mended),
+        trial("nothing_for_nodes_is_left_after_cleaning", entries::nothing_is_left),
+        trial("nodes_come_and_go", entries::nodes_come_and_go),
+        trial("what_others_break_at_the_overlay_is_mended", entries::broken_is_mended),
+        trial("a_taken_port_is_said", entries::a_taken_port_is_said),
+        trial("many_nodes_and_their_pods_are_set_up", entries::many_of_all),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -12,20 +12,20 @@ use crate::cluster::{
 };
 use crate::namespace::Namespace;
 
-const PORT: u16 = 5_000;
+pub(crate) const PORT: u16 = 5_000;
 /// What the pod network of these tests marks as kube-proxy does.
-const MARKED_PORT: u16 = 7_000;
+pub(crate) const MARKED_PORT: u16 = 7_000;
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
-const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+pub(crate) const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-fn socket(at: &Namespace, address: Ipv4Addr, port: u16) -> Result<UdpSocket> {
+pub(crate) fn socket(at: &Namespace, address: Ipv4Addr, port: u16) -> Result<UdpSocket> {
     let socket = at.within(move || UdpSocket::bind((address, port)))??;
     socket.set_read_timeout(Some(PATIENCE))?;
     Ok(socket)
 }
 
 /// Sends a datagram that must arrive, and be answered; says whom it came from.
-fn exchange(from: &UdpSocket, to: &UdpSocket, at: Ipv4Addr) -> Result<Ipv4Addr> {
+pub(crate) fn exchange(from: &UdpSocket, to: &UdpSocket, at: Ipv4Addr) -> Result<Ipv4Addr> {
     let port = to.local_addr()?.port();
     from.send_to(b"?", (at, port)).context("sending")?;
     let (_, source) = to.recv_from(&mut [0; 1]).context("it did not arrive")?;
@@ -39,7 +39,7 @@ fn exchange(from: &UdpSocket, to: &UdpSocket, at: Ipv4Addr) -> Result<Ipv4Addr> 
 }
 
 /// Waits for a counter to rise above what it was.
-fn rises(count: impl Fn() -> Result<u64>, before: u64) -> Result<()> {
+pub(crate) fn rises(count: impl Fn() -> Result<u64>, before: u64) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         if count()? > before {
@@ -49,7 +49,7 @@ fn rises(count: impl Fn() -> Result<u64>, before: u64) -> Result<()> {
     bail!("nothing was counted")
 }
 
-fn has_nothing(socket: &UdpSocket) -> Result<()> {
+pub(crate) fn has_nothing(socket: &UdpSocket) -> Result<()> {
     socket.set_nonblocking(true)?;
     let got = socket.recv_from(&mut [0; 1]);
     socket.set_nonblocking(false)?;

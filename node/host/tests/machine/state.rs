@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, ensure};
 use ipnet::{IpNet, Ipv4Net};
-use mercato_host::{Finding, Marks, NetworkKind, Step, Wanted, apply, clean, networks, overlap};
+use mercato_host::{
+    Finding, Marks, NetworkKind, Step, Table, Wanted, apply, clean, networks, overlap,
+};
 
 use crate::cluster::{
     Cluster, DEVICE, NODE, empty, found, nft, perform, said, set_up, steps, wanted,
@@ -22,7 +24,7 @@ const RULE: &str = "500:\tfrom all to 10.200.0.0/13 lookup 7475 proto 174";
 const MAPPED_BY_NOBODY: Ipv4Addr = Ipv4Addr::new(10, 42, 0, 77);
 
 /// Everything that could have been touched, in words.
-fn all_of(node: &Namespace) -> Result<String> {
+pub(crate) fn all_of(node: &Namespace) -> Result<String> {
     let lines = [
         "ip -4 -d route show table all",
         "ip -4 -d rule",
@@ -115,7 +117,7 @@ pub(crate) fn changes_are_small() -> Result<()> {
     let pods = ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().expect("an address"));
     let more = Wanted { pods: pods.into(), ..wanted() };
     let planned = steps(&node, &more)?;
-    ensure!(matches!(planned[..], [Step::ChangePods { .. }]), "{planned:#?}");
+    ensure!(matches!(planned[..], [Step::ChangeSet { .. }]), "{planned:#?}");
     perform(&node, planned)?;
     let fewer = Wanted { pods: [pods[1]].into(), ..wanted() };
     set_up(&node, &fewer)?;
@@ -201,7 +203,7 @@ pub(crate) fn refusals_say_why() -> Result<()> {
         ensure!(said.contains(part), "{said}");
     }
     let remove = [MAPPED_BY_NOBODY.into()].into();
-    let said = refused(Step::ChangePods { add: [].into(), remove })?;
+    let said = refused(Step::ChangeSet { set: Table::PODS.to_owned(), add: [].into(), remove })?;
     ensure!(said.contains("change the pods in nf_tables"), "{said}");
     let rest = steps(&node, &wanted())?;
     ensure!(rest.is_empty(), "what was refused was done in part: {rest:#?}");

@@ -2,92 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeSet;
+mod model;
+mod overlay;
 
 use ipnet::IpNet;
 use mercato_host::{
-    DeviceSetting, Finding, Found, Link, Marks, Route, RouteKind, Rule, Step, Table, Wanted,
-    WantedError, clean_plan, guard, plan,
+    Finding, Found, Link, Marks, RouteKind, Rule, Step, Wanted, WantedError, clean_plan, guard,
+    plan,
 };
 
-fn nets(nets: &[&str]) -> BTreeSet<IpNet> {
-    nets.iter().map(|net| net.parse().unwrap()).collect()
-}
-
-fn wanted() -> Wanted {
-    Wanted {
-        marks: Marks::default(),
-        mtu: 1_380,
-        pool: "10.200.0.0/13".parse().unwrap(),
-        node: "10.201.0.1".parse().unwrap(),
-        ranges: nets(&["10.201.4.0/24", "10.203.0.0/26"]),
-        pods: ["10.42.0.5", "10.42.0.6"].map(|pod| pod.parse().unwrap()).into(),
-    }
-}
-
-/// A machine with a device as the gateway makes it.
-fn new_machine() -> Found {
-    let settings = DeviceSetting::ALL.map(|setting| (setting, 1)).into();
-    let device = Link { index: 7, up: false, mtu: 1_500, addresses: BTreeSet::new(), settings };
-    Found { forwarding: true, device: Some(device), ..Found::default() }
-}
-
-/// What a machine is after steps, as its kernel would have it.
-fn after(mut found: Found, steps: &[Step]) -> Found {
-    for step in steps {
-        perform(&mut found, step);
-    }
-    found
-}
-
-fn perform(found: &mut Found, step: &Step) {
-    let device = |found: &mut Found, index: u32| -> Link {
-        found.device.take().filter(|device| device.index == index).expect("that device")
-    };
-    match step {
-        Step::ReplacePackets(table) => found.packets = Some(table.clone()),
-        Step::ChangePods { add, remove } => {
-            let set = found.packets.as_mut().unwrap().sets.get_mut(Table::PODS).unwrap();
-            assert!(remove.is_subset(set) && add.is_disjoint(set), "the kernel refuses that");
-            set.retain(|pod| !remove.contains(pod));
-            set.extend(add);
-        }
-        Step::RemovePackets => found.packets = None,
-        Step::AddRoute(route) => {
-            let key = |route: &Route| (route.table, route.net, route.metric);
-            let up = found.device.as_ref().is_some_and(|device| device.up);
-            assert!(route.device.is_none() || up, "the kernel refuses that");
-            found.routes.retain(|other| key(other) != key(route));
-            found.routes.insert(route.clone());
-        }
-        Step::RemoveRoute(route) => assert!(found.routes.remove(route)),
-        Step::AddRule(rule) => assert!(found.rules.insert(rule.clone())),
-        Step::RemoveRule(rule) => assert!(found.rules.remove(rule)),
-        Step::SetMtu { device: index, mtu } => {
-            found.device = Some(Link { mtu: *mtu, ..device(found, *index) });
-        }
-        Step::SetDevice { device: index, setting, value } => {
-            let mut link = device(found, *index);
-            link.settings.insert(*setting, *value);
-            found.device = Some(link);
-        }
-        Step::SetUp { device: index } => {
-            found.device = Some(Link { up: true, ..device(found, *index) });
-        }
-        Step::AddAddress { device: index, address } => {
-            let mut link = device(found, *index);
-            assert!(link.addresses.insert(*address));
-            found.device = Some(link);
-        }
-        Step::RemoveAddress { device: index, address } => {
-            let mut link = device(found, *index);
-            assert!(link.addresses.remove(address));
-            let source = Some(address.addr());
-            assert!(found.routes.iter().all(|route| route.source != source), "it is in use");
-            found.device = Some(link);
-        }
-    }
-}
+use crate::model::{after, nets, new_machine, wanted};
 
 fn set_up() -> Found {
     let steps = plan(&new_machine(), &wanted()).unwrap();
@@ -126,7 +50,10 @@ fn changed_pods_are_changed_elements() {
     wanted.pods = ["10.42.0.6", "10.42.0.7"].map(|pod| pod.parse().unwrap()).into();
     let add = ["10.42.0.7".parse().unwrap()].into();
     let remove = ["10.42.0.5".parse().unwrap()].into();
-    assert_eq!(plan(&set_up(), &wanted), Ok(vec![Step::ChangePods { add, remove }]));
+    assert_eq!(
+        plan(&set_up(), &wanted),
+        Ok(vec![Step::ChangeSet { set: "pods".to_owned(), add, remove }])
+    );
 }
 
 #[test]
@@ -195,7 +122,7 @@ fn whatever_somebody_changed_in_our_table_is_mended() {
     let table = found.packets.as_mut().unwrap();
     table.chains.get_mut("sources").unwrap().rules.pop();
     let steps = plan(&found, &wanted()).unwrap();
-    assert_eq!(steps, [Step::ReplacePackets(guard(&wanted()))]);
+    assert_eq!(steps, [Step::ReplacePackets(guard(&wanted(), None))]);
 }
 
 #[test]

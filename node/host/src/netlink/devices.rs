@@ -1,0 +1,201 @@
+//! Devices (linux/if_link.h): what they are, what is set at them, and the one of the overlay, which
+//! is made and removed here.
+
+use std::collections::BTreeMap;
+
+use super::conversation::{Change, Conversation, list_flags};
+use super::message::{Attributes, CREATE_ANEW, INET, Message, REQUEST, number, octets, whole};
+use crate::error::KernelError;
+use crate::found::{DeviceSetting, Vxlan};
+use crate::overlay::Mac;
+
+const LINK_BYTES: usize = 16;
+
+/// `IFLA_AF_SPEC`, in it a family, in it `IFLA_INET_CONF`: read as numbers in a row, written as
+/// attributes.
+const FAMILIES: u16 = 26;
+const SETTINGS: u16 = 1;
+/// `RTM_GETNETCONF`, `NETCONFA_IFINDEX` and `NETCONFA_FORWARDING`; -1 is all devices.
+const GET_SETTINGS: u16 = 82;
+const OF_DEVICE: u16 = 1;
+const FORWARDING: u16 = 2;
+const ALL_DEVICES: i32 = -1;
+
+/// The kind of a device that other machines are behind, and of one that nobody is behind
+/// (`IFLA_INFO_KIND`).
+const VXLAN: &str = "vxlan";
+const DUMMY: &str = "dummy";
+// Of VXLAN (`IFLA_VXLAN_...`).
+const VNI: u16 = 1;
+const GROUP: u16 = 2;
+const LINK: u16 = 3;
+const LOCAL: u16 = 4;
+const TTL: u16 = 5;
+const LEARNING: u16 = 7;
+const ANSWERS_ARP: u16 = 11;
+const SHORT_CUTS: u16 = 12;
+const TELLS_L2_MISSES: u16 = 13;
+const TELLS_L3_MISSES: u16 = 14;
+const PORT: u16 = 15;
+const GROUP_V6: u16 = 16;
+const POLICIES: u16 = 23;
+const METADATA: u16 = 25;
+const OTHER_PROTOCOLS: u16 = 27;
+const INHERITS_TTL: u16 = 28;
+const DO_NOT_FRAGMENT: u16 = 29;
+/// As many machines as anybody crosses between two nodes; most systems have it for all they send.
+const HOPS: u8 = 64;
+/// Neighbours are entries alone: none is asked for, and nobody is answered or believed.
+const WITHOUT_ARP: u32 = libc::IFF_NOARP as u32;
+/// Names of neighbours that everybody is told, which there are none of.
+const MULTICAST: u32 = libc::IFF_MULTICAST as u32;
+
+/// A device, as far as it concerns us.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    pub(crate) up: bool,
+    pub(crate) mtu: u32,
+    /// Whether packets come by it from elsewhere at all.
+    pub(crate) has_others: bool,
+    pub(crate) settings: BTreeMap<DeviceSetting, u32>,
+    pub(crate) vxlan: Option<Vxlan>,
+}
+
+/// All devices of this machine.
+pub(crate) fn read_devices(kernel: &mut Conversation) -> Result<Vec<Device>, KernelError> {
+    let request = || Message::new(libc::RTM_GETLINK, list_flags(), &[0; LINK_BYTES]);
+    kernel.list(request)?.iter().map(|message| device(message)).collect()
+}
+
+fn device(message: &[u8]) -> Result<Device, KernelError> {
+    let attributes = Attributes::after(LINK_BYTES, message)?;
+    let flags = number(&message[8..]).map_or(0, u32::from_ne_bytes);
+    let families = attributes.within(FAMILIES)?;
+    let inet = families.within(INET.into())?;
+    let in_a_row = inet.of(SETTINGS).unwrap_or_default();
+    let value = |setting: DeviceSetting| {
+        let at = (usize::from(setting_number(setting)) - 1) * 4;
+        Some((setting, number(in_a_row.get(at..)?).map(u32::from_ne_bytes)?))
+    };
+    let about = attributes.within(libc::IFLA_LINKINFO)?;
+    let kind = about.text(libc::IFLA_INFO_KIND);
+    let mac = attributes.of(libc::IFLA_ADDRESS).and_then(number).map(Mac);
+    let vxlan = match (kind.as_deref(), mac) {
+        (Some(VXLAN), Some(mac)) => vxlan(&about.within(libc::IFLA_INFO_DATA)?, flags, mac),
+        _ => None,
+    };
+    Ok(Device {
+        index: number(&message[4..]).map_or(0, u32::from_ne_bytes),
+        name: attributes.text(libc::IFLA_IFNAME).unwrap_or_default(),
+        up: flags & libc::IFF_UP as u32 != 0,
+        mtu: attributes.u32(libc::IFLA_MTU).unwrap_or_default(),
+        has_others: flags & libc::IFF_LOOPBACK as u32 == 0 && kind.as_deref() != Some(DUMMY),
+        settings: DeviceSetting::ALL.into_iter().filter_map(value).collect(),
+        vxlan,
+    })
+}
+
+fn vxlan(attributes: &Attributes<'_>, flags: u32, mac: Mac) -> Option<Vxlan> {
+    let byte = |kind| attributes.of(kind).map_or(0, |value| value.first().copied().unwrap_or(0));
+    let off = [LEARNING, ANSWERS_ARP, SHORT_CUTS, TELLS_L2_MISSES, TELLS_L3_MISSES, METADATA];
+    let is_missing = |kind: &u16| attributes.of(*kind).is_none();
+    // A kernel that does not know the last one (before 5.0) says nothing of it.
+    let is_plain = off.iter().chain([&INHERITS_TTL]).all(|kind| byte(*kind) == 0)
+        && [GROUP, GROUP_V6, POLICIES, OTHER_PROTOCOLS].iter().all(is_missing)
+        && attributes.u32(LINK).unwrap_or(0) == 0
+        && byte(TTL) == HOPS
+        && flags & (WITHOUT_ARP | MULTICAST) == WITHOUT_ARP
+        && (is_missing(&DO_NOT_FRAGMENT) || byte(DO_NOT_FRAGMENT) == 1);
+    Some(Vxlan {
+        vni: attributes.u32(VNI)?,
+        port: attributes.of(PORT).and_then(number).map(u16::from_be_bytes)?,
+        local: attributes.of(LOCAL).and_then(|bytes| whole(INET, bytes))?,
+        mac,
+        is_plain,
+    })
+}
+
+/// Whether packets of IPv4 are forwarded at all.
+pub(crate) fn read_forwarding(kernel: &mut Conversation) -> Result<bool, KernelError> {
+    let mut request = Message::new(GET_SETTINGS, REQUEST, &[INET, 0, 0, 0]);
+    request.put(OF_DEVICE, &ALL_DEVICES.to_ne_bytes());
+    let answer = kernel.one(request)?;
+    Ok(Attributes::after(4, &answer)?.u32(FORWARDING) == Some(1))
+}
+
+/// Makes a device of VXLAN, which is not set up yet.
+pub(crate) fn add_vxlan(index: u32, name: &str, mtu: u32, vxlan: &Vxlan) -> Change {
+    let header = header(index, WITHOUT_ARP, WITHOUT_ARP | MULTICAST);
+    let mut message = Message::new(libc::RTM_NEWLINK, CREATE_ANEW, &header);
+    message.put_text(libc::IFLA_IFNAME, name);
+    message.put_u32(libc::IFLA_MTU, mtu);
+    message.put(libc::IFLA_ADDRESS, &vxlan.mac.0);
+    message.nest(libc::IFLA_LINKINFO, |message| {
+        message.put_text(libc::IFLA_INFO_KIND, VXLAN);
+        message.nest(libc::IFLA_INFO_DATA, |message| {
+            message.put_u32(VNI, vxlan.vni);
+            message.put(LOCAL, &octets(vxlan.local));
+            message.put(TTL, &[HOPS]);
+            message.put(LEARNING, &[0]);
+            message.put(PORT, &vxlan.port.to_be_bytes());
+            message.put_u32(DO_NOT_FRAGMENT, 1);
+        });
+    });
+    Change { message, done: Some(libc::EEXIST) }
+}
+
+/// Removes a device, with all that leads to it.
+pub(crate) fn remove_device(device: u32) -> Change {
+    let message = Message::new(libc::RTM_DELLINK, REQUEST, &header(device, 0, 0));
+    Change { message, done: Some(libc::ENODEV) }
+}
+
+/// Sets the MTU of a device.
+pub(crate) fn set_mtu(device: u32, mtu: u32) -> Change {
+    let mut message = set(device, 0);
+    message.put_u32(libc::IFLA_MTU, mtu);
+    Change { message, done: None }
+}
+
+/// Sets what a device does with IPv4.
+pub(crate) fn set_device(device: u32, setting: DeviceSetting, value: u32) -> Change {
+    let mut message = set(device, 0);
+    message.nest(FAMILIES, |message| {
+        message.nest(INET.into(), |message| {
+            message.nest(SETTINGS, |message| {
+                message.put_u32(setting_number(setting), value);
+            });
+        });
+    });
+    Change { message, done: None }
+}
+
+/// Sets a device up, for packets.
+pub(crate) fn set_up(device: u32) -> Change {
+    Change { message: set(device, libc::IFF_UP as u32), done: None }
+}
+
+fn set(device: u32, flags: u32) -> Message {
+    Message::new(libc::RTM_SETLINK, REQUEST, &header(device, flags, flags))
+}
+
+/// Of flags, those that are changed are said.
+fn header(device: u32, flags: u32, changed: u32) -> [u8; LINK_BYTES] {
+    let mut header = [0; LINK_BYTES];
+    header[4..8].copy_from_slice(&device.to_ne_bytes());
+    header[8..12].copy_from_slice(&flags.to_ne_bytes());
+    header[12..].copy_from_slice(&changed.to_ne_bytes());
+    header
+}
+
+/// Which of the device's settings it is (`IPV4_DEVCONF_...`, linux/ip.h).
+fn setting_number(setting: DeviceSetting) -> u16 {
+    match setting {
+        DeviceSetting::Forwarding => 1,
+        DeviceSetting::AcceptRedirects => 4,
+        DeviceSetting::SendRedirects => 6,
+        DeviceSetting::ReversePath => 8,
+    }
+}

@@ -1,0 +1,102 @@
+//! What the overlay adds to our rules. Its datagrams are not authenticated: they are taken from
+//! nodes alone, by the network of the nodes alone, and what is in them is looked at as if it came
+//! from anybody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::expression::{
+    Expression, Verdict, by, destination, from, is_established_or_related, is_udp_to, not_from,
+    outside, source, within,
+};
+use super::rule::{drop_of, rule, said};
+use super::table::{PacketRule, Table};
+use crate::overlay::{Overlay, Way};
+use crate::wanted::Wanted;
+
+pub(super) const FROM_OVERLAY: &str = "from_overlay";
+
+/// Who the other nodes and their pods are.
+pub(super) fn sets(wanted: &Wanted, overlay: &Overlay) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let mut sets = BTreeMap::from([
+        (Table::NODES.to_owned(), overlay.nodes.keys().copied().collect()),
+        (Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect()),
+    ]);
+    if let Way::Device { elsewhere } = &wanted.way {
+        sets.insert(Table::ELSEWHERE.to_owned(), elsewhere.keys().copied().collect());
+    }
+    sets
+}
+
+/// What comes by the overlay and cannot have been sent by a node.
+pub(super) fn arriving(wanted: &Wanted) -> PacketRule {
+    let from = from(&wanted.marks.overlay).into_iter();
+    match wanted.way {
+        Way::Device { .. } => {
+            let unknown = [not_in(Table::ELSEWHERE), not_in(Table::NODES)];
+            let sources = unknown.into_iter().flat_map(|set| [source(), set]);
+            drop_of("from a node, of nobody who is mapped", from.chain(sources))
+        }
+        Way::Through(_) => {
+            let elsewhere = [source()].into_iter().chain(outside(wanted.pool));
+            drop_of("from a node, of no other cluster", from.chain(elsewhere))
+        }
+    }
+}
+
+/// Datagrams to this machine. A pod that has a node's address comes by another device.
+pub(super) fn input(overlay: &Overlay, network: Option<&str>) -> Vec<PacketRule> {
+    let datagram = || is_udp_to(overlay.port).into_iter();
+    let stranger = [source(), not_in(Table::MACHINES)];
+    let mut rules = vec![drop_of("overlay from no node", datagram().chain(stranger))];
+    rules.extend(network.map(|device| {
+        drop_of("overlay by no network of nodes", datagram().chain(not_from(device)))
+    }));
+    rules
+}
+
+/// Datagrams to other nodes: those of this node itself are not forwarded. After kube-proxy, so
+/// that no Service leads there either.
+pub(super) fn forward(overlay: &Overlay) -> PacketRule {
+    let machines = [destination(), Expression::In(Table::MACHINES.to_owned())];
+    let datagram = is_udp_to(overlay.port).into_iter();
+    drop_of("overlay of somebody who is no node", datagram.chain(machines))
+}
+
+/// At the gateway: from other nodes to other clusters, and nowhere else.
+pub(super) fn from_overlay(wanted: &Wanted) -> Vec<PacketRule> {
+    vec![
+        rule("to other clusters", by(&wanted.marks.device), Verdict::Accept),
+        drop_of("from a node to no other cluster", []),
+    ]
+}
+
+/// At the gateway: from other clusters to other nodes. Where the overlay is not there they would
+/// leave by another device.
+pub(super) fn to_overlay(wanted: &Wanted) -> Vec<PacketRule> {
+    let by = || by(&wanted.marks.overlay).into_iter();
+    let pods = [destination(), Expression::In(Table::ELSEWHERE.to_owned())];
+    let nodes = [destination(), Expression::In(Table::NODES.to_owned())];
+    let answers = by().chain(nodes).chain(is_established_or_related());
+    vec![
+        rule("to pods of other nodes that are mapped", by().chain(pods), Verdict::Accept),
+        rule("answers to what other nodes have sent", answers, Verdict::Accept),
+    ]
+}
+
+/// At the gateway: each source was given by the node that it came from, or by another cluster.
+pub(super) fn sources(wanted: &Wanted) -> Vec<PacketRule> {
+    let keep = || [source(), Expression::Snat];
+    let Wanted { marks, pool, .. } = wanted;
+    let from_node = by(&marks.device).into_iter().chain(from(&marks.overlay));
+    let from_pool = [source()].into_iter().chain(within(*pool));
+    let to_node = by(&marks.overlay).into_iter().chain(from_pool);
+    vec![
+        said("other nodes have given a source", from_node.chain(keep())),
+        said("other clusters' pods keep theirs on the way to nodes", to_node.chain(keep())),
+    ]
+}
+
+fn not_in(set: &str) -> Expression {
+    Expression::NotIn(set.to_owned())
+}

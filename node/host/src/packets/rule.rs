@@ -1,0 +1,25 @@
+//! A rule from its conditions and its verdict.
+
+use super::expression::{Expression, Verdict};
+use super::table::PacketRule;
+
+/// What is dropped is counted.
+pub(super) fn drop_of(
+    comment: &str,
+    conditions: impl IntoIterator<Item = Expression>,
+) -> PacketRule {
+    let counted = conditions.into_iter().chain([Expression::Count]);
+    rule(comment, counted, Verdict::Drop)
+}
+
+pub(super) fn rule(
+    comment: &str,
+    conditions: impl IntoIterator<Item = Expression>,
+    verdict: Verdict,
+) -> PacketRule {
+    said(comment, conditions.into_iter().chain([Expression::Verdict(verdict)]))
+}
+
+pub(super) fn said(comment: &str, expressions: impl IntoIterator<Item = Expression>) -> PacketRule {
+    PacketRule { comment: comment.to_owned(), expressions: expressions.into_iter().collect() }
+}
