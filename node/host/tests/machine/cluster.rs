@@ -43,7 +43,7 @@ table ip others {
 }";
 
 /// Counts what comes to the pool in clear.
-const WATCH: &str = "
+pub(crate) const WATCH: &str = "
 table ip watch {
     chain arriving {
         type filter hook prerouting priority raw; policy accept;

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use anyhow::{Result, ensure};
 use mercato_host::{Marks, Overlay, Wanted, Way};
 
-use crate::cluster::{DEVICE, PATIENCE, counted, empty, nft, said, set_up, sysctl};
+use crate::cluster::{DEVICE, PATIENCE, WATCH, counted, empty, nft, said, set_up, sysctl};
 use crate::namespace::Namespace;
 
 pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 201, 0, 1);
@@ -41,15 +41,6 @@ table ip others {
     chain leaving {
         type nat hook postrouting priority srcnat; policy accept;
         oifname != \"lo\" masquerade
-    }
-}";
-
-/// Counts what comes to the pool in clear.
-const WATCH: &str = "
-table ip watch {
-    chain arriving {
-        type filter hook prerouting priority raw; policy accept;
-        ip daddr 10.200.0.0/13 counter comment \"in clear\"
     }
 }";
 
