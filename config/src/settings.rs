@@ -107,6 +107,7 @@ pub struct Gateway {
     /// Off, which is the default: none, pods elsewhere have no address at home.
     pub enabled: Switch,
     /// Where other gateways reach it, by UDP.
+    #[serde(deserialize_with = "port")]
     pub port: NonZeroU16,
     /// Where they are told that it is, `IP:PORT`; empty: at the addresses of this machine, with the
     /// port above.
@@ -223,6 +224,15 @@ impl Settings {
     }
 }
 
+fn port<'de, D: Deserializer<'de>>(from: D) -> Result<NonZeroU16, D::Error> {
+    let port = i64::deserialize(from)?;
+    let fits = u16::try_from(port).ok().and_then(NonZeroU16::new);
+    fits.ok_or_else(|| {
+        let wrong = format!("expected a port from 1 to 65535, found {port}");
+        serde::de::Error::custom(wrong)
+    })
+}
+
 fn pool<'de, D: Deserializer<'de>>(from: D) -> Result<IpNet, D::Error> {
     let text = String::deserialize(from)?;
     let is_good =
@@ -335,7 +345,10 @@ mod tests {
             let said = refused(&format!("gateway:\n  pool: {pool}\n"));
             assert!(said.contains("line 2") && said.contains("10.200.0.0/13"), "{said}");
         }
-        assert!(refused("gateway:\n  port: 0\n").contains("line 2"));
+        for port in ["0", "70000", "-1"] {
+            let said = refused(&format!("gateway:\n  port: {port}\n"));
+            assert!(said.contains("line 2") && said.contains("from 1 to 65535"), "{said}");
+        }
         let said = refused("shares: {}\n");
         assert!(said.contains("shares"), "{said}");
         let said = refused("share:\n  cpu: 130%\n");
