@@ -64,10 +64,15 @@ async fn through(pair: &Pair<'_>, relay: Option<&Relay>) -> Result<()> {
     };
     // While the one starts again the other must not find it.
     pair.rome().kill(PART)?;
+    pair.turin().kill(PART)?;
     for (daemon, config) in [(&pair.provider, of_turin), (&pair.home, of_rome)] {
-        fs::write(daemon.cluster.data_outside().join(CONFIG), config.to_string())?;
+        let data = daemon.cluster.data_outside();
+        fs::write(data.join(CONFIG), config.to_string())?;
+        // Nor where it was met before.
+        fs::write(data.join(PART).join("partners"), "")?;
     }
-    pair.provider.kill().await?;
+    pair.turin().restart(PART)?;
+    pair.provider.answers().await?;
     pair.rome().restart(PART)?;
     pair.home.answers().await?;
     pair.peer_is(true).await
