@@ -34,15 +34,20 @@ impl Dials {
         if let Some(peer) = dial.peer.filter(|peer| swarm.is_connected(peer)) {
             return answer(dial, &peer);
         }
+        // From a port of its own. From the port that is listened on, as libp2p would, a dial fails
+        // where another process of this machine has that port too (EADDRINUSE).
         let options = match dial.peer {
             // All at once, each with a head start over the next.
             Some(peer) => DialOpts::peer_id(peer)
                 .condition(PeerCondition::Disconnected)
                 .addresses(dial.addresses.iter().cloned().collect())
+                .allocate_new_port()
                 .build(),
             // libp2p takes one address for a peer it does not know.
             None => match dial.addresses.pop_front() {
-                Some(address) => DialOpts::unknown_peer_id().address(address).build(),
+                Some(address) => {
+                    DialOpts::unknown_peer_id().address(address).allocate_new_port().build()
+                }
                 None => return fail(dial, DialError::unreachable("no address to dial")),
             },
         };
