@@ -45,6 +45,26 @@ pub(crate) const TUNNEL_ANSWER: Duration = Duration::from_secs(1);
 pub(crate) const TUNNEL_LOOK: Duration = Duration::from_millis(500);
 /// The same while there is no lease.
 pub(crate) const TUNNEL_IDLE: Duration = Duration::from_secs(60);
+/// How long a node has to shake hands, and then to say who it is.
+pub(crate) const NODE_HELLO: Duration = Duration::from_secs(5);
+/// How long the API server has to say whose a token is.
+pub(crate) const NODE_REVIEW: Duration = Duration::from_secs(10);
+/// Connections whose tokens nobody has vouched for yet. A guess: all nodes of a cluster come back
+/// within seconds after a start, and each tries again.
+pub(crate) const NODE_STRANGERS: usize = 64;
+/// Tokens that the API server is asked about at once; the others wait.
+pub(crate) const NODE_REVIEWS: usize = 4;
+/// After so long a connection ends, and the next one's token is looked at: that of a pod holds for
+/// an hour.
+pub(crate) const NODE_CONNECTION: Duration = Duration::from_secs(3_600);
+/// Who says nothing for so long is gone: three times what lies between two words.
+pub(crate) const NODE_SILENCE: Duration = Duration::from_secs(15);
+/// How soon it is accepted again after a failure.
+pub(crate) const NODE_ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Addresses that are looked at for a node, as a power of two.
+pub(crate) const NODE_BITS: u32 = 16;
+/// How often it is said again where the daemon is: whoever has removed that is made good for.
+pub(crate) const NODE_TELL: Duration = Duration::from_secs(300);
 /// Between two attempts to write again.
 pub(crate) const STORE_RETRY_MS: u64 = 10_000;
 

@@ -45,6 +45,9 @@ pub enum ToNode {
     Snapshot(Snapshot),
     /// A state was heard, and there is nothing new.
     Heard,
+    /// The daemon keeps this node's machine itself, for it runs there: the node's process leaves it
+    /// alone. Said in the place of a snapshot.
+    Own,
     /// The last word on a connection.
     Refused {
         /// For the operator of the node.
@@ -125,7 +128,7 @@ impl Message for ToNode {
     fn validate(&self) -> Result<(), CodecError> {
         match self {
             Self::Snapshot(snapshot) => snapshot.validate(),
-            Self::Heard => Ok(()),
+            Self::Heard | Self::Own => Ok(()),
             Self::Refused { text } => at_most("bytes of a reason", text.len(), limits::LINE_BYTES),
         }
     }
@@ -175,7 +178,8 @@ wire_union!(FromNode {
 wire_union!(ToNode {
     0 => Snapshot(snapshot),
     1 => Heard {},
-    2 => Refused { 1 => text },
+    2 => Own {},
+    3 => Refused { 1 => text },
 });
 wire_map!(Snapshot { 1 => version, 2 => way, 3 => leases });
 wire_map!(NodeWay {

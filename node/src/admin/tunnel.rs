@@ -75,4 +75,8 @@ pub(crate) struct OwnGateway {
     pub(crate) pool: Option<IpNet>,
     /// Why there is none, and what to do.
     pub(crate) reason: Option<String>,
+    /// Nodes of this cluster whose pods reach no other cluster, each with the reason, and what to
+    /// do.
+    #[serde(default)]
+    pub(crate) cut_off: BTreeMap<String, String>,
 }

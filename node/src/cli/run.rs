@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mercato_broker::Amount;
 use mercato_config::Settings;
-use mercato_config::settings::Switch;
+use mercato_config::Switch;
 use mercato_config::{FromText as _, SyntaxError, amount};
 use mercato_protocol::resources::{Resource, Resources};
 use mercato_protocol::text::{ParseTextError, check_name};

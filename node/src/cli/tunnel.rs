@@ -61,5 +61,12 @@ pub(super) fn gateway(own: &OwnGateway) -> String {
     let at = own.port.map_or("no port".to_owned(), |port| format!("UDP port {port}"));
     let pool = own.pool.map(|pool| format!(", pods as {pool}"));
     let why = own.reason.as_ref().map(|why| format!("; {}", shown(why)));
-    [Some(at), pool, why].into_iter().flatten().collect()
+    let of_nodes = own.cut_off.iter().next().map(|(node, why)| {
+        let more = match own.cut_off.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more: mercato doctor)"),
+        };
+        format!("; not for pods on {}{more}: {}", shown(node), shown(why))
+    });
+    [Some(at), pool, why, of_nodes].into_iter().flatten().collect()
 }

@@ -25,7 +25,11 @@ pub(crate) fn gateway(
                 Ok(chains) => chains.iter().map(|chain| dropped(chain, &marks)).collect(),
                 Err(error) => vec![Finding::warn(CHECK, error.to_string())],
             };
-            [vec![runs], others].concat()
+            let of_nodes = own.cut_off.iter().map(|(node, why)| {
+                let what = format!("pods on {node} reach no other cluster: {why}");
+                Finding::warn(CHECK, what)
+            });
+            [vec![runs], others, of_nodes.collect()].concat()
         }
     }
 }
@@ -62,6 +66,9 @@ mod tests {
         assert_eq!(verdicts(&cannot), [Verdict::Fail]);
         let runs = OwnGateway { enabled: true, port: Some(7475), ..off };
         assert_eq!(verdicts(&runs), [Verdict::Ok, Verdict::Warn]);
+        let cut_off = [("n2".to_owned(), "nobody answers".to_owned())].into();
+        let cut = look(&OwnGateway { cut_off, ..runs.clone() }).pop().unwrap();
+        assert_eq!((cut.verdict, cut.what.contains("n2")), (Verdict::Warn, true));
         let named = &look(&runs)[1];
         assert!(named.what.contains("ip filter FORWARD"), "{named:?}");
         assert_eq!(named.todo[0], "nft insert rule ip filter FORWARD iifname mercato0 accept");

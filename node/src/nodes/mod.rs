@@ -5,5 +5,6 @@
 //! machine has to be changed for it, `node/host/` knows.
 
 // Both ends of the connection follow.
+pub(crate) mod control;
 #[allow(dead_code)]
 mod wire;

@@ -202,7 +202,11 @@ fn status() -> Status {
         reason: Some("x".to_owned()),
         ..Attention::of(AttentionKind::FirmOfferWaiting, "x").command("x")
     };
-    let gateway = OwnGateway { reason: Some("x".to_owned()), ..super::status().gateway };
+    let gateway = OwnGateway {
+        reason: Some("x".to_owned()),
+        cut_off: [("x".to_owned(), "x".to_owned())].into(),
+        ..super::status().gateway
+    };
     Status { attention: vec![attention], gateway, tunnels: vec![down()], ..super::status() }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn from_node() -> [FromNode; 2] {
 }
 
 /// As many leases as there may be, one of them with all the pods and ranges.
-pub(super) fn to_node() -> [ToNode; 3] {
+pub(super) fn to_node() -> [ToNode; 4] {
     let way = NodeWay {
         pool: IpNet::new(address(0), 64).unwrap(),
         address: address(1),
@@ -40,6 +40,7 @@ pub(super) fn to_node() -> [ToNode; 3] {
     [
         ToNode::Snapshot(Snapshot { version: MAX, way: Some(way), leases }),
         ToNode::Heard,
+        ToNode::Own,
         ToNode::Refused { text: text(0, limits::LINE_BYTES) },
     ]
 }

@@ -45,6 +45,7 @@ pub(crate) fn to_node() -> Vec<(&'static str, ToNode)> {
         ("snapshot", snapshot(3, Some(node_way()), vec![lease])),
         ("nothing to set up", snapshot(4, None, vec![])),
         ("heard", ToNode::Heard),
+        ("the daemon's own", ToNode::Own),
         ("refused", ToNode::Refused { text: "the token is of another account".into() }),
     ]
 }
