@@ -156,9 +156,10 @@ impl<M: Machine> Keeper<M> {
             Ok(Done::SetUp(address)) => Some(address),
         };
         let was_troubled = self.troubled.is_over();
-        if word.is_some() && address.is_some() && (was_troubled || address != self.standing.address)
+        if let (Some(address), Some(_)) = (address, word)
+            && (was_troubled || self.standing.address != Some(address))
         {
-            tracing::info!(?address, "this node is set up for other clusters");
+            tracing::info!(%address, "this node is set up for other clusters");
         }
         self.standing.address = address;
         self.standing.word = word;
