@@ -59,7 +59,7 @@ pub(super) fn is_another(error: &std::io::Error) -> bool {
     )
 }
 
-/// Takes one certificate.
+/// Takes one certificate and no other.
 struct Pinned {
     certificate: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,

@@ -40,7 +40,7 @@ impl Standing {
 }
 
 /// What it is that keeps the machine so.
-pub(super) struct Keeper<M> {
+pub(super) struct NodeKeeper<M> {
     machine: Arc<M>,
     heard: watch::Receiver<Option<Heard>>,
     told: watch::Sender<Option<Standing>>,
@@ -61,12 +61,12 @@ struct Outcome {
 enum Done {
     /// With this address of the pool, if there is one.
     Stays(Option<IpAddr>),
-    /// Whether there was anything.
+    /// Whether there was anything to remove.
     Cleaned(bool),
     SetUp(IpAddr),
 }
 
-impl<M: Machine> Keeper<M> {
+impl<M: Machine> NodeKeeper<M> {
     /// Keeps this machine: it hears snapshots there, and tells here. Nothing is told before the
     /// machine was looked at.
     pub(super) fn new(
@@ -202,7 +202,7 @@ mod tests {
         heard: Option<Heard>,
         hear: watch::Sender<Option<Heard>>,
         told: watch::Receiver<Option<Standing>>,
-        keeper: Keeper<Fake>,
+        keeper: NodeKeeper<Fake>,
     }
 
     impl Stand {
@@ -210,7 +210,7 @@ mod tests {
             let machine = Arc::new(machine);
             let (hear, heard) = watch::channel(None);
             let (tell, told) = watch::channel(None);
-            let keeper = Keeper::new(machine.clone(), heard, tell);
+            let keeper = NodeKeeper::new(machine.clone(), heard, tell);
             Self { machine, heard: None, hear, told, keeper }
         }
 

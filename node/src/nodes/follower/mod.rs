@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use self::connection::{Follower, Pace};
-use self::keeper::Keeper;
+use self::keeper::NodeKeeper;
 use self::machine::Host;
 
 pub(crate) use places::Places;
@@ -31,7 +31,7 @@ pub(crate) async fn follow(places: Places) {
     let machine = Arc::new(Host);
     let (hear, heard) = watch::channel(None);
     let (tell, told) = watch::channel(None);
-    let keeper = Keeper::new(machine.clone(), heard, tell);
+    let keeper = NodeKeeper::new(machine.clone(), heard, tell);
     let follower = Follower::new(places, Pace::default(), machine, hear, told);
     tokio::join!(keeper.keep(), follower.follow());
 }

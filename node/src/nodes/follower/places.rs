@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::super::pin::{self, PinError};
 use crate::limits;
 
-/// Where all that stands.
+/// Where all that stands on this machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     /// The folder with the files `address` and `certificate`.
@@ -29,7 +29,7 @@ pub(super) struct Control {
     pub(super) addresses: Vec<SocketAddr>,
     /// Takes the daemon's certificate alone.
     pub(super) tls: Arc<ClientConfig>,
-    /// Fits into a message.
+    /// It fits into a message.
     pub(super) token: String,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum PlacesError {
     /// There is no such file yet, or it is none that can be read.
     #[error("{path} cannot be read: {source}; {todo}", path = path.display())]
     File {
-        /// Which file that is.
+        /// Which of the files it is.
         path: PathBuf,
         source: io::Error,
         todo: &'static str,
@@ -50,7 +50,7 @@ pub(super) enum PlacesError {
     /// Something else than an address stands there.
     #[error("{path} has {text:?}, which is no address: IP:PORT; {todo}", path = path.display())]
     Address { path: PathBuf, text: String, todo: &'static str },
-    /// Nothing stands there.
+    /// Nothing but spaces stands there.
     #[error("{path} is empty; {todo}", path = path.display())]
     Empty { path: PathBuf, todo: &'static str },
     /// It is not known who the daemon is.

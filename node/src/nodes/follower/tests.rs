@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream as Accepted;
 
 use super::super::wire;
 use super::connection::{Follower, Pace};
-use super::keeper::Keeper;
+use super::keeper::NodeKeeper;
 use super::places::Places;
 use super::testing::{Fake, lease, snapshot, wanted};
 const QUICK: Pace = Pace {
@@ -103,7 +103,7 @@ impl Stand {
         let machine = Arc::new(Fake::default());
         let (hear, heard) = watch::channel(None);
         let (tell, told) = watch::channel(None);
-        let keeper = Keeper::new(machine.clone(), heard, tell);
+        let keeper = NodeKeeper::new(machine.clone(), heard, tell);
         let follower = Follower::new(places, pace, machine.clone(), hear, told);
         let node = tokio::spawn(async move {
             tokio::join!(keeper.keep(), follower.follow());
