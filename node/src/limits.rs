@@ -234,3 +234,25 @@ pub(crate) const PARTNERS_LOOK: Duration = Duration::from_secs(5);
 /// Peers of whom that is kept: a guess, four times as many as ever had leases with one cluster in
 /// the simulation.
 pub(crate) const PARTNERS: usize = 4_096;
+
+/// A node that does not reach its daemon tries again after this time, then after twice as long
+/// each time,
+pub(crate) const FOLLOW_RETRY: Duration = Duration::from_secs(1);
+/// up to this; so it does where it was refused.
+pub(crate) const FOLLOW_RETRY_MOST: Duration = Duration::from_secs(5);
+/// How long a node has to reach one address of its daemon, with TLS.
+pub(crate) const FOLLOW_CONNECT: Duration = Duration::from_secs(5);
+/// A node says its state so often though nothing has changed (docs/wire.md, "Nodes").
+pub(crate) const FOLLOW_STATE: Duration = Duration::from_secs(5);
+/// Who hears nothing for so long hangs up (the same page).
+pub(crate) const FOLLOW_SILENCE: Duration = Duration::from_secs(15);
+/// Between two looks whether all is still there that a node has set up: others flush what is not
+/// theirs.
+pub(crate) const FOLLOW_LOOK: Duration = Duration::from_secs(5);
+/// What an earlier process of a node has set up stays for so long while its daemon is sought: a
+/// guess, longer than a daemon takes to start.
+pub(crate) const FOLLOW_EARLIER_MS: u64 = 60_000;
+/// Bytes of a file that names the daemon, or has its certificate: each has far fewer.
+pub(crate) const FOLLOW_FILE: usize = 64 << 10;
+/// Characters that are shown of what should have been an address.
+pub(crate) const FOLLOW_SHOWN: usize = 64;

@@ -10,7 +10,6 @@ mod namespaces;
 mod shown;
 mod words;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -107,7 +106,7 @@ fn status() -> Status {
             port: Some(7475),
             pool: Some("10.200.0.0/13".parse().unwrap()),
             reason: None,
-            cut_off: BTreeMap::new(),
+            cut_off: Vec::new(),
         },
         tunnels: vec![tunnel(TunnelLink::Up)],
         attention: vec![Attention::of(AttentionKind::ClusterOff, "no cluster")],

@@ -1,10 +1,13 @@
 //! The other nodes of the cluster: their pods reach other clusters by the gateway, which runs on
 //! one node alone (docs/adr/0031).
 //!
-//! `wire` has the frames that the daemon and the nodes exchange (docs/wire.md, "Nodes"). What a
-//! machine has to be changed for it, `node/host/` knows.
+//! `wire` has the frames that the daemon and the nodes exchange (docs/wire.md, "Nodes"), `control`
+//! is the daemon's end, `pin` is how a node knows the daemon, and `follower` what runs on each of the
+//! nodes. What a machine has to be changed for it, `node/host/` knows.
 
-// Both ends of the connection follow.
 pub(crate) mod control;
-#[allow(dead_code)]
+mod follower;
+mod pin;
 mod wire;
+
+pub(crate) use follower::{Places, follow};

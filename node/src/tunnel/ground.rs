@@ -2,7 +2,6 @@
 //! and again for as long as none can, so that whoever mends what is wrong need not start anything.
 //! Why one that runs fails is [`End`](super::end::End)'s matter.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ipnet::IpNet;
@@ -75,7 +74,7 @@ impl Ground {
             port: settings.map(|settings| settings.port),
             pool: settings.map(|settings| settings.pool),
             reason: self.gateway().err().map(str::to_owned),
-            cut_off: BTreeMap::new(),
+            cut_off: Vec::new(),
         }
     }
 

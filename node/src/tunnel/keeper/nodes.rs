@@ -1,13 +1,14 @@
 //! The other nodes of this cluster: they are listened for while there are some, told what they are
 //! to have, and shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use futures::StreamExt as _;
 use tokio::task::block_in_place;
 
 use super::{Keeper, Said};
+use crate::admin::CutOff;
 use crate::kubernetes::NodeMachine;
 use crate::limits;
 use crate::nodes::control::{NodeEvent, WishLease};
@@ -59,12 +60,10 @@ impl Keeper {
     }
 
     /// Nodes whose pods reach no other cluster, and why.
-    pub(super) fn cut_off(&self) -> BTreeMap<String, String> {
-        let mut cut_off = self.nodes.cut_off();
-        if let Some(why) = self.door.trouble() {
-            cut_off.values_mut().for_each(|of_node| of_node.clone_from(why));
-        }
-        cut_off
+    pub(super) fn cut_off(&self) -> Vec<CutOff> {
+        let why = |own: String| self.door.trouble().cloned().unwrap_or(own);
+        let cut_off = self.nodes.cut_off().into_iter();
+        cut_off.map(|(node, own)| CutOff { node, reason: why(own) }).collect()
     }
 
     /// What all nodes have in common, while there is a gateway.
