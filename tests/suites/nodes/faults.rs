@@ -12,8 +12,10 @@ use super::calls::{Calls, FAR, MARKER, NEAR};
 
 /// Some seconds' worth through the tunnel of a test build,
 const MANY_BYTES: u64 = 300_000_000;
-/// and when something is done to it.
+/// when something is done to it,
 const WELL_UNDER_WAY: Duration = Duration::from_millis(700);
+/// and for how long nothing passes then: half a second, and what a busy machine adds.
+const OUTAGE: Duration = Duration::from_secs(10);
 
 /// While a node of home's is without a program, guests run without an address: nobody there could
 /// reach one, and what was sent would go where the routes of the node lead. It is said which node.
@@ -32,18 +34,23 @@ pub(crate) async fn without_the_second(calls: &Calls<'_>, home: &Daemon<'_>) -> 
     Ok(())
 }
 
-/// A connection between pods of the second nodes goes on while the program of home's is killed, and
-/// while the pod of the other's is replaced; no byte is missing or doubled.
+/// A connection between pods of the second nodes goes on while the program of home's is killed, while
+/// the pod of the other's is replaced, and while each daemon is killed; no byte is missing or
+/// doubled.
 pub(crate) async fn outlived(
     calls: &Calls<'_>,
-    near: &Nodes<'_>,
-    far: &Nodes<'_>,
+    [near, far]: [&Nodes<'_>; 2],
+    daemons: [&Daemon<'_>; 2],
     guests: [IpAddr; 2],
 ) -> Result<()> {
     let killed = async { near.killed(2).await };
     goes_on(calls, guests[1], killed).await.context("killed")?;
     let replaced = async { far.replaced(2).await };
     goes_on(calls, guests[1], replaced).await.context("replaced")?;
+    for daemon in daemons {
+        let what = format!("the daemon of {} killed", daemon.cluster.name());
+        goes_on(calls, guests[1], daemon.kill()).await.context(what)?;
+    }
     calls.meet().await.context("afterwards").map(drop)
 }
 
@@ -64,6 +71,7 @@ async fn goes_on(
     let (sent, began) = (sent?, began?);
     ensure!(ended > began, "all bytes had come before it was done");
     println!("nothing came for {:.1?}", sent.silence);
+    ensure!(sent.silence < OUTAGE, "nothing came for {:.1?}", sent.silence);
     ensure!((sent.there, sent.back) == (MANY_BYTES, MANY_BYTES), "{sent:?}");
     Ok(())
 }

@@ -56,8 +56,8 @@ async fn all_nodes(stage: &Stage) -> Result<()> {
     timer.step("programs have come to the other nodes");
     calls.each_other(stage, addresses).await.context("call each other")?;
     timer.step("all have called each other");
-    faults::outlived(&calls, &near, &far, addresses).await?;
-    timer.step("a connection has outlived two programs");
+    faults::outlived(&calls, [&near, &far], [&home, &provider], addresses).await?;
+    timer.step("a connection has outlived programs and daemons");
     home.kept_to_its_rights().context("in rome")?;
     provider.kept_to_its_rights().context("in turin")
 }
