@@ -131,10 +131,11 @@ pub const STREAM_BYTES: usize = 32 * 1_024;
 pub const GATEWAYS: usize = 4;
 /// Addresses of one gateway: configured, of its local networks, as others see it.
 pub const GATEWAY_ADDRESSES: usize = 8;
-/// Ranges by which a cluster's own pods are known inside a tunnel.
-pub const RANGES: usize = 8;
+/// Ranges by which a cluster's own pods are known inside a tunnel: one of its nodes, and one for each
+/// node with pods that are called. A guess: larger clusters call by few of their nodes.
+pub const RANGES: usize = 64;
 /// A list of gateways: as large as the bounds above let it be, and a little more.
-pub const GATEWAYS_BYTES: usize = 2 * 1_024;
+pub const GATEWAYS_BYTES: usize = 4 * 1_024;
 /// What one cluster says to another about their tunnel, and the answer: a signed list and a hash.
 pub const TUNNEL_BYTES: usize = GATEWAYS_BYTES + ENVELOPE_BYTES + 64;
 

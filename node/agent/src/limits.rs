@@ -27,9 +27,10 @@ pub const OWN_BLOCKS: usize = RANGES - 1;
 /// Addresses for the nodes of this cluster, as a power of two: each that pods of other clusters are
 /// called from has one. A guess, and at most what a peer takes ([`PEER_RANGE_BITS`]).
 pub const NODES_BITS: u8 = 8;
-/// Addresses of one range that a peer says its pods are known by, as a power of two: four times those
-/// of the blocks that this release has. A guess.
-pub const PEER_RANGE_BITS: u8 = 10;
+/// Addresses of one range that a peer says its pods are known by, as a power of two: those of the
+/// blocks that this release has. With as many ranges as a peer may name, the pool has room for some
+/// thirty peers.
+pub const PEER_RANGE_BITS: u8 = 8;
 /// Ranges in which the guests of one lease are known by their home: it has one, and another when it
 /// has grown.
 pub const GUEST_RANGES: usize = 4;

@@ -42,9 +42,9 @@ pub const PEERS: usize = 4_096;
 pub const ADDRESSES: usize = 262_144;
 /// Leases of one gateway. A guess: sixteen with each of a thousand clusters.
 pub const LEASES: usize = 16_384;
-/// Ranges of addresses of one lease: each packet of it may be compared with all of them. As many
-/// as a peer may name for its pods (8), and those of its guests (4).
-pub const RANGES: usize = 12;
+/// Ranges of addresses of one lease: as many as a peer may name for its pods (64), and those of its
+/// guests (4).
+pub const RANGES: usize = 68;
 /// Between two times at which leases that are over are dropped from the table.
 pub const DROP_ENDED_MS: u64 = 1_000;
 /// Initiations of strangers that are looked at in one second while under load, besides those that

@@ -1,6 +1,7 @@
-//! Ranges of one lease's addresses: an address in one has the same place in the other. Few enough
-//! to be looked through for each packet.
+//! Ranges of one lease's addresses: an address in one has the same place in the other. They are
+//! apart, so that one alone may have an address: the last that begins at it or before.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
@@ -11,7 +12,11 @@ use crate::limits;
 /// Ranges of one lease, at most [`limits::RANGES`]: no two of them have an address in common, by
 /// either name.
 #[derive(Clone, Default)]
-pub(super) struct Ranges(Vec<Range>);
+pub(super) struct Ranges {
+    /// By their first addresses, as this cluster calls them and as the gateways do.
+    by_local: BTreeMap<IpAddr, Range>,
+    by_inner: BTreeMap<IpAddr, Range>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Range {
@@ -22,12 +27,14 @@ struct Range {
 impl Ranges {
     /// How an address of this cluster is called between the gateways.
     pub(super) fn inner(&self, local: IpAddr) -> Option<IpAddr> {
-        self.0.iter().find_map(|range| moved(local, range.local, range.inner))
+        let (_, range) = self.by_local.range(..=local).next_back()?;
+        moved(local, range.local, range.inner)
     }
 
     /// How this cluster calls an address that is called so between the gateways.
     pub(super) fn local(&self, inner: IpAddr) -> Option<IpAddr> {
-        self.0.iter().find_map(|range| moved(inner, range.inner, range.local))
+        let (_, range) = self.by_inner.range(..=inner).next_back()?;
+        moved(inner, range.inner, range.local)
     }
 
     /// Adds a range. One that is there already stays.
@@ -35,26 +42,29 @@ impl Ranges {
         let RangeEntry { lease, local, inner } = entry;
         check(local, inner)?;
         let range = Range { local, inner };
-        if self.0.contains(&range) {
+        if self.by_local.get(&local.addr()) == Some(&range) {
             return Ok(());
         }
-        for taken in &self.0 {
+        for taken in self.by_local.values() {
             for (range, taken) in [(local, taken.local), (inner, taken.inner)] {
                 if overlap(range, taken) {
                     return Err(Refused::Overlap { range, taken });
                 }
             }
         }
-        if self.0.len() >= limits::RANGES {
+        if self.by_local.len() >= limits::RANGES {
             return Err(Refused::FullOfRanges(lease));
         }
-        self.0.push(range);
+        self.by_local.insert(local.addr(), range);
+        self.by_inner.insert(inner.addr(), range);
         Ok(())
     }
 
     /// Removes the range that this cluster calls so, if there is one.
     pub(super) fn remove(&mut self, local: IpNet) {
-        self.0.retain(|range| range.local != local);
+        let is_it = |_: &IpAddr, range: &mut Range| range.local != local;
+        self.by_local.retain(is_it);
+        self.by_inner.retain(is_it);
     }
 }
 
@@ -129,7 +139,7 @@ mod tests {
             assert_eq!(bits, Refused::HostBits(net("10.1.0.9/16")));
             assert!(bits.to_string().contains("write 10.1.0.0/16"), "{bits}");
         }
-        assert!(ranges.0.is_empty());
+        assert!(ranges.by_local.is_empty() && ranges.by_inner.is_empty());
     }
 
     #[test]
