@@ -64,6 +64,7 @@ pub(crate) fn wanted() -> Wanted {
         mtu: 1_380,
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: NODE.into(),
+        second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [MAPPED.into()].into(),
         way: Way::default(),

@@ -85,6 +85,7 @@ pub(crate) fn of_gateway() -> Wanted {
         mtu: 1_420,
         pool: "10.200.0.0/13".parse().expect("a network"),
         node: GATEWAY.into(),
+        second: None,
         ranges: ["10.201.4.0/24".parse().expect("a network")].into(),
         pods: [GATEWAYS_POD.into()].into(),
         way: Way::Device { elsewhere: [(POD.into(), NODE.into())].into() },
