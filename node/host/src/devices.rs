@@ -14,10 +14,10 @@ use crate::wanted::Wanted;
 /// Settings, size and addresses of a device, which is up before routes lead to it.
 pub(crate) fn link(device: &Link, mtu: u32, wanted: &Wanted) -> Vec<Step> {
     let index = device.index;
-    // What a device does not have is none of ours, where this node does not have that family.
+    // A device without IPv6 is left so, where this node has none.
     let is_wrong = |setting: &DeviceSetting| match device.settings.get(setting) {
         Some(value) => *value != setting.wanted(),
-        None => wanted.place(setting.family()).is_some(),
+        None => setting.family() == Family::V4 || wanted.place(Family::V6).is_some(),
     };
     let set = |setting: DeviceSetting| {
         let value = setting.wanted();

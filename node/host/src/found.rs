@@ -152,6 +152,8 @@ pub struct Rule {
     pub preference: u32,
     /// Packets to where; to everywhere without.
     pub to: Option<IpNet>,
+    /// Packets from where; from everywhere without.
+    pub from: Option<IpNet>,
     /// Packets that come by this device; by any, and from this machine itself, without.
     pub from_device: Option<String>,
     /// Which table is looked into.
@@ -271,11 +273,14 @@ impl fmt::Display for Rule {
         if let Some(to) = self.to {
             write!(f, " to {to}")?;
         }
+        if let Some(from) = self.from {
+            write!(f, " from {from}")?;
+        }
         if let Some(device) = &self.from_device {
             write!(f, " iif {device}")?;
         }
         write!(f, " lookup {}", self.table)?;
-        match self.to {
+        match self.to.or(self.from) {
             // Its network says which it is.
             Some(_) => Ok(()),
             None => write!(f, " ({})", self.family),

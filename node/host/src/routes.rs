@@ -86,7 +86,7 @@ fn leading_in(found: &Found, wanted: &Wanted, place: Place) -> BTreeSet<Route> {
 }
 
 /// What leads to these routes. What comes by the gateway's device to a pod of another node takes
-/// another way than what this node itself sends there.
+/// another way than what this node itself sends there, but for errors about what came from it.
 pub(crate) fn rules(wanted: &Wanted) -> BTreeSet<Rule> {
     let Marks { table, elsewhere, preference, protocol, .. } = wanted.marks;
     let is_gateway = matches!(wanted.way, Way::Device { .. }) && wanted.overlay.is_some();
@@ -95,6 +95,7 @@ pub(crate) fn rules(wanted: &Wanted) -> BTreeSet<Rule> {
             family: Family::of_net(place.pool),
             preference,
             to: Some(place.pool.trunc()),
+            from: None,
             from_device: None,
             table,
             protocol,
@@ -102,7 +103,16 @@ pub(crate) fn rules(wanted: &Wanted) -> BTreeSet<Rule> {
         };
         let from_device = Some(wanted.marks.device.clone());
         let inward = Rule { to: None, from_device, table: elsewhere, ..to_pool.clone() };
-        [to_pool].into_iter().chain(is_gateway.then_some(inward))
+        // In IPv6 an error has the address that its packet would have gone by, and not that of the
+        // way that it takes itself.
+        let from = Some(place.node.into());
+        let errors = Rule { to: None, from, table: elsewhere, ..to_pool.clone() };
+        let of_gateway = match to_pool.family {
+            Family::V4 => vec![inward],
+            Family::V6 => vec![inward, errors],
+        };
+        let of_gateway = of_gateway.into_iter().filter(move |_| is_gateway);
+        [to_pool].into_iter().chain(of_gateway)
     };
     wanted.places().flat_map(of_place).collect()
 }

@@ -24,6 +24,7 @@ const SETTLED: u32 = libc::IFA_F_NODAD | libc::IFA_F_NOPREFIXROUTE;
 
 // Of rules (`FRA_...`).
 const RULE_TO: u16 = 1;
+const RULE_FROM: u16 = 2;
 const RULE_FROM_DEVICE: u16 = 3;
 const RULE_PREFERENCE: u16 = 6;
 const RULE_SUPPRESSED_GROUP: u16 = 13;
@@ -125,8 +126,15 @@ pub(crate) fn read_rules(
 
 fn rule(family: Family, message: &[u8]) -> Result<Rule, KernelError> {
     let attributes = Attributes::after(ROUTE_BYTES, message)?;
-    let known =
-        [RULE_TO, RULE_FROM_DEVICE, RULE_PREFERENCE, RULE_TABLE, RULE_PADDING, RULE_PROTOCOL];
+    let known = [
+        RULE_TO,
+        RULE_FROM,
+        RULE_FROM_DEVICE,
+        RULE_PREFERENCE,
+        RULE_TABLE,
+        RULE_PADDING,
+        RULE_PROTOCOL,
+    ];
     // The kernel says these of every rule; all bits set is without.
     let unset = [RULE_SUPPRESSED_GROUP, RULE_SUPPRESSED_PREFIX];
     let is_set = |kind| attributes.u32(kind).is_some_and(|value| value != u32::MAX);
@@ -138,13 +146,14 @@ fn rule(family: Family, message: &[u8]) -> Result<Rule, KernelError> {
         family,
         preference: attributes.u32(RULE_PREFERENCE).unwrap_or(0),
         to: net(message[0], to_bytes, attributes.of(RULE_TO)),
+        from: net(message[0], from_bytes, attributes.of(RULE_FROM)),
         from_device: attributes.text(RULE_FROM_DEVICE),
         table: attributes.u32(RULE_TABLE).unwrap_or(message[4].into()),
         protocol: attributes
             .of(RULE_PROTOCOL)
             .map_or(0, |value| value.first().copied().unwrap_or(0)),
         is_plain: action == RULE_LOOKUP
-            && (from_bytes, tos, flags) == (0, 0, 0)
+            && (tos, flags) == (0, 0)
             && !unset.into_iter().any(is_set)
             && !attributes.has_others(&[&known[..], &unset].concat()),
     })
@@ -220,10 +229,14 @@ fn rule_message(kind: u16, flags: u16, rule: &Rule) -> Message {
     let family = family_number(rule.family);
     // What is removed may have any action.
     let action = if kind == libc::RTM_DELRULE { 0 } else { RULE_LOOKUP };
-    let header = [family, prefix, 0, 0, 0, 0, 0, action, 0, 0, 0, 0];
+    let from_prefix = rule.from.map_or(0, |from| from.prefix_len());
+    let header = [family, prefix, from_prefix, 0, 0, 0, 0, action, 0, 0, 0, 0];
     let mut message = Message::new(kind, flags, &header);
     if let Some(to) = rule.to {
         message.put(RULE_TO, &octets(to.addr()));
+    }
+    if let Some(from) = rule.from {
+        message.put(RULE_FROM, &octets(from.addr()));
     }
     if let Some(device) = &rule.from_device {
         message.put_text(RULE_FROM_DEVICE, device);

@@ -76,6 +76,7 @@ pub enum Verdict {
 /// The bits of `ct state` for replies, and for what belongs to a connection otherwise, such as
 /// errors about it (`NF_CT_STATE_BIT`).
 const ESTABLISHED_OR_RELATED: u32 = 2 | 4;
+const RELATED: u32 = 4;
 const REPLY: u8 = 1;
 
 /// Where the source stands in a header, and where the destination (RFC 791, section 3.1; RFC 8200,
@@ -165,7 +166,16 @@ pub(super) fn not_by(device: &str) -> [Expression; 2] {
 }
 
 pub(super) fn is_established_or_related() -> [Expression; 3] {
-    let bits = ESTABLISHED_OR_RELATED.to_ne_bytes().to_vec();
+    is_one_of(ESTABLISHED_OR_RELATED)
+}
+
+/// It is an error about a connection, or belongs to it otherwise.
+pub(super) fn is_related() -> [Expression; 3] {
+    is_one_of(RELATED)
+}
+
+fn is_one_of(states: u32) -> [Expression; 3] {
+    let bits = states.to_ne_bytes().to_vec();
     [Expression::State, Expression::Mask(bits), Expression::IsNot(vec![0; 4])]
 }
 
@@ -178,7 +188,7 @@ pub(super) fn to_everybody() -> [Expression; 3] {
 
 /// No route leads to its source by the device that it came by.
 pub(super) fn leads_nowhere_back() -> [Expression; 2] {
-    [Expression::LeadsBack, Expression::Is(vec![0])]
+    [Expression::LeadsBack, Expression::Is(vec![0; 4])]
 }
 
 pub(super) fn is_reply() -> [Expression; 2] {

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use super::expression::{
-    Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_reply, keep,
-    leads_nowhere_back, not_by, not_from, to_everybody,
+    Expression, Verdict, address, by, from, has_no_mark, is_established_or_related, is_related,
+    is_reply, keep, leads_nowhere_back, not_by, not_from, to_everybody,
 };
 use super::overlay;
 use super::rule::{drop_of, rule, said};
@@ -187,6 +187,15 @@ fn from_device(scope: &Scope<'_>) -> Vec<PacketRule> {
         // Whose answers and errors are about what left with this node's address.
         Way::Through(_) => {
             let nodes = [scope.source(), Expression::In(Table::NODES.to_owned())];
+            match scope.family {
+                // By the network of the nodes.
+                Family::V4 => {}
+                Family::V6 => {
+                    let errors = nodes.iter().chain(&pods).cloned().chain(is_related());
+                    let comment = "errors of the gateway about what mapped pods have sent";
+                    rules.push(rule(comment, errors, Verdict::Accept));
+                }
+            }
             rules.push(drop_of("nodes of this cluster call nobody by the overlay", nodes));
         }
     }

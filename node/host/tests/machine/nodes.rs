@@ -106,6 +106,11 @@ pub(crate) fn of_node() -> Wanted {
 
 impl Nodes {
     pub(crate) fn new() -> Result<Self> {
+        Self::of(empty)
+    }
+
+    /// Of namespaces that are made so.
+    pub(crate) fn of(empty: fn() -> Result<Namespace>) -> Result<Self> {
         let [gateway, node, gateways_pod] = [empty()?, empty()?, empty()?];
         let [pod, guest, stranger, wire] = [empty()?, empty()?, empty()?, empty()?];
         wire.ip("link add bridge0 type bridge")?;

@@ -64,6 +64,14 @@ fn all() -> [(Found, Wanted); 4] {
     ]
 }
 
+/// What becomes of packets by the route that it is about.
+fn kind(step: &Step) -> Option<RouteKind> {
+    if let Step::AddRoute(route) | Step::RemoveRoute(route) = step {
+        return Some(route.kind);
+    }
+    None
+}
+
 fn drops_of(table: &Table, chain: &str) -> usize {
     let drop = Expression::Verdict(Verdict::Drop);
     let rules = &table.chains[chain].rules;
@@ -85,10 +93,7 @@ fn whoever_is_stopped_goes_on() {
 #[test]
 fn what_protects_comes_first_in_both_and_goes_last() {
     let is_packets = |step: &Step| matches!(step, Step::ReplacePackets(_) | Step::RemovePackets(_));
-    let is_leading = |step: &Step| match step {
-        Step::AddRoute(route) | Step::RemoveRoute(route) => route.kind == RouteKind::Unicast,
-        _ => false,
-    };
+    let is_leading = |step: &Step| kind(step) == Some(RouteKind::Unicast);
     let places = |steps: &[Step], is: &dyn Fn(&Step) -> bool| -> Vec<usize> {
         (0..steps.len()).filter(|at| is(&steps[*at])).collect()
     };
@@ -97,10 +102,8 @@ fn what_protects_comes_first_in_both_and_goes_last() {
         let (packets, leading) = (places(&steps, &is_packets), places(&steps, &is_leading));
         assert_eq!(packets, [0, 1]);
         let rest = leading[0];
-        let refused = steps[2..rest].iter().filter(|step| match step {
-            Step::AddRoute(route) => route.kind == RouteKind::Unreachable,
-            _ => false,
-        });
+        let is_refusing = |step: &&Step| kind(step) == Some(RouteKind::Unreachable);
+        let refused = steps[2..rest].iter().filter(is_refusing);
         assert_eq!(refused.count(), 1 + usize::from(wanted.second.is_some()), "{steps:#?}");
         let steps = clean_plan(&after(found, &steps), &Marks::default());
         let (packets, leading) = (places(&steps, &is_packets), places(&steps, &is_leading));
@@ -127,16 +130,14 @@ fn a_second_family_comes_and_goes_beside_the_first() {
     {
         let before = brought_to(with_both(found), &four);
         let steps = plan(&before, &with_six).unwrap();
-        let is_of_four = |step: &Step| match step {
-            Step::ReplacePackets(table) => table.family == Family::V4,
-            Step::AddRoute(route) => route.net.addr().is_ipv4(),
-            Step::AddEndpoint { .. } | Step::RemoveEndpoint { .. } | Step::AddOverlay { .. } => {
-                true
-            }
-            Step::RemoveRoute(_) | Step::RemoveRule(_) | Step::RemoveDevice { .. } => true,
-            _ => false,
+        let is_of_six = |step: &Step| {
+            matches!(step, Step::ReplacePackets(table) if table.family == Family::V6)
+                || matches!(step, Step::AddRoute(route) if route.net.addr().is_ipv6())
+                || matches!(step, Step::AddRule(rule) if rule.family == Family::V6)
+                || matches!(step, Step::AddAddress { address, .. } if address.addr().is_ipv6())
+                || matches!(step, Step::AddNeighbour { neighbour, .. } if neighbour.address.is_ipv6())
         };
-        assert!(!steps.iter().any(is_of_four), "{steps:#?}");
+        assert!(steps.iter().all(is_of_six), "{steps:#?}");
         let with = brought_to(before.clone(), &with_six);
         assert_eq!(brought_to(with, &four), before);
     }
@@ -208,6 +209,7 @@ fn each_family_goes_by_addresses_of_its_own() {
         "500: iif mercato0 lookup 7477 (IPv4)",
         "500: to 10.200.0.0/13 lookup 7475",
         "500: iif mercato0 lookup 7477 (IPv6)",
+        "500: from fd00:c8::1/128 lookup 7477",
         "500: to fd00:c8::/32 lookup 7475",
     ];
     assert_eq!(rules, expected);
@@ -263,7 +265,7 @@ fn what_cannot_be_is_said() {
     let none = plan(&machine(), &both_at_gateway()).unwrap_err();
     assert_eq!(none, WantedError::Kernel(Family::V6));
     let same = refused(|wanted| {
-        wanted.second.as_mut().unwrap().pool = nets(&["10.0.0.0/9"]).pop_first().unwrap()
+        wanted.second.as_mut().unwrap().pool = nets(&["10.0.0.0/9"]).pop_first().unwrap();
     });
     assert!(matches!(same, WantedError::SameFamily { .. }), "{same}");
     let family = refused(|wanted| wanted.second = None);
