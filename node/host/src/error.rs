@@ -223,7 +223,8 @@ fn advice(error: &io::Error) -> &'static str {
         // Also what a kernel says of a module that it does not have.
         Some(libc::ENOENT) => {
             "; somebody has removed it meanwhile, which the next try mends, or the kernel lacks \
-             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct)"
+             nf_tables with NAT and conntrack (modules nf_tables, nft_chain_nat, nft_ct, and for \
+             IPv6 nft_fib_ipv6)"
         }
         Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "; the kernel needs nf_tables, policy routing (CONFIG_IP_MULTIPLE_TABLES), and for \

@@ -9,7 +9,6 @@ use std::net::IpAddr;
 
 use crate::error::WantedError;
 use crate::family::{Family, Place};
-use crate::limits;
 
 /// The way between nodes of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,10 +93,6 @@ impl Overlay {
 
     /// Says what cannot be at this node.
     pub(crate) fn check(&self, places: &[Place]) -> Result<(), WantedError> {
-        if self.nodes.len() > limits::NODES {
-            let (count, most) = (self.nodes.len(), limits::NODES);
-            return Err(WantedError::Many { what: "nodes", count, most });
-        }
         if self.vni == 0 || self.vni > LARGEST_VNI {
             return Err(WantedError::Overlay { what: "network identifier", value: self.vni });
         }

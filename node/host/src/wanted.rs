@@ -87,9 +87,18 @@ impl Wanted {
         let bound = |what, count, most| {
             if count > most { Err(WantedError::Many { what, count, most }) } else { Ok(()) }
         };
-        bound("pods", self.pods.len(), limits::PODS)?;
-        bound("ranges", self.ranges.len(), limits::RANGES)?;
-        bound("pods of other nodes", self.elsewhere().len(), limits::ELSEWHERE)?;
+        for family in Family::ALL {
+            let is_here = |address: &IpAddr| Family::of(*address) == family;
+            let pods = self.pods.iter().filter(|pod| is_here(pod)).count();
+            let ranges = self.ranges.iter().filter(|range| is_here(&range.addr())).count();
+            let elsewhere = self.elsewhere().into_keys().filter(is_here).count();
+            let nodes = self.overlay.iter().flat_map(|overlay| overlay.nodes.keys());
+            let nodes = nodes.copied().filter(is_here).count();
+            bound("pods", pods, limits::PODS)?;
+            bound("ranges", ranges, limits::RANGES)?;
+            bound("pods of other nodes", elsewhere, limits::ELSEWHERE)?;
+            bound("nodes", nodes, limits::NODES)?;
+        }
         self.check_addresses()?;
         let overlay = self.overlay.as_ref().map(|overlay| overlay.mtu);
         let smallest = overlay.map_or(self.mtu, |mtu| mtu.min(self.mtu));
