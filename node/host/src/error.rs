@@ -22,7 +22,7 @@ pub enum WantedError {
     SameFamily {
         /// The one that was said first.
         first: IpNet,
-        /// The other one.
+        /// The one that was said second.
         second: IpNet,
     },
     /// This machine's kernel does not know such addresses.
@@ -105,7 +105,7 @@ pub enum WantedError {
          own, and, where they have IPv6 alone, an address with other last four bytes"
     )]
     Alike {
-        /// An address of one.
+        /// An address of one of them.
         one: IpAddr,
         /// An address of the other one.
         other: IpAddr,

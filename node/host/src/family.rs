@@ -31,17 +31,17 @@ impl Family {
     /// takes less there is none.
     pub(crate) const LEAST_MTU: u32 = 1_280;
 
-    /// That of an address.
+    /// The one that an address is of.
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// That of a network.
+    /// The one that a network is of.
     pub fn of_net(net: IpNet) -> Self {
         Self::of(net.addr())
     }
 
-    /// What nf_tables calls it.
+    /// What nf_tables calls its packets.
     pub(crate) fn of_packets(self) -> &'static str {
         match self {
             Self::V4 => "ip",

@@ -25,7 +25,7 @@ pub struct Found {
     pub own: BTreeMap<IpAddr, Option<String>>,
     /// Routes with our protocol, in all tables.
     pub routes: BTreeSet<Route>,
-    /// Rules with our protocol.
+    /// Routing rules with our protocol.
     pub rules: BTreeSet<Rule>,
     /// The nf_tables tables with our name: there may be one of each family.
     pub packets: BTreeMap<Family, Table>,

@@ -17,7 +17,7 @@ use super::rule::{drop_of, rule, said};
 use super::scope::Scope;
 use super::table::{Base, Chain, Hook, PacketRule, Table};
 use crate::family::Family;
-use crate::overlay::{Overlay, Way};
+use crate::overlay::Way;
 use crate::wanted::Wanted;
 
 /// Before conntrack, so that what is forged leaves no trace there (`NF_IP_PRI_RAW`).
@@ -32,88 +32,76 @@ const BEFORE_MASQUERADE: i32 = 90;
 const KUBE_PROXY_MARK: u32 = 0x4000;
 /// What the node says to itself.
 const LOOPBACK: &str = "lo";
+// Our chains, by their names.
+const ARRIVING: &str = "arriving";
+const INPUT: &str = "input";
+const FORWARD: &str = "forward";
 const FROM_DEVICE: &str = "from_device";
+const LEAVING: &str = "leaving";
+const SOURCES: &str = "sources";
 
 /// The table of a family that should be in force. Datagrams of the overlay are taken by the device
 /// `network` alone, if there is one.
 pub fn guard(wanted: &Wanted, family: Family, network: Option<&str>) -> Table {
-    let scope = wanted.place(family).map(|place| Scope { wanted, place, family });
     let mut sets = BTreeMap::new();
-    if let Some(scope) = &scope {
-        let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
-        sets.insert(Table::PODS.to_owned(), pods.collect());
-        sets.extend(overlay::sets(scope));
-    }
-    let carrier = wanted.overlay.as_ref().filter(|overlay| overlay.family() == family);
-    let machines = carrier.map(|overlay| overlay.nodes.values().copied().collect());
-    sets.extend(machines.map(|machines| (Table::MACHINES.to_owned(), machines)));
-    let chains = match &scope {
-        Some(scope) => chains(scope, carrier, network),
-        None => without_place(wanted, family, carrier, network),
+    let mut rules = match wanted.place(family) {
+        Some(place) => {
+            let scope = Scope { wanted, place, family };
+            let pods = wanted.pods.iter().copied().filter(|pod| Family::of(*pod) == family);
+            sets.insert(Table::PODS.to_owned(), pods.collect());
+            sets.extend(overlay::sets(&scope));
+            with_place(&scope)
+        }
+        None => without_place(wanted, family),
     };
+    if let Some(overlay) = wanted.overlay.as_ref().filter(|overlay| overlay.family() == family) {
+        sets.insert(Table::MACHINES.to_owned(), overlay.nodes.values().copied().collect());
+        // Before whatever else is asked of a packet there.
+        rules.entry(INPUT).or_default().splice(..0, overlay::input(overlay, network));
+        rules.entry(FORWARD).or_default().splice(..0, [overlay::forward(overlay)]);
+    }
+    let chain = |(name, rules): (&str, _)| (name.to_owned(), Chain { base: base(name), rules });
+    let chains = rules.into_iter().map(chain).collect();
     Table { family, name: Table::NAME.to_owned(), chains, sets }
 }
 
-fn chains(
-    scope: &Scope<'_>,
-    carrier: Option<&Overlay>,
-    network: Option<&str>,
-) -> BTreeMap<String, Chain> {
-    let nat = Base {
-        kind: "nat".to_owned(),
-        hook: Hook::Postrouting,
-        priority: BEFORE_MASQUERADE,
-        accepts: true,
-    };
-    let mut input_rules = datagrams(carrier, network);
-    input_rules.extend(input(scope));
-    let mut forward_rules: Vec<PacketRule> = carrier.map(overlay::forward).into_iter().collect();
-    forward_rules.extend(forward(scope));
+/// Where packets come into a chain, if they do by itself.
+fn base(chain: &str) -> Option<Base> {
+    let filter = |hook, priority| Base { kind: "filter".to_owned(), hook, priority, accepts: true };
+    match chain {
+        ARRIVING => Some(filter(Hook::Prerouting, RAW)),
+        INPUT => Some(filter(Hook::Input, BEFORE_FILTERS)),
+        FORWARD => Some(filter(Hook::Forward, BEFORE_FILTERS)),
+        LEAVING => Some(filter(Hook::Postrouting, BEFORE_FILTERS)),
+        SOURCES => {
+            let kind = "nat".to_owned();
+            let (hook, priority) = (Hook::Postrouting, BEFORE_MASQUERADE);
+            Some(Base { kind, hook, priority, accepts: true })
+        }
+        _ => None,
+    }
+}
+
+fn with_place(scope: &Scope<'_>) -> BTreeMap<&'static str, Vec<PacketRule>> {
     let chains = [
-        ("arriving", Some(filter(Hook::Prerouting, RAW)), arriving(scope)),
-        ("input", Some(filter(Hook::Input, BEFORE_FILTERS)), input_rules),
-        ("forward", Some(filter(Hook::Forward, BEFORE_FILTERS)), forward_rules),
-        (FROM_DEVICE, None, from_device(scope)),
-        ("leaving", Some(filter(Hook::Postrouting, BEFORE_FILTERS)), leaving(scope)),
-        ("sources", Some(nat), sources(scope)),
+        (ARRIVING, arriving(scope)),
+        (INPUT, input(scope)),
+        (FORWARD, forward(scope)),
+        (FROM_DEVICE, from_device(scope)),
+        (LEAVING, leaving(scope)),
+        (SOURCES, sources(scope)),
     ];
-    let from_overlay = (overlay::FROM_OVERLAY, None, overlay::from_overlay(scope.wanted));
-    let at_gateway = scope.is_gateway_of_nodes().then_some(from_overlay);
-    chains.into_iter().chain(at_gateway).map(named).collect()
+    let from_overlay = (overlay::FROM_OVERLAY, overlay::from_overlay(scope.wanted));
+    chains.into_iter().chain(scope.is_gateway_of_nodes().then_some(from_overlay)).collect()
 }
 
 /// Where this machine has no address of a pool of the family, none of it goes by our devices.
-fn without_place(
-    wanted: &Wanted,
-    family: Family,
-    carrier: Option<&Overlay>,
-    network: Option<&str>,
-) -> BTreeMap<String, Chain> {
+fn without_place(wanted: &Wanted, family: Family) -> BTreeMap<&'static str, Vec<PacketRule>> {
     let devices = [&wanted.marks.device, &wanted.marks.overlay];
     let comment = format!("nobody has {family} here");
     let arriving = devices.map(|device| drop_of(&comment, from(device)));
     let leaving = devices.map(|device| drop_of(&comment, by(device)));
-    let forward = carrier.map(overlay::forward);
-    let chains = [
-        ("arriving", filter(Hook::Prerouting, RAW), arriving.into()),
-        ("input", filter(Hook::Input, BEFORE_FILTERS), datagrams(carrier, network)),
-        ("forward", filter(Hook::Forward, BEFORE_FILTERS), forward.into_iter().collect()),
-        ("leaving", filter(Hook::Postrouting, BEFORE_FILTERS), leaving.into()),
-    ];
-    let chains = chains.map(|(name, base, rules)| (name, Some(base), rules));
-    chains.into_iter().filter(|(_, _, rules)| !rules.is_empty()).map(named).collect()
-}
-
-fn filter(hook: Hook, priority: i32) -> Base {
-    Base { kind: "filter".to_owned(), hook, priority, accepts: true }
-}
-
-fn named((name, base, rules): (&str, Option<Base>, Vec<PacketRule>)) -> (String, Chain) {
-    (name.to_owned(), Chain { base, rules })
-}
-
-fn datagrams(carrier: Option<&Overlay>, network: Option<&str>) -> Vec<PacketRule> {
-    carrier.iter().flat_map(|overlay| overlay::input(overlay, network)).collect()
+    BTreeMap::from([(ARRIVING, arriving.into()), (LEAVING, leaving.into())])
 }
 
 fn arriving(scope: &Scope<'_>) -> Vec<PacketRule> {
