@@ -186,14 +186,17 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForwardingOff(family) => {
-                let setting = match family {
-                    Family::V4 => "net.ipv4.ip_forward",
-                    Family::V6 => "net.ipv6.conf.all.forwarding",
+                let cure = match family {
+                    Family::V4 => "sysctl -w net.ipv4.ip_forward=1",
+                    Family::V6 => {
+                        "sysctl -w net.ipv6.conf.all.forwarding=1, and before it \
+                         net.ipv6.conf.DEVICE.accept_ra=2 where a router tells this node its address"
+                    }
                 };
                 write!(
                     f,
                     "this node forwards no {family} packets, so that its pods reach no other \
-                     cluster by it; a pod network needs that too: sysctl -w {setting}=1"
+                     cluster by it; a pod network needs that too: {cure}"
                 )
             }
             Self::NoDevice => write!(

@@ -71,14 +71,13 @@ impl Overlay {
         Family::of(self.local)
     }
 
-    /// The address of a family of a node, by one of its addresses.
-    pub(crate) fn of_family(&self, node: IpAddr, family: Family) -> Option<IpAddr> {
-        if Family::of(node) == family {
-            return Some(node);
-        }
-        let machine = self.nodes.get(&node)?;
-        let mut same = self.nodes.iter().filter(|(_, other)| *other == machine);
-        same.find(|(node, _)| Family::of(**node) == family).map(|(node, _)| *node)
+    /// The address of a family of each node that has one, by each of its addresses.
+    pub(crate) fn of_family(&self, family: Family) -> BTreeMap<IpAddr, IpAddr> {
+        let is_of_it = |(node, _): &(&IpAddr, &IpAddr)| Family::of(**node) == family;
+        let of_it = self.nodes.iter().filter(is_of_it);
+        let at: BTreeMap<IpAddr, IpAddr> = of_it.map(|(node, machine)| (*machine, *node)).collect();
+        let same = |(node, machine): (&IpAddr, &IpAddr)| Some((*node, *at.get(machine)?));
+        self.nodes.iter().filter_map(same).collect()
     }
 
     /// What the other nodes are called in frames, by their machines: as each calls itself.

@@ -59,8 +59,10 @@ fn leading_in(found: &Found, wanted: &Wanted, place: Place) -> BTreeSet<Route> {
         ..refusing_pool(wanted, place)
     };
     let by_overlay = |net: IpNet| by(Some(Step::OVERLAY), net);
+    let known = wanted.overlay.as_ref().map(|overlay| overlay.of_family(family));
+    let known = known.unwrap_or_default();
     let through = |route: Route, node: IpAddr| {
-        let gateway = wanted.overlay.as_ref().and_then(|overlay| overlay.of_family(node, family));
+        let gateway = known.get(&node).copied();
         Route { gateway, onlink: true, ..route }
     };
     let nodes = wanted.overlay.iter().flat_map(|overlay| overlay.nodes.keys().copied());

@@ -166,13 +166,17 @@ impl Wanted {
     /// Whoever is reached by the overlay is a node of it, with an address of the family of what is
     /// sent there.
     fn check_way(&self) -> Result<(), WantedError> {
+        let overlay = self.overlay.as_ref();
+        let by_family = overlay.map(|overlay| Family::ALL.map(|family| overlay.of_family(family)));
+        let by_family = by_family.unwrap_or_default();
         let known = |node: IpAddr, to: IpNet| {
-            let overlay = self.overlay.as_ref().filter(|overlay| overlay.nodes.contains_key(&node));
-            let overlay = overlay.ok_or(WantedError::UnknownNode(node))?;
-            match overlay.of_family(node, Family::of_net(to)) {
-                Some(_) => Ok(()),
-                None => Err(WantedError::OneFamily { node, to }),
+            if !overlay.is_some_and(|overlay| overlay.nodes.contains_key(&node)) {
+                return Err(WantedError::UnknownNode(node));
             }
+            let [four, six] = &by_family;
+            let of_family = if to.addr().is_ipv4() { four } else { six };
+            let is_known = of_family.contains_key(&node);
+            if is_known { Ok(()) } else { Err(WantedError::OneFamily { node, to }) }
         };
         match &self.way {
             Way::Through(gateway) => {
